@@ -1,0 +1,66 @@
+# Everything runs from `.venv`, which is made on first use and kept up to date with pyproject.toml.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+PYTEST_WORKERS ?= auto
+export PIP_DISABLE_PIP_VERSION_CHECK = 1
+
+.PHONY: help demo test test-statistical test-floor lint format typecheck docs doctest bench clean
+
+help:  ## list the targets
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / /' | awk '{t=$$1; $$1=""; printf "  make %-18s%s\n", t, $$0}'
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { echo "vicinal needs Python 3.11 or newer, and '$(PYTHON)' was not found: install it or set PYTHON=..."; exit 1; }
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "vicinal needs Python 3.11 or newer, '$(PYTHON)' is older: set PYTHON=python3.11"; exit 1; }
+	@$(PYTHON) -c 'import venv, ensurepip' 2>/dev/null || { echo "'$(PYTHON)' has no venv module: install it (Debian: apt-get install python3-venv)"; exit 1; }
+	@$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.cli: pyproject.toml | $(BIN)/python
+	@echo "installing vicinal into $(VENV) ..."
+	@$(BIN)/pip install --quiet --editable '.[cli]' || { echo "installation failed: the lines above say why"; exit 1; }
+	@touch $@
+
+$(VENV)/.dev: pyproject.toml | $(BIN)/python
+	@echo "installing vicinal and its development tools into $(VENV) ..."
+	@$(BIN)/pip install --quiet --editable '.[dev]' || { echo "installation failed: the lines above say why"; exit 1; }
+	@touch $@
+
+demo: $(VENV)/.cli  ## compare local models with baselines on a real data set
+	@$(BIN)/vicinal compare --out report.html
+
+test: $(VENV)/.dev  ## the whole test suite
+	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --cov --cov-report=term $(PYTEST_ARGS)
+
+test-statistical: $(VENV)/.dev  ## long statistical promises
+	@$(BIN)/python -m pytest tests/statistical -m statistical $(PYTEST_ARGS)
+
+test-floor:  ## the suite with every core dependency at its lowest supported version
+	@$(MAKE) VENV=.venv-floor .venv-floor/.dev
+	@.venv-floor/bin/python tests/install/floor.py pyproject.toml | xargs .venv-floor/bin/pip install --quiet
+	@.venv-floor/bin/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev  ## style, format and floors of the house
+	@$(BIN)/ruff check .
+	@$(BIN)/ruff format --check .
+	@$(BIN)/lint-imports
+
+format: $(VENV)/.dev  ## rewrite files in the house style
+	@$(BIN)/ruff check --fix .
+	@$(BIN)/ruff format .
+
+typecheck: $(VENV)/.dev  ## types of public functions
+	@$(BIN)/mypy
+
+docs: $(VENV)/.dev  ## the HTML documentation, gallery included
+	@$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
+	@echo "open docs/_build/html/index.html"
+
+doctest: $(VENV)/.dev  ## examples in the guide
+	@$(BIN)/python -m pytest -q --doctest-glob='*.md' --doctest-glob='*.rst' --ignore=docs/_build --ignore=docs/auto_examples docs README.md
+
+bench: $(VENV)/.dev  ## every benchmark, results in docs/results (hours)
+	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+clean:  ## remove environments and built files
+	@rm -rf .venv .venv-floor docs/_build docs/auto_examples docs/api/generated report.html

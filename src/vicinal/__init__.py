@@ -1,0 +1,26 @@
+"""Local learning: models that are simple where you stand and flexible everywhere else."""
+
+from importlib import import_module
+
+__version__ = "0.1.0.dev0"
+
+# Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
+# and the compiled families pull in numba.
+_SUBPACKAGES = ("datasets", "linear", "neighbors")
+
+# Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
+_ESTIMATORS: dict[str, str] = {}
+
+__all__ = [*_SUBPACKAGES, *_ESTIMATORS, "__version__"]
+
+
+def __getattr__(name: str):
+    if name in _SUBPACKAGES:
+        return import_module(f"vicinal.{name}")
+    if name in _ESTIMATORS:
+        return getattr(import_module(f"vicinal.{_ESTIMATORS[name]}"), name)
+    raise AttributeError(f"module 'vicinal' has no attribute {name!r}")
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -1,0 +1,40 @@
+"""What every floor above stands on: arrays, validation, threads and blocks, progress."""
+
+from vicinal._base._arrays import (
+    as_numpy,
+    check_same_library,
+    is_array_api,
+    is_torch,
+    namespace,
+)
+from vicinal._base._blocks import row_blocks
+from vicinal._base._estimator import atomic_fit
+from vicinal._base._optional import import_optional
+from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, thread_map
+from vicinal._base._progress import Progress
+from vicinal._base._validation import (
+    check_neighbor_count,
+    check_weights,
+    encode_labels,
+    validate_array_api,
+)
+
+__all__ = [
+    "Progress",
+    "as_numpy",
+    "atomic_fit",
+    "check_neighbor_count",
+    "check_same_library",
+    "check_weights",
+    "draw_seeds",
+    "encode_labels",
+    "import_optional",
+    "is_array_api",
+    "is_torch",
+    "n_threads",
+    "namespace",
+    "parallel_map",
+    "row_blocks",
+    "thread_map",
+    "validate_array_api",
+]

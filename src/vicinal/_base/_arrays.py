@@ -1,0 +1,53 @@
+"""Array libraries: which one the data belong to, and the way back to NumPy."""
+
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+
+def is_torch(x: Any) -> bool:
+    """Tell whether ``x`` is a torch tensor, without importing torch."""
+    return compat.is_torch_array(x)
+
+
+def is_array_api(x: Any) -> bool:
+    """Tell whether ``x`` belongs to a library other than NumPy (torch, CuPy, array-api-strict)."""
+    return compat.is_array_api_obj(x) and not (
+        compat.is_numpy_array(x) or compat.is_pydata_sparse_array(x)
+    )
+
+
+def namespace(*arrays: Any) -> Any:
+    """Return the array-API namespace that the given arrays share; ``None`` entries are skipped."""
+    return compat.array_namespace(*(a for a in arrays if a is not None))
+
+
+def check_same_library(reference: Any, X: Any, *, fitted_on: str = "fit") -> None:
+    """Raise unless ``X`` lives in the same array library and on the same device as ``reference``.
+
+    Moving data between devices behind the user's back would hide the cost of the copy.
+    """
+    if namespace(reference) is not namespace(X):
+        raise TypeError(
+            f"X is a {type(X).__module__}.{type(X).__name__}, but the model was given a "
+            f"{type(reference).__module__}.{type(reference).__name__} in {fitted_on}; "
+            "convert X to the library used there, or fit again with the new one."
+        )
+    if compat.device(reference) != compat.device(X):
+        raise ValueError(
+            f"X is on device {compat.device(X)}, but the model was given data on "
+            f"{compat.device(reference)} in {fitted_on}; move X there, e.g. "
+            f"X.to({str(compat.device(reference))!r})."
+        )
+
+
+def as_numpy(x: Any) -> np.ndarray:
+    """Return ``x`` as a NumPy array; from a device this copies the data to the host."""
+    if compat.is_torch_array(x):
+        return x.detach().cpu().numpy()
+    if is_array_api(x):
+        return np.asarray(
+            compat.to_device(x, "cpu") if compat.is_cupy_array(x) else np.from_dlpack(x)
+        )
+    return np.asarray(x)

@@ -1,0 +1,29 @@
+"""Private scikit-learn names, all in one place so that a new release breaks one file."""
+
+from sklearn.base import _fit_context as fit_context
+from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_threads
+from sklearn.utils._param_validation import (
+    HasMethods,
+    Hidden,
+    Interval,
+    MissingValues,
+    Options,
+    StrOptions,
+    validate_params,
+)
+from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn.utils.validation import _num_samples as num_samples
+
+__all__ = [
+    "HasMethods",
+    "Hidden",
+    "Interval",
+    "MissingValues",
+    "Options",
+    "StrOptions",
+    "check_sample_weight",
+    "fit_context",
+    "num_samples",
+    "openmp_threads",
+    "validate_params",
+]

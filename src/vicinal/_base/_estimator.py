@@ -1,0 +1,41 @@
+"""The contract of ``fit``: all or nothing."""
+
+import functools
+
+from vicinal._base._compat import fit_context
+
+# State that belongs to the user's set-up of an estimator, not to what it learned.
+_CONFIGURATION = {"_metadata_request", "_sklearn_output_config"}
+
+
+def _forget(estimator) -> None:
+    """Remove everything an earlier ``fit`` left behind."""
+    keep = _CONFIGURATION.union(estimator.get_params(deep=False))
+    for name in set(vars(estimator)) - keep:
+        delattr(estimator, name)
+
+
+def atomic_fit(method):
+    """Decorate ``fit`` or ``partial_fit`` so that it either succeeds or changes nothing.
+
+    Parameters are validated first (``_parameter_constraints``). A ``fit`` starts from a clean
+    object, so that refitting equals fitting afresh; when anything goes wrong, Ctrl-C included, the
+    object is put back as it was: unfitted if it was unfitted. A ``partial_fit`` must not write into
+    arrays it learned earlier, because only the attributes themselves are put back.
+    """
+    validated = fit_context(prefer_skip_nested_validation=False)(method)
+    starts_afresh = method.__name__ != "partial_fit"
+
+    @functools.wraps(method)
+    def wrapper(self, *args, **kwargs):
+        before = dict(vars(self))
+        if starts_afresh:
+            _forget(self)
+        try:
+            return validated(self, *args, **kwargs)
+        except BaseException:
+            vars(self).clear()
+            vars(self).update(before)
+            raise
+
+    return wrapper

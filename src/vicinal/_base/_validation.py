@@ -1,0 +1,74 @@
+"""Checks of data that scikit-learn does not make, or makes with less help in the message."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.multiclass import check_classification_targets
+
+from vicinal._base._arrays import namespace
+from vicinal._base._compat import check_sample_weight
+
+
+def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the sorted classes and the code of each label; at least two classes are required."""
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) < 2:
+        raise ValueError(
+            f"y holds one class only ({classes[0]!r}); a classifier needs samples of at least two "
+            "classes. Check how y was selected, or use sklearn.dummy.DummyClassifier."
+        )
+    return classes, codes
+
+
+def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.ndarray:
+    """Return weights as a vector, ones for ``None``; negative or all-zero ones raise."""
+    weights = check_sample_weight(sample_weight, X, dtype=dtype)
+    if sample_weight is None:
+        return weights
+    if weights.min() < 0:
+        raise ValueError(
+            f"sample_weight holds negative values (smallest {weights.min()!r}); weights count how "
+            "often a row is seen, so use 0 to leave a row out."
+        )
+    return weights
+
+
+def check_neighbor_count(n_neighbors: int, n_samples: int, *, name: str = "n_neighbors") -> int:
+    """Return ``n_neighbors`` if that many samples exist."""
+    if n_neighbors > n_samples:
+        raise ValueError(
+            f"{name}={n_neighbors} exceeds the {n_samples} samples given; lower {name} or give "
+            "more samples."
+        )
+    return n_neighbors
+
+
+def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
+    """Validate a non-NumPy array in its own library: 2-D, floating, finite, of the right width.
+
+    The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays; nothing is
+    copied to the host except one boolean.
+    """
+    xp = namespace(X)
+    if X.ndim != 2:
+        raise ValueError(
+            f"Expected a 2D array, got {X.ndim}D of shape {tuple(X.shape)}; reshape a single "
+            "sample with X[None, :] and a single feature with X[:, None]."
+        )
+    if X.shape[0] == 0 or X.shape[1] == 0:
+        raise ValueError(
+            f"Found array of shape {tuple(X.shape)}; at least one row and column needed."
+        )
+    if not xp.isdtype(X.dtype, "real floating"):
+        X = xp.astype(X, xp.float64)
+    if not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+    if reset:
+        estimator.n_features_in_ = int(X.shape[1])
+    elif X.shape[1] != estimator.n_features_in_:
+        raise ValueError(
+            f"X has {X.shape[1]} features, but {type(estimator).__name__} is expecting "
+            f"{estimator.n_features_in_} features as input."
+        )
+    return X

@@ -1,0 +1,84 @@
+from numbers import Real
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import atomic_fit
+from vicinal._base._compat import Interval
+
+
+class _Mean(BaseEstimator):
+    _parameter_constraints = {"scale": [Interval(Real, 0, None, closed="neither")]}
+
+    def __init__(self, scale=1.0, interrupt=False):
+        self.scale = scale
+        self.interrupt = interrupt
+
+    @atomic_fit
+    def fit(self, X, y=None, sample_weight=None):
+        X = validate_data(self, X)
+        self.half_way_ = True
+        if self.interrupt:
+            raise KeyboardInterrupt
+        self.mean_ = self.scale * X.mean(axis=0)
+        return self
+
+    @atomic_fit
+    def partial_fit(self, X):
+        self.mean_ = self.mean_ + X.mean(axis=0)
+        if self.interrupt:
+            raise KeyboardInterrupt
+        return self
+
+
+X = np.arange(6.0).reshape(3, 2)
+
+
+def test_interrupted_fit_leaves_nothing_behind():
+    model = _Mean(interrupt=True)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X)
+    assert set(vars(model)) == {"scale", "interrupt"}
+    with pytest.raises(NotFittedError):
+        check_is_fitted(model)
+
+
+def test_failed_refit_keeps_the_earlier_fit():
+    model = _Mean().fit(X)
+    with pytest.raises(ValueError, match="NaN"):
+        model.fit(np.array([[np.nan, 0.0]]))
+    np.testing.assert_array_equal(model.mean_, X.mean(axis=0))
+    assert model.n_features_in_ == 2
+
+
+def test_refit_forgets_what_the_first_fit_learned():
+    model = _Mean().fit(X)
+    model.stale_ = 1
+    assert not hasattr(model.fit(X), "stale_")
+
+
+def test_partial_fit_builds_on_what_is_there_and_rolls_back():
+    model = _Mean().fit(X)
+    model.partial_fit(X)
+    expected = model.mean_.copy()
+    model.interrupt = True
+    with pytest.raises(KeyboardInterrupt):
+        model.partial_fit(X)
+    np.testing.assert_array_equal(model.mean_, expected)
+
+
+def test_parameters_are_validated_before_work():
+    with pytest.raises(ValueError, match="scale"):
+        _Mean(scale=-1.0).fit(X)
+
+
+def test_signature_and_routing_survive_the_decorator():
+    import sklearn
+
+    with sklearn.config_context(enable_metadata_routing=True):
+        model = _Mean().set_fit_request(sample_weight=True)
+        model.fit(X)
+        assert model.get_metadata_routing().fit.requests["sample_weight"] is True

@@ -1,0 +1,51 @@
+import numpy as np
+import pytest
+from joblib import parallel_config
+
+from vicinal._base import draw_seeds, n_threads, parallel_map, thread_map
+
+
+def _draw(seed, scale):
+    return scale * np.random.RandomState(seed).rand()
+
+
+def test_results_do_not_depend_on_the_number_of_jobs():
+    tasks = [(seed, 2.0) for seed in draw_seeds(0, 7)]
+    expected = parallel_map(_draw, tasks, n_jobs=1)
+    for backend in ("threading", "loky"):
+        with parallel_config(backend=backend):
+            assert parallel_map(_draw, tasks, n_jobs=2) == expected
+
+
+def test_seeds_depend_on_the_random_state_alone():
+    assert draw_seeds(3, 4) == draw_seeds(3, 4)
+    assert draw_seeds(3, 4) != draw_seeds(4, 4)
+
+
+@pytest.mark.parametrize("n_jobs", [1, 2, None])
+def test_thread_map_keeps_order(n_jobs):
+    assert thread_map(lambda item: item**2, range(20), n_jobs) == [i**2 for i in range(20)]
+
+
+def test_thread_map_raises_what_its_function_raises():
+    def fail(item):
+        raise RuntimeError(f"item {item}")
+
+    with pytest.raises(RuntimeError, match="item 0"):
+        thread_map(fail, range(3), 2)
+
+
+def test_none_means_every_core_for_compiled_code():
+    assert n_threads(None) >= 1
+    assert n_threads(2) == 2
+
+
+def test_progress_is_shown_when_asked(capsys):
+    parallel_map(_draw, [(0, 1.0), (1, 1.0)], label="drawing", verbose=1)
+    assert "[drawing] 2/2" in capsys.readouterr().err
+
+
+def test_silent_by_default(capsys):
+    parallel_map(_draw, [(0, 1.0)])
+    captured = capsys.readouterr()
+    assert captured.out == captured.err == ""

@@ -1,0 +1,44 @@
+import numpy as np
+import pytest
+
+from vicinal._base import check_neighbor_count, check_weights, encode_labels
+
+
+def test_codes_point_into_sorted_classes():
+    classes, codes = encode_labels(np.array(["b", "a", "b", "c"]))
+    assert classes.tolist() == ["a", "b", "c"]
+    assert codes.tolist() == [1, 0, 1, 2]
+
+
+def test_one_class_is_refused_with_its_name():
+    with pytest.raises(ValueError, match="one class only.*only_one"):
+        encode_labels(np.array(["only_one", "only_one"]))
+
+
+def test_continuous_labels_are_refused():
+    with pytest.raises(ValueError, match="Unknown label type"):
+        encode_labels(np.array([0.1, 0.2, 0.7]))
+
+
+def test_missing_weights_are_ones():
+    np.testing.assert_array_equal(check_weights(None, np.zeros((3, 1))), np.ones(3))
+
+
+@pytest.mark.parametrize(
+    ("weights", "message"),
+    [
+        ([1.0, -2.0, 1.0], r"negative values \(smallest .*-2"),
+        ([0.0, 0.0, 0.0], "at least one non-zero"),
+        ([1.0, np.nan, 1.0], "NaN"),
+        ([1.0, 1.0], r"\(2,\).*\(3,\)"),
+    ],
+)
+def test_bad_weights_are_refused(weights, message):
+    with pytest.raises(ValueError, match=message):
+        check_weights(np.array(weights), np.zeros((3, 1)))
+
+
+def test_more_neighbors_than_samples_names_both():
+    assert check_neighbor_count(3, 3) == 3
+    with pytest.raises(ValueError, match="n_neighbors=5 exceeds the 3 samples"):
+        check_neighbor_count(5, 3)

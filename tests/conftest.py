@@ -1,0 +1,60 @@
+"""Fixtures shared by all tests."""
+
+import os
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification, make_regression
+
+
+def pytest_collection_modifyitems(config, items):
+    """Leave the long statistical tests to `make test-statistical`."""
+    if "statistical" in (config.option.markexpr or ""):
+        return
+    skip = pytest.mark.skip(reason="long statistical test, run `make test-statistical`")
+    for item in items:
+        if item.get_closest_marker("statistical"):
+            item.add_marker(skip)
+
+
+@pytest.fixture
+def rng():
+    return np.random.RandomState(0)
+
+
+@pytest.fixture(scope="session")
+def data_folder():
+    """The folder of the benchmark sets, or a skip that says how to get them."""
+    folder = os.environ.get("VICINAL_DATA")
+    if not folder:
+        pytest.skip("set VICINAL_DATA to the folder of the benchmark sets to run this test")
+    return Path(folder)
+
+
+@pytest.fixture(scope="session")
+def three_classes():
+    """Three overlapping classes in five dimensions."""
+    return make_classification(
+        n_samples=150, n_features=5, n_informative=4, n_redundant=0, n_classes=3, random_state=0
+    )
+
+
+@pytest.fixture(scope="session")
+def smooth_target():
+    """A noisy linear target in four dimensions."""
+    return make_regression(n_samples=120, n_features=4, noise=1.0, random_state=0)
+
+
+def _converter(xp_name):
+    if xp_name == "torch":
+        torch = pytest.importorskip("torch")
+        return torch.asarray
+    strict = pytest.importorskip("array_api_strict")
+    return strict.asarray
+
+
+@pytest.fixture(params=["torch", "array_api_strict"])
+def to_array(request):
+    """A function that turns a NumPy array into one of another library."""
+    return _converter(request.param)
