@@ -1,4 +1,4 @@
-"""What every benchmark shares: timing, peak memory, and a results page that says how to rerun it."""
+"""What benchmarks share: timing, peak memory, and a results page that says how to rerun it."""
 
 import os
 import platform
