@@ -1,6 +1,7 @@
 """Private scikit-learn names, all in one place so that a new release breaks one file."""
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.ensemble._base import _BaseHeterogeneousEnsemble as HeterogeneousEnsemble
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_threads
 from sklearn.utils._param_validation import (
     HasMethods,
@@ -16,6 +17,7 @@ from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
     "HasMethods",
+    "HeterogeneousEnsemble",
     "Hidden",
     "Interval",
     "MissingValues",
