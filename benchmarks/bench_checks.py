@@ -48,8 +48,8 @@ def main():
         "checks",
         "Estimators and checks",
         "Which of scikit-learn's common checks and of our own contracts does every public "
-        "estimator keep? An exception is legitimate only with a written reason; `skipped` means that "
-        "the check says nothing about that kind of estimator.",
+        "estimator keep? An exception is legitimate only with a written reason; `skipped` means "
+        "that the check says nothing about that kind of estimator.",
     )
     rows, reasons, unexplained = [], [], []
     for estimator in all_instances():
