@@ -320,10 +320,11 @@ def _interrupting_profiler(at_call):
 
 def interrupted_fit_leaves_it_unfitted(estimator):
     X, y = training_data(estimator)
+    counted = clone(estimator)
     profile, calls = _interrupting_profiler(at_call=None)
     sys.setprofile(profile)
     try:
-        clone(estimator).fit(X, y)
+        counted.fit(X, y)
     finally:
         sys.setprofile(None)
     total = calls[0]
