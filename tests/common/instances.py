@@ -12,6 +12,7 @@ from tests.common.discovery import public_estimators
 PARAMETERS: dict[str, list[dict]] = {
     # class name: one dictionary of constructor arguments per instance
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
+    "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
 
 DRAWS: dict[str, str] = {

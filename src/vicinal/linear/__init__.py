@@ -2,5 +2,6 @@
 
 from vicinal.linear._averaged_perceptron import AveragedPerceptron
 from vicinal.linear._weighted_lda import WeightedLDA
+from vicinal.linear._whitening_transformer import WhiteningTransformer
 
-__all__ = ["AveragedPerceptron", "WeightedLDA"]
+__all__ = ["AveragedPerceptron", "WeightedLDA", "WhiteningTransformer"]
