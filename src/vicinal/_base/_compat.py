@@ -11,6 +11,7 @@ from sklearn.utils._param_validation import (
     StrOptions,
     validate_params,
 )
+from sklearn.utils.parallel import _get_threadpool_controller as threadpool_controller
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
 
@@ -25,5 +26,6 @@ __all__ = [
     "fit_context",
     "num_samples",
     "openmp_threads",
+    "threadpool_controller",
     "validate_params",
 ]
