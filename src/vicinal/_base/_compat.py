@@ -1,6 +1,7 @@
 """Private scikit-learn names, all in one place so that a new release breaks one file."""
 
 from sklearn.base import _fit_context as fit_context
+from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_threads
 from sklearn.utils._param_validation import (
     HasMethods,
@@ -26,6 +27,7 @@ __all__ = [
     "fit_context",
     "num_samples",
     "openmp_threads",
+    "rows_of",
     "threadpool_controller",
     "validate_params",
 ]

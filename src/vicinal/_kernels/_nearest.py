@@ -5,16 +5,21 @@ matrix product in low precision gives a *lower bound* of the squared distance,
 
 .. math:: \ell = (1 - 2\gamma)\,(|x|^2 + |q|^2) - 2\,q^\top x - \tau \;\le\; |q - x|^2,
 
-where :math:`\gamma` bounds the relative rounding of the product. Proof: every term of the expansion
-:math:`|x|^2 - 2 q^\top x` is computed with a relative error of at most :math:`\gamma_m = m u /
-(1 - m u)`, :math:`m` the number of roundings on its way (Higham, *Accuracy and Stability of Numerical
-Algorithms*, 2nd ed. 2002, eq. 3.5, any order of summation), so the error is at most
-:math:`\gamma_m (|x| + |q|)^2 \le 2 \gamma_m (|x|^2 + |q|^2)`; :math:`\tau` covers underflow. The same
-:math:`\gamma` has room for the rounding of the distance by differences, in float64.
+where :math:`\gamma` bounds the relative rounding of the product. Proof: every term of
+:math:`|x|^2 - 2 q^\top x` carries a relative error of at most :math:`\gamma_m = m u / (1 - m u)`,
+with :math:`m` roundings of unit :math:`u` on its way, in any order of summation ([1]_, lemma 3.1,
+equation 3.5), so the error is at most :math:`\gamma_m (|x| + |q|)^2 \le 2 \gamma_m (|x|^2 +
+|q|^2)`; :math:`\tau` covers underflow. Twice :math:`\gamma_m` is taken, which also leaves room for
+the rounding of the distance by differences, in float64.
 
 A row is skipped only if its lower bound exceeds the k-th smallest distance found so far; the others
 are measured by differences. So neither the precision of the product nor the size of the blocks can
 change which rows are found, in which order, or their distances.
+
+References
+----------
+.. [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., SIAM, 2002,
+   :doi:`10.1137/1.9780898718027`.
 """
 
 import math
@@ -69,7 +74,7 @@ class ProductRows:
 
 
 def rounding_bound(n_features: int, eps: float) -> float:
-    """Return gamma of the module's docstring, twice the proven value, for machine epsilon ``eps``."""
+    """Return the gamma of this module's docstring for the machine epsilon ``eps`` = 2 u."""
     return 1.1 * (n_features + 8) * eps
 
 
@@ -172,23 +177,32 @@ def select_first(distances, rows, count, k):
 
 
 @jit
-def sort_pairs(distances, rows, low, high):
-    """Sort the pairs ``low..high`` by distance, then by row number."""
-    while high - low > 16:
-        i, j = _split(distances, rows, low, high)
-        if j - low < high - i:
-            sort_pairs(distances, rows, low, j)
-            low = i
-        else:
-            sort_pairs(distances, rows, i, high)
-            high = j
-    for i in range(low + 1, high + 1):
-        distance, row = distances[i], rows[i]
-        j = i - 1
-        while j >= low and _precedes(distance, row, distances[j], rows[j]):
-            distances[j + 1], rows[j + 1] = distances[j], rows[j]
-            j -= 1
-        distances[j + 1], rows[j + 1] = distance, row
+def sort_pairs(distances, rows, count):
+    """Sort the first ``count`` pairs by distance, then by row number."""
+    # No recursion: numba's compiled recursive functions do not survive its disk cache. The shorter
+    # side is sorted first, so 64 ends are enough for any count.
+    ends = np.empty((64, 2), np.int64)
+    ends[0] = 0, count - 1
+    depth = 1
+    while depth:
+        depth -= 1
+        low, high = ends[depth]
+        while high - low > 16:
+            i, j = _split(distances, rows, low, high)
+            if j - low < high - i:
+                ends[depth] = i, high
+                high = j
+            else:
+                ends[depth] = low, j
+                low = i
+            depth += 1
+        for i in range(low + 1, high + 1):
+            distance, row = distances[i], rows[i]
+            j = i - 1
+            while j >= low and _precedes(distance, row, distances[j], rows[j]):
+                distances[j + 1], rows[j + 1] = distances[j], rows[j]
+                j -= 1
+            distances[j + 1], rows[j + 1] = distance, row
 
 
 @jit
@@ -221,8 +235,8 @@ def nearest_rows(
     """Fill ``distances`` (squared) and ``indices`` with the nearest rows of a part of the queries.
 
     ``left``, ``norms`` and ``rows``, ``scale`` come from `ProductRows`; row ``j`` is left out for
-    query ``i`` where ``row_codes[j] == query_codes[i]``; where fewer than ``n_neighbors`` rows remain, the last
-    distances are infinite.
+    query ``i`` where ``row_codes[j] == query_codes[i]``. Where fewer than ``n_neighbors`` rows
+    remain, the last distances are infinite.
     """
     n_rows, capacity = X.shape[0], 2 * n_neighbors + 64
     buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
@@ -264,7 +278,7 @@ def nearest_rows(
                 held_rows[i, counts[i]] = 0
                 counts[i] += 1
             select_first(held[i], held_rows[i], counts[i], n_neighbors)
-            sort_pairs(held[i], held_rows[i], 0, n_neighbors - 1)
+            sort_pairs(held[i], held_rows[i], n_neighbors)
             distances[start + i] = held[i, :n_neighbors]
             indices[start + i] = held_rows[i, :n_neighbors]
 

@@ -110,7 +110,7 @@ def within_on_device(
 
 
 def _smallest(bounds, width):
-    """Return the columns of the ``width`` smallest entries of each row, and the largest of those."""
+    """Return the columns of the ``width`` smallest entries of each row, and the last of those."""
     xp = namespace(bounds)
     if is_torch(bounds):
         values, columns = bounds.topk(width, dim=1, largest=False, sorted=False)
@@ -156,7 +156,7 @@ def _itemsize(X) -> int:
 
 
 def _product_eps(X) -> float:
-    """Return the machine epsilon of a matrix product; torch may multiply float32 with fewer bits."""
+    """Return the machine epsilon of a product; torch may multiply float32 with fewer bits."""
     xp = namespace(X)
     if is_torch(X) and X.dtype == xp.float32:
         return {"highest": 2.0**-23, "high": 2.0**-10, "medium": 2.0**-7}[

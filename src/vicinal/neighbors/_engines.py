@@ -1,8 +1,9 @@
 """The ways to find neighbours, each with the same two questions: the k nearest, and all within.
 
-An engine is built from the training rows. ``nearest(Q, k, left_out)`` returns distances and indices
-of shape (n_queries, k), infinite where too few rows are left; ``within(Q, radii, left_out)`` three flat arrays (queries, rows,
-distances); both ordered by distance, then by row, so that ties have one answer.
+An engine is built from the training rows. ``nearest(Q, k, left_out)`` returns distances and
+indices of shape (n_queries, k), infinite where too few rows are left; ``within(Q, radii,
+left_out)`` returns three flat arrays (queries, rows, distances). Both are ordered by distance, then
+by row, so that ties have one answer.
 """
 
 from dataclasses import dataclass
@@ -225,5 +226,3 @@ def _flat(arrays, dtype):
 def _csr(matrix):
     matrix.sort_indices()
     return matrix.data, matrix.indices, matrix.indptr
-
-

@@ -1,7 +1,6 @@
 """Nearest neighbours for local models."""
 
 from numbers import Integral, Real
-from typing import Any
 
 import array_api_compat as compat
 import numpy as np
@@ -28,7 +27,7 @@ from vicinal.neighbors._engines import (
 from vicinal.neighbors._growth import grow_neighborhoods, starts
 from vicinal.neighbors._neighborhoods import Neighborhoods
 
-_METRICS = sorted(set(sum(VALID_METRICS.values(), [])) - {"precomputed"})
+_METRICS = set().union(*VALID_METRICS.values()) - {"precomputed"}
 _EUCLIDEAN = ("euclidean", "l2")
 
 
@@ -86,13 +85,13 @@ class NeighborSearch(BaseEstimator):
     --------
     >>> import numpy as np
     >>> from vicinal.neighbors import NeighborSearch
-    >>> X = np.array([[0.0, 0.0], [0.0, 0.0], [3.0, 4.0], [0.0, 2.0]])
+    >>> X = np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 7.0], [0.0, 2.0]])
     >>> search = NeighborSearch(n_neighbors=2).fit(X)
     >>> distances, indices = search.kneighbors()
     >>> distances
     array([[0., 2.],
            [0., 2.],
-           [3.60555128, 5.        ],
+           [5., 7.],
            [2., 2.]])
     >>> indices
     array([[1, 3],
@@ -103,7 +102,7 @@ class NeighborSearch(BaseEstimator):
 
     _parameter_constraints = {
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
-        "metric": [StrOptions(set(_METRICS)), callable],
+        "metric": [StrOptions(_METRICS), callable],
         "metric_params": [dict, None],
         "algorithm": [StrOptions({"auto", "tree", "brute"})],
         "n_jobs": [Integral, None],
