@@ -5,18 +5,18 @@ from abc import ABCMeta, abstractmethod
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
-from sklearn.utils import check_random_state
+from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import draw_seeds, parallel_map
-from vicinal._base._compat import HeterogeneousEnsemble, Interval, StrOptions
+from vicinal._base._compat import Interval, NamedParts, StrOptions
 from vicinal._kernels._simplex import (
     bootstrapped_weights,
     effective_number,
@@ -78,7 +78,7 @@ def _fit_and_judge(member, judge, X, y, weight, train, test):
         return f"{type(error).__name__}: {error}"
 
 
-class BaseModelAveraging(HeterogeneousEnsemble, metaclass=ABCMeta):
+class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
     """Weighted mean of unlike models."""
 
     _parameter_constraints: dict = {
@@ -91,21 +91,67 @@ class BaseModelAveraging(HeterogeneousEnsemble, metaclass=ABCMeta):
 
     @abstractmethod
     def __init__(self, estimators, *, weighting, cv, n_jobs, random_state, verbose):
-        super().__init__(estimators=estimators)
+        self.estimators = estimators
         self.weighting = weighting
         self.cv = cv
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
 
+    @property
+    def named_estimators(self):
+        """Members as they were given, by name."""
+        return dict(self.estimators)
+
+    def get_params(self, deep=True):
+        """Get the parameters, with those of the members by their names.
+
+        Parameters
+        ----------
+        deep : bool, default=True
+            Also the members and their parameters.
+
+        Returns
+        -------
+        params : dict
+            Names and values.
+        """
+        return self._get_params("estimators", deep=deep)
+
+    def set_params(self, **params):
+        """Set parameters, members by name, or ``name__parameter`` of a member.
+
+        Parameters
+        ----------
+        **params : dict
+            Names and values; a member set to ``"drop"`` is left out.
+
+        Returns
+        -------
+        self : object
+            The estimator.
+        """
+        self._set_params("estimators", **params)
+        return self
+
     def _members(self, weight):
         """Names and copies of the members, with the weights each is handed."""
-        names, members = self._validate_estimators()
-        pairs = [
-            (name, member)
-            for name, member in zip(names, members, strict=True)
-            if not isinstance(member, str)
-        ]
+        if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in self.estimators):
+            raise ValueError(
+                f"estimators must be a list of (name, estimator) tuples, got {self.estimators!r}."
+            )
+        self._validate_names([name for name, _ in self.estimators])
+        pairs = [(name, member) for name, member in self.estimators if member != "drop"]
+        if not pairs:
+            raise ValueError(
+                f"estimators={self.estimators!r} holds no member; give at least one that is not "
+                "'drop'."
+            )
+        is_right_kind = is_classifier if is_classifier(self) else is_regressor
+        for name, member in pairs:
+            if not is_right_kind(member):
+                kind = "classifier" if is_classifier(self) else "regressor"
+                raise ValueError(f"the member {name!r} ({member!r}) is not a {kind}.")
         is_uniform = np.ptp(weight) == 0.0
         for name, member in pairs:
             if not is_uniform and not takes_weights(member):
@@ -225,5 +271,7 @@ class BaseModelAveraging(HeterogeneousEnsemble, metaclass=ABCMeta):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.allow_nan = False
+        tags.input_tags.sparse = all(
+            member == "drop" or get_tags(member).input_tags.sparse for _, member in self.estimators
+        )
         return tags
