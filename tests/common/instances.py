@@ -44,8 +44,11 @@ DRAWS: dict[str, str] = {
     "BayesianModelAveragingRegressor": "folds",
     "BootstrapEnsembleClassifier": "bootstrap rows",
     "BootstrapEnsembleRegressor": "bootstrap rows",
+    "FunctionalGradientBoostingClassifier": "the order of features that breaks ties in its trees",
+    "FunctionalGradientBoostingRegressor": "the order of features that breaks ties in its trees",
     "PrunedTreeClassifier": "folds",
     "PrunedTreeRegressor": "folds",
+    "RealAdaBoostClassifier": "the order of features that breaks ties in its trees",
     "AveragedPerceptron": "the order of rows in each epoch",
 }
 

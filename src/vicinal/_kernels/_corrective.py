@@ -173,7 +173,7 @@ def l1_path(
     none = np.zeros(Phi.shape[1])
     theta, path = start.astype(np.float64), []
     is_quadratic = getattr(loss, "is_quadratic", False)
-    hessian = derivatives(loss, y, share, Phi, theta)[1] if is_quadratic else None
+    hessian = derivatives(loss, y, share, Phi, theta)[1]
     for penalty in penalties:
         charge = np.full(Phi.shape[1], penalty)
         charge[:n_free] = 0.0
@@ -202,7 +202,7 @@ def l1_path(
 
 
 def largest_useful_penalty(loss: Any, y, weight, Phi, n_free: int, start) -> float:
-    """Smallest L1 penalty at which every penalised coefficient is zero (``start``: free ones only)."""
+    """Return the smallest L1 penalty that leaves only the free coefficients, those of ``start``."""
     share = weight / weight.sum()
     gradient, _ = derivatives(loss, y, share, Phi, start)
     return float(np.abs(gradient[n_free:]).max(initial=0.0))

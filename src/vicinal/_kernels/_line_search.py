@@ -22,7 +22,7 @@ def deviation(direction: np.ndarray, weight: np.ndarray) -> float:
 def step_length(
     loss: Any, y: np.ndarray, weight: np.ndarray, score: np.ndarray, direction: np.ndarray
 ) -> float:
-    """Return ``argmin_a sum_i w_i L(y_i, F_i + a d_i)`` over ``a >= 0``; 0 if ``d`` does not descend.
+    """Return ``argmin_a sum_i w_i L(y_i, F_i + a d_i)`` over ``a >= 0``, 0 without descent.
 
     The direction is brought to unit size first, so that tolerances mean the same for every learner.
     Losses with curvature take Newton steps, halved until the loss does not rise; the others a

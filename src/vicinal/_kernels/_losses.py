@@ -1,9 +1,10 @@
 """Losses of a raw score: value, first and second derivative per sample, and the best constant.
 
-A loss is any object with ``value(y, score)``, ``gradient(y, score)`` and ``hessian(y, score)``. Scores
-are a vector, except for :class:`Multinomial`, whose scores have one column per class. The losses
-below also know their best constant (``constant``), the map from score to prediction (``mean`` or
-``probability``) and whether their second derivative carries information (``has_curvature``).
+A loss is any object with ``value(y, score)``, ``gradient(y, score)`` and ``hessian(y, score)``.
+Scores are a vector, except for :class:`Multinomial`, whose scores have one column per class. The
+losses below also know their best constant (``constant``), the map from score to prediction
+(``mean`` or ``probability``) and whether their second derivative carries information
+(``has_curvature``).
 """
 
 from dataclasses import dataclass
@@ -79,7 +80,7 @@ class Quantile:
 
 @dataclass(frozen=True)
 class Huber:
-    """Squared near 0, linear beyond ``delta``; ``delta`` follows the ``alpha`` quantile of residuals.
+    """Squared near 0, linear beyond ``delta``, which follows the ``alpha`` quantile of residuals.
 
     The quantile is taken anew in every round of boosting (Friedman 2001, algorithm 4), through
     :meth:`adapted`.
@@ -95,9 +96,7 @@ class Huber:
     def value(self, y, score):
         residual = np.abs(y - score)
         near = 0.5 * residual**2
-        return np.where(
-            residual <= self.delta, near, self.delta * (residual - 0.5 * self.delta)
-        )
+        return np.where(residual <= self.delta, near, self.delta * (residual - 0.5 * self.delta))
 
     def gradient(self, y, score):
         return np.clip(score - y, -self.delta, self.delta)

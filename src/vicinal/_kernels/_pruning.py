@@ -170,8 +170,8 @@ def penalty_grid(alphas: np.ndarray) -> np.ndarray:
 def choose_penalty(error: np.ndarray, error_se: np.ndarray, rule: str) -> int:
     """Return the index of the chosen penalty; ties go to the larger one.
 
-    ``"min"`` takes the least error, ``"1se"`` the largest penalty whose error is within one standard
-    error of it.
+    ``"min"`` takes the least error, ``"1se"`` the largest penalty whose error is within one
+    standard error of it.
     """
     best = len(error) - 1 - int(np.argmin(error[::-1]))
     if rule == "min":

@@ -4,9 +4,9 @@ import numpy as np
 
 
 def weighted_quantile(values: np.ndarray, q, weights: np.ndarray) -> np.ndarray:
-    """Return the ``q`` quantiles of ``values`` (averaged inverse of the weighted distribution).
+    r"""Return the ``q`` quantiles of ``values`` (averaged inverse of the weighted distribution).
 
-    Each is a minimiser of :math:`\\sum_i w_i \\rho_q(v_i - c)` with the pinball loss; where a whole
+    Each is a minimiser of :math:`\sum_i w_i \rho_q(v_i - c)` with the pinball loss; where a whole
     interval minimises it, its middle is returned. With unit weights this is NumPy's
     ``method="averaged_inverted_cdf"``. ``weights`` must be positive.
     """

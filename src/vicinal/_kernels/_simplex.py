@@ -37,7 +37,9 @@ def stacking_weights(
         return w * (share / (density @ w) @ density)
 
     value = score(weights)
-    for iteration in range(1, max_iter + 1):
+    iteration = 0
+    while iteration < max_iter:
+        iteration += 1
         first = step(weights)
         second = step(first)
         change, bend = first - weights, second - 2.0 * first + weights

@@ -1,4 +1,4 @@
-"""Ensembles of any learner: boosting, averaging, bootstrap, and trees pruned by cross-validation."""
+"""Ensembles of any learner: boosting, averaging, bootstrap, and cross-validated trees."""
 
 from vicinal.ensemble._bayesian_model_averaging_classifier import BayesianModelAveragingClassifier
 from vicinal.ensemble._bayesian_model_averaging_regressor import BayesianModelAveragingRegressor

@@ -23,7 +23,7 @@ from vicinal._kernels._simplex import (
     information_weights,
     stacking_weights,
 )
-from vicinal.ensemble._learners import fit_learner, takes_weights
+from vicinal.ensemble._learners import fit_learner, fresh_learner, positive_rows, takes_weights
 
 _N_DIRICHLET = 1000
 
@@ -58,11 +58,11 @@ def linear_part(member, X):
 
 
 def count_parameters(name, model) -> int:
-    """Number of coefficients that a linear member uses, its intercepts included."""
+    """Count the coefficients that a linear member uses, its intercepts included."""
     if not hasattr(model, "coef_"):
         raise ValueError(
-            f"weighting='bic' counts coefficients, and the member {name!r} ({model!r}) has no coef_; "
-            "use weighting='stacking'."
+            f"weighting='bic' counts coefficients, and the member {name!r} ({model!r}) has no "
+            "coef_; use weighting='stacking'."
         )
     return int(np.count_nonzero(model.coef_)) + int(np.count_nonzero(model.intercept_))
 
@@ -134,6 +134,25 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
         self._set_params("estimators", **params)
         return self
 
+    def _validated(self, X, y, sample_weight, **options):
+        """Check training data; the members decide whether rows may be sparse."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr" if get_tags(self).input_tags.sparse else False,
+            accept_large_sparse=False,
+            dtype=[np.float64, np.float32],
+            **options,
+        )
+        X, y, weight = positive_rows(X, y, sample_weight)
+        if len(y) < 2:
+            raise ValueError(
+                f"n_samples={len(y)} row of positive weight cannot be both fitted and held out; "
+                f"{type(self).__name__} needs two or more."
+            )
+        return X, y, weight
+
     def _members(self, weight):
         """Names and copies of the members, with the weights each is handed."""
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in self.estimators):
@@ -160,7 +179,10 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
                     "leave it out, or repeat rows instead of weighting them."
                 )
         self._member_names = [name for name, _ in pairs]
-        return [member for _, member in pairs], None if is_uniform else weight
+        # One seed per member, the same in every fold, so that the order of the fits cannot matter.
+        rng = check_random_state(self.random_state)
+        members = [fresh_learner(member, rng) for _, member in pairs]
+        return members, None if is_uniform else weight
 
     def _fold_list(self, y, *, classifier):
         if self.cv == "loo":
@@ -191,10 +213,10 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
         answers = []
         for m in range(len(members)):
             parts = results[m * len(folds) : (m + 1) * len(folds)]
-            failure = next((part for part in parts if isinstance(part, str)), None)
-            if failure is not None:
+            failures = [part for part in parts if isinstance(part, str)]
+            if failures:
                 warnings.warn(
-                    f"member {m} ({members[m]!r}) failed in a fold and gets weight 0: {failure}",
+                    f"member {m} ({members[m]!r}) failed in a fold and gets weight 0: {failures[0]}",
                     UserWarning,
                     stacklevel=4,
                 )
@@ -258,7 +280,12 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
     def _checked(self, X):
         check_is_fitted(self)
         return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+            self,
+            X,
+            accept_sparse="csr" if get_tags(self).input_tags.sparse else False,
+            accept_large_sparse=False,
+            dtype=[np.float64, np.float32],
+            reset=False,
         )
 
     def _weighted_members(self):

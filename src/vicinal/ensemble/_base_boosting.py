@@ -203,7 +203,7 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
             )
 
     def _members(self, X):
-        """Outputs of each round, (n_samples, n_scores), one after the other."""
+        """Yield the outputs of each round, (n_samples, n_scores)."""
         for group in self.estimators_:
             group = group if isinstance(group, list) else [group]
             yield np.column_stack([member.predict(X) for member in group])
@@ -232,9 +232,7 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
     def _checked(self, X):
         """Validate queries; returns them and the floating type of the answer."""
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return X, X.dtype
 
     def __sklearn_tags__(self):

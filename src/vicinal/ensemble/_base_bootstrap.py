@@ -27,7 +27,9 @@ class RunningMoments:
     """Mean and spread of members' outputs without keeping them (Welford)."""
 
     def __init__(self) -> None:
-        self.count, self.mean, self._squares = 0, 0.0, 0.0
+        self.count = 0
+        self.mean = np.zeros(1)
+        self._squares = np.zeros(1)
 
     def add(self, output: np.ndarray) -> None:
         """Take in one member's outputs."""
@@ -72,7 +74,7 @@ class BaseBootstrapEnsemble(BaseEstimator, metaclass=ABCMeta):
             verbose=self.verbose,
         )
         self.estimators_ = [member for member, _, _ in results]
-        width = next((out.shape[1:] for _, _, out in results if out is not None), ())
+        width = self._output_shape()
         total, count = np.zeros((len(weight), *width)), np.zeros(len(weight))
         for _, unused, out in results:
             if out is not None:
@@ -82,6 +84,10 @@ class BaseBootstrapEnsemble(BaseEstimator, metaclass=ABCMeta):
         mean = np.full_like(total, np.nan)
         mean[is_known] = total[is_known] / count[is_known].reshape((-1,) + (1,) * len(width))
         return mean, is_known
+
+    def _output_shape(self):
+        """Shape of a member's output for one row."""
+        return ()
 
     def _moments(self, X, output):
         moments = RunningMoments()

@@ -5,12 +5,11 @@ import functools
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters
-from vicinal.ensemble._learners import class_probabilities, positive_rows
+from vicinal.ensemble._learners import class_probabilities
 
 _LEAST_PROBABILITY = 1e-15
 
@@ -25,11 +24,12 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
     estimators : list of (str, classifier) tuples
         Members with ``predict_proba``; one set to ``"drop"`` is left out.
     weighting : {"stacking", "pseudo_bma+", "pseudo_bma", "bic"}, default="stacking"
-        Rule for the weights: of greatest held-out log-likelihood of the mixture; softmax of held-out
-        log-likelihoods, averaged over Bayesian bootstraps or not; of the Bayesian information
-        criterion (members with ``coef_``).
+        Rule for the weights: of greatest held-out log-likelihood of the mixture; softmax of
+        held-out log-likelihoods, averaged over Bayesian bootstraps or not; of the Bayesian
+        information criterion (members with ``coef_``).
     cv : int or "loo", default=5
-        Shuffled stratified folds of the held-out probabilities; ``"loo"`` leaves one row out at a time.
+        Shuffled stratified folds of the held-out probabilities; ``"loo"`` leaves one row out at a
+        time.
     n_jobs : int, default=None
         Fits at once, through joblib.
     random_state : int, RandomState instance or None, default=None
@@ -68,9 +68,10 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
 
     Notes
     -----
-    :math:`P(k|x) = \sum_m w_m P_m(k|x)` with weights on the simplex, found from
-    :math:`\ell_{im} = \log P_m^{-i}(y_i|x_i)`, clipped at :math:`\log 10^{-15}`, as for
-    :class:`BayesianModelAveragingRegressor` [1]_. A member that fails in a fold warns and has weight 0.
+    :math:`P(k|x) = \sum_m w_m P_m(k|x)` with weights on the simplex, found from :math:`\ell_{im} =
+    \log P_m^{-i}(y_i|x_i)`, clipped at :math:`\log 10^{-15}`, as for
+    :class:`BayesianModelAveragingRegressor` [1]_. A member that fails in a fold warns and has
+    weight 0.
 
     References
     ----------
@@ -132,8 +133,7 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         self : object
             Fitted estimator.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        X, y, weight = positive_rows(X, y, sample_weight)
+        X, y, weight = self._validated(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
         members, member_weight = self._members(weight)
         for name, member in zip(self._member_names, members, strict=True):
@@ -199,4 +199,5 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         y : ndarray of shape (n_samples,)
             Class labels.
         """
-        return self.classes_.take(self.predict_proba(X).argmax(axis=1))
+        probability = self.predict_proba(X)
+        return self.classes_.take(probability.argmax(axis=1))

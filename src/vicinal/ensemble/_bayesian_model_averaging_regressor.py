@@ -8,14 +8,12 @@ from scipy.special import logsumexp
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._linear_smoothers import ridge_log_evidence, ridge_summary
 from vicinal._kernels._simplex import stacked_mean_weights
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters, linear_part
-from vicinal.ensemble._learners import positive_rows
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
@@ -55,16 +53,16 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
     weighting : {"stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic", "evidence"}, \
             default="stacking"
         Rule for the weights: of greatest held-out log density of the mixture; of least held-out
-        squared error of the mean; softmax of held-out log densities, averaged over Bayesian bootstraps
-        or not; of the Bayesian information criterion (members with ``coef_``); of the exact evidence
-        (members ending in :class:`~sklearn.linear_model.Ridge` or
+        squared error of the mean; softmax of held-out log densities, averaged over Bayesian
+        bootstraps or not; of the Bayesian information criterion (members with ``coef_``); of the
+        exact evidence (members ending in :class:`~sklearn.linear_model.Ridge` or
         :class:`~sklearn.linear_model.BayesianRidge`).
     cv : int or "loo", default=5
-        Shuffled folds of the held-out densities. ``"loo"`` leaves one row out at a time: in closed form
-        for least squares and ridge, by ``n_samples`` fits for other members.
+        Shuffled folds of the held-out densities. ``"loo"`` leaves one row out at a time: in closed
+        form for least squares and ridge, by ``n_samples`` fits for other members.
     noise_variance : float, default=None
-        Known variance of the noise, for ``weighting="evidence"`` with ridge members; ``None`` takes the
-        most likely one of each member.
+        Known variance of the noise, for ``weighting="evidence"`` with ridge members; ``None`` takes
+        the most likely one of each member.
     n_jobs : int, default=None
         Fits at once, through joblib.
     random_state : int, RandomState instance or None, default=None
@@ -104,10 +102,10 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
 
     Notes
     -----
-    The prediction is :math:`P(y|x) = \sum_m w_m N(y; f_m(x), v_m(x))`, with
-    :math:`v_m(x) = \kappa_m s_m(x)^2`: :math:`s_m` is the member's own deviation if it has one, else 1, and
-    :math:`\kappa_m` the mean of :math:`(y_i - f_m^{-i}(x_i))^2 / s_m(x_i)^2` over held-out rows. With
-    :math:`\ell_{im}` the held-out log densities, weights are [1]_ [2]_
+    The prediction is :math:`P(y|x) = \sum_m w_m N(y; f_m(x), v_m(x))`, with :math:`v_m(x) =
+    \kappa_m s_m(x)^2`: :math:`s_m` is the member's own deviation if it has one, else 1, and
+    :math:`\kappa_m` the mean of :math:`(y_i - f_m^{-i}(x_i))^2 / s_m(x_i)^2` over held-out rows.
+    With :math:`\ell_{im}` the held-out log densities, weights are [1]_ [2]_
 
     .. math::
 
@@ -122,8 +120,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         w_m &\propto N(y; 0, \sigma^2 I + \sigma^2 X_m X_m^\top / \alpha_m)
         && \text{(evidence, ridge penalty } \alpha_m)
 
-    on the simplex :math:`\Delta`. Leave-one-out predictions of linear smoothers are
-    :math:`y_i - (y_i - \hat y_i) / (1 - H_{ii})`. A member that fails in a fold warns and has weight 0.
+    on the simplex :math:`\Delta`. Leave-one-out predictions of linear smoothers are :math:`y_i -
+    (y_i - \hat y_i) / (1 - H_{ii})`. A member that fails in a fold warns and has weight 0.
 
     References
     ----------
@@ -150,7 +148,9 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
     _parameter_constraints: dict = {
         **BaseModelAveraging._parameter_constraints,
         "weighting": [
-            StrOptions({"stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic", "evidence"})
+            StrOptions(
+                {"stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic", "evidence"}
+            )
         ],
         "noise_variance": [Interval(Real, 0, None, closed="neither"), None],
     }
@@ -194,10 +194,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         self : object
             Fitted estimator.
         """
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
-        )
-        X, y, weight = positive_rows(X, y.astype(np.float64), sample_weight)
+        X, y, weight = self._validated(X, y, sample_weight, y_numeric=True)
+        y = y.astype(np.float64)
         members, member_weight = self._members(weight)
         moments = self._held_out_moments(members, X, y, weight, member_weight)
         self._set_densities(y, weight, moments)
@@ -210,7 +208,7 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         return self
 
     def _held_out_moments(self, members, X, y, weight, member_weight):
-        """Held-out mean and relative deviation, (n_samples, n_models, 2); NaN for failed members."""
+        """Held-out mean and relative deviation, (n_samples, n_models, 2); NaN after failures."""
         moments = np.full((len(y), len(members), 2), np.nan)
         rest = []
         for m, member in enumerate(members):

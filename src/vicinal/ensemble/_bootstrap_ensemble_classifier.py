@@ -20,8 +20,8 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
     Parameters
     ----------
     estimator : classifier, default=None
-        Learner; ``None`` is :class:`~sklearn.tree.DecisionTreeClassifier`. Without ``predict_proba`` its
-        members vote.
+        Learner; ``None`` is :class:`~sklearn.tree.DecisionTreeClassifier`. Without
+        ``predict_proba`` its members vote.
     n_estimators : int, default=100
         Number of members.
     n_jobs : int, default=None
@@ -55,10 +55,10 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
 
     Notes
     -----
-    Member :math:`m` is fitted to :math:`n` rows drawn with replacement, with chances proportional to the
-    weights, and :math:`P(k|x) = \tfrac1M \sum_m P_m(k|x)` [1]_. A draw that misses a class is repeated,
-    ten times at most; then each class is drawn by itself. Weights that are all whole numbers count
-    as repetitions.
+    Member :math:`m` is fitted to :math:`n` rows drawn with replacement, with chances proportional
+    to the weights, and :math:`P(k|x) = \tfrac1M \sum_m P_m(k|x)` [1]_. A draw that misses a class
+    is repeated, ten times at most; then each class is drawn by itself. Weights that are all whole
+    numbers count as repetitions.
 
     References
     ----------
@@ -119,6 +119,9 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
             self.oob_score_ = float(np.average(is_right, weights=weight[is_known]))
         return self
 
+    def _output_shape(self):
+        return (len(self.classes_),)
+
     def _output(self):
         return functools.partial(class_probabilities, n_classes=len(self.classes_))
 
@@ -157,4 +160,5 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         y : ndarray of shape (n_samples,)
             Class labels.
         """
-        return self.classes_.take(self.predict_proba(X).argmax(axis=1))
+        probability = self.predict_proba(X)
+        return self.classes_.take(probability.argmax(axis=1))

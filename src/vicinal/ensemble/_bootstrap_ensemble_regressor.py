@@ -61,15 +61,16 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
 
     Notes
     -----
-    Member :math:`m` is fitted to :math:`n` rows drawn with replacement, with chances proportional to the
-    weights; the prediction is :math:`f(x) = \tfrac1M \sum_m f_m(x)` [1]_. With
-    :math:`e_i = y_i - f^{-i}(x_i)`, the residual of row :math:`i` under the mean of the members that
-    did not draw it, the interval of coverage :math:`c` is
+    Member :math:`m` is fitted to :math:`n` rows drawn with replacement, with chances proportional
+    to the weights; the prediction is :math:`f(x) = \tfrac1M \sum_m f_m(x)` [1]_. With :math:`e_i =
+    y_i - f^{-i}(x_i)`, the residual of row :math:`i` under the mean of the members that did not
+    draw it, the interval of coverage :math:`c` is
 
     .. math:: \big[f(x) + q_{(1-c)/2}(e),\; f(x) + q_{(1+c)/2}(e)\big]
 
-    with (weighted) quantiles :math:`q` of the signed residuals: as wide everywhere, right on average
-    over queries like the training rows. Weights that are all whole numbers count as repetitions.
+    with (weighted) quantiles :math:`q` of the signed residuals: as wide everywhere, right on
+    average over queries like the training rows. Weights that are all whole numbers count as
+    repetitions.
 
     References
     ----------
@@ -126,7 +127,7 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         self.oob_prediction_, is_known = self._fit_members(learner, _output, X, y, weight)
         if np.count_nonzero(is_known) < 2:
             raise ValueError(
-                f"with {len(y)} rows and n_estimators={self.n_estimators} fewer than two rows were "
+                f"with n_samples={len(y)} and n_estimators={self.n_estimators} fewer than two rows were "
                 "ever out of bag, so no residual is known; give more rows or raise n_estimators."
             )
         self.oob_residuals_ = y - self.oob_prediction_

@@ -26,20 +26,20 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
     estimator : regressor, default=None
         Learner of every round; ``None`` is ``DecisionTreeRegressor(max_depth=3)``.
     loss : {"log_loss", "exponential"} or object, default="log_loss"
-        ``"log_loss"`` is logistic for two classes and multinomial for more; ``"exponential"``, the loss
-        of AdaBoost, is for two. An object with ``value(y, score)``, ``gradient(y, score)`` and
+        ``"log_loss"`` is logistic for two classes and multinomial for more; ``"exponential"``, the
+        loss of AdaBoost, is for two. An object with ``value(y, score)``, ``gradient(y, score)`` and
         ``hessian(y, score)``, each of vectors with ``y`` in {0, 1}, serves two classes; it may have
         ``constant(y, weight)`` and ``probability(score)`` (the logistic function otherwise).
     n_estimators : int, default=100
         Largest number of rounds.
     learning_rate : float, default=0.1
-        Shrinkage of each round. With ``coefficients="corrective"`` the share of the way to the refitted
-        coefficients that is gone in a round; 1 is the full refit.
+        Shrinkage of each round. With ``coefficients="corrective"`` the share of the way to the
+        refitted coefficients that is gone in a round; 1 is the full refit.
     coefficients : {"line_search", "leaf", "corrective", "fixed"}, default="line_search"
         How the coefficients are found: by a search along the new member; by the best constant in
-        each leaf of a :class:`~sklearn.tree.DecisionTreeRegressor`; by refitting the coefficients of
-        all members so far under a ridge ``penalty`` (lowers the training loss fastest and overfits
-        soonest); or left at 1.
+        each leaf of a :class:`~sklearn.tree.DecisionTreeRegressor`; by refitting the coefficients
+        of all members so far under a ridge ``penalty`` (lowers the training loss fastest and
+        overfits soonest); or left at 1.
     newton : bool, default=False
         Fit each member to the Newton step, residual over curvature, weighted by the curvature,
         instead of to the residual. Needs a learner that takes ``sample_weight``.
@@ -47,8 +47,8 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         After the last round, refit all coefficients along one L1 path, its penalty chosen by 5-fold
         cross-validation, and drop the members left with zero.
     penalty : float, default=1e-3
-        Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to members of unit
-        deviation. The intercept goes free.
+        Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to members of
+        unit deviation. The intercept goes free.
     subsample : float, default=1.0
         Share of the rows, drawn anew without replacement, that each round sees.
     validation_fraction : float, default=0.1
@@ -92,8 +92,8 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
 
     Notes
     -----
-    Gradient boosting [1]_ goes down the loss in function space. With
-    :math:`F_0 = \arg\min_c \sum_i w_i L(y_i, c)`, round :math:`m` fits the learner by least squares to
+    Gradient boosting [1]_ goes down the loss in function space. With :math:`F_0 = \arg\min_c \sum_i
+    w_i L(y_i, c)`, round :math:`m` fits the learner by least squares to
 
     .. math:: r_i = -\left.\frac{\partial L(y_i, F)}{\partial F}\right|_{F = F_{m-1}(x_i)}
 
@@ -110,8 +110,8 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         \sum_j \alpha_j f_j(x_i)\Big) + \tfrac{\lambda}{2} \sum_{j>0} \alpha_j^2
         && \text{(corrective)}
 
-    (equations 9 to 13 of the guide; steps 3 to 5 of the lecture's algorithm [2]_). Losses whose second
-    derivative vanishes take the leaf's own median or quantile, and a bracketing line search.
+    (equations 9 to 13 of the guide; steps 3 to 5 of the lecture's algorithm [2]_). Losses whose
+    second derivative vanishes take the leaf's own median or quantile, and a bracketing line search.
     Members that do not descend get coefficient zero and are left out; two in a row end the fit.
 
     References
@@ -258,7 +258,8 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         y : ndarray of shape (n_samples,)
             Class labels.
         """
-        return self.classes_.take(self.predict_proba(X).argmax(axis=1))
+        probability = self.predict_proba(X)
+        return self.classes_.take(probability.argmax(axis=1))
 
     def staged_predict_proba(self, X):
         """Probabilities after each round; after ``post_fit``, with the kept members one by one.

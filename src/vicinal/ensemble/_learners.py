@@ -101,6 +101,6 @@ def draw_rows(rng, weight, n_draws, codes=None):
 
 
 def row_count(weight):
-    """Return how many rows weighted data stand for: their sum if all are whole, else their number."""
+    """Return how many rows weights stand for: their sum if all are whole, else their number."""
     total = weight.sum()
     return int(total) if np.all(weight == np.rint(weight)) else len(weight)

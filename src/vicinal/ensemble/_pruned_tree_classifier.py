@@ -76,10 +76,11 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
     Notes
     -----
     Pruning minimises the penalised loss :math:`R(T) + \lambda |T|` by collapsing, again and again,
-    the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all rows
-    gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k \lambda_{k+1}}`. Each
-    fold grows one tree, and its held-out rows climb from their leaves to the root: every pruned
-    tree of the fold is judged in one pass, without fitting again. Ties go to the smaller tree.
+    the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all
+    rows gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k
+    \lambda_{k+1}}`. Each fold grows one tree, and its held-out rows climb from their leaves to the
+    root: every pruned tree of the fold is judged in one pass, without fitting again. Ties go to the
+    smaller tree.
 
     References
     ----------
@@ -186,4 +187,5 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
         y : ndarray of shape (n_samples,)
             Class labels.
         """
-        return self.classes_.take(self.predict_proba(X).argmax(axis=1))
+        probability = self.predict_proba(X)
+        return self.classes_.take(probability.argmax(axis=1))

@@ -67,10 +67,11 @@ class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
     Notes
     -----
     Pruning minimises the penalised loss :math:`R(T) + \lambda |T|` by collapsing, again and again,
-    the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all rows
-    gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k \lambda_{k+1}}`. Each
-    fold grows one tree, and its held-out rows climb from their leaves to the root: every pruned
-    tree of the fold is judged in one pass, without fitting again. Ties go to the smaller tree.
+    the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all
+    rows gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k
+    \lambda_{k+1}}`. Each fold grows one tree, and its held-out rows climb from their leaves to the
+    root: every pruned tree of the fold is judged in one pass, without fitting again. Ties go to the
+    smaller tree.
 
     References
     ----------

@@ -81,9 +81,9 @@ class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
     .. math:: \exp\Big(-\nu \tfrac{K-1}{K} \Big[\log p_{y_i} -
               \tfrac{1}{K-1} \sum_{j \ne y_i} \log p_j\Big]\Big),
 
-    which for two classes are :math:`f = \tfrac12 \log (p / (1-p))` and :math:`w_i \exp(-\nu y_i f(x_i))`,
-    :math:`y_i = \pm 1` [2]_. Probabilities are the softmax of :math:`F / (K-1)`. A member that gives every
-    row's class the largest probability allowed ends the fit and is kept alone.
+    which for two classes are :math:`f = \tfrac12 \log (p / (1-p))` and :math:`w_i \exp(-\nu y_i
+    f(x_i))`, :math:`y_i = \pm 1` [2]_. Probabilities are the softmax of :math:`F / (K-1)`. A member
+    that gives every row's class the largest probability allowed ends the fit and is kept alone.
 
     References
     ----------
@@ -191,9 +191,7 @@ class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
 
     def _staged_scores(self, X):
         check_is_fitted(self)
-        X = validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
-        )
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         n_classes = len(self.classes_)
         score = np.zeros((X.shape[0], n_classes))
         for member in self.estimators_:
@@ -255,7 +253,8 @@ class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,)
             Class labels.
         """
-        return self.classes_.take(self.predict_proba(X).argmax(axis=1))
+        probability = self.predict_proba(X)
+        return self.classes_.take(probability.argmax(axis=1))
 
     def staged_predict(self, X):
         """Predict after each round.
