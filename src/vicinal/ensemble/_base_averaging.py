@@ -216,7 +216,8 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
             failures = [part for part in parts if isinstance(part, str)]
             if failures:
                 warnings.warn(
-                    f"member {m} ({members[m]!r}) failed in a fold and gets weight 0: {failures[0]}",
+                    f"member {m} ({members[m]!r}) failed in a fold and gets weight 0: "
+                    f"{failures[0]}",
                     UserWarning,
                     stacklevel=4,
                 )
@@ -298,7 +299,9 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
+        # Members that are not (name, estimator) tuples are named by ``fit``.
         tags.input_tags.sparse = all(
-            member == "drop" or get_tags(member).input_tags.sparse for _, member in self.estimators
+            isinstance(pair, tuple) and (pair[1] == "drop" or get_tags(pair[1]).input_tags.sparse)
+            for pair in self.estimators
         )
         return tags

@@ -4,12 +4,11 @@ import functools
 
 import numpy as np
 from sklearn.base import ClassifierMixin
-from sklearn.pipeline import Pipeline
 
 from vicinal._base import atomic_fit, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters
-from vicinal.ensemble._learners import class_probabilities
+from vicinal.ensemble._learners import class_probabilities, last_step
 
 _LEAST_PROBABILITY = 1e-15
 
@@ -161,8 +160,7 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
             return None
         values = []
         for name, member in zip(self._member_names, self.estimators_, strict=True):
-            last = member.steps[-1][1] if isinstance(member, Pipeline) else member
-            n_parameters = count_parameters(name, last)
+            n_parameters = count_parameters(name, last_step(member))
             own = self._output()(member, X)[np.arange(len(codes)), codes]
             log_likelihood = weight @ np.log(np.maximum(own, _LEAST_PROBABILITY))
             values.append(log_likelihood - 0.5 * n_parameters * np.log(weight.sum()))

@@ -14,13 +14,13 @@ from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._linear_smoothers import ridge_log_evidence, ridge_summary
 from vicinal._kernels._simplex import stacked_mean_weights
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters, linear_part
+from vicinal.ensemble._learners import last_step
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
 
 def _has_std(member) -> bool:
-    last = member.steps[-1][1] if isinstance(member, Pipeline) else member
-    return "return_std" in inspect.signature(last.predict).parameters
+    return "return_std" in inspect.signature(last_step(member).predict).parameters
 
 
 def _moments(member, X):
@@ -246,9 +246,9 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         values = []
         for name, member in zip(self._member_names, self.estimators_, strict=True):
             last, columns = member, X
-            if isinstance(member, Pipeline):
-                last = member.steps[-1][1]
-                columns = member[:-1].transform(X) if len(member.steps) > 1 else X
+            while isinstance(last, Pipeline):
+                columns = last[:-1].transform(columns) if len(last.steps) > 1 else columns
+                last = last.steps[-1][1]
             if self.weighting == "bic":
                 values.append(self._half_bic(name, member, last, columns, X, y, weight))
             else:

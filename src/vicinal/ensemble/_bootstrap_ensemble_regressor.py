@@ -127,8 +127,8 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         self.oob_prediction_, is_known = self._fit_members(learner, _output, X, y, weight)
         if np.count_nonzero(is_known) < 2:
             raise ValueError(
-                f"with n_samples={len(y)} and n_estimators={self.n_estimators} fewer than two rows were "
-                "ever out of bag, so no residual is known; give more rows or raise n_estimators."
+                f"n_samples={len(y)} with n_estimators={self.n_estimators} left fewer than two "
+                "rows out of bag, so no residual is known; give more rows or raise n_estimators."
             )
         self.oob_residuals_ = y - self.oob_prediction_
         self._residual_weight = weight[is_known]

@@ -17,11 +17,16 @@ def positive_rows(X, y, sample_weight):
     return X[kept], y[kept], weight[kept]
 
 
+def last_step(learner):
+    """Return the estimator at the end of (nested) pipelines, or the learner itself."""
+    while isinstance(learner, Pipeline):
+        learner = learner.steps[-1][1]
+    return learner
+
+
 def takes_weights(learner) -> bool:
     """Tell whether ``fit`` takes sample weights, also at the end of a pipeline."""
-    if isinstance(learner, Pipeline):
-        return takes_weights(learner.steps[-1][1])
-    return has_fit_parameter(learner, "sample_weight")
+    return has_fit_parameter(last_step(learner), "sample_weight")
 
 
 def fit_learner(learner, X, y, weight=None):
