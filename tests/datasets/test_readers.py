@@ -1,8 +1,10 @@
 """Readers: every file with its published counts, every way to find or miss one."""
 
 import inspect
+import json
 import os
 import pickle
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -377,7 +379,70 @@ def test_wrong_shape_and_wrong_classes_are_refused(tmp_path):
         load_dataset("wine", data_home=tmp_path)
 
 
+# --- layouts, without the published files -------------------------------------------------------
+
+
+def test_codes_and_numbers_return_to_their_columns(tmp_path, rng):
+    X, y = imitation("adult", rng)
+    codes = [1, 3, 5, 6, 7, 8, 9, 13]
+    numbers = [0, 2, 4, 10, 11, 12]
+    names = np.array(dataset_info("adult").feature_names)
+    for part in X:
+        X[part][:, codes] %= 2
+    stored = {f"y_{part}": y[part] for part in y}
+    stored |= {f"Xcat_{part}": X[part][:, codes] for part in X}
+    stored |= {f"Xnum_{part}": X[part][:, numbers] for part in X}
+    np.savez(
+        tmp_path / "adult.npz",
+        cat_columns=codes,
+        num_columns=numbers,
+        cat_names=names[codes],
+        num_names=names[numbers],
+        categories=json.dumps([["no", "yes"]] * 8),
+        **stored,
+    )
+    data = datasets.load_adult(data_home=tmp_path)
+    assert_array_equal(data.X_train, X["train"])
+    assert_array_equal(np.flatnonzero(data.categorical_features), codes)
+    assert data.feature_names == list(names)
+    frame = datasets.load_adult(data_home=tmp_path, as_frame=True).X_test
+    assert_array_equal(frame["sex"] == "yes", X["test"][:, 9])
+    assert frame["age"].dtype == np.float64
+
+
+def test_sparse_parts_become_csr_matrices(tmp_path):
+    info = dataset_info("rcv1_subset")
+    stored = {"root_names": np.array(["CCAT", "ECAT", "GCAT", "MCAT"])}
+    for part, counts in (("train", info.class_counts), ("test", info.class_counts_test)):
+        n = sum(counts)
+        stored |= {
+            f"X_{part}_data": np.ones(n, dtype=np.float16),
+            f"X_{part}_indices": np.full(n, 47235, dtype=np.uint16),
+            f"X_{part}_indptr": np.arange(n + 1),
+            f"X_{part}_shape": np.array([n, 47236]),
+            f"y_{part}": np.repeat(info.classes, counts).astype(np.int8),
+            f"roots_{part}": np.zeros((n, 4), dtype=np.uint8),
+            f"subset_{part}": np.ones(n, dtype=np.uint8),
+        }
+    np.savez(tmp_path / "rcv1_subset.npz", **stored)
+    data = datasets.load_rcv1_subset(data_home=tmp_path)
+    assert data.X_train.format == "csr"
+    assert data.X_train.dtype == np.float32
+    assert data.X_test[:, [47235]].sum() == info.n_test
+    assert data.feature_names is None
+
+
 # --- OpenML -------------------------------------------------------------------------------------
+
+
+def imitation(name, rng):
+    """Random rows with the published class counts of both parts, in random order."""
+    info = dataset_info(name)
+    X, y = {}, {}
+    for part, counts in (("train", info.class_counts), ("test", info.class_counts_test)):
+        y[part] = rng.permutation(np.repeat(info.classes, counts))
+        X[part] = rng.randint(0, 100, size=(len(y[part]), info.n_features)).astype(np.uint8)
+    return X, y
 
 
 def openml_labels(y, names):
@@ -402,29 +467,30 @@ def openml(monkeypatch, no_folder):
 
 @pytest.mark.parametrize("name", ["letter", "isolet", "optdigits", "pendigits", "shuttle"])
 @pytest.mark.parametrize("test_first", [False, True])
-def test_split_is_rebuilt_from_the_order_of_openml(read, openml, name, test_first):
-    file = read(name)
+def test_split_is_rebuilt_from_the_order_of_openml(openml, rng, name, test_first):
+    info, (X, y) = dataset_info(name), imitation(name, rng)
     order = ("test", "train") if test_first else ("train", "test")
-    names = dict(zip(file.classes, map(str, file.classes), strict=True))
+    names = dict(zip(info.classes, map(str, info.classes), strict=True))
     if name == "letter":
-        names = dict(zip(file.classes, file.target_names, strict=True))
+        names = dict(zip(info.classes, info.target_names, strict=True))
     calls = openml(
-        data=np.concatenate([file[f"X_{part}"] for part in order]),
-        target=openml_labels(np.concatenate([file[f"y_{part}"] for part in order]), names),
+        data=np.concatenate([X[part] for part in order]),
+        target=openml_labels(np.concatenate([y[part] for part in order]), names),
     )
-    fetched = load_dataset(name)
-    for key in ("X_train", "y_train", "X_test", "y_test"):
-        assert_array_equal(fetched[key], file[key])
-    assert calls[0]["data_id"] == dataset_info(name).openml_id
+    X_train, X_test, y_train, y_test = load_dataset(name, return_X_y=True)
+    assert_array_equal(X_train, X["train"])
+    assert_array_equal(X_test, X["test"])
+    assert_array_equal(y_train, y["train"])
+    assert_array_equal(y_test, y["test"])
+    assert calls[0]["data_id"] == info.openml_id
 
 
-def test_shuffled_openml_rows_are_never_passed_off_as_the_split(read, openml, rng):
-    file = read("pendigits")
+def test_shuffled_openml_rows_are_never_passed_off_as_the_split(openml, rng):
+    X, y = imitation("pendigits", rng)
     order = rng.permutation(10992)
-    y = np.concatenate([file.y_train, file.y_test])[order]
     openml(
-        data=np.concatenate([file.X_train, file.X_test])[order],
-        target=y.astype(str).astype(object),
+        data=np.concatenate([X["train"], X["test"]])[order],
+        target=np.concatenate([y["train"], y["test"]])[order].astype(str).astype(object),
     )
     with pytest.raises(ValueError, match="published split .* cannot be rebuilt .*pendigits.npz"):
         load_dataset("pendigits")
@@ -437,11 +503,13 @@ def test_openml_with_other_classes_is_refused(openml):
 
 
 @pytest.mark.parametrize("name", ["airfoil", "grid_stability", "puma32h"])
-def test_regression_sets_come_from_openml(read, openml, name):
-    file = read(name)
-    openml(data=file.X, target=file.y)
-    assert_array_equal(load_dataset(name).X, file.X)
-    openml(data=file.X[:-1], target=file.y[:-1])
+def test_regression_sets_come_from_openml(openml, rng, name):
+    info = dataset_info(name)
+    X, y = rng.normal(size=(info.n_samples, info.n_features)), rng.normal(size=info.n_samples)
+    openml(data=X, target=y)
+    assert_array_equal(load_dataset(name).X, X)
+    assert_array_equal(load_dataset(name).y, y)
+    openml(data=X[:-1], target=y[:-1])
     with pytest.raises(ValueError, match="OpenML .* is not the set"):
         load_dataset(name)
 
@@ -528,3 +596,17 @@ def test_description_names_source_terms_and_extra_keys(no_folder):
     assert "UCI Wine" in load_dataset("wine").DESCR
     assert "research use" in datasets.load_pie.__doc__
     assert "groups_train" in datasets.load_isolet.__doc__
+
+
+def test_the_guide_states_every_set_as_the_table_has_it():
+    guide = Path(__file__).parents[2] / "docs" / "guide" / "datasets.md"
+    stated = {
+        cells[0].strip("` "): [cell.strip() for cell in cells[1:5]]
+        for line in guide.read_text().splitlines()
+        if line.startswith("| `") and len(cells := line.strip("| ").split("|")) == 7
+    }
+    assert sorted(stated) == list_datasets()
+    for name, cells in stated.items():
+        info = dataset_info(name)
+        numbers = (info.n_samples, info.n_test, info.n_features, info.n_classes)
+        assert cells == [f"{number:,}" if number else "" for number in numbers], name
