@@ -339,7 +339,7 @@ def nearest_rows(
             indices[start + i] = held_rows[i, :n_neighbors]
 
 
-def sort_rows(distances: np.ndarray, indices: np.ndarray) -> None:
+def sort_rows(distances, indices):
     """Sort each row of both arrays in place by distance, then by index."""
     # NumPy's sort is vectorised but not stable; ties are put right where there are any.
     order = np.argsort(distances, axis=1)
