@@ -1,5 +1,13 @@
 """Benchmark sets with their published splits, and generators of the papers' toys."""
 
+from vicinal.datasets._generators import (
+    make_banana,
+    make_gaussian_mixture,
+    make_overlapping_blobs,
+    make_xor,
+    overlapping_blobs,
+)
+from vicinal.datasets._labeled_mixture import LabeledMixture
 from vicinal.datasets._readers import (
     dataset_info,
     list_datasets,
@@ -33,6 +41,12 @@ from vicinal.datasets._readers import (
 from vicinal.datasets._registry import DatasetInfo
 
 __all__ = [
+    "make_banana",
+    "make_gaussian_mixture",
+    "make_overlapping_blobs",
+    "make_xor",
+    "overlapping_blobs",
+    "LabeledMixture",
     "DatasetInfo",
     "dataset_info",
     "list_datasets",

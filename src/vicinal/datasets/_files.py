@@ -28,7 +28,8 @@ _UNREADABLE = (
 def read_file(info: DatasetInfo, path: Path) -> dict[str, Any]:
     """Read the arrays of a set from its file, with the types and names that are returned."""
     try:
-        with np.load(path, allow_pickle=False) as archive:
+        # numpy leaves a damaged archive open when it opened the file itself.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
             return _read_arrays(info, {key: archive[key] for key in archive.files})
     except _UNREADABLE as error:
         raise ValueError(
