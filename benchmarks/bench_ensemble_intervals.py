@@ -34,8 +34,8 @@ def main():
     page = ResultsPage(
         "ensemble_intervals",
         "Prediction intervals of bootstrap ensembles",
-        f"Coverage of nominal 90 % intervals, {N_MEMBERS} members, {N_TRAIN} training and {N_TEST} test "
-        f"rows, mean over {N_SEEDS} seeds. `predict_interval` uses residuals of out-of-bag rows; "
+        f"Coverage of nominal 90 % intervals, {N_MEMBERS} members, {N_TRAIN} training and {N_TEST} "
+        f"test rows, mean over {N_SEEDS} seeds. `predict_interval` uses residuals of out-of-bag rows; "
         "the spread over members (mean ± 1.645 deviations) is the model's variance alone.",
     )
     problems = {
