@@ -209,8 +209,8 @@ def compare(folder: Path, approximate: bool) -> None:
     page.table(
         ("search", "fit, s", "memory, MB"),
         memory,
-        "## Memory\n\nWhat fit and search add to a process that holds 1,000,000 rows of 16 features "
-        "(128 MB) and 200 queries.",
+        "## Memory\n\nWhat fit and search add to a process that holds 1,000,000 rows of 16 "
+        "features (128 MB) and 200 queries.",
     )
     page.table(
         ("d", "rows", "µs per query", "product alone", "share", "Gflop/s", "cache GB/s"),
