@@ -196,8 +196,8 @@ def compare(folder: Path, approximate: bool) -> None:
     page.table(
         ("d", "rows", "search", *columns),
         table,
-        f"## By dimension and size\n\n{N_NEIGHBORS} neighbours, in turns, least of 2. The kd-tree is "
-        "left out beyond 20,000 rows where d > 8; pynndescent is run once, unless left out by "
+        f"## By dimension and size\n\n{N_NEIGHBORS} neighbours, in turns, least of 2. The "
+        "kd-tree is left out beyond 20,000 rows where d > 8; pynndescent is run once, unless left out by "
         "`--without-approximate`, because its compilation takes minutes.",
     )
     memory = []
