@@ -6,10 +6,20 @@ __version__ = "0.1.0.dev0"
 
 # Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
 # and the compiled families pull in numba.
-_SUBPACKAGES = ("cli", "datasets", "inspection", "linear", "neighbors", "report")
+_SUBPACKAGES = ("cli", "datasets", "ensemble", "inspection", "linear", "neighbors", "report")
 
 # Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
-_ESTIMATORS: dict[str, str] = {}
+_ESTIMATORS: dict[str, str] = {
+    "BayesianModelAveragingClassifier": "ensemble",
+    "BayesianModelAveragingRegressor": "ensemble",
+    "BootstrapEnsembleClassifier": "ensemble",
+    "BootstrapEnsembleRegressor": "ensemble",
+    "FunctionalGradientBoostingClassifier": "ensemble",
+    "FunctionalGradientBoostingRegressor": "ensemble",
+    "PrunedTreeClassifier": "ensemble",
+    "PrunedTreeRegressor": "ensemble",
+    "RealAdaBoostClassifier": "ensemble",
+}
 
 __all__ = [*_SUBPACKAGES, *_ESTIMATORS, "__version__"]
 
