@@ -12,14 +12,16 @@ from scipy.linalg import solve
 
 from vicinal._kernels._jit import jit
 
-# Rows per scoring block: a constant, because the last bits of a matrix product may depend on the
-# shape of the block and results must not depend on the memory settings.
+# Rows per scoring block: scores of a block should stay in the cache. Constants, because the last
+# bits of a matrix product may depend on the shape of the block, and results must not depend on
+# the memory settings.
 _BLOCK_ROWS = 4096
+_SCORE_ROWS = 256
 
 
 @jit
-def _mark_errors(scores, codes, errors):
-    """Write into ``errors`` whether the arg-max of each region's scores differs from the code."""
+def _mark_errors(scores, offsets, codes, errors):
+    """Write into ``errors`` whether the arg-max of scores and offsets differs from the code."""
     n_rows = scores.shape[0]
     n_regions = errors.shape[0]
     n_classes = scores.shape[1] // n_regions
@@ -27,20 +29,15 @@ def _mark_errors(scores, codes, errors):
         code = codes[i]
         for k in range(n_regions):
             first = k * n_classes
-            own = scores[i, first + code]
+            own = scores[i, first + code] + offsets[first + code]
             # NumPy's arg-max takes the first of equal scores: earlier classes win ties, later
-            # ones lose them.
-            wrong = False
-            for j in range(code):
-                if scores[i, first + j] >= own:
-                    wrong = True
-                    break
-            if not wrong:
-                for j in range(code + 1, n_classes):
-                    if scores[i, first + j] > own:
-                        wrong = True
-                        break
-            errors[k, i] = wrong
+            # ones lose them. Counting without an early exit lets the loops be vectorised.
+            rivals = 0
+            for j in range(first, first + code):
+                rivals += scores[i, j] + offsets[j] >= own
+            for j in range(first + code + 1, first + n_classes):
+                rivals += scores[i, j] + offsets[j] > own
+            errors[k, i] = rivals > 0
 
 
 def linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: np.ndarray):
@@ -63,11 +60,9 @@ def linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: np.n
     weights = np.ascontiguousarray(coefs.reshape(n_regions * n_classes, n_features).T)
     offsets = intercepts.reshape(-1)
     errors = np.empty((n_regions, X.shape[0]), dtype=bool)
-    for start in range(0, X.shape[0], _BLOCK_ROWS):
-        block = slice(start, start + _BLOCK_ROWS)
-        scores = X[block] @ weights
-        scores += offsets
-        _mark_errors(scores, codes[block], errors[:, block])
+    for start in range(0, X.shape[0], _SCORE_ROWS):
+        block = slice(start, start + _SCORE_ROWS)
+        _mark_errors(X[block] @ weights, offsets, codes[block], errors[:, block])
     return errors
 
 

@@ -2,5 +2,16 @@
 
 from vicinal.inspection._candidates import candidate_models
 from vicinal.inspection._compare import Comparison, ComparisonEntry, compare
+from vicinal.inspection._partition_histogram_display import PartitionHistogramDisplay
+from vicinal.inspection._partition_history_display import PartitionHistoryDisplay
+from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
 
-__all__ = ["Comparison", "ComparisonEntry", "candidate_models", "compare"]
+__all__ = [
+    "Comparison",
+    "ComparisonEntry",
+    "PartitionHistogramDisplay",
+    "PartitionHistoryDisplay",
+    "PartitionRegionsDisplay",
+    "candidate_models",
+    "compare",
+]
