@@ -159,12 +159,20 @@ class PlainPerceptron(AveragedPerceptron):
     """Not the exact class, hence cloned and fitted like any estimator."""
 
 
+class PlainLogistic(LogisticRegression):
+    """Not the exact class, hence cloned and fitted like any estimator."""
+
+
+TIGHT = {"C": 0.3, "tol": 1e-7, "max_iter": 5000}
+
+
 @pytest.mark.parametrize("weighted", [False, True])
 @pytest.mark.parametrize(
     ("fast", "general"),
     [
         (WeightedLDA(shrinkage=1e-2), PlainLDA(shrinkage=1e-2)),
         (AveragedPerceptron(), PlainPerceptron()),
+        (LogisticRegression(**TIGHT), PlainLogistic(**TIGHT)),
     ],
 )
 def test_fast_path_equals_the_general_path(blobs, fast, general, weighted):

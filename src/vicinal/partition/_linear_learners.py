@@ -8,11 +8,12 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.linear_model import Ridge
+from sklearn.linear_model import LogisticRegression, Ridge
 
 from vicinal._base import draw_seeds
 from vicinal._kernels._cascade import linear_errors, weighted_ridge
 from vicinal._kernels._lda import lda_coefficients, lda_statistics
+from vicinal._kernels._logistic import fit_logistic
 from vicinal._kernels._perceptron import as_float32_csr, fit_perceptron, margin_scale
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._learners import TrainingSet
@@ -26,8 +27,9 @@ from vicinal.partition._stages import (
 class LinearLearner:
     """Linear scores per class; subclasses say how weights are found from rows.
 
-    ``_solve(rows, codes, weight, n_classes, seed, previous)`` returns coefficients of shape
-    (n_classes, n_features) and intercepts; ``codes`` and ``weight`` are indexed like the samples.
+    ``_solve(rows, codes, weight, n_classes, seed, start)`` returns coefficients of shape
+    (n_classes, n_features) and intercepts; ``codes`` and ``weight`` are indexed like the samples,
+    ``start`` is the solution for the last sweep's rows, if there is one.
     """
 
     def __init__(self, estimator: Any, data: TrainingSet) -> None:
@@ -44,12 +46,20 @@ class LinearLearner:
         if len(present) == 1:
             intercept[present] = 0.0
         elif len(present) == n_classes:
-            coef[:], intercept[:] = self._solve(rows, data.codes, self.weight, n_classes, seed)
+            start = _start(previous, present)
+            coef[:], intercept[:] = self._solve(
+                rows, data.codes, self.weight, n_classes, seed, start
+            )
         else:
             position = np.zeros(n_classes, dtype=np.int64)
             position[present] = np.arange(len(present))
             coef[present], intercept[present] = self._solve(
-                rows, position[data.codes], self.weight, len(present), seed
+                rows,
+                position[data.codes],
+                self.weight,
+                len(present),
+                seed,
+                _start(previous, present),
             )
         return LinearRegionClassifier(data.classes, coef, intercept)
 
@@ -61,7 +71,11 @@ class LinearLearner:
         if data.is_weighted or data.codes is None:
             weight = np.zeros(data.n_samples)
             weight[rows] = weights
-        coef, intercept = self._solve(rows, codes, weight, 2, seed)
+        start = None
+        if isinstance(previous, LinearGate):
+            halves = np.array([[-0.5], [0.5]])
+            start = halves * previous.coef_, halves[:, 0] * previous.intercept_
+        coef, intercept = self._solve(rows, codes, weight, 2, seed, start)
         return LinearGate(
             (coef[1] - coef[0]).astype(data.X.dtype), data.X.dtype.type(intercept[1] - intercept[0])
         )
@@ -75,7 +89,7 @@ class LinearLearner:
     def finish(self, models: list, data: TrainingSet, region: np.ndarray) -> None:
         """Complete the models that were kept."""
 
-    def _solve(self, rows, codes, weight, n_classes, seed):
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
         raise NotImplementedError
 
 
@@ -91,7 +105,7 @@ class LDALearner(LinearLearner):
         super().__init__(estimator, data)
         self.shrinkage = float(estimator.shrinkage or 0.0)
 
-    def _solve(self, rows, codes, weight, n_classes, seed):
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
         statistics = lda_statistics(self.X, codes, weight, n_classes, rows=rows)
         return lda_coefficients(statistics, self.shrinkage)
 
@@ -106,7 +120,7 @@ class PerceptronLearner(LinearLearner):
         else:
             self.single = np.ascontiguousarray(data.X, dtype=np.float32)
 
-    def _solve(self, rows, codes, weight, n_classes, seed):
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
         fit = fit_perceptron(
             self.single,
             codes,
@@ -128,6 +142,29 @@ class PerceptronLearner(LinearLearner):
                 known = np.isfinite(margins)
                 if known.any():
                     model.temperature_ = margin_scale(margins[known], data.weight[rows][known])
+
+
+class LogisticLearner(LinearLearner):
+    """Multinomial logistic regression, started where the last sweep ended."""
+
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        if start is not None and n_classes == 2:
+            start = start[0][1:] - start[0][:1], start[1][1:] - start[1][:1]
+        fit = fit_logistic(
+            self.X[rows],
+            codes[rows],
+            None if weight is None else weight[rows],
+            n_classes,
+            alpha=1.0 / self.estimator.C,
+            start=start,
+            fit_intercept=self.estimator.fit_intercept,
+            tol=self.estimator.tol,
+            max_iter=self.estimator.max_iter,
+        )
+        if n_classes == 2:
+            halves = np.array([[-0.5], [0.5]])
+            return halves * fit.coef, halves[:, 0] * fit.intercept
+        return fit.coef, fit.intercept
 
 
 class RidgeLearner:
@@ -153,6 +190,13 @@ class RidgeLearner:
         """Complete the models that were kept; nothing is left to do."""
 
 
+def _start(previous: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the part of the region's last model that knows the present classes, if it does."""
+    if previous is None or not np.isfinite(previous.intercept_[present]).all():
+        return None
+    return previous.coef_[present], previous.intercept_[present]
+
+
 def training_margins(model: LinearRegionClassifier, X: Any, codes: np.ndarray) -> np.ndarray:
     """Return the score of the true class less that of its best rival, infinite if one lacks."""
     scores = model.decision_function(X)
@@ -175,7 +219,26 @@ def fast_learner(estimator: Any, data: TrainingSet, *, is_gate: bool) -> Any:
             return LDALearner(estimator, data)
     if type(estimator) is AveragedPerceptron and estimator.class_weight is None:
         return PerceptronLearner(estimator, data)
+    if _is_plain_logistic(estimator):
+        return LogisticLearner(estimator, data)
     return None
+
+
+def _is_plain_logistic(estimator: Any) -> bool:
+    """Tell whether an estimator is a logistic regression with nothing but a ridge penalty."""
+    return (
+        type(estimator) is LogisticRegression
+        and estimator.get_params(deep=False)
+        == LogisticRegression(
+            C=estimator.C,
+            tol=estimator.tol,
+            max_iter=estimator.max_iter,
+            fit_intercept=estimator.fit_intercept,
+            random_state=estimator.random_state,
+            n_jobs=estimator.n_jobs,
+        ).get_params(deep=False)
+        and np.isfinite(estimator.C)
+    )
 
 
 def _is_plain_ridge(estimator: Any, data: TrainingSet) -> bool:
