@@ -6,7 +6,16 @@ __version__ = "0.1.0.dev0"
 
 # Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
 # and the compiled families pull in numba.
-_SUBPACKAGES = ("cli", "datasets", "ensemble", "inspection", "linear", "neighbors", "report")
+_SUBPACKAGES = (
+    "cli",
+    "datasets",
+    "ensemble",
+    "inspection",
+    "linear",
+    "neighbors",
+    "partition",
+    "report",
+)
 
 # Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
 _ESTIMATORS: dict[str, str] = {
@@ -19,6 +28,9 @@ _ESTIMATORS: dict[str, str] = {
     "PrunedTreeClassifier": "ensemble",
     "PrunedTreeRegressor": "ensemble",
     "RealAdaBoostClassifier": "ensemble",
+    "SpacePartitioningClassifier": "partition",
+    "SpacePartitioningRegressor": "partition",
+    "SurrogatePartitionClassifier": "partition",
 }
 
 __all__ = [*_SUBPACKAGES, *_ESTIMATORS, "__version__"]

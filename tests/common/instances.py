@@ -5,6 +5,7 @@ draws folds, starts, bootstrap rows or epochs: for them invariances under a chan
 rows hold in the statistical sense only, and exactly under a fixed seed for unchanged rows.
 """
 
+from collections.abc import Callable
 from inspect import signature
 
 from sklearn.linear_model import LinearRegression, Ridge
@@ -34,12 +35,19 @@ PARAMETERS: dict[str, list[dict]] = {
     "PrunedTreeClassifier": [{"cv": 3}],
     "PrunedTreeRegressor": [{"cv": 3}],
     "RealAdaBoostClassifier": [{"n_estimators": 10}],
+    "SpacePartitioningClassifier": [
+        {"n_regions": 2, "n_init": 3, "max_iter": 5},
+        {"region_estimator": "lda", "n_regions": 2, "n_init": 2, "max_iter": 5, "combine": "best"},
+        {"gating": "soft", "n_regions": 2, "n_init": 2, "max_iter": 30},
+    ],
+    "SpacePartitioningRegressor": [{"n_regions": 2, "n_init": 2, "max_iter": 5}],
+    "SurrogatePartitionClassifier": [{"n_init": 2}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
 
-DRAWS: dict[str, str] = {
-    # class name: what it draws
+DRAWS: dict[str, str | Callable] = {
+    # class name: what it draws, or a function of the instance that says it (None for nothing)
     "BayesianModelAveragingClassifier": "folds",
     "BayesianModelAveragingRegressor": "folds",
     "BootstrapEnsembleClassifier": "bootstrap rows",
@@ -50,6 +58,12 @@ DRAWS: dict[str, str] = {
     "PrunedTreeRegressor": "folds",
     "RealAdaBoostClassifier": "the order of features that breaks ties in its trees",
     "AveragedPerceptron": "the order of rows in each epoch",
+    # Starts are drawn as directions in feature space, so only the perceptrons' orders remain.
+    "SpacePartitioningClassifier": lambda estimator: (
+        "the perceptrons' epochs"
+        if (estimator.region_estimator, estimator.gating) == ("perceptron", "hard")
+        else None
+    ),
 }
 
 
@@ -76,5 +90,11 @@ def all_instances():
     return [estimator for cls in public_estimators().values() for estimator in instances_of(cls)]
 
 
+def draws(estimator):
+    """What ``estimator`` draws from its training rows, ``None`` for nothing."""
+    entry = DRAWS.get(type(estimator).__name__)
+    return entry(estimator) if callable(entry) else entry
+
+
 def is_deterministic(estimator):
-    return type(estimator).__name__ not in DRAWS
+    return draws(estimator) is None
