@@ -1,0 +1,5 @@
+"""Models fitted anew around each query."""
+
+from vicinal.local._local_regressor import LocalRegressor
+
+__all__ = ["LocalRegressor"]
