@@ -1,0 +1,57 @@
+"""Sphinx configuration."""
+
+import warnings
+
+import vicinal
+
+project = "vicinal"
+author = "the vicinal developers"
+copyright = "2026, the vicinal developers"
+release = vicinal.__version__
+version = release
+
+extensions = [
+    "myst_parser",
+    "numpydoc",
+    "sphinx.ext.autodoc",
+    "sphinx.ext.autosummary",
+    "sphinx.ext.mathjax",
+    "sphinx_gallery.gen_gallery",
+]
+myst_enable_extensions = ["amsmath", "dollarmath", "colon_fence", "deflist"]
+myst_heading_anchors = 3
+exclude_patterns = ["_build", "auto_examples/**/*.ipynb", "auto_examples/**/*.py"]
+templates_path = ["_templates"]
+
+autosummary_generate = True
+numpydoc_show_class_members = False
+autodoc_default_options = {"members": True, "inherited-members": False}
+
+html_theme = "pydata_sphinx_theme"
+html_title = "vicinal"
+html_static_path = ["_static"]
+html_css_files = ["vicinal.css"]
+html_show_sourcelink = False
+html_theme_options = {
+    "show_prev_next": False,
+    "navbar_align": "left",
+    "secondary_sidebar_items": ["page-toc"],
+    "footer_start": ["copyright"],
+    "footer_end": [],
+}
+
+sphinx_gallery_conf = {
+    "examples_dirs": "../examples",
+    "gallery_dirs": "auto_examples",
+    "filename_pattern": r"/plot_",
+    "plot_gallery": "True",
+    "abort_on_example_error": True,
+    "show_memory": False,
+    "show_signature": False,
+    "download_all_examples": False,
+    "min_reported_time": 10,
+    "matplotlib_animations": False,
+}
+
+# The gallery runs the examples; a warning there is a defect of the example.
+warnings.filterwarnings("error", module="vicinal")

@@ -1,0 +1,71 @@
+"""The models that a comparison starts from: baselines and one of each local family."""
+
+from typing import Any
+
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    HistGradientBoostingClassifier,
+    HistGradientBoostingRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.linear_model import LogisticRegression, RidgeCV
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+
+def candidate_models(task: str, *, random_state: Any = 0) -> dict[str, Any]:
+    """Return named, unfitted models for a task: baselines, then the local models.
+
+    Parameters
+    ----------
+    task : {"classification", "regression"}
+        What the target is.
+    random_state : int, default=0
+        Seed given to every model that draws.
+
+    Returns
+    -------
+    dict of str to estimator
+        In the order in which they should be fitted, quick ones first.
+
+    Examples
+    --------
+    >>> from vicinal.inspection import candidate_models
+    >>> "random forest" in candidate_models("regression")
+    True
+    """
+    if task == "classification":
+        return {**_classification_baselines(random_state), **_local_classifiers(random_state)}
+    if task == "regression":
+        return {**_regression_baselines(random_state), **_local_regressors(random_state)}
+    raise ValueError(f"task={task!r} is unknown; choose 'classification' or 'regression'.")
+
+
+def _classification_baselines(seed):
+    return {
+        "most frequent class": DummyClassifier(),
+        "logistic regression": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
+        "k nearest neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier()),
+        "random forest": RandomForestClassifier(n_jobs=-1, random_state=seed),
+        "histogram boosting": HistGradientBoostingClassifier(random_state=seed),
+    }
+
+
+def _regression_baselines(seed):
+    return {
+        "mean": DummyRegressor(),
+        "ridge": make_pipeline(StandardScaler(), RidgeCV()),
+        "k nearest neighbours": make_pipeline(StandardScaler(), KNeighborsRegressor()),
+        "random forest": RandomForestRegressor(n_jobs=-1, random_state=seed),
+        "histogram boosting": HistGradientBoostingRegressor(random_state=seed),
+    }
+
+
+def _local_classifiers(seed):
+    return {}
+
+
+def _local_regressors(seed):
+    return {}

@@ -1,0 +1,72 @@
+"""What `import vicinal` costs and what it leaves alone; each case in its own interpreter."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import vicinal
+
+SOURCE = str(Path(vicinal.__path__[0]).parent)
+HEAVY = ("torch", "dask", "matplotlib", "polars", "pandas", "skrub", "jinja2", "typer", "rich")
+
+
+def run(code, **environment):
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SOURCE, **environment},
+        check=False,
+    )
+    assert result.returncode == 0, result.stderr
+    return result.stdout.strip()
+
+
+def test_import_loads_no_heavy_package():
+    loaded = run("import vicinal, sys; print(*sys.modules)").split()
+    assert not set(HEAVY) & set(loaded)
+    assert not any(name.startswith(("numba", "llvmlite")) for name in loaded)
+
+
+def test_import_costs_at_most_a_third_more_than_scikit_learn():
+    timer = "import time; t = time.perf_counter(); import {}; print(time.perf_counter() - t)"
+    ours = min(float(run(timer.format("vicinal"))) for _ in range(3))
+    peer = min(float(run(timer.format("sklearn"))) for _ in range(3))
+    assert ours <= 1.3 * peer
+
+
+def test_public_names_are_reachable_and_listed():
+    for name in vicinal.__all__:
+        assert getattr(vicinal, name) is not None
+        assert name in dir(vicinal)
+
+
+def test_unknown_name_is_an_attribute_error():
+    with pytest.raises(AttributeError, match="no attribute 'LocalClasifier'"):
+        vicinal.LocalClasifier  # noqa: B018
+
+
+# A finder that hides optional packages, as if only the core dependencies were installed.
+BARE = """
+import sys
+class Hide:
+    def find_spec(self, name, path=None, target=None):
+        if name.partition(".")[0] in {hidden!r}:
+            raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
+sys.meta_path.insert(0, Hide())
+"""
+OPTIONAL = (*HEAVY, "pyarrow", "skops", "onnx", "pynndescent", "distributed", "lightgbm")
+
+
+def test_every_public_package_imports_with_the_core_alone():
+    code = BARE.format(hidden=OPTIONAL) + (
+        "import vicinal\n"
+        "from tests.common.discovery import public_packages\n"
+        "print(*(package.__name__ for package in public_packages()))"
+    )
+    root = str(Path(__file__).parents[2])
+    imported = run(code, PYTHONPATH=os.pathsep.join([SOURCE, root])).split()
+    assert "vicinal.linear" in imported

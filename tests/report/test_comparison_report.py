@@ -1,0 +1,42 @@
+import numpy as np
+import pytest
+
+from vicinal.inspection import Comparison, ComparisonEntry
+from vicinal.report import ComparisonReport
+
+pytest.importorskip("jinja2")
+
+EVIL = "<script>alert(1)</script>"
+
+
+@pytest.fixture
+def report():
+    entries = [
+        ComparisonEntry("good", np.array([0.9, 1.0]), 0.5, 0.01),
+        ComparisonEntry(EVIL, np.array([0.7, 0.7]), 0.1, 0.01),
+        ComparisonEntry("broken", np.array([]), np.nan, np.nan, f"ValueError: {EVIL}"),
+    ]
+    return ComparisonReport(Comparison(entries, "accuracy", 2, 1234, 5), EVIL)
+
+
+def test_bars_are_ordered_and_end_at_the_best(report):
+    percents = [row["percent"] for row in report.as_dict()["rows"]]
+    assert percents[0] == pytest.approx(100.0)
+    assert 0 < percents[1] < 10
+    assert percents[2] == 0
+
+
+def test_text_is_escaped(report):
+    html = report.html()
+    assert EVIL not in html
+    assert html.count("&lt;script&gt;") >= 3
+
+
+def test_page_needs_no_network(report):
+    assert "http" not in report.html()
+
+
+def test_file_appears_whole(report, tmp_path):
+    path = report.write_html(tmp_path / "page.html")
+    assert path.read_text() == report.html()
+    assert list(tmp_path.iterdir()) == [path]
