@@ -155,9 +155,3 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
     low = values[order[np.searchsorted(total, half - tolerance)]]
     high = values[order[min(np.searchsorted(total, half + tolerance), len(values) - 1)]]
     return float(0.5 * (low + high))
-
-
-def gaussian_from_logs(distances: np.ndarray, bandwidth: float) -> np.ndarray:
-    """Gaussian weights scaled to a largest of one, so that far queries do not underflow."""
-    log_weights = -0.5 * (distances / bandwidth) ** 2
-    return np.exp(log_weights - log_weights.max()) if log_weights.size else log_weights

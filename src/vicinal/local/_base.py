@@ -1,6 +1,7 @@
-"""What the local models share: data, coordinates, blocks of queries, explanation of a prediction."""
+"""What the local models share: data, blocks of queries, explanation of a prediction."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -12,7 +13,7 @@ from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._kernels._smoothing import KERNELS
 from vicinal.local._choice import LeaveOneOutChoice
 from vicinal.local._coordinates import Coordinates, learn_coordinates, search_metric
-from vicinal.local._data import LocalData, smoothers
+from vicinal.local._data import LocalData, Settings, smoothers
 from vicinal.local._fits import local_slopes
 from vicinal.local._neighborhood import Localizer
 from vicinal.local._search import NeighborIndex
@@ -31,7 +32,7 @@ SHARED_CONSTRAINTS: dict = {
     "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "penalty": [StrOptions({"relative", "absolute"})],
     "location_columns": ["array-like", None],
-    "algorithm": [StrOptions({"auto", "brute", "kd_tree", "ball_tree"})],
+    "algorithm": [StrOptions({"auto", "tree", "brute"})],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
     "verbose": ["verbose"],
@@ -39,10 +40,12 @@ SHARED_CONSTRAINTS: dict = {
 
 
 class BaseLocal(LeaveOneOutChoice, BaseEstimator):
-    """Private base of the local classifier and regressors."""
+    r"""Private base of the local classifier and regressors."""
 
     # Factors on the weights of training rows, set by robust iterations.
     _factor: np.ndarray | None = None
+    _data: LocalData
+    _settings: Settings
 
     # --- fit ---
 
@@ -112,7 +115,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
                 "columns of X."
             )
         else:
-            mask[columns.astype(np.intp)] = True
+            mask[columns.astype(np.int64)] = True
         if not mask.any() or mask.all():
             raise ValueError(
                 f"location_columns={self.location_columns!r} must leave at least one column to "
@@ -177,7 +180,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _slopes(self, design, found, Y) -> np.ndarray:
         settings = self._settings
-        shared = {"relative": settings.relative, "degree": settings.degree}
+        shared: dict[str, Any] = {"relative": settings.relative, "degree": settings.degree}
         if sparse.issparse(self._data.rows):
             return sparse_slopes(self._data.rows, Y, design, found, settings.alpha, **shared)
         return local_slopes(
@@ -204,7 +207,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
         return self._stack_rows(X, lambda design, found: found.weights)
 
     def effective_sample_size(self, X):
-        """Return how many equally weighted rows each local model is worth.
+        r"""Return how many equally weighted rows each local model is worth.
 
         Parameters
         ----------
@@ -214,7 +217,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_queries,)
-            :math:`(\\sum_i w_i)^2 / \\sum_i w_i^2`.
+            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`.
         """
         X = self._validate_queries(X)
         out = np.zeros(num_samples(X))

@@ -1,6 +1,8 @@
 """Choice of metric, degree, size and penalty, as a mixin of the local estimators."""
 
+from collections.abc import Callable
 from numbers import Integral
+from typing import Any
 
 import numpy as np
 from scipy import sparse
@@ -30,6 +32,23 @@ _REFERENCE_NEIGHBOR = 40
 class LeaveOneOutChoice:
     """Settle what the user left open; the estimator supplies data, predictions and losses."""
 
+    # Parameters of the estimators that mix this in.
+    n_neighbors: Any
+    bandwidth: Any
+    kernel: Any
+    metric: Any
+    degree: Any
+    alpha: Any
+    penalty: str
+    location_columns: Any
+    outside: str
+    random_state: Any
+    verbose: int
+    _make_data: Callable
+    _place_data: Callable
+    _split_columns: Callable
+    _criterion: Callable
+
     def _choose(self, X, codes, targets, weights, groups) -> None:
         """Settle metric, degree, neighbourhood size and penalty; keep data and settings."""
         total = float(X.shape[0] if weights is None else weights.sum())
@@ -58,32 +77,32 @@ class LeaveOneOutChoice:
 
     def _try_plan(self, metric, degree, alphas, rows, arrays) -> list[Candidate]:
         """Return the leave-one-out loss of every size and penalty under one metric."""
-        X, codes, targets, weights, groups = arrays
+        weights = arrays[3]
         share = 1.0 if weights is None else weights[rows]
         total = float(np.sum(share * np.ones(len(rows))))
-        losses, rules = 0.0, None
+        losses: Any = 0.0
+        rules: Any = None
         for data, some in self._views(metric, rows, arrays):
             if rules is None:
                 rules = self._rules(data)
             evaluate, loss = self._criterion(data, alphas, degree)
-            losses = losses + leave_one_out_losses(
-                data, rules, some, len(alphas), evaluate, loss
-            )
+            losses = losses + leave_one_out_losses(data, rules, some, len(alphas), evaluate, loss)
         return [
             Candidate(metric, degree, rule, alpha, float(losses[j, c] / total))
             for j, rule in enumerate(rules)
             for c, alpha in enumerate(alphas)
         ]
 
-    def _views(self, metric, rows, arrays):
+    def _views(self, metric, rows, arrays, fitted=None):
         """Yield (data, rows): one view, or one per fold when the metric learns from the labels.
 
         The metric of a fold never saw the labels of that fold's rows, so their leave-one-out is
-        honest; neighbours are searched among all rows as at prediction.
+        honest; neighbours are searched among all rows as at prediction. ``fitted`` saves building
+        the one view again.
         """
         X, codes, targets, weights, groups = arrays
         if not sees_labels(metric):
-            yield self._make_data(X, codes, targets, weights, groups, metric), rows
+            yield fitted or self._make_data(X, codes, targets, weights, groups, metric), rows
             return
         for fold in cross_fit_folds(rows, X.shape[0], groups, self.random_state):
             mask = np.ones(X.shape[0], dtype=bool)
@@ -101,14 +120,12 @@ class LeaveOneOutChoice:
     def _keep(self, data: LocalData, metric, rule, degree: int, alpha: float) -> None:
         self._data = data
         self.metric_ = data.coordinates.transformer or metric
-        self._settings = Settings(
-            rule, degree, float(alpha), self._is_relative(), self._solver_name()
-        )
+        self._settings = Settings(rule, degree, float(alpha), self._is_relative())
         self.alpha_ = float(alpha)
         self.degree_ = degree
         if isinstance(rule, NearestRule):
-            self.n_neighbors_ = int(rule.count)
-            self.bandwidth_ = None
+            self.n_neighbors_: int | None = int(rule.count)
+            self.bandwidth_: float | None = None
         else:
             self.n_neighbors_ = None
             self.bandwidth_ = float(rule.bandwidth)
@@ -130,7 +147,7 @@ class LeaveOneOutChoice:
             return [RadiusRule(float(h), self.kernel, self.outside) for h in sizes]
         if self.n_neighbors == "auto":
             fixed = (_REFERENCE_NEIGHBOR,)
-            ladder = NEIGHBOR_LADDER if self._size_is_open() else fixed
+            ladder = self._neighbor_candidates() if self._size_is_open() else fixed
             counts = neighbor_ladder(data.total_weight, ladder)
             return [NearestRule(float(k), self.kernel) for k in counts]
         return [self._nearest_rule(self.n_neighbors, data.total_weight)]
@@ -145,7 +162,7 @@ class LeaveOneOutChoice:
     def _nearest_rule(self, n_neighbors, total_weight: float) -> NearestRule:
         """Return the rule of an explicit number or fraction of neighbours."""
         if isinstance(n_neighbors, Integral):
-            if n_neighbors > total_weight:
+            if int(n_neighbors) > total_weight:
                 raise ValueError(
                     f"n_neighbors={n_neighbors} exceeds the {total_weight:g} samples given "
                     "(counted by weight); lower n_neighbors, or use bandwidth=inf for one global "
@@ -170,6 +187,9 @@ class LeaveOneOutChoice:
     def _degree_candidates(self, X) -> list[int]:
         return [self.degree]
 
+    def _neighbor_candidates(self) -> tuple[int, ...]:
+        return NEIGHBOR_LADDER
+
     def _alpha_candidates(self) -> list[float]:
         return list(ALPHA_LADDER) if self.alpha == "auto" else [float(self.alpha)]
 
@@ -178,6 +198,3 @@ class LeaveOneOutChoice:
 
     def _is_relative(self) -> bool:
         return self.penalty == "relative"
-
-    def _solver_name(self) -> str:
-        return "ridge"

@@ -20,7 +20,6 @@ class Settings:
     degree: int = 1
     alpha: float = 1.0
     relative: bool = True
-    solver: str = "ridge"
 
     @property
     def is_global(self) -> bool:

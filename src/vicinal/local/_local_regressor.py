@@ -18,7 +18,7 @@ _MAX_QUADRATIC_COLUMNS = 4
 
 
 class LocalRegressor(BaseLocalRegressor):
-    """Regression by a weighted model around every query.
+    r"""Regression by a weighted model around every query.
 
     For each query a small model (local constant, linear or quadratic ridge, or any estimator) is
     fitted to the rows around it, near rows weighing more than far ones, and evaluated there. Use it
@@ -62,8 +62,8 @@ class LocalRegressor(BaseLocalRegressor):
     location_columns : array-like, default=None
         Columns (numbers, names or a mask) that give distances; the model is then fitted on the
         other columns: geographically weighted regression. ``None`` uses all columns for both.
-    algorithm : {"auto", "brute", "kd_tree", "ball_tree"}, default="auto"
-        Neighbour search.
+    algorithm : {"auto", "tree", "brute"}, default="auto"
+        Neighbour search; ``"auto"`` takes a tree for at most eight columns.
     outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
         NaN, the overall mean, or an error.
@@ -106,16 +106,17 @@ class LocalRegressor(BaseLocalRegressor):
 
     Notes
     -----
-    With weights :math:`w_i = s_i K(\\|x_i - q\\| / h)`, :math:`s = \\sum_i w_i`, mean offset
-    :math:`m = \\sum_i w_i (x_i - q) / s` and scatter
-    :math:`V = \\sum_i w_i (x_i - q - m)(x_i - q - m)^\\top` the prediction is
-    :math:`g(q) = \\sum_i l_i(q) y_i` with
+    With weights :math:`w_i = s_i K(\|x_i - q\| / h)`, :math:`s = \sum_i w_i`, mean offset
+    :math:`m = \sum_i w_i (x_i - q) / s` and scatter
+    :math:`V = \sum_i w_i (x_i - q - m)(x_i - q - m)^\top` the prediction is
+    :math:`g(q) = \sum_i l_i(q) y_i` with
 
-    .. math:: l_i(q) = w_i / s - w_i (x_i - q - m)^\\top (V + \\lambda I)^{-1} m,
+    .. math:: l_i(q) = w_i / s - w_i (x_i - q - m)^\top (V + \lambda I)^{-1} m,
 
-    the ridge fit centred at the query with a free intercept; :math:`\\lambda = \\alpha
-    \\operatorname{tr}(V) / d` for the relative penalty. :math:`\\alpha \\to \\infty` gives the local
-    constant, :math:`\\alpha = 0` the local linear fit (by QR, never by squaring the design). The
+    the ridge fit centred at the query with a free intercept; :math:`\lambda = \alpha
+    \operatorname{tr}(V) / d` for the relative penalty. :math:`\alpha \to \infty` gives the
+    local constant, :math:`\alpha = 0` the local linear fit (by QR, never by squaring the design).
+    The
     method is a linear smoother, which gives standard errors and degrees of freedom [1]_, [2]_.
 
     Weights count rows: weight 2 equals the row written twice, in neighbourhood sizes as well.

@@ -8,7 +8,6 @@ import numpy as np
 
 from vicinal._kernels._smoothing import (
     GAUSSIAN_CUTOFF,
-    gaussian_from_logs,
     kernel_values,
     loess_values,
     nearest_bandwidth,
@@ -33,7 +32,7 @@ class Neighborhoods(NamedTuple):
         return len(self.indptr) - 1
 
     def sizes(self) -> np.ndarray:
-        """Number of neighbours of each query."""
+        """Return the number of neighbours of each query."""
         return np.diff(self.indptr)
 
 
@@ -125,7 +124,7 @@ class Localizer:
         return Localizer(self.index, self.rule, sample_weight=self.sample_weight, factor=factor)
 
     def expected_size(self) -> int:
-        """Number of neighbours that a query costs memory for."""
+        """Return the number of neighbours that a query costs memory for."""
         if isinstance(self.rule, RadiusRule):
             return self.n_samples
         return min(self.n_samples, int(self.rule.count) + 2)
@@ -226,41 +225,49 @@ class Localizer:
         if user is not None:
             weights = weights * user
         mask = weights > 0.0
-        indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))]).astype(np.intp)
+        indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
         return Neighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)
 
     # --- fixed bandwidth ---
 
     def _within_radius(self, Q, rows, groups) -> Neighborhoods:
         rule = self.rule
-        if rule.kernel == "gaussian" or not vanishes_at_one(rule.kernel):
-            found = self._from_all_distances(Q)
-        else:
-            indptr, indices, distances = self.index.within(Q, rule.bandwidth)
-            values = kernel_values(distances / rule.bandwidth, rule.kernel)
-            found = Neighborhoods(
-                indptr, indices, values, distances, np.full(Q.shape[0], rule.bandwidth)
-            )
+        indptr, indices, distances = self._reach(Q)
+        weights = self._kernel_weights(indptr, distances)
+        h = np.full(Q.shape[0], rule.bandwidth)
+        found = Neighborhoods(indptr, indices, weights, distances, h)
         found = self._apply_weights(found, rows, groups)
         empty = found.sizes() == 0
         if empty.any():
             found = self._fill_empty(found, empty, Q, rows, groups)
         return found
 
-    def _from_all_distances(self, Q) -> Neighborhoods:
+    def _reach(self, Q):
+        """Return every row that may have weight under a fixed bandwidth."""
         rule, n = self.rule, self.n_samples
-        h = np.full(Q.shape[0], rule.bandwidth)
-        distances = self.index.all_distances(Q)
+        if rule.kernel == "gaussian" and np.isfinite(rule.bandwidth):
+            # Weights are relative to the nearest row's, so that far queries see neighbours too.
+            # The row left out may be that nearest one: the second decides.
+            nearest = self.index.nearest(Q, min(2, n))[0][:, -1]
+            square = nearest**2 - 2.0 * rule.bandwidth**2 * np.log(GAUSSIAN_CUTOFF)
+            return self.index.within(Q, np.sqrt(square))
+        is_bounded = rule.kernel == "uniform" or vanishes_at_one(rule.kernel)
+        if is_bounded and np.isfinite(rule.bandwidth):
+            return self.index.within(Q, rule.bandwidth)
+        distances, indices = self.index.nearest(Q, n)
+        return np.arange(Q.shape[0] + 1) * n, indices.ravel(), distances.ravel()
+
+    def _kernel_weights(self, indptr, distances) -> np.ndarray:
+        rule = self.rule
         if np.isinf(rule.bandwidth):
-            weights = np.ones_like(distances)
-        elif rule.kernel == "gaussian":
-            weights = np.vstack([gaussian_from_logs(row, rule.bandwidth) for row in distances])
-            weights[weights < GAUSSIAN_CUTOFF] = 0.0
-        else:
-            weights = kernel_values(distances / rule.bandwidth, rule.kernel)
-        indptr = np.arange(Q.shape[0] + 1, dtype=np.intp) * n
-        indices = np.tile(np.arange(n, dtype=np.intp), Q.shape[0])
-        return Neighborhoods(indptr, indices, weights.ravel(), distances.ravel(), h)
+            return np.ones_like(distances)
+        if rule.kernel != "gaussian":
+            return kernel_values(distances / rule.bandwidth, rule.kernel)
+        first = np.repeat(indptr[:-1], np.diff(indptr))
+        exponent = (distances**2 - distances[first] ** 2) / rule.bandwidth**2
+        weights = np.exp(-0.5 * exponent)
+        weights[weights < GAUSSIAN_CUTOFF] = 0.0
+        return weights
 
     def _apply_weights(self, found, rows, groups) -> Neighborhoods:
         weights = found.weights
@@ -304,7 +311,7 @@ def _last_needed(distances: np.ndarray, h: np.ndarray) -> int:
 def take_queries(found: Neighborhoods, queries: np.ndarray) -> Neighborhoods:
     """Return the neighbourhoods of some queries."""
     sizes = found.sizes()[queries]
-    indptr = np.concatenate([[0], np.cumsum(sizes)]).astype(np.intp)
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
     entries = np.arange(indptr[-1]) + np.repeat(found.indptr[queries] - indptr[:-1], sizes)
     return Neighborhoods(
         indptr,
@@ -331,7 +338,7 @@ def _drop_zeros(found: Neighborhoods) -> Neighborhoods:
         return found
     total = np.concatenate([[0], np.cumsum(mask)])
     return Neighborhoods(
-        total[found.indptr].astype(np.intp),
+        total[found.indptr],
         found.indices[mask],
         found.weights[mask],
         found.distances[mask],
@@ -345,13 +352,13 @@ def _merge(parts: list[Neighborhoods], order: list[np.ndarray], n_queries: int) 
         return parts[0]
     if not parts:
         none = np.empty(0)
-        return Neighborhoods(np.zeros(1, np.intp), np.empty(0, np.intp), none, none, none)
+        return Neighborhoods(np.zeros(1, np.int64), np.empty(0, np.int64), none, none, none)
     offsets = np.cumsum([0] + [len(part.indices) for part in parts])
     joined = Neighborhoods(
         np.concatenate(
             [parts[0].indptr]
             + [part.indptr[1:] + start for part, start in zip(parts[1:], offsets[1:], strict=False)]
-        ).astype(np.intp),
+        ),
         *(np.concatenate(column) for column in list(zip(*parts, strict=True))[1:]),
     )
     return take_queries(joined, np.argsort(np.concatenate(order), kind="stable"))

@@ -102,9 +102,9 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """Return predictions and, if asked, |l(q)|^2 of every query."""
         n_queries = num_samples(X)
         out = np.empty((n_queries, self._targets.shape[1]))
-        norms = np.empty(n_queries) if with_norms else None
+        norms = np.empty(n_queries if with_norms else 0)
         if self._has_global_model() and not with_norms:
-            return self._global_predictions(X), None
+            return self._global_predictions(X), norms
         for block, design, found in self._localized(X):
             if with_norms:
                 smoother = self._smoother(design, found)
@@ -139,8 +139,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         weights = self._global_weights()
         centre = np.asarray(weights @ data.rows / weights.sum()).reshape(1, -1)
         everybody = Neighborhoods(
-            np.array([0, data.n_samples], dtype=np.intp),
-            np.arange(data.n_samples, dtype=np.intp),
+            np.array([0, data.n_samples], dtype=np.int64),
+            np.arange(data.n_samples, dtype=np.int64),
             weights,
             np.zeros(data.n_samples),
             np.full(1, np.inf),

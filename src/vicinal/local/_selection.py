@@ -8,7 +8,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
 from vicinal._base import Progress, row_blocks
-from vicinal.local._neighborhood import Neighborhoods, NearestRule, RadiusRule
+from vicinal.local._neighborhood import NearestRule, Neighborhoods, RadiusRule
 
 NEIGHBOR_LADDER = (10, 15, 20, 30, 40, 60, 80, 120, 160)
 ALPHA_LADDER = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -140,9 +140,7 @@ def _metric_name(metric) -> str:
     return getattr(metric, "__name__", type(metric).__name__)
 
 
-def compare(
-    plans: Sequence[tuple], run: Callable, label: str, verbose: int
-) -> list[Candidate]:
+def compare(plans: Sequence[tuple], run: Callable, label: str, verbose: int) -> list[Candidate]:
     """Run every (metric, degree) plan and gather its candidates, with progress."""
     candidates: list[Candidate] = []
     with Progress(len(plans), label, verbose=verbose) as progress:
