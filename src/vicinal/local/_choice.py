@@ -60,7 +60,9 @@ class LeaveOneOutChoice:
             rule = self._rules(data)[0]
             self._keep(data, metrics[0], rule, degrees[0], alphas[0])
             return
-        rows = draw_rows(X.shape[0], self.random_state, self._selection_limit())
+        # Sparse neighbourhoods are gathered one by one, which costs fifty times as much.
+        limit = MAX_ROWS // 5 if sparse.issparse(X) else MAX_ROWS
+        rows = draw_rows(X.shape[0], self.random_state, limit)
         arrays = (X, codes, targets, weights, groups)
         plans = [(metric, degree) for metric in metrics for degree in degrees]
         candidates = compare(
@@ -176,11 +178,12 @@ class LeaveOneOutChoice:
         """Return the metrics to compare: the one given, or the automatic list."""
         if not isinstance(self.metric, str) or self.metric != "auto":
             return [self.metric]
-        if sparse.issparse(X) or self.location_columns is not None:
+        if self.location_columns is not None:
             return ["euclidean"]
         candidates = ["euclidean", "standardized"]
         # Whitening needs far more rows than columns, or it blows up directions of chance.
-        if codes is not None and total_weight >= max(200, 10 * X.shape[1]):
+        enough = total_weight >= max(200, 10 * X.shape[1])
+        if codes is not None and enough and not sparse.issparse(X):
             candidates.append("within_class")
         return candidates
 
@@ -192,9 +195,6 @@ class LeaveOneOutChoice:
 
     def _alpha_candidates(self) -> list[float]:
         return list(ALPHA_LADDER) if self.alpha == "auto" else [float(self.alpha)]
-
-    def _selection_limit(self) -> int:
-        return MAX_ROWS
 
     def _is_relative(self) -> bool:
         return self.penalty == "relative"
