@@ -12,6 +12,8 @@ _SUBPACKAGES = ("cli", "datasets", "inspection", "linear", "local", "neighbors",
 _ESTIMATORS: dict[str, str] = {
     "LocalClassifier": "local",
     "LocalRegressor": "local",
+    "LoessRegressor": "local",
+    "NadarayaWatsonRegressor": "local",
 }
 
 __all__ = [*_SUBPACKAGES, *_ESTIMATORS, "__version__"]

@@ -18,6 +18,7 @@ from vicinal.local._inference import (
     smoother_statistics,
     squared_norms,
 )
+from vicinal.local._line import Line
 from vicinal.local._neighborhood import Neighborhoods
 
 
@@ -41,7 +42,13 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
         self._choose(X, None, Y if self._is_multi_output else Y[:, 0], weights, groups)
+        self._prepare_line()
         self._reweight()
+
+    def _prepare_line(self) -> None:
+        self._line = None
+        if self._generic is None and Line.applies(self._data, self._settings):
+            self._line = Line.from_data(self._data, self._targets)
 
     def _reweight(self) -> None:
         """Robust iterations: fit, weigh rows by the size of their residuals, fit again."""
@@ -51,6 +58,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             self._factor = robustness_weights(size.ravel(), self._data.sample_weight)
 
     def _fitted_values(self) -> np.ndarray:
+        if self._line is not None:
+            return self._line_predictions(self._data.rows, with_norms=False)[0]
         out = np.empty_like(self._targets)
         rows = np.arange(self._data.n_samples)
         for block, design, found in self._localized_training(rows, leave_out=False):
@@ -105,6 +114,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         norms = np.empty(n_queries if with_norms else 0)
         if self._has_global_model() and not with_norms:
             return self._global_predictions(X), norms
+        if self._line is not None and not self.clip:
+            return self._line_predictions(self._locate(X)[1], with_norms=with_norms)
         for block, design, found in self._localized(X):
             if with_norms:
                 smoother = self._smoother(design, found)
@@ -118,6 +129,25 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             if empty.size:
                 out[block.start + empty] = self._answer_outside()
         return out, norms
+
+    def _line_predictions(self, design, *, with_norms: bool):
+        """Predict through sorted points; the few undetermined queries go the general way."""
+        values, _, norms, solved = self._line.evaluate(
+            np.ascontiguousarray(design[:, 0]),
+            self._settings,
+            self._factor,
+            want_norms=with_norms,
+            n_jobs=self.n_jobs,
+        )
+        rest = np.flatnonzero(~solved)
+        localizer = self._data.localizer(self._settings.rule, self._factor)
+        for block in self._query_blocks(len(rest), localizer):
+            some = design[rest[block]]
+            found = localizer.neighborhoods(some)
+            smoother = self._smoother(some, found)
+            values[rest[block]] = smooth(found, smoother, self._targets)
+            norms[rest[block]] = squared_norms(found, smoother, None)
+        return values, norms
 
     def _answer_outside(self) -> np.ndarray:
         if self.outside == "prior":
