@@ -11,12 +11,17 @@ from tests.common.discovery import public_estimators
 
 PARAMETERS: dict[str, list[dict]] = {
     # class name: one dictionary of constructor arguments per instance
+    "LocalDiscriminantTransformer": [{"n_local": 2, "n_init": 1}],
+    "LocallyAdaptiveClassifier": [{"n_components": 2}],
+    "ResponsibilityMixture": [{"n_components": 2, "n_init": 1}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
 
 DRAWS: dict[str, str] = {
     # class name: what it draws
+    "LocalDiscriminantTransformer": "the starts of its mixture",
+    "ResponsibilityMixture": "the starts of EM",
     "AveragedPerceptron": "the order of rows in each epoch",
 }
 
