@@ -16,6 +16,7 @@ _SUBPACKAGES = (
     "neighbors",
     "partition",
     "report",
+    "uncertainty",
 )
 
 # Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
@@ -36,6 +37,9 @@ _ESTIMATORS: dict[str, str] = {
     "SpacePartitioningClassifier": "partition",
     "SpacePartitioningRegressor": "partition",
     "SurrogatePartitionClassifier": "partition",
+    "LocalDiscriminantTransformer": "uncertainty",
+    "LocallyAdaptiveClassifier": "uncertainty",
+    "ResponsibilityMixture": "uncertainty",
 }
 
 __all__ = [*_SUBPACKAGES, *_ESTIMATORS, "__version__"]

@@ -11,6 +11,10 @@ _ROW_DEPENDENT = (
 
 _REASONS: dict[str, dict[str, str]] = {
     # class name: {check name: reason}
+    "ResponsibilityMixture": {
+        "check_all_zero_sample_weights_error": "uncertainties may all be zero, so zeros warn "
+        "and count as equal weights",
+    },
 }
 
 

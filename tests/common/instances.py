@@ -42,6 +42,9 @@ PARAMETERS: dict[str, list[dict]] = {
     ],
     "SpacePartitioningRegressor": [{"n_regions": 2, "n_init": 2, "max_iter": 5}],
     "SurrogatePartitionClassifier": [{"n_init": 2}],
+    "LocalDiscriminantTransformer": [{"n_local": 2, "n_init": 1}],
+    "LocallyAdaptiveClassifier": [{"n_components": 2}],
+    "ResponsibilityMixture": [{"n_components": 2, "n_init": 1}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
@@ -57,6 +60,8 @@ DRAWS: dict[str, str | Callable] = {
     "PrunedTreeClassifier": "folds",
     "PrunedTreeRegressor": "folds",
     "RealAdaBoostClassifier": "the order of features that breaks ties in its trees",
+    "LocalDiscriminantTransformer": "the starts of its mixture",
+    "ResponsibilityMixture": "the starts of EM",
     "AveragedPerceptron": "the order of rows in each epoch",
     # Starts are drawn as directions in feature space, so only the perceptrons' orders remain.
     "SpacePartitioningClassifier": lambda estimator: (
