@@ -6,7 +6,7 @@ __version__ = "0.1.0.dev0"
 
 # Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
 # and the compiled families pull in numba.
-_SUBPACKAGES = ("cli", "datasets", "inspection", "linear", "neighbors", "report")
+_SUBPACKAGES = ("cli", "datasets", "inspection", "linear", "neighbors", "report", "subspace")
 
 # Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
 _ESTIMATORS: dict[str, str] = {}
