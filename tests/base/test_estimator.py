@@ -82,3 +82,10 @@ def test_signature_and_routing_survive_the_decorator():
         model = _Mean().set_fit_request(sample_weight=True)
         model.fit(X)
         assert model.get_metadata_routing().fit.requests["sample_weight"] is True
+
+
+def test_fits_inside_a_pipeline():
+    """scikit-learn 1.9 sets an attribute before ``fit`` and takes it away afterwards."""
+    from sklearn.pipeline import make_pipeline
+
+    assert make_pipeline(_Mean()).fit(X)[-1].n_features_in_ == 2

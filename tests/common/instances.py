@@ -11,10 +11,13 @@ from tests.common.discovery import public_estimators
 
 PARAMETERS: dict[str, list[dict]] = {
     # class name: one dictionary of constructor arguments per instance
+    "WeightedLDA": [{}, {"shrinkage": "auto"}],
+    "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
 
 DRAWS: dict[str, str] = {
     # class name: what it draws
+    "AveragedPerceptron": "the order of rows in each epoch",
 }
 
 

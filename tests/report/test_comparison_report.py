@@ -40,13 +40,3 @@ def test_file_appears_whole(report, tmp_path):
     path = report.write_html(tmp_path / "page.html")
     assert path.read_text() == report.html()
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_failed_write_leaves_nothing(report, tmp_path, monkeypatch):
-    def fail(*args):
-        raise OSError("disk full")
-
-    monkeypatch.setattr("os.replace", fail)
-    with pytest.raises(OSError, match="disk full"):
-        report.write_html(tmp_path / "page.html")
-    assert list(tmp_path.iterdir()) == []

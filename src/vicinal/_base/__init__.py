@@ -9,6 +9,7 @@ from vicinal._base._arrays import (
 )
 from vicinal._base._blocks import row_blocks
 from vicinal._base._estimator import atomic_fit
+from vicinal._base._files import write_whole
 from vicinal._base._optional import import_optional
 from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, thread_map
 from vicinal._base._progress import Progress
@@ -37,4 +38,5 @@ __all__ = [
     "row_blocks",
     "thread_map",
     "validate_array_api",
+    "write_whole",
 ]

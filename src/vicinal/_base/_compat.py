@@ -12,6 +12,8 @@ from sklearn.utils._param_validation import (
     StrOptions,
     validate_params,
 )
+from sklearn.utils.parallel import _get_threadpool_controller as threadpool_controller
+from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _num_samples as num_samples
 
@@ -22,10 +24,12 @@ __all__ = [
     "MissingValues",
     "Options",
     "StrOptions",
+    "check_feature_names_in",
     "check_sample_weight",
     "fit_context",
     "num_samples",
     "openmp_threads",
     "rows_of",
+    "threadpool_controller",
     "validate_params",
 ]

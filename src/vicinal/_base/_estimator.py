@@ -5,7 +5,13 @@ import functools
 from vicinal._base._compat import fit_context
 
 # State that belongs to the user's set-up of an estimator, not to what it learned.
-_CONFIGURATION = {"_metadata_request", "_sklearn_output_config"}
+_CONFIGURATION = {
+    "_metadata_request",
+    "_sklearn_output_config",
+    # Callbacks that scikit-learn's meta-estimators (Pipeline, from 1.9) set and remove around fit.
+    "_skl_callbacks",
+    "_parent_callback_ctx",
+}
 
 
 def _forget(estimator) -> None:

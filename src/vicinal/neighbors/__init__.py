@@ -1,1 +1,6 @@
-"""neighbors."""
+"""Search for nearest neighbours: exact, approximate, and on the device of the data."""
+
+from vicinal.neighbors._neighbor_search import NeighborSearch
+from vicinal.neighbors._neighborhoods import Neighborhoods
+
+__all__ = ["NeighborSearch", "Neighborhoods"]

@@ -2,13 +2,12 @@
 
 import math
 import os
-import tempfile
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import vicinal
-from vicinal._base import import_optional
+from vicinal._base import import_optional, write_whole
 from vicinal.inspection import Comparison
 
 
@@ -65,17 +64,7 @@ class ComparisonReport:
 
     def write_html(self, path: str | os.PathLike) -> Path:
         """Write the page whole or not at all, and return where it is."""
-        target = Path(path)
-        content = self.html()
-        handle, draft = tempfile.mkstemp(dir=target.parent, suffix=".tmp")
-        try:
-            with os.fdopen(handle, "w", encoding="utf-8") as file:
-                file.write(content)
-            os.replace(draft, target)
-        except BaseException:
-            os.unlink(draft)
-            raise
-        return target
+        return write_whole(path, self.html())
 
 
 def _row(rank, entry, floor, best) -> dict[str, Any]:

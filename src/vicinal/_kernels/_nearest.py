@@ -1,0 +1,339 @@
+r"""Exact Euclidean neighbours by blocked brute force: matrix products find, differences decide.
+
+For a query :math:`q` and a row :math:`x`, both centred and scaled by a power of two, one entry of a
+matrix product in low precision gives a *lower bound* of the squared distance,
+
+.. math:: \ell = (1 - 2\gamma)\,(|x|^2 + |q|^2) - 2\,q^\top x - \tau \;\le\; |q - x|^2,
+
+where :math:`\gamma` bounds the relative rounding of the product. Proof: every term of
+:math:`|x|^2 - 2 q^\top x` carries a relative error of at most :math:`\gamma_m = m u / (1 - m u)`,
+with :math:`m` roundings of unit :math:`u` on its way, in any order of summation ([1]_, lemma 3.1,
+equation 3.5), so the error is at most :math:`\gamma_m (|x| + |q|)^2 \le 2 \gamma_m (|x|^2 +
+|q|^2)`; :math:`\tau` covers underflow. Twice :math:`\gamma_m` is taken, which also leaves room for
+the rounding of the distance by differences, in float64.
+
+A row is skipped only if its lower bound exceeds the k-th smallest distance found so far; the others
+are measured by differences. So neither the precision of the product nor the size of the blocks can
+change which rows are found, in which order, or their distances.
+
+References
+----------
+.. [1] N. J. Higham, "Accuracy and Stability of Numerical Algorithms", 2nd ed., SIAM, 2002,
+   :doi:`10.1137/1.9780898718027`.
+"""
+
+import math
+
+import numpy as np
+
+from vicinal._kernels._jit import fast_jit, jit
+
+# Blocks of queries and rows: the product (256 kB in float32), the rows and the candidates of the
+# queries stay in a second-level cache of 1-2 MB.
+QUERY_BLOCK = 64
+ROW_BLOCK = 1024
+# Longest stretch of products tested at once against the bound.
+_STRETCH = 16
+
+
+class ProductRows:
+    """Training rows in the form that the matrix product needs, made once.
+
+    Parameters
+    ----------
+    X : ndarray of shape (n_samples, n_features), float32 or float64, C-contiguous
+        Training rows, kept for the distances by differences.
+    dtype : dtype, default=numpy.float32
+        Precision of the matrix product. The result does not depend on it.
+    """
+
+    def __init__(self, X: np.ndarray, dtype=np.float32) -> None:
+        self.X = X
+        self.dtype = np.dtype(dtype)
+        self.center = X.mean(axis=0, dtype=np.float64)
+        extremes = np.abs(np.stack([X.max(axis=0), X.min(axis=0)]) - self.center)
+        # A power of two scales without rounding; the clip keeps its square finite.
+        self.scale = math.ldexp(1.0, -min(max(math.frexp(extremes.max())[1], -500), 500))
+        self.rounding = rounding_bound(X.shape[1], np.finfo(self.dtype).eps)
+        self.rows = np.empty((X.shape[0], X.shape[1] + 1), self.dtype)
+        for start in range(0, X.shape[0], 4096):
+            part = slice(start, start + 4096)
+            shifted = (X[part] - self.center) * self.scale
+            norms = np.einsum("ij,ij->i", shifted, shifted)
+            self.rows[part, :-1] = shifted
+            self.rows[part, -1] = norms * (1 - 2 * self.rounding) - np.finfo(self.dtype).tiny * 1e3
+
+    def queries(self, Q: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        """Return the left factor of the product and the scaled squared norms of the queries."""
+        shifted = (Q - self.center) * self.scale
+        norms = np.einsum("ij,ij->i", shifted, shifted) * (1 - 2 * self.rounding)
+        left = np.ones((Q.shape[0], Q.shape[1] + 1), self.dtype)
+        with np.errstate(over="ignore"):  # an infinite product excludes no row, see `_collect`
+            left[:, :-1] = -2 * shifted
+        return left, norms
+
+
+def rounding_bound(n_features: int, eps: float) -> float:
+    """Return the gamma of this module's docstring for the machine epsilon ``eps`` = 2 u."""
+    return 1.1 * (n_features + 8) * eps
+
+
+@fast_jit
+def squared_distance(a, b):
+    """Return the squared distance of two vectors by differences, accumulated in float64."""
+    total = 0.0
+    for j in range(a.shape[0]):
+        difference = np.float64(a[j]) - np.float64(b[j])
+        total += difference * difference
+    return total
+
+
+@jit
+def pair_distances(Q, X, rows, distances):
+    """Fill ``distances`` (squared) of each query to the rows listed for it."""
+    for i in range(Q.shape[0]):
+        for c in range(rows.shape[1]):
+            distances[i, c] = squared_distance(Q[i], X[rows[i, c]])
+
+
+@jit
+def listed_distances(Q, X, queries, rows, distances):
+    """Fill ``distances`` (squared) of pairs given as two lists."""
+    for c in range(rows.shape[0]):
+        distances[c] = squared_distance(Q[queries[c]], X[rows[c]])
+
+
+@jit
+def csr_distances(
+    q_data, q_columns, q_starts, x_data, x_columns, x_starts, queries, rows, distances
+):
+    """Fill ``distances`` (squared) of pairs of sparse rows with sorted columns."""
+    for c in range(rows.shape[0]):
+        i, i_end = q_starts[queries[c]], q_starts[queries[c] + 1]
+        j, j_end = x_starts[rows[c]], x_starts[rows[c] + 1]
+        total = 0.0
+        while i < i_end or j < j_end:
+            difference = 0.0
+            take_query = j == j_end or (i < i_end and q_columns[i] <= x_columns[j])
+            take_row = i == i_end or (j < j_end and x_columns[j] <= q_columns[i])
+            if take_query:
+                difference += q_data[i]
+                i += 1
+            if take_row:
+                difference -= x_data[j]
+                j += 1
+            total += difference * difference
+        distances[c] = total
+
+
+@jit
+def _precedes(distance, row, other_distance, other_row):
+    """Order by distance, then by row number."""
+    return distance < other_distance or (distance == other_distance and row < other_row)
+
+
+@jit
+def _swap(distances, rows, i, j):
+    distances[i], distances[j] = distances[j], distances[i]
+    rows[i], rows[j] = rows[j], rows[i]
+
+
+@jit
+def _split(distances, rows, low, high):
+    """Partition ``low..high`` around a median of three and return the two inner ends."""
+    middle = (low + high) // 2
+    if _precedes(distances[middle], rows[middle], distances[low], rows[low]):
+        _swap(distances, rows, low, middle)
+    if _precedes(distances[high], rows[high], distances[middle], rows[middle]):
+        _swap(distances, rows, middle, high)
+        if _precedes(distances[middle], rows[middle], distances[low], rows[low]):
+            _swap(distances, rows, low, middle)
+    pivot, pivot_row = distances[middle], rows[middle]
+    i, j = low, high
+    while i <= j:
+        while _precedes(distances[i], rows[i], pivot, pivot_row):
+            i += 1
+        while _precedes(pivot, pivot_row, distances[j], rows[j]):
+            j -= 1
+        if i <= j:
+            _swap(distances, rows, i, j)
+            i += 1
+            j -= 1
+    return i, j
+
+
+@jit
+def select_first(distances, rows, count, k):
+    """Bring the ``k`` first of ``count`` pairs to the front, in no order, the k-th in its place."""
+    low, high = 0, count - 1
+    while low < high:
+        i, j = _split(distances, rows, low, high)
+        if k - 1 <= j:
+            high = j
+        elif k - 1 >= i:
+            low = i
+        else:
+            return
+
+
+@jit
+def sort_pairs(distances, rows, count):
+    """Sort the first ``count`` pairs by distance, then by row number."""
+    # No recursion: numba's compiled recursive functions do not survive its disk cache. The shorter
+    # side is sorted first, so 64 ends are enough for any count.
+    ends = np.empty((64, 2), np.int64)
+    ends[0] = 0, count - 1
+    depth = 1
+    while depth:
+        depth -= 1
+        low, high = ends[depth]
+        while high - low > 16:
+            i, j = _split(distances, rows, low, high)
+            if j - low < high - i:
+                ends[depth] = i, high
+                high = j
+            else:
+                ends[depth] = low, j
+                low = i
+            depth += 1
+        for i in range(low + 1, high + 1):
+            distance, row = distances[i], rows[i]
+            j = i - 1
+            while j >= low and _precedes(distance, row, distances[j], rows[j]):
+                distances[j + 1], rows[j + 1] = distances[j], rows[j]
+                j -= 1
+            distances[j + 1], rows[j + 1] = distance, row
+
+
+@jit
+def _collect(products, bound, found):
+    """Write the positions of products not above ``bound`` to ``found`` and return their number.
+
+    Written as "not above", so that an overflow to NaN keeps its row.
+    """
+    count = position = 0
+    last = products.shape[0]
+    while position + _STRETCH <= last:
+        above = 0
+        for j in range(_STRETCH):
+            above += products[position + j] > bound
+        if above < _STRETCH:
+            for j in range(position, position + _STRETCH):
+                found[count] = j
+                count += not products[j] > bound
+        position += _STRETCH
+    for j in range(position, last):
+        found[count] = j
+        count += not products[j] > bound
+    return count
+
+
+@jit
+def nearest_rows(
+    Q, X, left, rows, norms, scale, eps, row_codes, query_codes, n_neighbors, distances, indices
+):
+    """Fill ``distances`` (squared) and ``indices`` with the nearest rows of a part of the queries.
+
+    ``left``, ``norms`` and ``rows``, ``scale`` come from `ProductRows`; row ``j`` is left out for
+    query ``i`` where ``row_codes[j] == query_codes[i]``. Where fewer than ``n_neighbors`` rows
+    remain, the last distances are infinite.
+    """
+    n_rows, capacity = X.shape[0], 2 * n_neighbors + 64
+    buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
+    found = np.empty(ROW_BLOCK + 1, np.int64)
+    held = np.empty((QUERY_BLOCK, capacity), np.float64)
+    held_rows = np.empty((QUERY_BLOCK, capacity), np.int64)
+    counts = np.empty(QUERY_BLOCK, np.int64)
+    reach = np.empty(QUERY_BLOCK, np.float64)  # k-th smallest squared distance so far
+    for start in range(0, Q.shape[0], QUERY_BLOCK):
+        stop = min(start + QUERY_BLOCK, Q.shape[0])
+        counts[:] = 0
+        reach[:] = np.inf
+        for first in range(0, n_rows, ROW_BLOCK):
+            last = min(first + ROW_BLOCK, n_rows)
+            products = buffer[: (stop - start) * (last - first)].reshape(stop - start, last - first)
+            np.dot(left[start:stop], rows[first:last].T, products)
+            for i in range(stop - start):
+                query = start + i
+                bound = _product_bound(reach[i], scale, norms[query], eps)
+                n_found = _collect(products[i], bound, found)
+                for c in range(n_found):
+                    row = first + found[c]
+                    if products[i, found[c]] > bound or row_codes[row] == query_codes[query]:
+                        continue
+                    distance = squared_distance(Q[query], X[row])
+                    if distance > reach[i]:
+                        continue
+                    held[i, counts[i]] = distance
+                    held_rows[i, counts[i]] = row
+                    counts[i] += 1
+                    if counts[i] == capacity:
+                        select_first(held[i], held_rows[i], capacity, n_neighbors)
+                        counts[i] = n_neighbors
+                        reach[i] = held[i, n_neighbors - 1]
+                        bound = _product_bound(reach[i], scale, norms[query], eps)
+        for i in range(stop - start):
+            while counts[i] < n_neighbors:
+                held[i, counts[i]] = np.inf
+                held_rows[i, counts[i]] = 0
+                counts[i] += 1
+            select_first(held[i], held_rows[i], counts[i], n_neighbors)
+            sort_pairs(held[i], held_rows[i], n_neighbors)
+            distances[start + i] = held[i, :n_neighbors]
+            indices[start + i] = held_rows[i, :n_neighbors]
+
+
+@jit
+def _product_bound(reach, scale, norm, eps):
+    """Return the product above which a row is farther than ``reach`` (squared), rounded up."""
+    bound = reach * scale * scale - norm
+    return bound + abs(bound) * eps
+
+
+@jit
+def rows_within(Q, X, left, rows, norms, scale, eps, row_codes, query_codes, radii):
+    """Return queries, rows and squared distances of all pairs within the radius of their query.
+
+    Pairs come by blocks of queries and rows; the arguments are those of `nearest_rows`.
+    """
+    buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
+    found = np.empty(ROW_BLOCK + 1, np.int64)
+    size, count = 1024, 0
+    pair_queries = np.empty(size, np.int64)
+    pair_rows = np.empty(size, np.int64)
+    distances = np.empty(size, np.float64)
+    for start in range(0, Q.shape[0], QUERY_BLOCK):
+        stop = min(start + QUERY_BLOCK, Q.shape[0])
+        for first in range(0, X.shape[0], ROW_BLOCK):
+            last = min(first + ROW_BLOCK, X.shape[0])
+            products = buffer[: (stop - start) * (last - first)].reshape(stop - start, last - first)
+            np.dot(left[start:stop], rows[first:last].T, products)
+            for query in range(start, stop):
+                reach = radii[query] * radii[query]
+                # The radius is compared after the root, whose rounding may let a little more in.
+                bound = _product_bound(reach * (1 + 1e-15), scale, norms[query], eps)
+                n_found = _collect(products[query - start], bound, found)
+                if count + n_found > size:
+                    size = 2 * (count + n_found)
+                    pair_queries = _longer(pair_queries, size)
+                    pair_rows = _longer(pair_rows, size)
+                    distances = _longer(distances, size)
+                for c in range(n_found):
+                    row = first + found[c]
+                    if row_codes[row] == query_codes[query]:
+                        continue
+                    distance = squared_distance(Q[query], X[row])
+                    if math.sqrt(distance) <= radii[query]:
+                        pair_queries[count] = query
+                        pair_rows[count] = row
+                        distances[count] = distance
+                        count += 1
+    return pair_queries[:count], pair_rows[:count], distances[:count]
+
+
+@jit
+def _longer(values, size):
+    """Copy ``values`` to an array of ``size`` entries."""
+    copy = np.empty(size, values.dtype)
+    copy[: values.shape[0]] = values
+    return copy

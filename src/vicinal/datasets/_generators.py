@@ -1,0 +1,301 @@
+"""Generators of the two-dimensional toys on which local methods are explained."""
+
+from collections.abc import Sequence
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from vicinal._base._compat import Interval, StrOptions, validate_params
+from vicinal.datasets._labeled_mixture import LabeledMixture
+
+_SAMPLE = {
+    "n_samples": [Interval(Integral, 1, None, closed="left")],
+    "shuffle": ["boolean"],
+    "random_state": ["random_state"],
+}
+
+
+@validate_params(
+    {**_SAMPLE, "noise": [Interval(Real, 0, None, closed="left")]},
+    prefer_skip_nested_validation=True,
+)
+def make_xor(
+    n_samples: int = 400, *, noise: float = 0.1, shuffle: bool = True, random_state=None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw the XOR problem: four clusters on the corners of a square.
+
+    No line separates the classes, and two regions with a linear model each do: the smallest
+    problem that needs a partition.
+
+    Parameters
+    ----------
+    n_samples : int, default=400
+        Number of samples, divided equally among the clusters.
+
+    noise : float, default=0.1
+        Standard deviation of the clusters; 0 puts all samples on the four corners, the idealised
+        XOR of [1]_, Theorem 2.5.
+
+    shuffle : bool, default=True
+        Whether to mix the rows; otherwise they are sorted by cluster.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Samples around (-1, -1), (1, 1), (-1, 1) and (1, -1).
+
+    y : ndarray of shape (n_samples,)
+        0 around the first two corners, 1 around the others.
+
+    References
+    ----------
+    .. [1] J. Wang and V. Saligrama, "Local supervised learning through space partitioning",
+       Advances in Neural Information Processing Systems 25, 2012.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.datasets import make_xor
+    >>> X, y = make_xor(8, noise=0.0, random_state=0)
+    >>> bool(np.all(y == (X[:, 0] * X[:, 1] < 0)))
+    True
+    """
+    rng = check_random_state(random_state)
+    corners = np.array([[-1.0, -1.0], [1.0, 1.0], [-1.0, 1.0], [1.0, -1.0]])
+    cluster = np.sort(np.arange(n_samples) % 4)
+    if shuffle:
+        cluster = rng.permutation(cluster)
+    X = corners[cluster] + noise * rng.standard_normal((n_samples, 2))
+    return X, (cluster >= 2).astype(np.int64)
+
+
+@validate_params(dict(_SAMPLE), prefer_skip_nested_validation=True)
+def make_banana(
+    n_samples: int = 400, *, shuffle: bool = True, random_state=None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw a problem shaped like the banana benchmark.
+
+    The published benchmark, read by :func:`load_banana`, is a fixed set of 5300 points. This
+    stand-in draws as many as wanted from simple shapes laid over them: class 1 is a thick arch
+    and a bar above it; class 0 is a roof around the arch, which the bar crosses, and a blob between
+    the arch's legs. It has the benchmark's class shares (55 and 45 %) and is about as hard, but
+    errors on it are not comparable with published ones.
+
+    Parameters
+    ----------
+    n_samples : int, default=400
+        Number of samples.
+
+    shuffle : bool, default=True
+        Whether to mix the rows; otherwise they are sorted by class.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Samples, centred and scaled as the benchmark is.
+
+    y : ndarray of shape (n_samples,)
+        Class 0 or 1.
+
+    See Also
+    --------
+    load_banana : The published benchmark and its resamplings.
+
+    Examples
+    --------
+    >>> from vicinal.datasets import make_banana
+    >>> X, y = make_banana(1000, random_state=0)
+    >>> X.shape, int(y.sum())
+    ((1000, 2), 448)
+    """
+    rng = check_random_state(random_state)
+    shapes = (
+        (_roof, 0, 0.345),
+        (_blob, 0, 0.207),
+        (_arch, 1, 0.383),
+        (_bar, 1, 0.065),
+    )
+    counts = np.diff(np.rint(n_samples * np.cumsum([0.0, *(share for *_, share in shapes)])))
+    X = np.concatenate([draw(int(n), rng) for (draw, _, _), n in zip(shapes, counts, strict=True)])
+    y = np.repeat([label for _, label, _ in shapes], counts.astype(int))
+    if shuffle:
+        order = rng.permutation(n_samples)
+        X, y = X[order], y[order]
+    return X, y
+
+
+def _arch(n: int, rng: np.random.RandomState) -> np.ndarray:
+    along = rng.uniform(-1.7, 1.7, n)
+    height = 0.1 - 0.45 * along**2 + rng.uniform(-0.8, 0.8, n)
+    return np.column_stack([along - 0.25, height]) + 0.12 * rng.standard_normal((n, 2))
+
+
+def _bar(n: int, rng: np.random.RandomState) -> np.ndarray:
+    along = rng.uniform(-0.3, 2.6, n)
+    return np.column_stack([along, 1.76 - 0.23 * along + 0.18 * rng.standard_normal(n)])
+
+
+def _blob(n: int, rng: np.random.RandomState) -> np.ndarray:
+    return np.array([-0.28, -1.16]) + np.array([0.44, 0.23]) * rng.standard_normal((n, 2))
+
+
+def _roof(n: int, rng: np.random.RandomState) -> np.ndarray:
+    left, ridge, right = np.array([-2.1, 0.3]), np.array([0.2, 1.7]), np.array([1.7, -0.5])
+    share = rng.uniform(size=(n, 1))
+    # The right slope is steeper and holds more of the points.
+    on_left = rng.uniform(size=(n, 1)) < 0.37
+    end = np.where(on_left, left, right)
+    return ridge + share * (end - ridge) + 0.26 * rng.standard_normal((n, 2))
+
+
+def make_gaussian_mixture(
+    n_samples: int = 400,
+    *,
+    means: Sequence | np.ndarray,
+    labels: Sequence | np.ndarray | None = None,
+    covariances: float | Sequence | np.ndarray = 1.0,
+    weights: Sequence | np.ndarray | None = None,
+    shuffle: bool = True,
+    random_state=None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw classes that are mixtures of Gaussians.
+
+    Unlike :func:`sklearn.datasets.make_blobs` several components may share a class and have full
+    covariances. Keep the :class:`LabeledMixture` itself when the true posterior is wanted too.
+
+    Parameters
+    ----------
+    n_samples : int, default=400
+        Number of samples, divided by `weights`.
+
+    means : array-like of shape (n_components, n_features)
+        Centres of the components.
+
+    labels : array-like of shape (n_components,), default=None
+        Class of each component; by default component ``k`` is class ``k``.
+
+    covariances : float or array-like, default=1.0
+        Shared variance, shared diagonal, shared matrix, or one matrix for each component.
+
+    weights : array-like of shape (n_components,), default=None
+        Shares of the components; equal by default.
+
+    shuffle : bool, default=True
+        Whether to mix the rows; otherwise they are sorted by component.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, n_features)
+        Samples.
+
+    y : ndarray of shape (n_samples,)
+        Their classes.
+
+    See Also
+    --------
+    LabeledMixture : The mixture, with its posterior and Bayes error.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.datasets import make_gaussian_mixture
+    >>> X, y = make_gaussian_mixture(
+    ...     90, means=[[0, 0], [4, 0], [8, 0]], labels=["a", "b", "a"], random_state=0
+    ... )
+    >>> np.unique_counts(y).counts
+    array([60, 30])
+    """
+    mixture = LabeledMixture(means, labels, covariances=covariances, weights=weights)
+    return mixture.sample(n_samples, shuffle=shuffle, random_state=random_state)
+
+
+@validate_params({"pattern": [StrOptions({"square", "row"})]}, prefer_skip_nested_validation=True)
+def overlapping_blobs(pattern: str = "square") -> LabeledMixture:
+    """Return the mixture from which :func:`make_overlapping_blobs` draws.
+
+    Parameters
+    ----------
+    pattern : {"square", "row"}, default="square"
+        Arrangement of the four blobs.
+
+    Returns
+    -------
+    mixture : LabeledMixture
+        Its ``posterior`` tells how uncertain a place truly is.
+
+    Examples
+    --------
+    >>> from vicinal.datasets import overlapping_blobs
+    >>> round(overlapping_blobs("square").bayes_error(), 2)
+    0.09
+    >>> overlapping_blobs("square").posterior([[0.0, 2.0], [2.0, 2.0]]).round(2)
+    array([[0.5 , 0.5 ],
+           [0.99, 0.01]])
+    """
+    if pattern == "square":
+        corners = [[2, 2], [-2, -2], [2, -2], [-2, 2]]
+        return LabeledMixture(corners, [0, 0, 1, 1], covariances=1.44)
+    places = [[-4.5, 0], [-1.5, 1], [1.5, -1], [4.5, 0]]
+    return LabeledMixture(places, [0, 1, 0, 1], covariances=[0.49, 1.44])
+
+
+@validate_params(
+    {**_SAMPLE, "pattern": [StrOptions({"square", "row"})]}, prefer_skip_nested_validation=True
+)
+def make_overlapping_blobs(
+    n_samples: int = 1200, *, pattern: str = "square", shuffle: bool = True, random_state=None
+) -> tuple[np.ndarray, np.ndarray]:
+    """Draw four Gaussian blobs of two classes that overlap.
+
+    They show where local models belong: a mixture fitted to the density puts its components on
+    the blobs, where a single class lives; one guided by uncertainty puts them between the blobs,
+    where the classes mix.
+
+    Parameters
+    ----------
+    n_samples : int, default=1200
+        Number of samples, divided equally among the blobs.
+
+    pattern : {"square", "row"}, default="square"
+        "square": class 0 at (2, 2) and (-2, -2), class 1 at (2, -2) and (-2, 2), covariance
+        1.44 times the identity; Bayes error 9.1 %.
+        "row": classes 0, 1, 0, 1 at (-4.5, 0), (-1.5, 1), (1.5, -1) and (4.5, 0), variances 0.49
+        and 1.44; Bayes error 2.0 %.
+
+    shuffle : bool, default=True
+        Whether to mix the rows; otherwise they are sorted by blob.
+
+    random_state : int, RandomState instance or None, default=None
+        Seed of the draw.
+
+    Returns
+    -------
+    X : ndarray of shape (n_samples, 2)
+        Samples.
+
+    y : ndarray of shape (n_samples,)
+        Class 0 or 1.
+
+    See Also
+    --------
+    overlapping_blobs : The same mixture with its true posterior.
+
+    Examples
+    --------
+    >>> from vicinal.datasets import make_overlapping_blobs
+    >>> X, y = make_overlapping_blobs(pattern="row", random_state=0)
+    >>> X.shape, int(y.sum())
+    ((1200, 2), 600)
+    """
+    mixture = overlapping_blobs(pattern)
+    return mixture.sample(n_samples, shuffle=shuffle, random_state=random_state)

@@ -1,0 +1,118 @@
+"""What linear classifiers share: scores, probabilities, and rows that weigh nothing."""
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import check_weights
+
+
+def weighted_rows(X, y, sample_weight):
+    """Return the rows of positive weight; the weights are ``None`` where all are one.
+
+    Dropping the others here makes weight 0 equal to removal by construction, down to the classes.
+    """
+    if sample_weight is None:
+        return X, y, None
+    weights = check_weights(sample_weight, X)
+    keep = weights > 0
+    if keep.all():
+        return X, y, weights
+    return X[keep], y[keep], weights[keep]
+
+
+class LinearScores(ClassifierMixin, BaseEstimator):
+    """Predictions from ``coef_``, ``intercept_`` and ``classes_``, as scikit-learn shapes them.
+
+    Two classes share one row of coefficients, whose score is that of ``classes_[1]`` less that of
+    ``classes_[0]``.
+    """
+
+    _accept_sparse: bool | str = False
+    # Scores are divided by this before the softmax.
+    _score_scale = 1.0
+
+    def decision_function(self, X):
+        """Return the score of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Scores per class; for two classes the score of ``classes_[1]`` against ``classes_[0]``.
+        """
+        check_is_fitted(self)
+        X = validate_data(
+            self,
+            X,
+            accept_sparse=self._accept_sparse,
+            dtype=[np.float64, np.float32],
+            reset=False,
+        )
+        scores = X @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """Predict the class of each sample.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def predict_proba(self, X):
+        """Predict the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of ``classes_``; rows sum to one.
+        """
+        scores = self.decision_function(X) / self._score_scale
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return softmax(scores, axis=1)
+
+    def predict_log_proba(self, X):
+        """Predict the logarithm of the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+            Logarithms in the order of ``classes_``, exact also where probabilities underflow.
+        """
+        scores = self.decision_function(X) / self._score_scale
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return log_softmax(scores, axis=1)
+
+    def _store_scores(self, coef, intercept, dtype):
+        """Keep the coefficients in ``dtype``, one row for two classes."""
+        if len(coef) == 2:
+            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+        self.coef_ = coef.astype(dtype)
+        self.intercept_ = intercept.astype(dtype)

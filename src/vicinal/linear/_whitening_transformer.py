@@ -1,0 +1,229 @@
+"""Whitening: a linear change of coordinates after which the covariance is the identity."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from vicinal._base import atomic_fit
+from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
+from vicinal._kernels._lda import class_means, lda_statistics, within_covariance
+from vicinal._kernels._whitening import WHITENINGS, refine_whitening
+from vicinal.linear._base import weighted_rows
+
+
+class WhiteningTransformer(TransformerMixin, BaseEstimator):
+    r"""Centre the data and make its covariance the identity.
+
+    Distances after it are Mahalanobis distances before it. Unlike ``PCA(whiten=True)``, the
+    default ``"cholesky"`` keeps the meaning of columns: each output is one input column freed of
+    what the columns before it explain, scaled to unit variance.
+
+    Parameters
+    ----------
+    method : {"cholesky", "zca", "pca"}, default="cholesky"
+        - ``"cholesky"``: by the inverse of the triangular factor; the first column is only scaled,
+          so the result depends on the order of columns. Scales of columns do not matter.
+        - ``"zca"``: by the symmetric inverse root, the whitening that moves the data least.
+        - ``"pca"``: along the principal axes, in the order of falling variance.
+    shrinkage : float in [0, 1], default=0.0
+        Convex shrinkage `s` of the covariance `A`, ``(1 - s) A + s trace(A) / n_features I``, for
+        few samples or dependent columns. The output covariance is the identity for 0 only.
+    tol : float, default=1e-10
+        A column is dependent, and dropped, when the columns before it leave at most this share of
+        its variance (``"cholesky"``); an axis is dropped when its variance is at most this share
+        of the mean variance (``"pca"``, ``"zca"``). ``"zca"`` keeps all columns and projects the
+        axis out, so that its output covariance is then a projector.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (n_features,)
+        Weighted mean.
+    covariance_ : ndarray of shape (n_features, n_features)
+        Weighted covariance before shrinkage, normalised by the sum of weights.
+    whitening_ : ndarray of shape (n_features, n_components)
+        ``transform(X) = (X - mean_) @ whitening_``.
+    unwhitening_ : ndarray of shape (n_components, n_features)
+        ``inverse_transform(Z) = Z @ unwhitening_ + mean_``.
+    dependent_features_ : ndarray of int
+        Columns dropped as dependent on those before them (``"cholesky"`` only, else empty).
+    rank_ : int
+        Number of columns or axes found to vary on their own.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features, where all are strings.
+
+    See Also
+    --------
+    sklearn.preprocessing.StandardScaler : Unit variances, correlations kept.
+    sklearn.decomposition.PCA : Principal axes, of which few may be kept.
+
+    Notes
+    -----
+    With weights :math:`w_i`, :math:`n = \sum w_i`, :math:`\mu = \frac1n\sum w_i x_i` and
+    :math:`A = \frac1n \sum w_i (x_i - \mu)(x_i - \mu)^\top = L L^\top`, the Cholesky method is
+
+    .. math:: z = L^{-1}(x - \mu),\qquad \mathrm{Var}(z) = I,\qquad x = L z + \mu.
+
+    Any other whitening is a rotation of this one [1]_. A plain factorisation passes an exactly
+    dependent column with a pivot of rounding noise and then blows the column up by :math:`10^7`
+    or more; here pivots are tested, and a dependent column is dropped but restored by
+    :meth:`inverse_transform`. The whitened data are whitened a second time, which holds their
+    covariance at the identity also for badly conditioned :math:`A` [2]_.
+
+    References
+    ----------
+    .. [1] A. Kessy, A. Lewin, K. Strimmer, "Optimal whitening and decorrelation", The American
+       Statistician 72, 2018. :doi:`10.1080/00031305.2016.1277159`
+    .. [2] Y. Yamamoto, Y. Nakatsukasa, Y. Yanagisawa, T. Fukaya, "Roundoff error analysis of the
+       CholeskyQR2 algorithm", ETNA 44, 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal.linear import WhiteningTransformer
+    >>> X = load_iris().data
+    >>> Z = WhiteningTransformer().fit_transform(X)
+    >>> bool(np.allclose(np.cov(Z.T, bias=True), np.eye(4), atol=1e-10))
+    True
+
+    The first column is only centred and scaled:
+
+    >>> round(float(np.corrcoef(Z[:, 0], X[:, 0])[0, 1]), 12)
+    1.0
+    """
+
+    _parameter_constraints = {
+        "method": [StrOptions(set(WHITENINGS))],
+        "shrinkage": [Interval(Real, 0, 1, closed="both")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+    }
+
+    def __init__(self, method="cholesky", *, shrinkage=0.0, tol=1e-10):
+        self.method = method
+        self.shrinkage = shrinkage
+        self.tol = tol
+
+    @atomic_fit
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn mean and covariance.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training samples.
+        y : None
+            Ignored.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: 2 equals the row twice, 0 equals the row removed.
+
+        Returns
+        -------
+        self : WhiteningTransformer
+            The fitted transformer.
+        """
+        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        rows, _, weights = weighted_rows(X, np.empty(len(X)), sample_weight)
+        mean, covariance = _mean_and_covariance(rows, weights)
+        if not covariance.any():
+            raise ValueError(
+                "No column of X varies, so there is no variance to scale to one; drop constant "
+                "columns and check sample_weight."
+            )
+        whitening = WHITENINGS[self.method](_shrink(covariance, self.shrinkage), self.tol)
+        if self.shrinkage == 0:
+            whitening = refine_whitening(whitening, rows, mean, weights, self.method)
+        self.mean_ = mean.astype(X.dtype)
+        self.covariance_ = covariance
+        self.whitening_ = whitening.forward.astype(X.dtype)
+        self.unwhitening_ = whitening.backward.astype(X.dtype)
+        self.rank_ = len(whitening.kept)
+        dropped = np.setdiff1d(np.arange(X.shape[1]), whitening.kept)
+        self.dependent_features_ = dropped if self.method == "cholesky" else dropped[:0]
+        return self
+
+    def transform(self, X):
+        """Whiten samples.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_components)
+            Whitened samples.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        return (X - self.mean_) @ self.whitening_
+
+    def inverse_transform(self, X):
+        """Map whitened samples back to the original coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_components)
+            Whitened samples.
+
+        Returns
+        -------
+        X_original : ndarray of shape (n_samples, n_features)
+            Samples in the coordinates seen by ``fit``.
+        """
+        check_is_fitted(self)
+        X = check_array(X, dtype=[np.float64, np.float32])
+        if X.shape[1] != len(self.unwhitening_):
+            raise ValueError(
+                f"X has {X.shape[1]} columns, but whitened samples have {len(self.unwhitening_)}; "
+                "pass what transform returned."
+            )
+        return X @ self.unwhitening_ + self.mean_
+
+    def get_feature_names_out(self, input_features=None):
+        """Return the names of the outputs.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the inputs, checked against those seen by ``fit``.
+
+        Returns
+        -------
+        names : ndarray of str
+            The names of the columns kept (``"cholesky"``, ``"zca"``), or numbered axes (``"pca"``).
+        """
+        check_is_fitted(self)
+        names = check_feature_names_in(self, input_features)
+        if self.method == "pca":
+            return np.array([f"whiteningtransformer{i}" for i in range(self.rank_)], dtype=object)
+        return np.delete(names, self.dependent_features_)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _mean_and_covariance(X, weights):
+    """Return mean and covariance, summed about the mean so that a far origin costs no digits."""
+    one_class = np.zeros(len(X), dtype=np.intp)
+    mean = class_means(X, one_class, weights, 1)
+    statistics = lda_statistics(X, one_class, weights, 1, shifts=mean)
+    covariance = within_covariance(statistics)
+    # The variance that rounding leaves to a constant column.
+    noise = (4 * np.finfo(float).eps * np.abs(mean[0])) ** 2
+    constant = np.diag(covariance) <= noise
+    covariance[constant] = 0.0
+    covariance[:, constant] = 0.0
+    return mean[0], covariance
+
+
+def _shrink(covariance, shrinkage):
+    shrunk = (1.0 - shrinkage) * covariance
+    shrunk[np.diag_indices(len(shrunk))] += shrinkage * np.trace(covariance) / len(shrunk)
+    return shrunk

@@ -1,0 +1,228 @@
+"""The ways to find neighbours, each with the same two questions: the k nearest, and all within.
+
+An engine is built from the training rows. ``nearest(Q, k, left_out)`` returns distances and
+indices of shape (n_queries, k), infinite where too few rows are left; ``within(Q, radii,
+left_out)`` returns three flat arrays (queries, rows, distances). Both are ordered by distance, then
+by row, so that ties have one answer.
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.neighbors import BallTree, KDTree, NearestNeighbors
+
+from vicinal._base import n_threads, namespace, row_blocks, thread_map
+from vicinal._base._compat import threadpool_controller
+from vicinal._kernels._nearest import (
+    ProductRows,
+    csr_distances,
+    listed_distances,
+    nearest_rows,
+    rows_within,
+)
+from vicinal._kernels._nearest_device import DeviceRows, nearest_on_device, within_on_device
+
+# scikit-learn's tree may round a distance differently in the last places; a little more is fetched
+# and then measured again.
+_SLACK = 1e-12
+
+
+@dataclass(frozen=True)
+class LeftOut:
+    """Rows that queries must not find: row j is left out for query i where the codes are equal.
+
+    ``most`` is the largest number of rows that any query leaves out.
+    """
+
+    row_codes: Any
+    query_codes: Any
+    most: int
+
+    def part(self, queries) -> "LeftOut":
+        """Return the same for some of the queries."""
+        xp = namespace(self.query_codes)
+        return LeftOut(self.row_codes, xp.take(self.query_codes, queries), self.most)
+
+    def keeps(self, queries, rows) -> Any:
+        """Tell which pairs may be found."""
+        return self.row_codes[rows] != self.query_codes[queries]
+
+
+class BruteEngine:
+    """Exact Euclidean search by blocked matrix products, compiled."""
+
+    def __init__(self, X: np.ndarray, n_jobs: int | None) -> None:
+        self.X, self.n_jobs = X, n_jobs
+        self.fitted = ProductRows(X)
+
+    def nearest(self, Q, k, left_out):
+        distances = np.empty((Q.shape[0], k), np.float64)
+        indices = np.empty((Q.shape[0], k), np.int64)
+
+        def fill(part):
+            nearest_rows(*self._arguments(Q, left_out, part), k, distances[part], indices[part])
+
+        # Threads copy 2 k candidates for each of 64 queries and the product of a block, so a part
+        # costs little memory whatever its length.
+        with threadpool_controller().limit(limits=1, user_api="blas"):
+            thread_map(fill, _parts(Q.shape[0], self.n_jobs), self.n_jobs)
+        return np.sqrt(distances).astype(self.X.dtype, copy=False), indices
+
+    def within(self, Q, radii, left_out):
+        def find(part):
+            queries, rows, squares = rows_within(*self._arguments(Q, left_out, part), radii[part])
+            return _by_distance(queries + part.start, rows, np.sqrt(squares))
+
+        with threadpool_controller().limit(limits=1, user_api="blas"):
+            found = thread_map(find, _parts(Q.shape[0], self.n_jobs), self.n_jobs)
+        return _joined(found, self.X.dtype)
+
+    def _arguments(self, Q, left_out, part):
+        left, norms = self.fitted.queries(Q[part])
+        eps = float(np.finfo(self.fitted.dtype).eps)
+        codes = left_out.row_codes, left_out.query_codes[part]
+        return Q[part], self.X, left, self.fitted.rows, norms, self.fitted.scale, eps, *codes
+
+
+class _FetchingEngine:
+    """Base of engines that ask another search and then settle ties, exclusions and rounding."""
+
+    def __init__(self, X, n_jobs: int | None, euclidean: bool) -> None:
+        self.X, self.n_jobs, self.euclidean = X, n_jobs, euclidean
+
+    def nearest(self, Q, k, left_out):
+        distances = np.empty((Q.shape[0], k), self.X.dtype)
+        indices = np.empty((Q.shape[0], k), np.int64)
+        width = min(self.X.shape[0], k + left_out.most + 1)
+
+        def fill(part):
+            pending, wide = np.arange(part.start, part.stop), width
+            while pending.size:
+                some = left_out.part(pending)
+                found, rows, settled = self._round(Q[pending], k, wide, some)
+                distances[pending[settled]] = found[settled]
+                indices[pending[settled]] = rows[settled]
+                pending = pending[~settled]
+                wide = min(self.X.shape[0], 4 * wide)
+
+        self._over_parts(fill, Q.shape[0], 80 * width)
+        return distances, indices
+
+    def _round(self, Q, k, width, left_out):
+        """Fetch ``width`` neighbours; settled are the queries whose ``k``-th has no tie beyond."""
+        found, rows = self._fetch(Q, width)
+        queries = np.broadcast_to(np.arange(Q.shape[0])[:, None], rows.shape)
+        found = self._measure(Q, queries.ravel(), rows.ravel(), found.ravel()).reshape(rows.shape)
+        farthest = found.max(axis=1)
+        found = np.where(left_out.keeps(queries, rows), found, np.inf)
+        order = np.lexsort((rows, found), axis=1)[:, :k]
+        found, rows = np.take_along_axis(found, order, 1), np.take_along_axis(rows, order, 1)
+        settled = found[:, -1] * (1 + _SLACK) < farthest
+        return found, rows, settled | (width == self.X.shape[0])
+
+    def within(self, Q, radii, left_out):
+        def find(part):
+            reach = radii[part]
+            found, rows = self._fetch_within(Q[part], reach * (1 + _SLACK))
+            queries = np.repeat(np.arange(len(rows)), [len(r) for r in rows])
+            rows, found = _flat(rows, np.int64), _flat(found, np.float64)
+            found = self._measure(Q[part], queries, rows, found)
+            queries_of_all = queries + part.start
+            kept = (found <= reach[queries]) & left_out.keeps(queries_of_all, rows)
+            return _by_distance(queries_of_all[kept], rows[kept], found[kept])
+
+        return _joined(self._over_parts(find, Q.shape[0], 1), self.X.dtype)
+
+    def _over_parts(self, function, n_queries, bytes_per_query):
+        return thread_map(function, _parts(n_queries, self.n_jobs, bytes_per_query), self.n_jobs)
+
+    def _measure(self, Q, queries, rows, found):
+        """Return Euclidean distances by differences; other metrics as they were found."""
+        if not self.euclidean:
+            return found.astype(np.float64, copy=False)
+        squares = np.empty(rows.shape[0])
+        if sparse.issparse(Q):
+            csr_distances(*_csr(Q), *_csr(self.X), queries, rows, squares)
+        else:
+            listed_distances(Q, self.X, queries, rows, squares)
+        return np.sqrt(squares)
+
+
+class TreeEngine(_FetchingEngine):
+    """Exact search in scikit-learn's kd-tree or ball tree."""
+
+    def __init__(self, X, metric, metric_params, euclidean, n_jobs) -> None:
+        super().__init__(X, n_jobs, euclidean)
+        kind = KDTree if metric in KDTree.valid_metrics else BallTree
+        self.tree = kind(X, leaf_size=40, metric=metric, **(metric_params or {}))
+
+    def _fetch(self, Q, width):
+        return self.tree.query(Q, width, sort_results=False)
+
+    def _fetch_within(self, Q, radii):
+        rows, found = self.tree.query_radius(Q, radii, return_distance=True)
+        return found, rows
+
+
+class MetricEngine(_FetchingEngine):
+    """Exact search by scikit-learn's brute force: any metric, sparse rows."""
+
+    def __init__(self, X, metric, metric_params, euclidean, n_jobs) -> None:
+        super().__init__(X, n_jobs, euclidean)
+        self.search = NearestNeighbors(
+            algorithm="brute", metric=metric, metric_params=metric_params, n_jobs=n_jobs
+        ).fit(X)
+
+    def _fetch(self, Q, width):
+        return self.search.kneighbors(Q, width)
+
+    def _fetch_within(self, Q, radii):
+        # scikit-learn expands the square, which rounds to about the root of the precision.
+        reach = radii.max() * (1 + 1e-6) if self.euclidean else radii.max()
+        return self.search.radius_neighbors(Q, reach)
+
+    def _over_parts(self, function, n_queries, bytes_per_query):
+        # scikit-learn brings its own threads.
+        return [function(part) for part in row_blocks(n_queries, bytes_per_query)]
+
+
+class DeviceEngine:
+    """Exact Euclidean search on the device of the data, for any array-API library."""
+
+    def __init__(self, X: Any) -> None:
+        self.X = X
+        self.fitted = DeviceRows(X)
+
+    def nearest(self, Q, k, left_out):
+        codes = left_out.row_codes, left_out.query_codes
+        return nearest_on_device(self.fitted, Q, k, *codes, left_out.most)
+
+    def within(self, Q, radii, left_out):
+        return within_on_device(self.fitted, Q, radii, left_out.row_codes, left_out.query_codes)
+
+
+def _parts(n_queries, n_jobs, bytes_per_query=1):
+    """Cut the queries into parts, several for each thread so that all end at the same time."""
+    share = -(-n_queries // (8 * n_threads(n_jobs)))
+    return list(row_blocks(n_queries, bytes_per_query, max_rows=max(64, -(-share // 64) * 64)))
+
+
+def _by_distance(queries, rows, distances):
+    order = np.lexsort((rows, distances, queries))
+    return queries[order], rows[order], distances[order]
+
+
+def _joined(parts, dtype):
+    queries, rows, distances = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return queries, rows, distances.astype(dtype, copy=False)
+
+
+def _flat(arrays, dtype):
+    return np.concatenate([*arrays, np.empty(0, dtype)]).astype(dtype, copy=False)
+
+
+def _csr(matrix):
+    matrix.sort_indices()
+    return matrix.data, matrix.indices, matrix.indptr

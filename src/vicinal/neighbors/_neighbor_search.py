@@ -1,0 +1,409 @@
+"""Nearest neighbours for local models."""
+
+from numbers import Integral, Real
+
+import array_api_compat as compat
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import (
+    atomic_fit,
+    check_same_library,
+    is_array_api,
+    namespace,
+    validate_array_api,
+)
+from vicinal._base._compat import Interval, StrOptions
+from vicinal.neighbors._engines import (
+    BruteEngine,
+    DeviceEngine,
+    LeftOut,
+    MetricEngine,
+    TreeEngine,
+)
+from vicinal.neighbors._growth import grow_neighborhoods, starts
+from vicinal.neighbors._neighborhoods import Neighborhoods
+
+_METRICS = set().union(*VALID_METRICS.values()) - {"precomputed"}
+_EUCLIDEAN = ("euclidean", "l2")
+
+
+class NeighborSearch(BaseEstimator):
+    """Exact or approximate search for nearest neighbours, with one answer for ties.
+
+    The search that the local models of this library stand on. Beyond scikit-learn's
+    :class:`~sklearn.neighbors.NearestNeighbors` it orders equal distances by row number, leaves
+    rows out by index or group (duplicates of a row stay), counts weights instead of rows, measures
+    distances by differences (a duplicate is at distance 0), and works on torch tensors where they
+    are. Results depend neither on ``n_jobs`` nor on scikit-learn's ``working_memory`` nor on the
+    other queries of a call.
+
+    Parameters
+    ----------
+    n_neighbors : int, default=10
+        Neighbours per query where a method is given no number.
+    metric : str or callable, default="euclidean"
+        Any metric of scikit-learn's neighbour search but "precomputed".
+    metric_params : dict, default=None
+        Further arguments of the metric, such as ``{"p": 3}`` for "minkowski".
+    algorithm : {"auto", "tree", "brute"}, default="auto"
+        "tree" is scikit-learn's kd-tree or ball tree, "brute" the comparison with every row.
+        "auto" takes the tree for up to 8 features. Arrays of other libraries and sparse matrices
+        are always searched by brute force.
+    n_jobs : int, default=None
+        Number of threads; ``None`` means all cores.
+
+    Attributes
+    ----------
+    algorithm_ : {"tree", "brute"}
+        The algorithm in use.
+    n_samples_fit_ : int
+        Number of training rows.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, where ``X`` has names that are all strings.
+
+    See Also
+    --------
+    sklearn.neighbors.NearestNeighbors : Search without the promises above.
+    Neighborhoods : What the methods with a radius return.
+
+    Notes
+    -----
+    Brute force computes a lower bound of every squared distance by a matrix product in float32,
+    and measures the rows whose bound does not exclude them by differences in float64. The bound
+    takes the rounding of the product into account, so that the result is the one of the naive
+    computation; the proof stands in ``vicinal._kernels._nearest``.
+
+    Float32 data give float32 distances, rounded from float64 after the selection.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.neighbors import NeighborSearch
+    >>> X = np.array([[0.0, 0.0], [0.0, 0.0], [0.0, 7.0], [0.0, 2.0]])
+    >>> search = NeighborSearch(n_neighbors=2).fit(X)
+    >>> distances, indices = search.kneighbors()
+    >>> distances
+    array([[0., 2.],
+           [0., 2.],
+           [5., 7.],
+           [2., 2.]])
+    >>> indices
+    array([[1, 3],
+           [0, 3],
+           [3, 0],
+           [0, 1]])
+    """
+
+    _parameter_constraints = {
+        "n_neighbors": [Interval(Integral, 1, None, closed="left")],
+        "metric": [StrOptions(_METRICS), callable],
+        "metric_params": [dict, None],
+        "algorithm": [StrOptions({"auto", "tree", "brute"})],
+        "n_jobs": [Integral, None],
+    }
+
+    def __init__(
+        self,
+        n_neighbors=10,
+        *,
+        metric="euclidean",
+        metric_params=None,
+        algorithm="auto",
+        n_jobs=None,
+    ):
+        self.n_neighbors = n_neighbors
+        self.metric = metric
+        self.metric_params = metric_params
+        self.algorithm = algorithm
+        self.n_jobs = n_jobs
+
+    @atomic_fit
+    def fit(self, X, y=None):
+        """Prepare the search among the rows of ``X``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, array of an array-API library} of shape \
+                (n_samples, n_features)
+            Training rows.
+        y : Ignored
+            Present by convention.
+
+        Returns
+        -------
+        self : object
+            The fitted search.
+        """
+        X = self._validate(X, reset=True)
+        self.n_samples_fit_ = int(X.shape[0])
+        self.algorithm_ = self._choose_algorithm(X)
+        self._engine = self._build_engine(X)
+        return self
+
+    def kneighbors(
+        self, X=None, n_neighbors=None, return_distance=True, *, exclude=None, groups=None
+    ):
+        """Find the nearest training rows of each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), default=None
+            Queries. ``None`` means the training rows, each without itself.
+        n_neighbors : int, default=None
+            Number of neighbours; ``None`` means the parameter of that name.
+        return_distance : bool, default=True
+            Whether to return distances too.
+        exclude : array-like of int of shape (n_queries,), default=None
+            Training row that each query must not find, -1 for none. Other rows with the same
+            values may be found.
+        groups : array-like of shape (n_samples_fit_,), default=None
+            Groups of the training rows. With ``exclude`` (or ``X=None``) the whole group of the
+            excluded row is left out.
+
+        Returns
+        -------
+        distances : array of shape (n_queries, n_neighbors)
+            Distances, smallest first; only if ``return_distance``.
+        indices : array of shape (n_queries, n_neighbors)
+            Training rows; those at the same distance by number.
+        """
+        check_is_fitted(self)
+        k = self._check_n_neighbors(n_neighbors)
+        Q, left_out = self._queries(X, exclude, groups)
+        self._check_enough(k, left_out.most)
+        distances, indices = self._engine.nearest(Q, int(k), left_out)
+        return (distances, indices) if return_distance else indices
+
+    def radius_neighbors(self, X=None, radius=1.0, *, exclude=None, groups=None):
+        """Find all training rows within a radius of each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), default=None
+            Queries. ``None`` means the training rows, each without itself.
+        radius : float or array-like of shape (n_queries,), default=1.0
+            Largest distance, the same for all queries or one for each.
+        exclude, groups : array-like, default=None
+            Rows left out, as for `kneighbors`.
+
+        Returns
+        -------
+        neighborhoods : Neighborhoods
+            Flat arrays ``indptr``, ``indices``, ``distances``, ``radii``.
+        """
+        check_is_fitted(self)
+        Q, left_out = self._queries(X, exclude, groups)
+        radii = self._check_radii(radius, Q)
+        queries, rows, distances = self._engine.within(Q, radii, left_out)
+        return Neighborhoods(starts(queries, Q.shape[0]), rows, distances, radii)
+
+    def mass_neighbors(
+        self, X=None, n_neighbors=None, *, sample_weight=None, exclude=None, groups=None
+    ):
+        """Find the smallest neighbourhoods that hold more than ``n_neighbors``, ties included.
+
+        The radius of a query is the smallest whose training rows have a total weight above
+        ``n_neighbors``: without weights, the distance of the neighbour after the last one asked
+        for, which is the bandwidth of a local model. All rows within it are returned, in
+        particular all that lie exactly on it, so that the answer does not depend on the order of
+        the training rows. A row of weight 2 counts as two rows, one of weight 0 as none.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features), default=None
+            Queries. ``None`` means the training rows, each without itself.
+        n_neighbors : float, default=None
+            Weight to exceed; ``None`` means the parameter of that name.
+        sample_weight : array-like of shape (n_samples_fit_,), default=None
+            Weights of the training rows, one each for ``None``.
+        exclude, groups : array-like, default=None
+            Rows left out, as for `kneighbors`.
+
+        Returns
+        -------
+        neighborhoods : Neighborhoods
+            Flat arrays ``indptr``, ``indices``, ``distances``, ``radii``; rows of weight 0 are
+            not listed.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from vicinal.neighbors import NeighborSearch
+        >>> X = np.array([[0.0], [1.0], [-1.0], [2.0], [5.0]])
+        >>> search = NeighborSearch().fit(X)
+        >>> found = search.mass_neighbors([[0.0]], 1)
+        >>> found.radii, found.indices
+        (array([1.]), array([0, 1, 2]))
+        >>> found = search.mass_neighbors([[0.0]], 1, sample_weight=[2, 1, 1, 1, 1])
+        >>> found.radii, found.indices
+        (array([0.]), array([0]))
+        """
+        check_is_fitted(self)
+        mass = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(mass, Real) or not mass >= 0:
+            raise ValueError(f"n_neighbors={mass!r} must be a number of at least 0.")
+        Q, left_out = self._queries(X, exclude, groups)
+        weights = self._check_row_weights(sample_weight, Q)
+        return grow_neighborhoods(self._engine, Q, float(mass), weights, left_out)
+
+    def __sklearn_tags__(self):
+        """Declare that sparse rows are taken where the metric is defined for them."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = self.metric in VALID_METRICS_SPARSE["brute"]
+        return tags
+
+    # --- preparation ---
+
+    def _validate(self, X, *, reset):
+        if is_array_api(X):
+            X = validate_array_api(self, X, reset=reset)
+            if not reset:
+                check_same_library(self._engine.X, X)
+                X = namespace(X).astype(X, self._engine.X.dtype)
+            return X
+        if not reset and is_array_api(self._engine.X):
+            check_same_library(self._engine.X, np.asarray(X))
+        dtype = [np.float64, np.float32] if reset else self._engine.X.dtype
+        return validate_data(self, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
+
+    def _is_euclidean(self):
+        params = self.metric_params or {}
+        return (self.metric in _EUCLIDEAN and not params) or (
+            self.metric == "minkowski" and (params or {"p": 2}) == {"p": 2}
+        )
+
+    def _choose_algorithm(self, X):
+        treeable = callable(self.metric) or (
+            self.metric in KDTree.valid_metrics + BallTree.valid_metrics
+        )
+        if is_array_api(X) or sparse.issparse(X):
+            if self.algorithm == "tree":
+                kind = "a sparse matrix" if sparse.issparse(X) else f"a {type(X).__name__}"
+                raise ValueError(
+                    f"algorithm='tree' cannot hold {kind}; use algorithm='brute' or 'auto'."
+                )
+            return "brute"
+        if self.algorithm == "tree" and not treeable:
+            raise ValueError(
+                f"algorithm='tree' cannot use metric={self.metric!r}; use algorithm='brute' or "
+                "'auto'."
+            )
+        if self.algorithm == "auto":
+            return "tree" if treeable and X.shape[1] <= 8 else "brute"
+        return self.algorithm
+
+    def _build_engine(self, X):
+        euclidean = self._is_euclidean()
+        if is_array_api(X):
+            if not euclidean:
+                raise ValueError(
+                    f"metric={self.metric!r} is not available for a {type(X).__name__}: only the "
+                    "Euclidean metric is; convert X with numpy.asarray."
+                )
+            return DeviceEngine(X)
+        metric = "euclidean" if euclidean else self.metric
+        settings = X, metric, self.metric_params if not euclidean else None, euclidean, self.n_jobs
+        if self.algorithm_ == "tree":
+            return TreeEngine(*settings)
+        if euclidean and not sparse.issparse(X):
+            return BruteEngine(X, self.n_jobs)
+        return MetricEngine(*settings)
+
+    # --- arguments ---
+
+    def _queries(self, X, exclude, groups):
+        """Return validated queries and what they leave out."""
+        n_rows = self.n_samples_fit_
+        if X is None:
+            Q = self._engine.X
+            exclude = np.arange(n_rows) if exclude is None else exclude
+        else:
+            Q = self._validate(X, reset=False)
+        if exclude is None:
+            exclude = np.full(Q.shape[0], -1)
+        exclude = np.asarray(exclude)
+        if exclude.shape != (Q.shape[0],) or exclude.dtype.kind not in "iu":
+            raise ValueError(
+                f"exclude must hold one row number for each of the {Q.shape[0]} queries, -1 for "
+                f"none; got shape {exclude.shape} and dtype {exclude.dtype}."
+            )
+        if exclude.size and not -1 <= exclude.min() <= exclude.max() < n_rows:
+            raise ValueError(
+                f"exclude holds row numbers from {exclude.min()} to {exclude.max()}, but the "
+                f"training rows are 0 to {n_rows - 1} (-1 for none)."
+            )
+        return Q, self._leave_out(exclude, groups, Q)
+
+    def _leave_out(self, exclude, groups, Q):
+        some = exclude >= 0
+        if groups is None:
+            row_codes = np.arange(self.n_samples_fit_)
+            most = int(some.any())
+            query_codes = exclude.astype(np.int64)
+        else:
+            groups = np.asarray(groups)
+            if groups.shape != (self.n_samples_fit_,):
+                raise ValueError(
+                    f"groups must hold one label for each of the {self.n_samples_fit_} training "
+                    f"rows, got shape {groups.shape}."
+                )
+            _, row_codes, sizes = np.unique(groups, return_inverse=True, return_counts=True)
+            query_codes = np.where(some, row_codes[exclude], -1)
+            most = int(sizes[query_codes[some]].max()) if some.any() else 0
+        if is_array_api(Q):
+            xp, device = namespace(Q), compat.device(Q)
+            row_codes = xp.asarray(row_codes, device=device)
+            query_codes = xp.asarray(query_codes, device=device)
+        return LeftOut(row_codes, query_codes, most)
+
+    def _check_n_neighbors(self, n_neighbors):
+        k = self.n_neighbors if n_neighbors is None else n_neighbors
+        if not isinstance(k, Integral) or k < 1:
+            raise ValueError(f"n_neighbors={k!r} must be an integer of at least 1.")
+        return k
+
+    def _check_enough(self, k, most):
+        if k > self.n_samples_fit_ - most:
+            without = f" without the {most} left out" if most else ""
+            raise ValueError(
+                f"n_neighbors={k} exceeds the {self.n_samples_fit_ - most} training rows{without}; "
+                "lower n_neighbors or fit on more rows."
+            )
+
+    def _check_radii(self, radius, Q):
+        xp = namespace(Q) if is_array_api(Q) else np
+        radii = radius if is_array_api(radius) else np.asarray(radius, dtype=np.float64)
+        if radii.ndim not in (0, 1) or (radii.ndim == 1 and radii.shape[0] != Q.shape[0]):
+            raise ValueError(
+                f"radius must be a number or one for each of the {Q.shape[0]} queries, got shape "
+                f"{tuple(radii.shape)}."
+            )
+        if not bool((radii >= 0).all() if xp is np else xp.all(xp.asarray(radii >= 0))):
+            raise ValueError(f"radius={radius!r} must not be negative or NaN.")
+        if xp is np:
+            return np.array(np.broadcast_to(radii, Q.shape[:1]))
+        radii = xp.asarray(radii, device=compat.device(Q), dtype=xp.float64)
+        return radii + xp.zeros(Q.shape[0], device=compat.device(Q), dtype=xp.float64)
+
+    def _check_row_weights(self, sample_weight, Q):
+        """Return weights of the training rows as float64 in the library of the data."""
+        xp = namespace(Q) if is_array_api(Q) else np
+        n_rows = self.n_samples_fit_
+        if sample_weight is None:
+            weights = xp.ones(n_rows, dtype=xp.float64)
+        else:
+            weights = xp.asarray(sample_weight, dtype=xp.float64)
+        if weights.shape != (n_rows,):
+            raise ValueError(
+                f"sample_weight must hold one weight for each of the {n_rows} training rows, got "
+                f"shape {tuple(weights.shape)}."
+            )
+        if not bool(xp.all(xp.isfinite(weights) & (weights >= 0))):
+            raise ValueError("sample_weight holds negative, infinite or missing values.")
+        return compat.to_device(weights, compat.device(Q)) if is_array_api(Q) else weights

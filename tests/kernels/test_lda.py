@@ -1,0 +1,203 @@
+import numpy as np
+import pytest
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.covariance import ledoit_wolf_shrinkage as sklearn_ledoit_wolf
+
+from vicinal._kernels._lda import (
+    LDAStatistics,
+    add_statistics,
+    class_means,
+    lda_coefficients,
+    lda_statistics,
+    ledoit_wolf_shrinkage,
+    shift_statistics,
+    statistics_means,
+    subtract_statistics,
+    within_covariance,
+)
+
+
+@pytest.fixture
+def data(rng):
+    codes = rng.randint(3, size=90)
+    X = rng.normal(size=(90, 4)) @ rng.normal(size=(4, 4)) + 2.0 * rng.normal(size=(3, 4))[codes]
+    return X, codes, rng.uniform(0.5, 2.0, size=90)
+
+
+def assert_same(a, b, rtol):
+    for left, right in zip(a, b, strict=True):
+        assert_allclose(left, right, rtol=rtol, atol=rtol * np.abs(right).max())
+
+
+def test_statistics_by_hand():
+    X = np.array([[1.0, 0.0], [3.0, 2.0], [0.0, 5.0]])
+    stats = lda_statistics(X, np.array([0, 0, 1]), np.array([1.0, 2.0, 3.0]), 2)
+    assert_array_equal(stats.weights, [3.0, 3.0])
+    assert_array_equal(stats.sums, [[7.0, 4.0], [0.0, 15.0]])
+    assert_allclose(stats.gram, [[19.0, 12.0], [12.0, 83.0]], rtol=1e-15)
+    # Means (7/3, 4/3) and (0, 5); only the first class spreads: deviations -4/3, 2/3.
+    assert_allclose(within_covariance(stats), np.full((2, 2), 8 / 18), atol=1e-14)
+
+
+def test_coefficients_by_hand():
+    """Unit covariance, means at 0 and 2: the score difference is 2 (x - 1)."""
+    X = np.array([[-1.0], [1.0], [1.0], [3.0]])
+    coef, intercept = lda_coefficients(lda_statistics(X, np.array([0, 0, 1, 1]), None, 2))
+    assert_allclose(coef[1] - coef[0], [2.0])
+    assert_allclose(intercept[1] - intercept[0], -2.0)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_halves_add_up_to_the_whole(data, weighted):
+    X, codes, w = data
+    w = w if weighted else None
+    shifts = class_means(X, codes, w, 3)
+
+    def sums(rows):
+        return lda_statistics(X, codes, w, 3, rows=rows, shifts=shifts)
+
+    whole = lda_statistics(X, codes, w, 3, shifts=shifts)
+    halves = add_statistics(sums(np.arange(0, 45)), sums(np.arange(45, 90)))
+    for left, right in zip(halves, whole, strict=True):
+        assert_allclose(left, right, rtol=1e-12, atol=1e-12)
+
+
+def test_halves_about_different_shifts_add_up(data):
+    X, codes, w = data
+    whole = lda_statistics(X, codes, w, 3)
+    first, second = np.arange(0, 30), np.arange(30, 90)
+    a = lda_statistics(X, codes, w, 3, rows=first)
+    b = lda_statistics(X, codes, w, 3, rows=second, shifts=class_means(X, codes, w, 3))
+    assert_same(add_statistics(a, b), whole, 1e-12)
+
+
+def test_moved_rows_can_be_taken_out(data):
+    X, codes, w = data
+    moved, kept = np.arange(0, 90, 7), np.setdiff1d(np.arange(90), np.arange(0, 90, 7))
+    whole = lda_statistics(X, codes, w, 3)
+    left = subtract_statistics(whole, lda_statistics(X, codes, w, 3, rows=moved))
+    assert_same(left, lda_statistics(X, codes, w, 3, rows=kept), 1e-12)
+
+
+def test_a_class_that_lost_all_rows_leaves_nothing(data):
+    X, codes, w = data
+    whole = lda_statistics(X, codes, w, 3)
+    gone = lda_statistics(X, codes, w, 3, rows=np.flatnonzero(codes == 1)[::-1])
+    left = subtract_statistics(whole, gone)
+    assert left.weights[1] == 0.0
+    assert lda_coefficients(left)[1][1] == -np.inf
+
+
+def test_shifting_there_and_back_is_the_identity(data):
+    X, codes, w = data
+    stats = lda_statistics(X, codes, w, 3)
+    there = shift_statistics(stats, class_means(X, codes, w, 3))
+    assert_allclose(within_covariance(there), within_covariance(stats), rtol=1e-11, atol=1e-12)
+    assert_same(shift_statistics(there, stats.shifts), stats, 1e-12)
+
+
+def test_blocks_do_not_change_the_sums(data):
+    X, codes, w = data
+    whole = lda_statistics(X, codes, w, 3)
+    with sklearn.config_context(working_memory=24 * 4 * 7 / 2**20):
+        blocked = lda_statistics(X, codes, w, 3)
+        means = class_means(X, codes, w, 3)
+    assert_same(blocked, whole, 1e-13)
+    assert_allclose(means, statistics_means(whole), rtol=1e-12)
+
+
+def test_input_is_left_alone(data):
+    X, codes, w = data
+    before = X.copy()
+    lda_statistics(X, codes, w, 3, shifts=np.ones((3, 4)))
+    assert_array_equal(X, before)
+
+
+def test_absent_class_scores_minus_infinity(data):
+    X, codes, w = data
+    three = lda_coefficients(lda_statistics(X, codes, w, 3))
+    four = lda_coefficients(lda_statistics(X, codes + (codes == 2), w, 4))
+    present = [0, 1, 3]
+    assert_allclose(four[0][present], three[0], rtol=1e-12)
+    assert_allclose(four[1][present], three[1], rtol=1e-12)
+    assert_array_equal(four[0][2], 0.0)
+    assert four[1][2] == -np.inf
+
+
+def test_single_class_is_constant(data):
+    X, _, w = data
+    coef, intercept = lda_coefficients(lda_statistics(X, np.ones(90, dtype=int), w, 2))
+    assert_array_equal(coef, 0.0)
+    assert_array_equal(intercept, [-np.inf, 0.0])
+
+
+def test_covariance_survives_a_far_origin(data):
+    X, codes, w = data
+    near = within_covariance(lda_statistics(X, codes, w, 3))
+    far = X + 2.0**26
+    shifts = class_means(far, codes, w, 3)
+    assert_allclose(
+        within_covariance(lda_statistics(far, codes, w, 3, shifts=shifts)), near, rtol=1e-6
+    )
+
+
+def test_dependent_column_shares_the_weight_of_its_twin(data):
+    """The ridge of a singular covariance gives the solution of least norm."""
+    X, codes, w = data
+    twins = np.hstack([X, X[:, :1]])
+    single = lda_coefficients(lda_statistics(X, codes, w, 3))[0]
+    double = lda_coefficients(lda_statistics(twins, codes, w, 3))[0]
+    assert_allclose(double[:, 0] + double[:, 4], single[:, 0], rtol=1e-5)
+    assert_allclose(double[:, 0], double[:, 4], rtol=1e-5)
+
+
+@pytest.mark.parametrize("value", [0.0, 1e6 / 3])
+def test_constant_column_changes_no_score(data, value):
+    X, codes, w = data
+    wide = np.hstack([X, np.full((90, 1), value)])
+    shifts = class_means(wide, codes, w, 3)
+    coef, intercept = lda_coefficients(lda_statistics(wide, codes, w, 3, shifts=shifts))
+    plain = lda_coefficients(lda_statistics(X, codes, w, 3))
+    assert_allclose(wide @ coef.T + intercept, X @ plain[0].T + plain[1], rtol=1e-5, atol=1e-5)
+
+
+def test_classes_without_spread_are_told_apart_by_nearest_mean():
+    X = np.array([[0.0, 0.0], [4.0, 0.0], [0.0, 4.0]])
+    coef, intercept = lda_coefficients(lda_statistics(X, np.arange(3), None, 3))
+    queries = np.array([[1.0, 0.5], [3.0, 1.0], [0.5, 2.5]])
+    assert_array_equal((queries @ coef.T + intercept).argmax(axis=1), [0, 1, 2])
+
+
+def test_ledoit_wolf_is_that_of_the_residuals(data):
+    X, codes, _ = data
+    stats = lda_statistics(X, codes, None, 3)
+    residuals = X - statistics_means(stats)[codes]
+    expected = sklearn_ledoit_wolf(residuals, assume_centered=True)
+    assert_allclose(ledoit_wolf_shrinkage(X, codes, None, stats), expected, rtol=1e-10)
+
+
+def test_ledoit_wolf_counts_weights_as_rows(data):
+    X, codes, _ = data
+    counts = np.arange(90) % 3 + 1
+    again = np.repeat(np.arange(90), counts)
+    weighted = lda_statistics(X, codes, counts.astype(float), 3)
+    repeated = lda_statistics(X[again], codes[again], None, 3)
+    assert_allclose(
+        ledoit_wolf_shrinkage(X, codes, counts.astype(float), weighted),
+        ledoit_wolf_shrinkage(X[again], codes[again], None, repeated),
+        rtol=1e-10,
+    )
+
+
+def test_ledoit_wolf_needs_no_shrinkage_for_an_isotropic_sample():
+    X = np.array([[1.0, 0.0], [-1.0, 0.0], [0.0, 1.0], [0.0, -1.0]])
+    codes = np.zeros(4, dtype=int)
+    assert ledoit_wolf_shrinkage(X, codes, None, lda_statistics(X, codes, None, 1)) == 0.0
+
+
+def test_statistics_are_plain_arrays(data):
+    X, codes, w = data
+    stats = lda_statistics(X, codes, w, 3)
+    again = LDAStatistics(*(np.array(part) for part in stats))
+    assert_array_equal(lda_coefficients(again)[0], lda_coefficients(stats)[0])
