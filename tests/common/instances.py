@@ -11,6 +11,17 @@ from tests.common.discovery import public_estimators
 
 PARAMETERS: dict[str, list[dict]] = {
     # class name: one dictionary of constructor arguments per instance
+    "DivideConquerSVC": [
+        {"C": 100.0, "n_clusters": 3, "probability": True},
+        {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
+        {"C": 100.0, "n_clusters": 3, "clustering": "kernel"},
+    ],
+    "FeatureSpaceDecomposition": [
+        # The ridge keeps the eigenvectors of a dozen rows apart by more than rounding.
+        {"method": method, "n_repeats": 1, "ridge": 0.1}
+        for method in ("random", "principal", "discriminant", "cholesky", "approximate")
+    ],
+    "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
@@ -18,6 +29,7 @@ PARAMETERS: dict[str, list[dict]] = {
 DRAWS: dict[str, str] = {
     # class name: what it draws
     "AveragedPerceptron": "the order of rows in each epoch",
+    "DivideConquerSVC": "starts of the clustering and folds",
 }
 
 

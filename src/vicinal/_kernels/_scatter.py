@@ -112,19 +112,23 @@ def leading_principal_directions(
 
 
 def discriminant_directions(
-    S: np.ndarray, S_within: np.ndarray, ridge: float
+    S_between: np.ndarray, S_within: np.ndarray, ridge: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    r"""Solve :math:`S v = \lambda (S_w + \rho I) v` with :math:`\rho` relative to the trace.
+    r"""Solve :math:`(S_b + S_w) v = \lambda (S_w + \rho I) v`, :math:`\rho` relative to the trace.
 
     Returns the eigenvalues in descending order and the eigenvectors as rows of unit length: in
     their natural scale they whiten the data, which would leave a kernel width chosen for the
     original features without meaning.
     """
-    n_features = len(S)
+    n_features = len(S_within)
     # Perfectly separated data have no scatter within classes; the total then sets the scale.
-    rho = ridge * max(np.trace(S_within), _NO_VARIANCE * np.trace(S)) / n_features
-    values, vectors = scipy.linalg.eigh(S, S_within + rho * np.eye(n_features))
-    values, vectors = values[::-1], vectors[:, ::-1]
+    within, between = np.trace(S_within), np.trace(S_between)
+    rho = ridge * max(within, _NO_VARIANCE * between) / n_features
+    # Subtracting the right side from the left shifts every eigenvalue by one: most of them lie
+    # just below one, and their differences would be lost in rounding.
+    identity = rho * np.eye(n_features)
+    values, vectors = scipy.linalg.eigh(S_between - identity, S_within + identity)
+    values, vectors = values[::-1] + 1.0, vectors[:, ::-1]
     kept = values > _NO_EIGENVALUE
     components = vectors[:, kept].T
     components /= np.linalg.norm(components, axis=1, keepdims=True)

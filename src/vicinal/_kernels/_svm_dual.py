@@ -100,5 +100,5 @@ def dual_objective(alpha: np.ndarray, gradient: np.ndarray) -> float:
 
 
 def cache_rows_for(n_samples: int, cache_size: float) -> int:
-    """Return how many kernel rows of ``n_samples`` doubles fit in ``cache_size`` MiB, at least 2."""
+    """Return how many kernel rows fit in ``cache_size`` MiB, at least two."""
     return int(np.clip(cache_size * 2**20 // (8 * n_samples), 2, n_samples))

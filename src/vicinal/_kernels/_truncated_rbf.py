@@ -269,6 +269,9 @@ def fit_logistic(
             return theta[1:], theta[0] - mean @ theta[1:], n_iter - 1, True
         target = size * min(0.1, size / max(first, 1e-300))
         step = _conjugate_gradients(curvature(theta), -grad, precondition, target)
+        if k > 1:
+            # A constant added to all scores changes nothing; without this, rounding would drift.
+            step -= step.mean(axis=1, keepdims=True)
         slope, length = (grad * step).sum(), 1.0
         while True:
             candidate = theta + length * step

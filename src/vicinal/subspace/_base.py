@@ -77,7 +77,7 @@ class BaseTruncatedRBF(BaseEstimator):
         return X.astype(np.float64) - mean
 
     def _choose_solver(self, n_samples, n_features):
-        """The smaller system wins: J equations in the primal, n_samples in the dual."""
+        """Take the smaller system: J equations in the primal, n_samples in the dual."""
         if self.solver != "auto":
             return self.solver
         return "primal" if n_monomials(n_features, self.order) <= n_samples else "dual"
@@ -111,7 +111,7 @@ class BaseTruncatedRBF(BaseEstimator):
         return leave_one_out_scores(Y, fitted, leverage, unit)
 
     def _scores(self, X):
-        """The linear predictor of valid rows, (n_samples, n_targets)."""
+        """Return the linear predictor, (n_samples, n_targets)."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         scores = np.empty((X.shape[0], self._intercept.shape[0]), dtype=X.dtype)

@@ -24,7 +24,7 @@ _BLOCK_METHODS = ("cholesky", "approximate")
 
 
 class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
-    """Divide the feature space into subspaces, after a linear map that sets them apart.
+    r"""Divide the feature space into subspaces, after a linear map that sets them apart.
 
     A decomposition is a pair: a transform ``x* = W x`` of the features, and groups of the new
     features, one per subspace [1]_. Local models fitted on the subspaces see different sides of
@@ -99,22 +99,22 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
     Notes
     -----
-    With :math:`S = \\sum_n w_n (x_n - \\mu)(x_n - \\mu)^\\top`:
+    With :math:`S = \sum_n w_n (x_n - \mu)(x_n - \mu)^\top`:
 
-    - PCA: :math:`S = V \\Lambda V^\\top`, :math:`W = V^\\top`.
-    - DCA: :math:`S v = \\lambda (S_w + \\rho I) v` (equation 3 of [1]_), :math:`S_w` being the
-      scatter within classes. The vectors are orthogonal in the metric :math:`S_w + \\rho I`, and
+    - PCA: :math:`S = V \Lambda V^\top`, :math:`W = V^\top`.
+    - DCA: :math:`S v = \lambda (S_w + \rho I) v` (equation 3 of [1]_), :math:`S_w` being the
+      scatter within classes. The vectors are orthogonal in the metric :math:`S_w + \rho I`, and
       are scaled to unit length.
     - BCD: block elimination (equation 4 of [1]_). With the Cholesky factor
-      :math:`S = L L^\\top` in the order of the blocks,
-      :math:`W = \\mathrm{blockdiag}(L_{11}, \\dots, L_{mm}) L^{-1}`: block :math:`i` becomes its
-      residual after least squares on the blocks before it, and :math:`W S W^\\top` is block
+      :math:`S = L L^\top` in the order of the blocks,
+      :math:`W = \mathrm{blockdiag}(L_{11}, \dots, L_{mm}) L^{-1}`: block :math:`i` becomes its
+      residual after least squares on the blocks before it, and :math:`W S W^\top` is block
       diagonal. Singular blocks are handled with a pseudo-inverse, and columns that the blocks
       before them tell entirely are left out.
-    - ABD: :math:`G_{ij} = \\langle X_i, X_j \\rangle_F` over pairs of blocks (equation 5 of [1]_,
-      read as an :math:`m \\times m` matrix), :math:`G = V \\Lambda V^\\top`, and the new block
-      :math:`k` is :math:`\\sum_j v_{jk} X_j`. Narrow blocks count as padded with zeros, so that
-      :math:`\\langle X^*_k, X^*_l \\rangle_F = \\lambda_k \\delta_{kl}` about the mean.
+    - ABD: :math:`G_{ij} = \langle X_i, X_j \rangle_F` over pairs of blocks (equation 5 of [1]_,
+      read as an :math:`m \times m` matrix), :math:`G = V \Lambda V^\top`, and the new block
+      :math:`k` is :math:`\sum_j v_{jk} X_j`. Narrow blocks count as padded with zeros, so that
+      :math:`\langle X^*_k, X^*_l \rangle_F = \lambda_k \delta_{kl}` about the mean.
 
     The map is linear and nothing is subtracted from the data: scatter is measured about the mean
     for dense and sparse input alike, and a sparse row stays sparse.
@@ -130,7 +130,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     >>> from sklearn.datasets import load_wine
     >>> from vicinal.subspace import FeatureSpaceDecomposition
     >>> X, y = load_wine(return_X_y=True)
-    >>> parts = FeatureSpaceDecomposition("cholesky", n_blocks=3, n_repeats=1, random_state=0).fit(X)
+    >>> parts = FeatureSpaceDecomposition("cholesky", n_blocks=3, random_state=0).fit(X)
     >>> first, second = (parts.transform_subspace(X, i) for i in (0, 1))
     >>> centered = lambda Z: Z - Z.mean(axis=0)
     >>> bool(np.allclose(centered(first).T @ centered(second), 0.0, atol=1e-6))
@@ -355,7 +355,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         within = _scatter.scatter_matrix(X[:, columns], weights, means, codes)
         offsets = means - self.mean_[columns]
         between = (offsets.T * counts) @ offsets
-        return _scatter.discriminant_directions(within + between, within, self.ridge)
+        return _scatter.discriminant_directions(between, within, self.ridge)
 
     def _fit_blocks(self, X, weights, columns, rng):
         """One transform per partition of the columns; the blocks are the groups."""
@@ -425,7 +425,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     # --- data -------------------------------------------------------------------------------------
 
     def _validate(self, X, y):
-        options = dict(accept_sparse="csr", dtype=[np.float64, np.float32])
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
         if self.method != "discriminant":
             return validate_data(self, X, **options), None
         if y is None:

@@ -25,7 +25,7 @@ def _class_weights(class_weight, classes, codes, weights):
 
 
 def _best_threshold(scores, codes, weights):
-    """The threshold on the scores with the fewest errors, midway between two of them.
+    """Return the threshold with the fewest errors, midway between two of them.
 
     Among equally good ones the nearest to zero is taken.
     """
@@ -42,7 +42,7 @@ def _best_threshold(scores, codes, weights):
 
 
 class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
-    """Kernel classifier with the truncated RBF kernel, at a cost linear in the rows.
+    r"""Kernel classifier with the truncated RBF kernel, at a cost linear in the rows.
 
     A ridge on targets of -1 and 1, or a logistic regression, on the monomials of
     :class:`TruncatedRBFFeatures`, which are made block by block and never stored. It is the
@@ -108,10 +108,10 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     -----
     The squared loss is the ridge of :class:`TruncatedRBFRegressor` on one target of -1 and 1 per
     class (one target for two classes), the kernel ridge classifier of [1]_. Probabilities are
-    ``softmax(slope_ * scores)``; the one slope is fitted by maximum likelihood on the training
-    scores, so that the class of the largest score is also the most probable one and a tuned
-    threshold lies at 0.5. The logistic loss minimises
-    :math:`\\sum_n w_n \\ell(s_n) + \\frac{\\alpha}{2}\\|u\\|^2` by Newton's method and needs no slope.
+    ``softmax(slope_ * scores)``; the one slope is fitted by maximum likelihood on the
+    leave-one-out scores, so that the class of the largest score is the most probable one and a
+    tuned threshold lies at 0.5. The logistic loss minimises
+    :math:`\sum_n w_n \ell(s_n) + \frac{\alpha}{2}\|u\|^2` by Newton's method and needs no slope.
 
     References
     ----------
@@ -124,7 +124,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     >>> from vicinal.subspace import TruncatedRBFClassifier
     >>> X, y = make_moons(400, noise=0.2, random_state=0)
     >>> for order in (1, 4):
-    ...     model = TruncatedRBFClassifier(order, gamma=0.5, alpha=1e-3).fit(X[:200], y[:200])
+    ...     model = TruncatedRBFClassifier(order, gamma=0.2, alpha=1e-3).fit(X[:200], y[:200])
     ...     print(order, model.score(X[200:], y[200:]))
     1 0.8...
     4 0.9...
@@ -248,7 +248,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         y : ndarray of shape (n_samples,)
             Classes.
         """
-        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+        chosen = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[chosen]
 
     def _check_combination(self):
         if self.threshold == "tuned" and len(self.classes_) > 2:
