@@ -7,6 +7,8 @@ rows hold in the statistical sense only, and exactly under a fixed seed for unch
 
 from inspect import signature
 
+from sklearn.linear_model import Ridge, RidgeClassifier
+
 from tests.common.discovery import public_estimators
 
 PARAMETERS: dict[str, list[dict]] = {
@@ -21,6 +23,17 @@ PARAMETERS: dict[str, list[dict]] = {
         {"method": method, "n_repeats": 1, "ridge": 0.1}
         for method in ("random", "principal", "discriminant", "cholesky", "approximate")
     ],
+    "SubspaceFusionClassifier": [
+        {
+            "decompositions": ["principal", "discriminant"],
+            "estimator": RidgeClassifier(),
+            "n_subspaces": 2,
+            "cv": 2,
+        },
+    ],
+    "SubspaceFusionRegressor": [
+        {"decompositions": ["cholesky"], "estimator": Ridge(), "n_subspaces": 2, "cv": 2}
+    ],
     "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
@@ -29,6 +42,8 @@ PARAMETERS: dict[str, list[dict]] = {
 DRAWS: dict[str, str] = {
     # class name: what it draws
     "AveragedPerceptron": "the order of rows in each epoch",
+    "SubspaceFusionClassifier": "folds",
+    "SubspaceFusionRegressor": "folds",
     "DivideConquerSVC": "starts of the clustering and folds",
 }
 
