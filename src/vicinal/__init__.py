@@ -16,6 +16,7 @@ _SUBPACKAGES = (
     "neighbors",
     "partition",
     "report",
+    "subspace",
     "uncertainty",
 )
 
@@ -37,6 +38,13 @@ _ESTIMATORS: dict[str, str] = {
     "SpacePartitioningClassifier": "partition",
     "SpacePartitioningRegressor": "partition",
     "SurrogatePartitionClassifier": "partition",
+    "DivideConquerSVC": "subspace",
+    "FeatureSpaceDecomposition": "subspace",
+    "SubspaceFusionClassifier": "subspace",
+    "SubspaceFusionRegressor": "subspace",
+    "TruncatedRBFClassifier": "subspace",
+    "TruncatedRBFFeatures": "subspace",
+    "TruncatedRBFRegressor": "subspace",
     "LocalDiscriminantTransformer": "uncertainty",
     "LocallyAdaptiveClassifier": "uncertainty",
     "ResponsibilityMixture": "uncertainty",

@@ -8,7 +8,7 @@ rows hold in the statistical sense only, and exactly under a fixed seed for unch
 from collections.abc import Callable
 from inspect import signature
 
-from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -45,6 +45,28 @@ PARAMETERS: dict[str, list[dict]] = {
     "LocalDiscriminantTransformer": [{"n_local": 2, "n_init": 1}],
     "LocallyAdaptiveClassifier": [{"n_components": 2}],
     "ResponsibilityMixture": [{"n_components": 2, "n_init": 1}],
+    "DivideConquerSVC": [
+        {"C": 100.0, "n_clusters": 3, "probability": True},
+        {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
+        {"C": 100.0, "n_clusters": 3, "clustering": "kernel"},
+    ],
+    "FeatureSpaceDecomposition": [
+        # The ridge keeps the eigenvectors of a dozen rows apart by more than rounding.
+        {"method": method, "n_repeats": 1, "ridge": 0.1}
+        for method in ("random", "principal", "discriminant", "cholesky", "approximate")
+    ],
+    "SubspaceFusionClassifier": [
+        {
+            "decompositions": ["principal", "discriminant"],
+            "estimator": RidgeClassifier(),
+            "n_subspaces": 2,
+            "cv": 2,
+        },
+    ],
+    "SubspaceFusionRegressor": [
+        {"decompositions": ["cholesky"], "estimator": Ridge(), "n_subspaces": 2, "cv": 2}
+    ],
+    "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
@@ -69,6 +91,9 @@ DRAWS: dict[str, str | Callable] = {
         if (estimator.region_estimator, estimator.gating) == ("perceptron", "hard")
         else None
     ),
+    "SubspaceFusionClassifier": "folds",
+    "SubspaceFusionRegressor": "folds",
+    "DivideConquerSVC": "starts of the clustering and folds",
 }
 
 
