@@ -218,6 +218,10 @@ class GraphEngine(_FetchingEngine):
         rows, found = self.index.query(Q, width)
         return found, rows.astype(np.int64)
 
+    def _measure(self, Q, queries, rows, found):
+        # The graph gives row -1 where it reaches too few.
+        return np.where(rows < 0, np.inf, super()._measure(Q, queries, rows, found))
+
     def within(self, Q, radii, left_out):
         raise ValueError(
             "algorithm='approximate' finds a number of neighbours, not all within a radius; use "
