@@ -99,7 +99,8 @@ def main():
         "Boosted local models beside boosted trees",
         f"Error (misclassification in %, or squared error over the variance of the target) and CPU "
         f"seconds of fit and prediction, one thread; at most {MAX_TRAIN} training and {MAX_TEST} "
-        "test rows for every model, categories of adult one-hot. The local learner is `LocalRegressor`, a ridge regression around "
+        "test rows for every model, categories of adult one-hot. The local "
+        "learner is `LocalRegressor`, a ridge regression around "
         "each query, with its neighbourhood (60 or 200 rows) and rounds chosen on held-out "
         "training rows; histogram boosting and LightGBM run with their defaults.",
         packages=("lightgbm",),
