@@ -10,7 +10,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
-from sklearn.model_selection import train_test_split
+from sklearn.model_selection import GridSearchCV, train_test_split
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -93,16 +93,25 @@ def classifiers():
     ]
 
 
-def regressors():
+def regressors(X, y):
+    """Take unlike models; width and penalty of the kernel are chosen on the training rows."""
+    search = GridSearchCV(
+        scaled(KernelRidge(kernel="rbf")),
+        {
+            "kernelridge__gamma": [0.01, 0.03, 0.1, 0.3, 1.0],
+            "kernelridge__alpha": [0.003, 0.03, 0.3],
+        },
+        scoring="neg_mean_squared_error",
+    ).fit(X, y)
     return [
         ("ridge", scaled(Ridge())),
-        ("kernel", scaled(KernelRidge(kernel="rbf", gamma=0.1, alpha=0.1))),
+        ("kernel", search.best_estimator_),
         ("neighbours", scaled(KNeighborsRegressor(10))),
         ("forest", RandomForestRegressor(100, min_samples_leaf=3, random_state=0)),
     ]
 
 
-def rows_of(name, n_train=1000, n_test=2000):
+def rows_of(name, n_train=1500, n_test=3000):
     data = load_dataset(name)
     if "X_train" in data:
         X, y = np.asarray(data.X_train, float), np.asarray(data.y_train)
@@ -128,7 +137,7 @@ def densities_of(model, X, y, is_classifier):
 
 
 def real_table(page):
-    rows, better, never_worse = [], 0, True
+    rows, better, worse = [], 0, 0
     for name in ("spambase", "satimage", "banana", "airfoil", "puma32h"):
         is_classifier = name in ("spambase", "satimage", "banana")
         X, X_test, y, y_test = rows_of(name)
@@ -138,7 +147,7 @@ def real_table(page):
         else:
             y_test = (y_test - y.mean()) / y.std()
             y = (y - y.mean()) / y.std()
-            model = BayesianModelAveragingRegressor(regressors(), random_state=0).fit(X, y)
+            model = BayesianModelAveragingRegressor(regressors(X, y), random_state=0).fit(X, y)
         seconds = time.process_time() - started
         density = densities_of(model, X_test, y_test, is_classifier)
         with np.errstate(divide="ignore"):
@@ -149,7 +158,7 @@ def real_table(page):
         difference = mixture - density[:, best]
         mean, se = difference.mean(), difference.std() / np.sqrt(len(difference))
         better += mean > 2 * se
-        never_worse &= mean >= -2 * se
+        worse += mean < -2 * se
         names = [label for label, _ in model.estimators]
         shares = ", ".join(
             f"{label} {w:.2f}" for label, w in zip(names, model.weights_, strict=True) if w > 0.005
@@ -170,13 +179,12 @@ def real_table(page):
         ("set", "stacking", "best member", "difference ± se", "equal weights", "weights", "CPU s"),
         rows,
         caption="Mean log density of test rows; the best member is the one that is best on the "
-        "test rows themselves, differences are paired. At most 1,000 training and 2,000 test rows; "
+        "test rows themselves, differences are paired. At most 1,500 training and 3,000 test rows; "
         "targets of regression in deviations.",
     )
-    verdict = "never" if never_worse else "NOT never"
     page.text(
-        f"Stacking is {verdict} worse than the best member by more than two standard errors, and "
-        f"better by more than two on {better} of {len(rows)} sets."
+        f"Stacking is better than the best member by more than two standard errors on {better} of "
+        f"{len(rows)} sets, and worse by more than two on {worse}."
     )
 
 

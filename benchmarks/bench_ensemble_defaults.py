@@ -16,7 +16,7 @@ from vicinal.ensemble import (
 )
 
 ROUNDS = 100
-ROWS = 1200
+ROWS = 800
 
 
 def sample(X, y, seed=0):
@@ -30,7 +30,7 @@ def training_rows(name):
 
 
 def classification_sets():
-    return {name: training_rows(name) for name in ("spambase", "satimage", "banana")}
+    return {name: training_rows(name) for name in ("spambase", "banana", "wdbc")}
 
 
 def regression_sets():

@@ -32,7 +32,13 @@ figure, panels = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
 for panel, (name, model) in zip(panels, models.items(), strict=True):
     model.fit(X, y)
     DecisionBoundaryDisplay.from_estimator(
-        model, X, response_method="predict_proba", class_of_interest=1, ax=panel, cmap="RdBu"
+        model,
+        X,
+        response_method="predict_proba",
+        class_of_interest=1,
+        ax=panel,
+        cmap="RdBu",
+        alpha=0.5,
     )
     panel.scatter(*X.T, c=np.where(y == 1, "navy", "darkred"), s=5)
     error = 100 * (1 - model.score(X_test, y_test))

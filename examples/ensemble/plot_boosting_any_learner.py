@@ -2,9 +2,9 @@
 Boosting a learner that is not a tree
 =====================================
 
-Gradient boosting is at home with trees, but nothing in it asks for them. On a smooth target a smooth
-learner gets further in fewer rounds; it also starts to overfit sooner, so let held-out rows decide
-when to stop.
+Gradient boosting is at home with trees, but nothing in it asks for them. On a smooth target a
+smooth learner gets further in fewer rounds; it also starts to overfit sooner, so let held-out rows
+decide when to stop.
 """
 
 # %%

@@ -2,8 +2,9 @@
 Intervals from the bootstrap
 ============================
 
-The spread over bootstrap members tells how uncertain the *model* is. What a user wants to know is where
-the next *target* will fall. :class:`~vicinal.ensemble.BootstrapEnsembleRegressor` answers both.
+The spread over bootstrap members tells how uncertain the *model* is. What a user wants to know is
+where the next *target* will fall. :class:`~vicinal.ensemble.BootstrapEnsembleRegressor` answers
+both.
 """
 
 # %%

@@ -2,8 +2,8 @@
 Weights for unlike models
 =========================
 
-Four models of different kinds are averaged. Equal weights let the bad ones spoil the good ones; weights
-learned from held-out densities do not.
+Four models of different kinds are averaged. Equal weights let the bad ones spoil the good ones;
+weights learned from held-out densities do not.
 """
 
 # %%
@@ -49,7 +49,7 @@ for m, (name, _) in enumerate(members):
     left.bar(rules, height, bottom=bottom, label=name)
     bottom += height
 left.set(title="weights", ylim=(0, 1))
-left.legend()
+left.legend(loc="lower left")
 
 stacked = models["stacking"]
 labels = [name for name, _ in members] + list(rules)
@@ -60,8 +60,9 @@ for m in range(len(members)):
     densities.append(np.mean(-0.5 * (np.log(2 * np.pi * v) + (y_test - mean) ** 2 / v)))
 densities += [models[rule].log_density(X_test, y_test).mean() for rule in rules]
 colours = ["0.7"] * len(members) + ["C0"] * len(rules)
-right.barh(labels, np.array(densities), color=colours)
-right.set(title="mean log density of 1,000 new rows", xlim=(min(densities) - 0.05, None))
+right.scatter(densities, labels, color=colours, s=60)
+right.set(title="mean log density of 1,000 new rows")
+right.grid(axis="x", alpha=0.3)
 right.invert_yaxis()
 plt.show()
 

@@ -2,8 +2,8 @@
 Recipe: nearest neighbours and kd-trees
 =======================================
 
-The simplest local learner asks the rows around a query. Which rows are near is found by a kd-tree in
-logarithmic time when the columns are few. Both are scikit-learn's.
+The simplest local learner asks the rows around a query. Which rows are near is found by a kd-tree
+in logarithmic time when the columns are few. Both are scikit-learn's.
 """
 
 # %%
@@ -26,7 +26,7 @@ figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4), layout="constrained"
 left.scatter(x, y, s=10, color="0.6")
 for k in (1, 10, 60):
     model = KNeighborsRegressor(k).fit(x[:, None], y)
-    left.plot(grid, model.predict(grid), label=f"{k} neighbours")
+    left.plot(grid, model.predict(grid), label=f"k = {k}")
 left.set_title("nearest-neighbour regression")
 left.legend()
 

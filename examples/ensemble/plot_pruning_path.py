@@ -2,8 +2,8 @@
 How large should a tree be?
 ===========================
 
-A tree grown to pure leaves remembers noise. :class:`~vicinal.ensemble.PrunedTreeClassifier` prunes it
-link by link and lets cross-validation choose how far, with one fit per fold.
+A tree grown to pure leaves remembers noise. :class:`~vicinal.ensemble.PrunedTreeClassifier` prunes
+it link by link and lets cross-validation choose how far, with one fit per fold.
 """
 
 # %%
@@ -23,7 +23,7 @@ data = load_breast_cancer()
 model = PrunedTreeClassifier(random_state=0).fit(data.data, data.target)
 
 figure, (left, right) = plt.subplots(
-    1, 2, figsize=(12, 4.2), width_ratios=(1, 1.5), layout="constrained"
+    1, 2, figsize=(13, 4.6), width_ratios=(1, 1.9), layout="constrained"
 )
 PruningPathDisplay.from_estimator(model, ax=left)
 left.set_title("the choice")
@@ -34,12 +34,12 @@ plot_tree(
     filled=True,
     impurity=False,
     ax=right,
-    fontsize=7,
+    fontsize=6,
 )
 right.set_title("the tree")
 plt.show()
 
 # %%
-# ``tree_`` is an ordinary scikit-learn tree: everything that draws, exports or explains trees works.
+# ``tree_`` is an ordinary scikit-learn tree: what draws, exports or explains trees works on it.
 
 print(f"{model.n_leaves_[0]} leaves grown, {model.get_n_leaves()} kept")
