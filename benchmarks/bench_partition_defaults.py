@@ -42,6 +42,21 @@ CANDIDATES = {
     "LDA, shrinkage 0.1": {"region_estimator": WeightedLDA(shrinkage=0.1)},
     "logistic": {"region_estimator": "logistic"},
     "logistic, C=100": {"region_estimator": LogisticRegression(C=100.0)},
+    "logistic, C=10": {"region_estimator": LogisticRegression(C=10.0, tol=1e-3)},
+    "logistic, C=10, 8 sweeps": {
+        "region_estimator": LogisticRegression(C=10.0, tol=1e-3),
+        "max_iter": 8,
+    },
+    "logistic, C=10, 15 regions, 8 sweeps": {
+        "region_estimator": LogisticRegression(C=10.0, tol=1e-3),
+        "n_regions": 15,
+        "max_iter": 8,
+    },
+    "logistic, C=10, 8 sweeps, regions by validation": {
+        "region_estimator": LogisticRegression(C=10.0, tol=1e-3),
+        "n_regions": "auto",
+        "max_iter": 8,
+    },
     "soft gates, 3 starts, 200 iterations": {"gating": "soft", "n_init": 3, "max_iter": 200},
 }
 # The largest sets are cut down: defaults need many fits, not many rows.

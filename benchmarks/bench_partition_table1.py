@@ -71,7 +71,7 @@ GRID = {
             "n_regions": r,
         }
         for C in (1.0, 100.0)
-        for r in (1, 5)
+        for r in (1, 5, 15)
     },
     **{
         f"soft, alpha={alpha:g}, r={r}": {"gating": "soft", "alpha": alpha, "n_regions": r}
@@ -125,7 +125,7 @@ def boosted(depth: int) -> AdaBoostClassifier:
 
 
 def peers(name: str) -> dict:
-    """The paper's competitors that scikit-learn has, and those of today."""
+    """Return the competitors of the paper that scikit-learn has, and those of today."""
     models = {
         "global LDA": make_pipeline(StandardScaler(), WeightedLDA(shrinkage=1e-4)),
         "global perceptron": make_pipeline(StandardScaler(), AveragedPerceptron(random_state=0)),
@@ -227,9 +227,8 @@ def write_page(store: Store) -> None:
     )
     losses = []
     for name in SETS:
-        best = min(
-            (store.get(name, label)["error"], label) for label in labels if store.get(name, label)
-        )
+        known = [(store.get(name, label), label) for label in labels]
+        best = min(((cell["error"], label) for cell, label in known if cell), default=(np.inf, ""))
         own = store.get(name, "grid choice") or store.get(name, "default")
         if own and best[0] < own["error"]:
             losses.append(f"{name} ({best[1]}, {best[0]:.2f})")

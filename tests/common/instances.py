@@ -13,7 +13,8 @@ from tests.common.discovery import public_estimators
 PARAMETERS: dict[str, list[dict]] = {
     # class name: one dictionary of constructor arguments per instance
     "SpacePartitioningClassifier": [
-        {"n_regions": 2, "n_init": 3, "max_iter": 5},
+        {"n_regions": 2, "n_init": 2, "max_iter": 4},
+        {"region_estimator": "perceptron", "n_regions": 2, "n_init": 3, "max_iter": 5},
         {"region_estimator": "lda", "n_regions": 2, "n_init": 2, "max_iter": 5, "combine": "best"},
         {"gating": "soft", "n_regions": 2, "n_init": 2, "max_iter": 30},
     ],
