@@ -228,10 +228,10 @@ def compare(folder: Path, approximate: bool) -> None:
     page.table(
         ("d", "rows", "µs of processor time", "product alone", "share", "Gflop/s", "cache GB/s"),
         limits,
-        "## What bounds the blocked products\n\nPer core, in processor time. The product alone is the float32 matrix product "
-        "in the same blocks: no exact search through products can be faster on this machine. "
-        "Few features: the products must be written to and read from the cache once (last "
-        "column); many: arithmetic.",
+        "## What bounds the blocked products\n\nPer core, in processor time. The product "
+        "alone is the float32 matrix product in the same blocks: no exact search through "
+        "products can be faster on this machine. Few features: the products must be written to "
+        "and read from the cache once (last column); many: arithmetic.",
     )
     page.text(
         f"Load average of the machine at the end of this run: {os.getloadavg()[0]:.1f} on "
