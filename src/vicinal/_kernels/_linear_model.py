@@ -105,12 +105,9 @@ def gram_metric(
     if not sparse.issparse(X) and X.shape[1] <= _GRAM_FEATURES:
         factor = penalised_factor(weighted_gram(X, curvature * weights), alpha)
         return lambda right: cho_solve((factor, True), right)
-    if sparse.issparse(X):
-        squares = X.multiply(X).T @ weights
-    else:
-        squares = np.zeros(X.shape[1])
-        for span in row_blocks(X.shape[0], 8 * X.shape[1]):
-            squares += weights[span] @ X[span] ** 2
+    squares = np.zeros(X.shape[1])
+    for span in row_blocks(X.shape[0], 8 * X.shape[1]):
+        squares += (X[span] ** 2).T @ weights[span]
     diagonal = curvature * np.append(squares, weights.sum())
     diagonal[:-1] += alpha
     diagonal += 1e-10 * diagonal.max()
