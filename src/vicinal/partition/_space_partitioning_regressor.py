@@ -29,7 +29,7 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
     region_estimator : {"ridge"} or regressor, default="ridge"
         Regressor of the regions; ``"ridge"`` stands for :class:`~sklearn.linear_model.Ridge`, which
         has a fast path. Any other regressor is cloned for each stage, sweep and start.
-    reject_estimator : {"lda", "perceptron", "logistic"} or classifier, default="lda"
+    reject_estimator : {"logistic", "lda", "perceptron"} or classifier, default="logistic"
         Classifier of the gates; it must accept ``sample_weight``.
     n_regions : int or "auto", default="auto"
         Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
@@ -138,7 +138,7 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
     def __init__(
         self,
         region_estimator="ridge",
-        reject_estimator="lda",
+        reject_estimator="logistic",
         *,
         n_regions="auto",
         n_init=10,
