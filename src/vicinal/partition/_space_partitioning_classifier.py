@@ -20,7 +20,7 @@ from vicinal.partition._stages import LinearGate, LinearRegionClassifier
 
 # Chosen on held-out training data, docs/results/partition_defaults.md.
 BUILT_IN_LEARNERS = {
-    "logistic": LogisticRegression(C=10.0, tol=1e-3, max_iter=200),
+    "logistic": LogisticRegression(C=10.0, tol=1e-3, max_iter=1000),
     "lda": WeightedLDA(shrinkage=1e-4),
     "perceptron": AveragedPerceptron(),
 }
