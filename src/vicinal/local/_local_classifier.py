@@ -154,7 +154,7 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
     Centring at the query makes the result independent of the origin. For the ridge solver all
     classes share one system, see :class:`LocalRegressor`; scores of classes without a neighbour
     are 0. The others have finite scores too: the minimiser of their objective, whose intercept
-    carries a penalty of 1e-8 per neighbour.
+    carries a penalty of 1e-8 times the total weight.
 
     A neighbourhood of one class is answered without a fit. Good fixed values are ``n_neighbors=40``
     and ``alpha=1`` for ridge, ``alpha=0.1`` for the other solvers.
@@ -385,9 +385,8 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         """Settle on compiled code, or on clones of an estimator it does not reproduce."""
         self._exact_alpha = None
         if self.estimator is None:
-            max_iter = 100_000 if self.solver == "hinge" else 100
-            tol = 1e-6 if self.solver == "hinge" else 1e-9
-            self._objective = Objective(self.solver, tol=tol, max_iter=max_iter)
+            max_iter = 10_000 if self.solver == "hinge" else 100
+            self._objective = Objective(self.solver, max_iter=max_iter)
             return
         exact = exact_objective(self.estimator)
         # Beyond two classes LogisticRegression is one multinomial model, not one against the rest.

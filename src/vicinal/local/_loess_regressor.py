@@ -1,6 +1,7 @@
 """Cleveland's LOESS."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from vicinal._base import atomic_fit
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._kernels._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
 from vicinal.local._fits import smooth
-from vicinal.local._neighborhood import NearestRule
+from vicinal.local._neighborhood import NearestRule, RadiusRule
 from vicinal.local._regression import BaseLocalRegressor
 
 
@@ -112,6 +113,8 @@ class LoessRegressor(BaseLocalRegressor):
         "n_jobs": [Integral, None],
     }
 
+    _surface: Any = None
+
     # What a preset fixes.
     n_neighbors = "auto"
     bandwidth = None
@@ -199,7 +202,7 @@ class LoessRegressor(BaseLocalRegressor):
     def _size_is_open(self) -> bool:
         return False
 
-    def _rules(self, data) -> list[NearestRule]:
+    def _rules(self, data) -> list[NearestRule | RadiusRule]:
         total = data.total_weight
         if self.span > 1.0:
             stretch = float(self.span ** (1.0 / data.rows.shape[1]))

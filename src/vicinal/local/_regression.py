@@ -1,5 +1,7 @@
 """What the local regressors share: targets, prediction, linear-smoother inference."""
 
+from typing import Any
+
 import numpy as np
 from scipy import stats
 from sklearn.base import MultiOutputMixin, RegressorMixin
@@ -26,7 +28,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
     """Private base of local regressors."""
 
     # The estimator fitted around every query, when it is not one of the compiled models.
-    _generic = None
+    _generic: Any = None
+    _line: Any = None
 
     # --- fit ---
 
