@@ -238,7 +238,7 @@ def test_slopes_are_those_of_the_local_model(two_classes, solver):
     model = fixed(solver=solver, bandwidth=1e6, n_neighbors="auto", kernel="uniform").fit(X, y)
     slopes = model.local_coef(Q[:3])
     step = 1e-3
-    moved = model.decision_function(Q[:3] + [step, 0.0]) - model.decision_function(Q[:3])
+    moved = model.decision_function(Q[:3] + np.array([step, 0.0])) - model.decision_function(Q[:3])
     tolerance = 2e-2 if solver == "hinge" else 1e-4
     assert_allclose(moved / step, slopes[:, 0], rtol=tolerance, atol=tolerance)
 

@@ -197,7 +197,7 @@ def test_weights_equal_repetition(data, alpha, rule, kernel):
 
 
 def test_weights_equal_repetition_in_the_choice(data):
-    X, y, Q = data
+    X, y, _ = data
     weights = np.random.RandomState(0).randint(0, 4, 80)
     model = LocalRegressor()
     first = model.fit(X, y, sample_weight=weights).selection_["loss"]

@@ -2,8 +2,8 @@
 
 Around a query minimise lam / 2 (|b|^2 + b_0^2 / kappa^2) + C sum_i w_i max(0, 1 - y_i f_i) with
 f_i = b'(x_i - q) + b_0. In the dual each alpha_i lies in [0, C w_i]; one pass minimises over every
-coordinate in turn (Hsieh et al. 2008), and Newton steps over the variables inside their boxes end the
-crawl along the last face. The intercept must carry a little penalty for that, given by kappa.
+coordinate in turn (Hsieh et al. 2008), and Newton steps over the variables inside their boxes end
+the crawl along the last face. The intercept must carry a little penalty for that, given by kappa.
 """
 
 import numpy as np

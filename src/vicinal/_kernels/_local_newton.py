@@ -292,8 +292,8 @@ def local_newton(
     """Fit one model per query and class; write scores (n_queries, n_classes).
 
     lam is ``alpha * trace(V) / p`` over the p design columns if ``relative``, else ``alpha``; the
-    intercept's penalty is ``rho + rho_per_weight * sum(w)``. ``slopes`` has shape (n_queries, n_classes, d)
-    if wanted.
+    intercept's penalty is ``rho + rho_per_weight * sum(w)``. ``slopes`` has shape (n_queries,
+    n_classes, d) if wanted.
     """
     n_queries = indptr.shape[0] - 1
     n_classes = scores.shape[1]

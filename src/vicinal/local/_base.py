@@ -44,6 +44,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     # Factors on the weights of training rows, set by robust iterations.
     _factor: np.ndarray | None = None
+    _accepts_sparse = True
     _data: LocalData
     _settings: Settings
 
@@ -56,7 +57,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
             X,
             y,
             reset=reset,
-            accept_sparse="csr",
+            accept_sparse="csr" if self._accepts_sparse else False,
             dtype=[np.float64, np.float32],
             ensure_min_samples=2,
             **options,

@@ -24,8 +24,8 @@ _LOSSES = {"squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
 class Objective:
     """Loss and penalties of a local classifier.
 
-    ``C`` multiplies the loss; the intercept's penalty is ``rho + rho_per_weight * sum(w)``; ``kappa`` is
-    the size of the constant column of the hinge solver.
+    ``C`` multiplies the loss; the intercept's penalty is ``rho + rho_per_weight * sum(w)``;
+    ``kappa`` is the size of the constant column of the hinge solver.
     """
 
     solver: str = "ridge"

@@ -114,6 +114,7 @@ class LoessRegressor(BaseLocalRegressor):
     }
 
     _surface: Any = None
+    _accepts_sparse = False
 
     # What a preset fixes.
     n_neighbors = "auto"
@@ -283,9 +284,11 @@ class LoessRegressor(BaseLocalRegressor):
             axis=0,
         )
         if design.shape[1] == 1:
-            out = hermite_line(*self._surface, design[:, 0])
+            points, values, slopes = self._surface
+            out = hermite_line(points, values, slopes, design[:, 0])
         else:
-            out = hermite_grid(*self._surface, design)
+            axes, values, slopes, twists = self._surface
+            out = hermite_grid(axes, values, slopes, twists, design)
         if not inside.all():
             out[~inside] = self._direct(np.ascontiguousarray(design[~inside]))
         return out
