@@ -388,3 +388,31 @@ def test_one_class_is_an_error(data):
     X, _, _ = data
     with pytest.raises(ValueError, match="one class only"):
         fixed().fit(X, np.zeros(len(X)))
+
+
+# --- rows that arrive later ---
+
+
+def test_partial_fit_equals_fit_on_all_rows(data):
+    X, y, Q = data
+    weights = np.random.RandomState(0).randint(1, 3, len(y))
+    model = fixed(solver="squared_hinge", class_weight="balanced")
+    whole = model.fit(X, y, sample_weight=weights).decision_function(Q)
+    model = fixed(solver="squared_hinge", class_weight="balanced")
+    for part in (slice(0, 50), slice(50, 51), slice(51, None)):
+        model.partial_fit(X[part], y[part], classes=[0, 1, 2], sample_weight=weights[part])
+    assert_allclose(model.decision_function(Q), whole, rtol=1e-9)
+
+
+def test_partial_fit_knows_its_classes(data):
+    X, y, Q = data
+    model = fixed().partial_fit(X[:60], np.minimum(y[:60], 1), classes=[0, 1, 2])
+    assert model.predict_proba(Q).shape == (30, 3)
+    model.partial_fit(X[60:], y[60:])
+    assert 2 in model.predict(Q)
+    before = model.predict_proba(Q)
+    with pytest.raises(ValueError, match=r"labels \[7\]"):
+        model.partial_fit(X[:1], [7])
+    assert_array_equal(model.predict_proba(Q), before)
+    with pytest.raises(ValueError, match="differ from those of the first call"):
+        model.partial_fit(X[:1], [0], classes=[0, 1])

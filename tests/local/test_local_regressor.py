@@ -550,3 +550,18 @@ def test_nothing_is_warned_in_ordinary_use(data):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         LocalRegressor().fit(X, y).predict(Q)
+
+
+# --- rows that arrive later ---
+
+
+@pytest.mark.parametrize("parameters", [{}, {"n_neighbors": 0.3, "robust_iterations": 2}])
+def test_partial_fit_equals_fit_on_all_rows(data, parameters):
+    X, y, Q = data
+    whole = fixed(**parameters).fit(X, y).predict(Q)
+    model = fixed(**parameters)
+    for part in (slice(0, 50), slice(50, 51), slice(51, None)):
+        model.partial_fit(X[part], y[part])
+    assert_allclose(model.predict(Q), whole, rtol=1e-9)
+    with pytest.raises(ValueError, match="outputs"):
+        model.partial_fit(X, np.column_stack([y, y]))

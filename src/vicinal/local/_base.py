@@ -1,5 +1,6 @@
 """What the local models share: data, blocks of queries, explanation of a prediction."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -50,7 +51,9 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     # --- fit ---
 
-    def _validate_training(self, X, y, sample_weight, groups, *, reset=True, **options):
+    def _validate_training(
+        self, X, y, sample_weight, groups, *, reset=True, min_samples=2, **options
+    ):
         """Check the training data; return X, y, weights (ones at first) and groups."""
         X, y = validate_data(
             self,
@@ -59,7 +62,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
             reset=reset,
             accept_sparse="csr" if self._accepts_sparse else False,
             dtype=[np.float64, np.float32],
-            ensure_min_samples=2,
+            ensure_min_samples=min_samples,
             **options,
         )
         weights = check_weights(sample_weight, X)
@@ -91,6 +94,31 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
             algorithm=self.algorithm,
             n_jobs=self.n_jobs,
         )
+
+    def _add_rows(self, X, sample_weight, groups) -> None:
+        """Append rows to the data; coordinates, choice and calibration stay as they are."""
+        old = self._data
+        if (groups is None) != (old.groups is None):
+            raise ValueError(
+                "groups must be given in every call of fit and partial_fit, or in none."
+            )
+        if groups is not None and old.groups is not None:
+            # New rows never share a group with earlier ones: labels are local to a call.
+            groups = np.concatenate([old.groups, groups + old.groups.max() + 1])
+        located, described = self._split_columns(X)
+        place = _stack(old.index.X, old.coordinates(located))
+        rows = place if described is None else _stack(old.rows, Coordinates()(described))
+        if sample_weight is not None or old.sample_weight is not None:
+            first = np.ones(old.n_samples) if old.sample_weight is None else old.sample_weight
+            new = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+            sample_weight = np.concatenate([first, new])
+        self._data = LocalData(
+            rows, self._make_index(place, self.metric_), old.coordinates, sample_weight, groups
+        )
+        if self.bandwidth is None and isinstance(self.n_neighbors, float):
+            rule = self._nearest_rule(self.n_neighbors, self._data.total_weight)
+            self._settings = replace(self._settings, rule=rule)
+            self.n_neighbors_ = int(rule.count)
 
     def _split_columns(self, X):
         """Return the columns that locate a row and those of its model (None: the same ones)."""
@@ -245,3 +273,10 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
         full = np.zeros((*slopes.shape[:2], self.n_features_in_))
         full[:, :, ~self._location_mask(self.n_features_in_)] = slopes
         return full
+
+
+def _stack(first, second):
+    """Join rows, dense or sparse."""
+    if sparse.issparse(first):
+        return sparse.vstack([first, second], format="csr")
+    return np.ascontiguousarray(np.vstack([first, second]))

@@ -255,16 +255,37 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         self : object
             Fitted estimator.
         """
-        X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
-        check_classification_targets(y)
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
-        self.classes_, codes = encode_labels(y)
-        self._codes = codes.astype(np.int64)
-        self._dtype = X.dtype
-        self._resolve_model()
-        self._factor = self._class_factors(weights)
-        self._choose(X, self._codes, self._codes, weights, groups)
-        self._calibrate(X, weights, groups)
+        self._fit_rows(X, y, sample_weight, groups, None)
+        return self
+
+    @atomic_fit
+    def partial_fit(self, X, y, classes=None, sample_weight=None, groups=None):
+        """Add rows; the first call is ``fit``.
+
+        What the first call chose or learned (metric, size, penalty, temperature) stays.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Further rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever be seen; in the first call, if its rows lack some.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts.
+        groups : array-like of shape (n_samples,), default=None
+            Groups, in every call or in none; rows of different calls never share one.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        if not hasattr(self, "_data"):
+            self._fit_rows(X, y, sample_weight, groups, classes)
+        else:
+            self._append_rows(X, y, sample_weight, groups, classes)
         return self
 
     def predict(self, X):
@@ -378,6 +399,51 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         self._check_compiled("leave_one_out")
         rows = np.arange(self._data.n_samples)
         return self._proba(self._left_out_scores(rows, self._data))
+
+    # --- fit ---
+
+    def _fit_rows(self, X, y, sample_weight, groups, classes) -> None:
+        """Validate, settle everything that depends on the data, and calibrate."""
+        X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
+        check_classification_targets(y)
+        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        if classes is None:
+            self.classes_, codes = encode_labels(y)
+        else:
+            self.classes_, _ = encode_labels(np.asarray(classes))
+            codes = self._encode(y)
+        self._codes = codes.astype(np.int64)
+        self._dtype = X.dtype
+        self._resolve_model()
+        self._factor = self._class_factors(weights)
+        self._choose(X, self._codes, self._codes, weights, groups)
+        self._calibrate(X, weights, groups)
+
+    def _append_rows(self, X, y, sample_weight, groups, classes) -> None:
+        """Validate further rows and take them in."""
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes={classes!r} differ from those of the first call, {self.classes_!r}."
+            )
+        X, y, weights, groups = self._validate_training(
+            X, y, sample_weight, groups, reset=False, min_samples=1
+        )
+        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        codes = self._encode(y)
+        self._add_rows(X, weights, groups)
+        self._codes = np.concatenate([self._codes, codes])
+        self._factor = self._class_factors(self._data.sample_weight)
+
+    def _encode(self, y) -> np.ndarray:
+        """Return the codes of labels that must be among the classes."""
+        codes = np.clip(np.searchsorted(self.classes_, y), 0, len(self.classes_) - 1)
+        unknown = np.unique(np.asarray(y)[self.classes_[codes] != y])
+        if unknown.size:
+            raise ValueError(
+                f"y holds labels {unknown.tolist()} that are not among the classes "
+                f"{self.classes_.tolist()}; name all of them in the first call (classes=)."
+            )
+        return codes.astype(np.int64)
 
     # --- models ---
 

@@ -48,6 +48,31 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._prepare_line()
         self._reweight()
 
+    def _append_rows(self, X, y, sample_weight, groups):
+        """Validate further rows and take them in."""
+        X, y, weights, groups = self._validate_training(
+            X,
+            y,
+            sample_weight,
+            groups,
+            reset=False,
+            min_samples=1,
+            multi_output=True,
+            y_numeric=True,
+        )
+        Y = np.ascontiguousarray(np.reshape(y, (len(y), -1)), dtype=np.float64)
+        if Y.shape[1] != self._targets.shape[1]:
+            raise ValueError(
+                f"y has {Y.shape[1]} outputs, but earlier rows had {self._targets.shape[1]}."
+            )
+        weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
+        self._add_rows(X, weights, groups)
+        self._targets = np.vstack([self._targets, Y])
+        self._statistics_cache = {}
+        self._factor = None
+        self._prepare_line()
+        self._reweight()
+
     def _prepare_line(self) -> None:
         self._line = None
         if self._generic is None and Line.applies(self._data, self._settings):
