@@ -79,6 +79,7 @@ def evaluate(model, name):
         row["log loss"] = log_loss(target, clipped / clipped.sum(axis=1, keepdims=True))
         row["chosen"] = f"k={model.n_neighbors_}, alpha={model.alpha_:g}, {model.metric_}"
         row["T"] = model.temperature_
+    print(f"{name}: {row['error']:.2f} %, fit {fit_time:.1f} s", type(model).__name__, flush=True)
     return row
 
 

@@ -17,6 +17,7 @@ from vicinal.local._coordinates import Coordinates, learn_coordinates, search_me
 from vicinal.local._data import LocalData, Settings, smoothers
 from vicinal.local._fits import local_slopes
 from vicinal.local._neighborhood import Localizer
+from vicinal.local._on_device import OnDevice
 from vicinal.local._search import NeighborIndex
 from vicinal.local._sparse import sparse_slopes
 
@@ -40,7 +41,7 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-class BaseLocal(LeaveOneOutChoice, BaseEstimator):
+class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
     r"""Private base of the local classifier and regressors."""
 
     # Factors on the weights of training rows, set by robust iterations.
@@ -97,6 +98,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _add_rows(self, X, sample_weight, groups) -> None:
         """Append rows to the data; coordinates, choice and calibration stay as they are."""
+        self._check_on_host("partial_fit")
         old = self._data
         if (groups is None) != (old.groups is None):
             raise ValueError(
@@ -156,6 +158,8 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _validate_queries(self, X):
         check_is_fitted(self)
+        if self._device is not None:
+            return self._validate_device_queries(X)
         return validate_data(
             self,
             X,
@@ -179,6 +183,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _localized(self, X):
         """Yield (block, design rows of the queries, their neighbourhoods)."""
+        self._check_on_host("This method")
         localizer = self._data.localizer(self._settings.rule, self._factor)
         place, design = self._locate(X)
         for block in self._query_blocks(num_samples(X), localizer):
@@ -186,6 +191,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _localized_training(self, rows, *, leave_out: bool, data=None):
         """Yield the same for training rows, left out of their own neighbourhoods if asked."""
+        self._check_on_host("This method")
         data = self._data if data is None else data
         localizer = data.localizer(self._settings.rule, self._factor)
         for block in self._query_blocks(len(rows), localizer):
@@ -259,6 +265,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _stack_rows(self, X, values):
         """Return a CSR matrix of per-neighbour values over all training rows."""
+        self._check_on_host("This method")
         parts = [sparse.csr_matrix((0, self._data.n_samples))]
         for _, design, found in self._localized(X):
             flat = values(design, found)

@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, encode_labels, is_array_api
 from vicinal._base._compat import HasMethods, Options, StrOptions, num_samples
 from vicinal._kernels._temperature import clipped_proba, fit_temperature, temperature_proba
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
@@ -20,6 +20,7 @@ from vicinal.local._class_models import (
     exact_objective,
     iterative_fits,
 )
+from vicinal.local._classifier_on_device import ClassifierOnDevice
 from vicinal.local._data import drop_zero_weights
 from vicinal.local._generic import check_local_estimator, generic_class_scores
 from vicinal.local._neighborhood import Neighborhoods, take_queries
@@ -43,7 +44,7 @@ def _has_scores(method: str):
     return check
 
 
-class LocalClassifier(ClassifierMixin, BaseLocal):
+class LocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
     r"""Classification by a weighted model around every query.
 
     For each query a small model (ridge on class indicators, logistic, squared hinge, hinge, or any
@@ -282,7 +283,7 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         self : object
             Fitted estimator.
         """
-        if not hasattr(self, "_data"):
+        if not hasattr(self, "_settings"):
             self._fit_rows(X, y, sample_weight, groups, classes)
         else:
             self._append_rows(X, y, sample_weight, groups, classes)
@@ -302,6 +303,8 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
             The class of largest score.
         """
         X = self._validate_queries(X)
+        if self._device is not None:
+            return self._device_labels(self._device_scores(X))
         return self.classes_[self._scores(X).argmax(axis=1)]
 
     @available_if(_has_scores("predict_proba"))
@@ -319,6 +322,8 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
             Rows sum to one; columns follow ``classes_``.
         """
         X = self._validate_queries(X)
+        if self._device is not None:
+            return self._device_proba(self._device_scores(X))
         scores = self._scores(X, method="predict_proba")
         return self._proba(scores).astype(self._dtype, copy=False)
 
@@ -337,13 +342,16 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
             Two classes: positive where the second one wins.
         """
         X = self._validate_queries(X)
-        scores = self._scores(X, method="decision_function")
+        if self._device is not None:
+            scores = self._device_scores(X)
+        else:
+            scores = self._scores(X, method="decision_function")
         if self._objective is not None and self._objective.solver == "ridge":
             # Indicators 0 and 1 become the targets -1 and 1.
             scores = 2.0 * scores - 1.0
         if len(self.classes_) == 2:
             scores = scores[:, 1]
-        return scores.astype(self._dtype, copy=False)
+        return scores if self._device is not None else scores.astype(self._dtype, copy=False)
 
     def local_coef(self, X):
         """Return the slopes of the local models at each query.
@@ -361,6 +369,9 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         """
         X = self._validate_queries(X)
         self._check_compiled("local_coef")
+        if self._device is not None:
+            slopes = self._device_slopes(X)
+            return slopes[:, 1, :] if len(self.classes_) == 2 else slopes
         parts = [self._class_slopes(design, found) for _, design, found in self._localized(X)]
         slopes = self._pull_back(np.concatenate(parts), X).astype(self._dtype, copy=False)
         return slopes[:, 1] if len(self.classes_) == 2 else slopes
@@ -397,6 +408,7 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         """
         check_is_fitted(self)
         self._check_compiled("leave_one_out")
+        self._check_on_host("leave_one_out")
         rows = np.arange(self._data.n_samples)
         return self._proba(self._left_out_scores(rows, self._data))
 
@@ -404,6 +416,9 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
 
     def _fit_rows(self, X, y, sample_weight, groups, classes) -> None:
         """Validate, settle everything that depends on the data, and calibrate."""
+        if is_array_api(X):
+            self._fit_device_rows(X, y, sample_weight, groups, classes)
+            return
         X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
         check_classification_targets(y)
         weights, X, y, groups = drop_zero_weights(weights, X, y, groups)

@@ -235,7 +235,7 @@ class LocalRegressor(BaseLocalRegressor):
         self : object
             Fitted estimator.
         """
-        if not hasattr(self, "_data"):
+        if not hasattr(self, "_settings"):
             self._resolve_estimator()
             self._fit_rows(X, y, sample_weight, groups)
         else:
@@ -262,6 +262,8 @@ class LocalRegressor(BaseLocalRegressor):
         X = self._validate_queries(X)
         if return_std:
             return self._predict_with_std(X)
+        if self._device is not None:
+            return self._predict_on_device(X)
         return self._shape(self._predict_values(X)[0])
 
     def _resolve_estimator(self) -> None:

@@ -208,7 +208,7 @@ class LoessRegressor(BaseLocalRegressor):
         if self.span > 1.0:
             stretch = float(self.span ** (1.0 / data.rows.shape[1]))
             return [NearestRule(total, "tricube", loess=True, stretch=stretch)]
-        count = max(1.0, np.floor(total * self.span + 1e-5))
+        count = max(1.0, float(np.floor(total * self.span + 1e-5)))
         return [NearestRule(count, "tricube", loess=True)]
 
     # --- interpolation ---
