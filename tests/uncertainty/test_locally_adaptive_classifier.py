@@ -171,7 +171,7 @@ def test_softness_hears_more_rows_where_classes_overlap(rng):
     soft_loss, sharp_loss = (
         brier_score_loss(y[300:], model.predict_proba(X[300:])[:, 1]) for model in (soft, sharp)
     )
-    assert soft_loss < 0.9 * sharp_loss
+    assert soft_loss < 0.95 * sharp_loss
     assert_allclose(soft.metrics_ * soft.softness_, sharp.metrics_, rtol=1e-9)
 
 

@@ -25,8 +25,10 @@ class Covariances(NamedTuple):
 def class_covariances(
     X: Any, codes: np.ndarray, weights: np.ndarray, n_classes: int
 ) -> Covariances:
-    """Weighted covariances of rows in two passes."""
+    """Weighted covariances of rows in two passes, in double precision."""
     xp, device = compat.array_namespace(X), compat.device(X)
+    tiny = float(xp.finfo(X.dtype).eps)
+    X = xp.astype(X, xp.float64)
     members = np.zeros((len(codes), n_classes))
     members[np.arange(len(codes)), codes] = weights
     members = xp.asarray(members, dtype=X.dtype, device=device)
@@ -34,8 +36,7 @@ def class_covariances(
     mean = as_numpy(members.T @ X).astype(np.float64).sum(axis=0) / weights.sum()
     centred = X - xp.asarray(mean, dtype=X.dtype, device=device)[None, :]
     variance = as_numpy(shares @ (centred * centred)).astype(np.float64) / weights.sum()
-    tiny = (float(xp.finfo(X.dtype).eps) * np.abs(mean)) ** 2
-    scale = np.where(variance > tiny, np.sqrt(variance), np.inf)
+    scale = np.where(variance > (tiny * np.abs(mean)) ** 2, np.sqrt(variance), np.inf)
     centred = centred / xp.asarray(scale, dtype=X.dtype, device=device)[None, :]
     total = as_numpy((centred * shares[:, None]).T @ centred).astype(np.float64) / weights.sum()
     sums = as_numpy(members.T @ centred).astype(np.float64)
