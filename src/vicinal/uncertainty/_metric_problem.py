@@ -24,7 +24,7 @@ from vicinal._kernels._uncertainty import class_bounds, mean_neighbor_distance
 _LEAST_RESPONSIBILITY = 1e-3
 # Adam: rows of a batch, and the step as a part of the start's entries.
 _BATCH_SIZE = 256
-_LEARNING_RATE = 0.02
+_LEARNING_RATE = 0.05
 # Annealing: rows of a random gradient, length of a step and of the noise as parts of the matrix.
 _BATCH_PART = 0.1
 _STEP = 0.1
