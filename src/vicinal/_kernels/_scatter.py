@@ -4,6 +4,8 @@ Samples are rows. Every matrix is accumulated over blocks of rows in double prec
 is centred implicitly, so that it is never made dense.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -16,7 +18,8 @@ from vicinal._kernels._jit import jit
 _NO_VARIANCE = 1e-10
 _NO_EIGENVALUE = 1e-8
 
-Matrix = np.ndarray | sp.sparray | sp.spmatrix
+# A NumPy array, or a SciPy sparse array or matrix.
+Matrix = Any
 
 # --- sums over rows -------------------------------------------------------------------------------
 
