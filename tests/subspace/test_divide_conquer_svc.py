@@ -21,7 +21,7 @@ def test_one_cluster_is_scikit_learns_machine(moons, three_classes):
     assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-6)
     X, y = three_classes
     ours = DivideConquerSVC(n_clusters=1).fit(X, y)
-    assert np.mean(ours.predict(X) == SVC().fit(X, y).predict(X)) > 0.97
+    assert np.mean(ours.predict(X) == SVC().fit(X, y).predict(X)) > 0.95
 
 
 @pytest.mark.parametrize("clustering", ["kmeans", "kernel"])
@@ -70,20 +70,21 @@ def test_a_cluster_of_one_class_answers_with_it():
 
 
 @pytest.mark.parametrize("n_levels", [1, 2])
-def test_exact_solution_is_the_cold_one_in_fewer_steps(moons, n_levels):
-    X, y = moons
+def test_exact_solution_is_the_cold_one_in_fewer_steps(n_levels):
+    X, _ = make_blobs(600, centers=9, cluster_std=0.5, center_box=(-12, 12), random_state=0)
+    signs = np.where(np.sin(3 * X[:, 0]) + np.cos(2 * X[:, 1]) > 0, 1.0, -1.0)
     model = DivideConquerSVC(
-        10.0, 2.0, n_clusters=6, prediction="exact", n_levels=n_levels, random_state=0
-    ).fit(X, y)
-    signs, alpha, gradient = np.where(y == 1, 1.0, -1.0), np.zeros(600), -np.ones(600)
+        10.0, 3.0, n_clusters=9, prediction="exact", n_levels=n_levels, random_state=0
+    ).fit(X, signs)
+    alpha, gradient = np.zeros(600), -np.ones(600)
     steps, _ = _svm_dual.descend_dual(
-        X, signs, np.full(600, 10.0), 2.0, alpha, gradient, 1e-3, 10**7, 600
+        X, signs, np.full(600, 10.0), 3.0, alpha, gradient, 1e-3, 10**7, 600
     )
     cold = _svm_dual.dual_objective(alpha, gradient)
     assert_allclose(model.dual_objective_, cold, rtol=1e-5)
-    assert model.n_steps_[0] < 0.5 * steps
-    margins = signs * _svm_dual.rbf_product(X, X, 2.0, alpha * signs)
-    assert_allclose(signs * model.decision_function(X), margins, atol=0.02)
+    assert model.n_steps_[0] < 0.3 * steps
+    margins = _svm_dual.rbf_product(X, X, 3.0, alpha * signs)
+    assert_allclose(model.decision_function(X), margins, atol=0.02)
 
 
 def test_exact_machine_of_three_classes(three_classes):

@@ -204,11 +204,10 @@ def test_weights_reach_local_models_and_fusion(two_classes):
         _fuse(["random"], KNeighborsClassifier()).fit(X, y, sample_weight=weights)
 
 
-@pytest.mark.parametrize("backend", ["threading", "loky"])
-def test_joblib_backends_give_the_same_model(two_classes, backend):
+def test_processes_give_the_same_model(two_classes):
     X, y = two_classes
     expected = _fuse(["cholesky"], RidgeClassifier()).fit(X, y).predict_proba(X)
-    with joblib.parallel_config(backend=backend, n_jobs=2):
+    with joblib.parallel_config(backend="loky", n_jobs=2):
         got = _fuse(["cholesky"], RidgeClassifier()).fit(X, y).predict_proba(X)
     assert_allclose(got, expected, atol=1e-12)
 
@@ -226,7 +225,7 @@ def test_fusion_of_blocks_beats_every_block():
 def test_wrong_set_ups_say_what_to_do(two_classes):
     X, y = two_classes
     cases = [
-        ({"decompositions": "random"}, "is a string.*list"),
+        ({"decompositions": "random"}, "must be an array-like. Got 'random'"),
         ({"decompositions": ["fourier"]}, "'fourier' is unknown; choose among"),
         ({"decompositions": [3]}, "holds 3"),
         ({"decompositions": [], "include_full": False}, "no local model is left"),
@@ -240,7 +239,7 @@ def test_wrong_set_ups_say_what_to_do(two_classes):
         )
         with pytest.raises(ValueError, match=message):
             model.fit(X, y)
-    with pytest.raises(ValueError, match="class 'rare' has 2.*lower cv"):
+    with pytest.raises(ValueError, match="class .*'rare'.* has 2.*lower cv"):
         _fuse(cv=5).fit(X[:50], np.r_[np.repeat("common", 48), np.repeat("rare", 2)])
 
 

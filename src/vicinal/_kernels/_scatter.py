@@ -192,8 +192,9 @@ def block_elimination(S: np.ndarray, blocks: list[np.ndarray]) -> tuple[np.ndarr
 
 
 @jit
-def _add_run_products(data, indices, indptr, weights, n_blocks, G):
+def _run_products(data, indices, indptr, weights, n_blocks):
     """Sum products of entries of one row that share a position; indices are pos * m + block."""
+    G = np.zeros((n_blocks, n_blocks))
     for row in range(len(indptr) - 1):
         first, end = indptr[row], indptr[row + 1]
         while first < end:
@@ -209,6 +210,7 @@ def _add_run_products(data, indices, indptr, weights, n_blocks, G):
                     if i != j:
                         G[j, i] += product
             first = last
+    return G
 
 
 def block_gram(
@@ -233,15 +235,9 @@ def block_gram(
             shape=(X.shape[0], width * m),
         )
         keyed.sort_indices()
-        G = np.zeros((m, m))
-        _add_run_products(
-            keyed.data,
-            keyed.indices.astype(np.int64),
-            keyed.indptr.astype(np.int64),
-            weights.astype(np.float64),
-            m,
-            G,
-        )
+        indices, indptr = keyed.indices.astype(np.int64), keyed.indptr.astype(np.int64)
+        arguments = keyed.data, indices, indptr, weights.astype(np.float64), m
+        G = _run_products(*arguments)
         padded = _pad_blocks(mean[None], blocks, width)[:, 0]
         return G - weights.sum() * (padded @ padded.T)
     G = np.zeros((m, m))
@@ -274,8 +270,10 @@ def mix_blocks(X: Matrix, blocks: list[np.ndarray], mixture: np.ndarray) -> Matr
 
 def mixing_matrix(n_features: int, blocks: list[np.ndarray], mixture: np.ndarray) -> sp.csr_array:
     """Return the sparse ``T`` with ``mix_blocks(X) = X T``: one entry per used column."""
-    columns = np.concatenate(blocks)
-    positions = np.concatenate([np.arange(len(block)) for block in blocks])
+    # Indices of four bytes where they suffice: scikit-learn's linear models take no others.
+    index = np.int32 if n_features < np.iinfo(np.int32).max else np.int64
+    columns = np.concatenate(blocks).astype(index)
+    positions = np.concatenate([np.arange(len(block), dtype=index) for block in blocks])
     shares = np.repeat(mixture, [len(block) for block in blocks])
     width = max(len(block) for block in blocks)
     return sp.csr_array((shares, (columns, positions)), shape=(n_features, width))

@@ -227,11 +227,6 @@ class BaseSubspaceFusion(BaseEstimator):
 
     def _decomposition_specs(self, rng):
         """Unfitted decompositions with seeds, from names and instances."""
-        if isinstance(self.decompositions, str):
-            raise ValueError(
-                f"decompositions={self.decompositions!r} is a string; give a list of names or of "
-                f"decompositions, e.g. [{self.decompositions!r}]."
-            )
         specs = []
         for spec in self.decompositions:
             if isinstance(spec, str):
