@@ -523,6 +523,22 @@ def test_missing_cells_of_openml_stay_missing(read, openml):
     assert "sample_id" not in fetched
 
 
+def test_numbers_that_openml_declares_nominal_are_decoded(openml, rng):
+    """The parser gives such a column as positions in its list of names."""
+    y = rng.permutation(np.repeat([0, 1], [458, 241]))
+    X = rng.randint(1, 11, size=(699, 9)).astype(float)
+    X[5, 2] = np.nan
+    coded = X.copy()
+    coded[:, 2] = 10 - X[:, 2]
+    openml(
+        data=coded,
+        target=openml_labels(y, ["benign", "malignant"]),
+        feature_names=list("abcdefghi"),
+        categories={"c": [str(value) for value in range(10, 0, -1)]},
+    )
+    assert_array_equal(load_dataset("wbc_original").X, X)
+
+
 def adult_as_openml_has_it(file, rng):
     """Hyphenated names, columns and categories in another order, '?' as missing."""
     X = np.concatenate([file.X_test, file.X_train])

@@ -6,12 +6,14 @@ and compilation takes half the time.
 """
 
 import functools
+from typing import Any
 
 import numba
 
-jit = functools.partial(numba.njit, cache=True, nogil=True)
+# Typed as Any: a partial of numba's decorator hides from type checkers that it is given a function.
+jit: Any = functools.partial(numba.njit, cache=True, nogil=True)
 # Allows reassociation and fused multiply-add, which vectorises reductions; NaN and infinity keep
 # their meaning, so guards on them still work.
-fast_jit = functools.partial(
+fast_jit: Any = functools.partial(
     numba.njit, cache=True, nogil=True, fastmath={"reassoc", "contract", "arcp", "nsz"}
 )

@@ -87,12 +87,22 @@ def _from_openml(info: DatasetInfo, cache: Path | None) -> dict[str, Any]:
         arrays["feature_names"] = list(info.feature_names)
         arrays["categorical_features"] = np.isin(info.feature_names, list(arrays["categories"]))
     else:
-        X = np.asarray(table.data, dtype=info.dtype)
+        X = _numbers(info, table)
     y = _labels(info, table.target) if info.classes else np.asarray(table.target, dtype=float)
     if not info.has_split:
         return arrays | {"X": X, "y": y}
     train, test = _rebuild_split(info, y)
     return arrays | {"X_train": X[train], "y_train": y[train], "X_test": X[test], "y_test": y[test]}
+
+
+def _numbers(info: DatasetInfo, table) -> np.ndarray:
+    """Take the features as numbers, also where OpenML declares a column of numbers nominal."""
+    X = np.array(table.data, dtype=info.dtype)
+    for name, listed in (table.get("categories") or {}).items():
+        column = X[:, list(table.feature_names).index(name)]
+        known = ~np.isnan(column)
+        column[known] = np.array([float(value) for value in listed])[column[known].astype(int)]
+    return X
 
 
 def _labels(info: DatasetInfo, target: np.ndarray) -> np.ndarray:

@@ -144,7 +144,8 @@ def load_dataset(
     The split of a set that comes from OpenML is rebuilt from the order of its rows (training rows
     first, or test rows first), and used only if both parts have the published class counts. What
     is assumed of OpenML: the features in the order of the original, labels whose natural order is
-    that of ``classes``, and for the table ``adult`` the original column names, hyphens aside.
+    that of ``classes``, and for the table ``adult`` the original column names, hyphens aside. Rows
+    of a set without a split may come in another order than in the file.
 
     Examples
     --------

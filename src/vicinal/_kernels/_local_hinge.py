@@ -1,0 +1,144 @@
+"""Local hinge-loss classifiers by dual coordinate descent.
+
+Around a query minimise lam / 2 (|b|^2 + b_0^2 / kappa^2) + C sum_i w_i max(0, 1 - y_i f_i) with
+f_i = b'(x_i - q) + b_0. In the dual each alpha_i lies in [0, C w_i]; one pass minimises over every
+coordinate in turn (Hsieh et al. 2008). The intercept must carry a little penalty for that, given by
+kappa.
+"""
+
+import numpy as np
+
+from vicinal._kernels._jit import fast_jit
+from vicinal._kernels._local_newton import SQUARED_HINGE, one_class_score, scatter_trace
+from vicinal._kernels._local_ridge import append_products, gather_rows
+
+
+@fast_jit
+def _dual_descent(R, y, weights, k, d, C, lam, kappa, tol, max_iter, theta, dual, norms):
+    """Return whether the largest violation of the optimality conditions fell below ``tol``."""
+    constant = kappa * kappa
+    for i in range(k):
+        square = constant
+        for a in range(d):
+            square += R[i, a] * R[i, a]
+        norms[i] = square / lam
+        dual[i] = 0.0
+    for a in range(d + 1):
+        theta[a] = 0.0
+    for _ in range(max_iter):
+        worst = 0.0
+        for i in range(k):
+            f = theta[d]
+            for a in range(d):
+                f += theta[a] * R[i, a]
+            gradient = y[i] * f - 1.0
+            upper = C * weights[i]
+            violation = gradient
+            if dual[i] <= 0.0:
+                violation = min(gradient, 0.0)
+            elif dual[i] >= upper:
+                violation = max(gradient, 0.0)
+            worst = max(worst, abs(violation))
+            if violation != 0.0:
+                before = dual[i]
+                dual[i] = min(max(before - gradient / norms[i], 0.0), upper)
+                step = (dual[i] - before) * y[i] / lam
+                for a in range(d):
+                    theta[a] += step * R[i, a]
+                theta[d] += step * constant
+        if worst <= tol:
+            return True
+    return False
+
+
+@fast_jit
+def local_hinge(
+    X,
+    Q,
+    indptr,
+    indices,
+    weights,
+    codes,
+    degree,
+    alpha,
+    relative,
+    C,
+    kappa,
+    tol,
+    max_iter,
+    want_slopes,
+    scores,
+    slopes,
+    converged,
+):
+    """Fit one model per query and class; see ``local_newton`` for the arguments.
+
+    ``kappa`` is the size of the constant column; with ``relative`` it is multiplied by the root
+    mean square distance from the query.
+    """
+    n_queries = indptr.shape[0] - 1
+    n_classes = scores.shape[1]
+    d = X.shape[1]
+    longest = 1
+    for t in range(n_queries):
+        longest = max(longest, indptr[t + 1] - indptr[t])
+    full = d + d * (d + 1) // 2 if degree == 2 else d
+    R = np.empty((longest, full))
+    y = np.empty(longest)
+    dual = np.empty(longest)
+    norms = np.empty(longest)
+    theta = np.empty(full + 1)
+    counts = np.zeros(n_classes, dtype=np.int64)
+    for t in range(n_queries):
+        start, stop = indptr[t], indptr[t + 1]
+        k = stop - start
+        if k == 0:
+            continue
+        counts[:] = 0
+        n_present = 0
+        for e in range(start, stop):
+            c = codes[indices[e]]
+            if counts[c] == 0:
+                n_present += 1
+            counts[c] += 1
+        alone = one_class_score(1.0, 1.0, 0.0, SQUARED_HINGE)
+        for c in range(n_classes):
+            scores[t, c] = -alone
+            if want_slopes:
+                slopes[t, c] = 0.0
+        if n_present == 1:
+            scores[t, codes[indices[start]]] = alone
+            continue
+        w = weights[start:stop]
+        gather_rows(X, Q[t], indices[start:stop], R, d)
+        if degree == 2:
+            append_products(R, w, k, d)
+        p = 0 if degree == 0 else full
+        lam, size = alpha, kappa
+        if relative:
+            s, trace = scatter_trace(R, w, k, full)
+            square = 0.0
+            for i in range(k):
+                for a in range(full):
+                    square += w[i] * R[i, a] * R[i, a]
+            lam = alpha * (trace if trace > 0.0 else s) / full
+            size = kappa * (np.sqrt(square / s) if square > 0.0 else 1.0)
+        first = -1
+        for c in range(n_classes):
+            if counts[c] == 0:
+                continue
+            if n_present == 2 and first >= 0:
+                scores[t, c] = -scores[t, first]
+                if want_slopes:
+                    for a in range(d):
+                        slopes[t, c, a] = -slopes[t, first, a]
+                continue
+            first = c
+            for i in range(k):
+                y[i] = 1.0 if codes[indices[start + i]] == c else -1.0
+            done = _dual_descent(R, y, w, k, p, C, lam, size, tol, max_iter, theta, dual, norms)
+            converged[t] = converged[t] and done
+            scores[t, c] = theta[p]
+            if want_slopes and p > 0:
+                for a in range(d):
+                    slopes[t, c, a] = theta[a]

@@ -1,0 +1,246 @@
+"""What the local models share: data, blocks of queries, explanation of a prediction."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import check_weights, row_blocks
+from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
+from vicinal._kernels._smoothing import KERNELS
+from vicinal.local._choice import LeaveOneOutChoice
+from vicinal.local._coordinates import Coordinates, learn_coordinates, search_metric
+from vicinal.local._data import LocalData, Settings, smoothers
+from vicinal.local._fits import local_slopes
+from vicinal.local._neighborhood import Localizer
+from vicinal.local._search import NeighborIndex
+from vicinal.local._sparse import sparse_slopes
+
+SHARED_CONSTRAINTS: dict = {
+    "n_neighbors": [
+        Interval(Integral, 1, None, closed="left"),
+        Interval(Real, 0, 1, closed="right"),
+        StrOptions({"auto"}),
+    ],
+    "bandwidth": [Interval(Real, 0, None, closed="right"), StrOptions({"auto"}), None],
+    "kernel": [StrOptions(set(KERNELS)), callable],
+    "metric": [str, callable, HasMethods(["fit", "transform"])],
+    "metric_params": [dict, None],
+    "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
+    "penalty": [StrOptions({"relative", "absolute"})],
+    "location_columns": ["array-like", None],
+    "algorithm": [StrOptions({"auto", "tree", "brute"})],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+    "verbose": ["verbose"],
+}
+
+
+class BaseLocal(LeaveOneOutChoice, BaseEstimator):
+    r"""Private base of the local classifier and regressors."""
+
+    # Factors on the weights of training rows, set by robust iterations.
+    _factor: np.ndarray | None = None
+    _data: LocalData
+    _settings: Settings
+
+    # --- fit ---
+
+    def _validate_training(self, X, y, sample_weight, groups, *, reset=True, **options):
+        """Check the training data; return X, y, weights (ones at first) and groups."""
+        X, y = validate_data(
+            self,
+            X,
+            y,
+            reset=reset,
+            accept_sparse="csr",
+            dtype=[np.float64, np.float32],
+            ensure_min_samples=2,
+            **options,
+        )
+        weights = check_weights(sample_weight, X)
+        if groups is not None:
+            groups = np.unique(np.asarray(groups), return_inverse=True)[1]
+            if len(groups) != X.shape[0]:
+                raise ValueError(f"groups has {len(groups)} entries for {X.shape[0]} rows of X.")
+        return X, y, weights, groups
+
+    def _make_data(self, X, codes, targets, sample_weight, groups, metric) -> LocalData:
+        """Learn coordinates and build the search."""
+        located, _ = self._split_columns(X)
+        coordinates = learn_coordinates(metric, located, codes, targets, sample_weight)
+        return self._place_data(X, sample_weight, groups, metric, coordinates)
+
+    def _place_data(self, X, sample_weight, groups, metric, coordinates) -> LocalData:
+        """Put the rows into coordinates and build the search."""
+        located, described = self._split_columns(X)
+        place = coordinates(located)
+        rows = place if described is None else Coordinates()(described)
+        index = self._make_index(place, metric)
+        return LocalData(rows, index, coordinates, sample_weight, groups)
+
+    def _make_index(self, place, metric) -> NeighborIndex:
+        return NeighborIndex(
+            place,
+            metric=search_metric(metric),
+            metric_params=self.metric_params,
+            algorithm=self.algorithm,
+            n_jobs=self.n_jobs,
+        )
+
+    def _split_columns(self, X):
+        """Return the columns that locate a row and those of its model (None: the same ones)."""
+        if self.location_columns is None:
+            return X, None
+        chosen = self._location_mask(X.shape[1])
+        return X[:, np.flatnonzero(chosen)], X[:, np.flatnonzero(~chosen)]
+
+    def _location_mask(self, n_features: int) -> np.ndarray:
+        columns = np.asarray(self.location_columns)
+        if columns.dtype.kind in "OUS":
+            names = list(getattr(self, "feature_names_in_", []))
+            missing = [name for name in columns if name not in names]
+            if missing:
+                raise ValueError(f"location_columns names {missing}, but X has columns {names}.")
+            columns = np.array([names.index(name) for name in columns])
+        mask = np.zeros(n_features, dtype=bool)
+        if columns.dtype == bool and len(columns) == n_features:
+            mask = columns.copy()
+        elif columns.size and (columns.min() < -n_features or columns.max() >= n_features):
+            raise ValueError(
+                f"location_columns={self.location_columns!r} reaches beyond the {n_features} "
+                "columns of X."
+            )
+        else:
+            mask[columns.astype(np.int64)] = True
+        if not mask.any() or mask.all():
+            raise ValueError(
+                f"location_columns={self.location_columns!r} must leave at least one column to "
+                f"locate and one to regress on, of {n_features}."
+            )
+        return mask
+
+    # --- queries ---
+
+    def _validate_queries(self, X):
+        check_is_fitted(self)
+        return validate_data(
+            self,
+            X,
+            reset=False,
+            accept_sparse="csr" if sparse.issparse(self._data.rows) else False,
+            dtype=[np.float64, np.float32],
+        )
+
+    def _locate(self, X):
+        """Return (place in the search, row of the design) of queries."""
+        located, described = self._split_columns(X)
+        place = self._data.coordinates(located)
+        if sparse.issparse(self._data.rows) and not sparse.issparse(place):
+            place = sparse.csr_matrix(place)
+        return place, place if described is None else Coordinates()(described)
+
+    def _query_blocks(self, n_queries: int, localizer: Localizer):
+        # A neighbour costs its number, distance, two weights, a mask and temporaries.
+        width = 10 + (0 if sparse.issparse(self._data.rows) else self._data.rows.shape[1])
+        return row_blocks(n_queries, 8 * (10 * localizer.expected_size() + width), max_rows=8192)
+
+    def _localized(self, X):
+        """Yield (block, design rows of the queries, their neighbourhoods)."""
+        localizer = self._data.localizer(self._settings.rule, self._factor)
+        place, design = self._locate(X)
+        for block in self._query_blocks(num_samples(X), localizer):
+            yield block, design[block], localizer.neighborhoods(place[block])
+
+    def _localized_training(self, rows, *, leave_out: bool, data=None):
+        """Yield the same for training rows, left out of their own neighbourhoods if asked."""
+        data = self._data if data is None else data
+        localizer = data.localizer(self._settings.rule, self._factor)
+        for block in self._query_blocks(len(rows), localizer):
+            own = rows[block]
+            left = {"rows": own, "groups": data.groups} if leave_out else {}
+            yield block, data.rows[own], localizer.neighborhoods(data.index.X[own], **left)
+
+    def _smoother(self, design, found, skip=None) -> np.ndarray:
+        """Return the equivalent kernel of a block, flat as ``found.indices``."""
+        settings = self._settings
+        return smoothers(
+            self._data,
+            design,
+            found,
+            [settings.alpha],
+            relative=settings.relative,
+            degree=settings.degree,
+            skip=skip,
+            n_jobs=self.n_jobs,
+        )[0]
+
+    def _slopes(self, design, found, Y) -> np.ndarray:
+        settings = self._settings
+        shared: dict[str, Any] = {"relative": settings.relative, "degree": settings.degree}
+        if sparse.issparse(self._data.rows):
+            return sparse_slopes(self._data.rows, Y, design, found, settings.alpha, **shared)
+        return local_slopes(
+            self._data.rows, Y, design, found, settings.alpha, **shared, n_jobs=self.n_jobs
+        )
+
+    # --- what a user sees of a prediction ---
+
+    def neighbors(self, X):
+        """Return who speaks for each query, and with which weight.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        weights : CSR matrix of shape (n_queries, n_samples)
+            Smoothing weight of each training row (rows of zero sample weight are not counted);
+            zero weights are not stored.
+        """
+        X = self._validate_queries(X)
+        return self._stack_rows(X, lambda design, found: found.weights)
+
+    def effective_sample_size(self, X):
+        r"""Return how many equally weighted rows each local model is worth.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`.
+        """
+        X = self._validate_queries(X)
+        out = np.zeros(num_samples(X))
+        for block, _, found in self._localized(X):
+            query = np.repeat(np.arange(found.n_queries), found.sizes())
+            total = np.bincount(query, found.weights, minlength=found.n_queries)
+            square = np.bincount(query, found.weights**2, minlength=found.n_queries)
+            out[block] = total**2 / np.where(square > 0, square, 1.0)
+        return out
+
+    def _stack_rows(self, X, values):
+        """Return a CSR matrix of per-neighbour values over all training rows."""
+        parts = [sparse.csr_matrix((0, self._data.n_samples))]
+        for _, design, found in self._localized(X):
+            flat = values(design, found)
+            shape = (found.n_queries, self._data.n_samples)
+            parts.append(sparse.csr_matrix((flat, found.indices, found.indptr), shape=shape))
+        return sparse.vstack(parts, format="csr")
+
+    def _pull_back(self, slopes: np.ndarray, X) -> np.ndarray:
+        """Return slopes with respect to the columns of X; location columns have slope 0."""
+        if self.location_columns is None:
+            return self._data.coordinates.pull_back(slopes, X)
+        full = np.zeros((*slopes.shape[:2], self.n_features_in_))
+        full[:, :, ~self._location_mask(self.n_features_in_)] = slopes
+        return full

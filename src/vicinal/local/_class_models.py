@@ -1,0 +1,200 @@
+"""Local classifiers in compiled form: scores and slopes of a block of neighbourhoods."""
+
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.svm import LinearSVC
+
+from vicinal._kernels._local_hinge import local_hinge
+from vicinal._kernels._local_newton import LOGISTIC, SQUARED_HINGE, local_newton
+from vicinal.local._data import LocalData, smoothers
+from vicinal.local._fits import over_queries, pure_queries, smooth_labels
+from vicinal.local._neighborhood import Neighborhoods
+from vicinal.local._sparse import dense_blocks
+
+_LOSSES = {"squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+
+
+@dataclass(frozen=True)
+class Objective:
+    """Loss and penalties of a local classifier.
+
+    ``C`` multiplies the loss; the intercept's penalty is ``rho + rho_per_row * k``; ``kappa`` is
+    the size of the constant column of the hinge solver.
+    """
+
+    solver: str = "ridge"
+    C: float = 1.0
+    rho: float = 0.0
+    rho_per_row: float = 1e-8
+    kappa: float = 10.0
+    tol: float = 1e-9
+    max_iter: int = 100
+
+
+def exact_objective(estimator) -> tuple[Objective, float] | None:
+    """Return the objective and penalty of an estimator that compiled code reproduces.
+
+    By exact type only: a subclass may differ.
+    """
+    if getattr(estimator, "class_weight", None) is not None or not getattr(
+        estimator, "fit_intercept", False
+    ):
+        return None
+    if type(estimator) is RidgeClassifier and not estimator.positive:
+        return Objective("ridge"), float(estimator.alpha)
+    if type(estimator) is LinearSVC and _is_plain_svc(estimator):
+        scale = 1.0 / estimator.intercept_scaling**2
+        if estimator.loss == "hinge":
+            kappa = float(estimator.intercept_scaling)
+            return (
+                Objective("hinge", C=estimator.C, kappa=kappa, tol=1e-9, max_iter=100_000),
+                1.0,
+            )
+        return Objective("squared_hinge", C=2.0 * estimator.C, rho=scale, rho_per_row=0.0), 1.0
+    if type(estimator) is LogisticRegression and _is_plain_logistic(estimator):
+        return Objective("logistic", C=estimator.C, rho_per_row=0.0, tol=1e-11), 1.0
+    return None
+
+
+def _is_plain_svc(estimator: LinearSVC) -> bool:
+    return estimator.penalty == "l2" and estimator.multi_class == "ovr"
+
+
+def _is_plain_logistic(estimator: LogisticRegression) -> bool:
+    params = estimator.get_params()
+    return (
+        params.get("penalty", "deprecated") in ("deprecated", "l2")
+        and params.get("l1_ratio") in (None, 0, 0.0)
+        and bool(np.isfinite(estimator.C))
+        and estimator.solver != "liblinear"
+    )
+
+
+def class_scores(
+    objective: Objective,
+    data: LocalData,
+    codes: np.ndarray,
+    n_classes: int,
+    design,
+    found: Neighborhoods,
+    alphas,
+    *,
+    relative: bool,
+    degree: int,
+    n_jobs: int | None,
+) -> np.ndarray:
+    """Return scores at the queries, shape (n_alphas, n_queries, n_classes)."""
+    if objective.solver == "ridge":
+        flat = smoothers(
+            data,
+            design,
+            found,
+            alphas,
+            relative=relative,
+            degree=degree,
+            skip=pure_queries(found, codes),
+            n_jobs=n_jobs,
+        )
+        return np.stack([smooth_labels(found, smoother, codes, n_classes) for smoother in flat])
+    settings: dict[str, Any] = {"relative": relative, "degree": degree, "n_jobs": n_jobs}
+    return np.stack(
+        [
+            iterative_fits(
+                objective,
+                data.rows,
+                codes,
+                n_classes,
+                design,
+                found,
+                alpha,
+                want_slopes=False,
+                **settings,
+            )[0]
+            for alpha in alphas
+        ]
+    )
+
+
+def iterative_fits(
+    objective: Objective,
+    rows,
+    codes,
+    n_classes: int,
+    design,
+    found: Neighborhoods,
+    alpha: float,
+    *,
+    relative: bool,
+    degree: int,
+    want_slopes: bool,
+    n_jobs: int | None,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores (n_queries, n_classes) and slopes (n_queries, n_classes, n_features)."""
+    scores = np.full((found.n_queries, n_classes), np.nan)
+    width = rows.shape[1] if want_slopes else 0
+    slopes = np.zeros((found.n_queries, n_classes, width))
+    converged = np.ones(found.n_queries, dtype=bool)
+    shared = (degree, relative, want_slopes, n_classes)
+    if sparse.issparse(rows):
+        for t, block, query, used, one, scaled in dense_blocks(
+            rows, design, found, alpha, relative, degree
+        ):
+            some = codes[found.indices[found.indptr[t] : found.indptr[t + 1]]]
+            part = np.zeros((1, n_classes, block.shape[1] if want_slopes else 0))
+            where = slice(t, t + 1)
+            _solve(
+                objective, block, query, one, some, scaled, shared, scores[where], part,
+                converged[where],
+            )  # fmt: skip
+            if want_slopes:
+                slopes[t][:, used] = part[0]
+    else:
+
+        def solve(queries):
+            some = Neighborhoods(found.indptr[queries.start : queries.stop + 1], *found[1:])
+            _solve(
+                objective,
+                rows,
+                design[queries],
+                some,
+                codes,
+                alpha,
+                shared,
+                scores[queries],
+                slopes[queries],
+                converged[queries],
+            )
+
+        over_queries(solve, found.n_queries, n_jobs)
+    _warn_unconverged(objective, converged)
+    return scores, slopes
+
+
+def _solve(objective, X, Q, found, codes, alpha, shared, scores, slopes, converged) -> None:
+    degree, relative, want_slopes, _ = shared
+    data = (X, Q, found.indptr, found.indices, found.weights, codes)
+    out = (objective.tol, objective.max_iter, want_slopes, scores, slopes, converged)
+    if objective.solver == "hinge":
+        local_hinge(*data, degree, alpha, relative, objective.C, objective.kappa, *out)
+        return
+    loss = _LOSSES[objective.solver]
+    penalties = (objective.C, objective.rho, objective.rho_per_row)
+    local_newton(*data, loss, degree, alpha, relative, *penalties, *out)
+
+
+def _warn_unconverged(objective: Objective, converged: np.ndarray) -> None:
+    failed = int((~converged).sum())
+    if failed:
+        warnings.warn(
+            f"{failed} of {len(converged)} local {objective.solver} fits stopped after "
+            f"{objective.max_iter} iterations without meeting the tolerance; raise alpha or the "
+            "number of neighbours.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )

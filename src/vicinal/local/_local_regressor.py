@@ -1,0 +1,290 @@
+"""Regression by a weighted model around every query."""
+
+from numbers import Integral
+
+import numpy as np
+from sklearn.linear_model import LinearRegression, Ridge
+
+from vicinal._base import atomic_fit
+from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
+from vicinal.local._base import SHARED_CONSTRAINTS
+from vicinal.local._generic import check_local_estimator
+from vicinal.local._regression import BaseLocalRegressor
+
+# Regression targets often need less shrinkage than class indicators.
+_ALPHA_LADDER = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+# Quadratic models have (d + 1)(d + 2) / 2 coefficients; beyond this they are not tried by "auto".
+_MAX_QUADRATIC_COLUMNS = 4
+
+
+class LocalRegressor(BaseLocalRegressor):
+    r"""Regression by a weighted model around every query.
+
+    For each query a small model (local constant, linear or quadratic ridge, or any estimator) is
+    fitted to the rows around it, near rows weighing more than far ones, and evaluated there. Use it
+    for smooth targets without a known form, when you want the slopes at a row, and for
+    geographically weighted regression (``location_columns``).
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Local model, cloned and fitted on the neighbours centred at the query with their weights.
+        ``None`` is ridge regression with an unpenalised intercept. ``Ridge`` and
+        ``LinearRegression`` themselves (not subclasses) are computed by the same compiled code.
+    degree : {"auto", 0, 1, 2}, default="auto"
+        Degree of the local polynomial: 0 is the Nadaraya-Watson average. ``"auto"`` compares 1 and,
+        with at most four columns, 2.
+    n_neighbors : int, float or "auto", default="auto"
+        Size of the neighbourhood. An integer k puts the (k+1)-th neighbour at the edge of the
+        kernel; a fraction in (0, 1] takes that share of the rows (LOESS's rule). ``"auto"`` is
+        chosen by leave-one-out from 10 to 160. With sample weights, total weight is counted.
+    bandwidth : float, "auto" or None, default=None
+        Fixed radius instead of ``n_neighbors``; ``inf`` is the global model, ``"auto"`` is chosen
+        by leave-one-out.
+    kernel : str or callable, default="tricube"
+        ``"uniform"``, ``"epanechnikov"``, ``"tricube"``, ``"gaussian"``, ``"bisquare"``,
+        ``"triangular"``, ``"cosine"``, or a function K(u) of the scaled distance. With
+        ``n_neighbors`` only those neighbours speak; a Gaussian then has half their radius as its
+        standard deviation.
+    metric : str, callable or transformer, default="auto"
+        A metric of scikit-learn; ``"standardized"`` (columns scaled to unit variance); or a
+        transformer, whose output gives the coordinates of search and fit. ``"auto"`` takes the
+        better of the columns as given and standardised, by leave-one-out.
+    metric_params : dict, default=None
+        Further arguments of the metric.
+    alpha : float or "auto", default="auto"
+        Ridge penalty; 0 is plain least squares. ``"auto"`` is chosen by leave-one-out.
+    penalty : {"relative", "absolute"}, default="relative"
+        ``"relative"`` multiplies ``alpha`` by the mean squared spread of the neighbourhood, which
+        makes it free of scale.
+    robust_iterations : int, default=0
+        Number of refits in which rows with large residuals weigh less (bisquare weights).
+    location_columns : array-like, default=None
+        Columns (numbers, names or a mask) that give distances; the model is then fitted on the
+        other columns: geographically weighted regression. ``None`` uses all columns for both.
+    algorithm : {"auto", "tree", "brute"}, default="auto"
+        Neighbour search; ``"auto"`` takes a tree for at most eight columns.
+    outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
+        What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
+        NaN, the overall mean, or an error.
+    clip : bool, default=False
+        Keep predictions within the range of the neighbours' targets.
+    n_jobs : int, default=None
+        Threads; ``None`` uses every core for compiled models.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows on which candidates are compared when there are more than 3000.
+    verbose : int, default=0
+        Show progress of the choice.
+
+    Attributes
+    ----------
+    n_neighbors_ : int or None
+        Number of neighbours in use.
+    bandwidth_ : float or None
+        Fixed bandwidth in use.
+    alpha_ : float
+        Penalty in use.
+    degree_ : int
+        Degree in use.
+    metric_ : str, callable or transformer
+        Metric in use; a transformer is the fitted one.
+    selection_ : dict of ndarray
+        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss``; present when
+        something was chosen.
+    loo_score_ : float
+        Leave-one-out mean squared error of the choice, in units of the variance of y.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Their names, when X has string names.
+
+    See Also
+    --------
+    LocalClassifier : The same for classes.
+    LoessRegressor : Local polynomials with standard errors, as in Cleveland's LOESS.
+    NadarayaWatsonRegressor : Weighted averages.
+
+    Notes
+    -----
+    With weights :math:`w_i = s_i K(\|x_i - q\| / h)`, :math:`s = \sum_i w_i`, mean offset
+    :math:`m = \sum_i w_i (x_i - q) / s` and scatter
+    :math:`V = \sum_i w_i (x_i - q - m)(x_i - q - m)^\top` the prediction is
+    :math:`g(q) = \sum_i l_i(q) y_i` with
+
+    .. math:: l_i(q) = w_i / s - w_i (x_i - q - m)^\top (V + \lambda I)^{-1} m,
+
+    the ridge fit centred at the query with a free intercept; :math:`\lambda = \alpha
+    \operatorname{tr}(V) / d` for the relative penalty. :math:`\alpha \to \infty` gives the
+    local constant, :math:`\alpha = 0` the local linear fit (by QR, never by squaring the design).
+    The
+    method is a linear smoother, which gives standard errors and degrees of freedom [1]_, [2]_.
+
+    Weights count rows: weight 2 equals the row written twice, in neighbourhood sizes as well.
+
+    References
+    ----------
+    .. [1] W. S. Cleveland and S. J. Devlin, "Locally weighted regression: an approach to regression
+       analysis by local fitting", Journal of the American Statistical Association 83 (1988),
+       596-610. :doi:`10.1080/01621459.1988.10478639`
+    .. [2] C. Loader, "Local Regression and Likelihood", Springer (1999).
+    .. [3] C. G. Atkeson, A. W. Moore and S. Schaal, "Locally weighted learning", Artificial
+       Intelligence Review 11 (1997), 11-73. :doi:`10.1023/A:1006559212014`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.local import LocalRegressor
+    >>> x = np.linspace(0, 6, 200)[:, None]
+    >>> model = LocalRegressor(n_neighbors=30, degree=1, alpha=0.0, metric="euclidean")
+    >>> model = model.fit(x, np.sin(x).ravel())
+    >>> print(model.predict([[1.0]]).round(2), model.local_coef([[1.0]]).round(2))
+    [0.84] [[0.54]]
+    """
+
+    _parameter_constraints: dict = {
+        **SHARED_CONSTRAINTS,
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "degree": [Options(Integral, {0, 1, 2}), StrOptions({"auto"})],
+        "robust_iterations": [Interval(Integral, 0, None, closed="left")],
+        "outside": [StrOptions({"nearest", "nan", "prior", "raise"})],
+        "clip": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        degree="auto",
+        n_neighbors="auto",
+        bandwidth=None,
+        kernel="tricube",
+        metric="auto",
+        metric_params=None,
+        alpha="auto",
+        penalty="relative",
+        robust_iterations=0,
+        location_columns=None,
+        algorithm="auto",
+        outside="nearest",
+        clip=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.estimator = estimator
+        self.degree = degree
+        self.n_neighbors = n_neighbors
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.metric = metric
+        self.metric_params = metric_params
+        self.alpha = alpha
+        self.penalty = penalty
+        self.robust_iterations = robust_iterations
+        self.location_columns = location_columns
+        self.algorithm = algorithm
+        self.outside = outside
+        self.clip = clip
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Keep the rows and choose what was left open.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; rows of weight 0 are removed.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of the same group are left out together when candidates are compared.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        self._resolve_estimator()
+        self._fit_rows(X, y, sample_weight, groups)
+        return self
+
+    def predict(self, X, return_std=False):
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Queries.
+        return_std : bool, default=False
+            Also return the standard error of each prediction.
+
+        Returns
+        -------
+        y : ndarray of shape (n_queries,) or (n_queries, n_outputs)
+            Predictions.
+        std : ndarray of the same shape
+            Standard errors, if asked for.
+        """
+        X = self._validate_queries(X)
+        if return_std:
+            return self._predict_with_std(X)
+        return self._shape(self._predict_values(X)[0])
+
+    def _resolve_estimator(self) -> None:
+        """Use compiled code for the exact types it reproduces, clones of anything else."""
+        estimator = self.estimator
+        self._exact_alpha = None
+        if estimator is None:
+            return
+        if self.degree not in ("auto", 1):
+            raise ValueError(
+                f"degree={self.degree!r} belongs to the built-in local polynomial; with "
+                "estimator= leave it at 'auto' and put PolynomialFeatures into the estimator."
+            )
+        if type(estimator) is Ridge and _is_plain_ridge(estimator):
+            self._exact_alpha = float(estimator.alpha)
+        elif type(estimator) is LinearRegression and estimator.fit_intercept:
+            self._exact_alpha = None if estimator.positive else 0.0
+        if self._exact_alpha is None:
+            self._generic = estimator
+            self._generic_weighted = check_local_estimator(estimator, self.kernel)
+
+    def _is_relative(self) -> bool:
+        return self._exact_alpha is None and self.penalty == "relative"
+
+    def _size_is_open(self) -> bool:
+        # A black box is too slow to compare sizes with: it takes the good fixed value.
+        return self._generic is None and super()._size_is_open()
+
+    def _metric_candidates(self, X, codes, total_weight: float) -> list:
+        if self._generic is not None and self.metric == "auto":
+            return ["euclidean"]
+        return super()._metric_candidates(X, codes, total_weight)
+
+    def _degree_candidates(self, X) -> list[int]:
+        if self.degree != "auto":
+            return [self.degree]
+        if self.estimator is not None or X.shape[1] > _MAX_QUADRATIC_COLUMNS:
+            return [1]
+        return [1, 2]
+
+    def _alpha_candidates(self) -> list[float]:
+        if self._exact_alpha is not None:
+            return [self._exact_alpha]
+        if self._generic is not None:
+            return [0.0]
+        return list(_ALPHA_LADDER) if self.alpha == "auto" else [float(self.alpha)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _is_plain_ridge(estimator: Ridge) -> bool:
+    return estimator.fit_intercept and not estimator.positive and np.ndim(estimator.alpha) == 0
