@@ -224,28 +224,37 @@ def block_gram(
     m = len(blocks)
     width = max(len(block) for block in blocks)
     if sp.issparse(X):
-        key = np.full(X.shape[1], -1, dtype=np.int64)
-        for i, block in enumerate(blocks):
-            key[block] = np.arange(len(block)) * m + i
-        X = X.tocsr()
-        held = key[X.indices] >= 0
-        indptr = np.r_[0, np.cumsum(held)][X.indptr]
-        keyed = sp.csr_array(
-            (X.data[held].astype(np.float64), key[X.indices[held]], indptr),
-            shape=(X.shape[0], width * m),
-        )
-        keyed.sort_indices()
-        indices, indptr = keyed.indices.astype(np.int64), keyed.indptr.astype(np.int64)
-        arguments = keyed.data, indices, indptr, weights.astype(np.float64), m
-        G = _run_products(*arguments)
-        padded = _pad_blocks(mean[None], blocks, width)[:, 0]
-        return G - weights.sum() * (padded @ padded.T)
+        return _sparse_block_gram(X.tocsr(), weights, mean, blocks, width)
     G = np.zeros((m, m))
     for rows in row_blocks(X.shape[0], 24 * m * width):
         Z = (X[rows].astype(np.float64, copy=False) - mean) * np.sqrt(weights[rows])[:, None]
         flat = _pad_blocks(Z, blocks, width).reshape(m, -1)
         G += flat @ flat.T
     return G
+
+
+def _sparse_block_gram(X, weights, mean, blocks, width):
+    """``block_gram`` of CSR rows, one pass over the entries sorted by position within blocks."""
+    m = len(blocks)
+    key = np.full(X.shape[1], -1, dtype=np.int64)
+    for i, block in enumerate(blocks):
+        key[block] = np.arange(len(block)) * m + i
+    held = key[X.indices] >= 0
+    indptr = np.r_[0, np.cumsum(held)][X.indptr]
+    keyed = sp.csr_array(
+        (X.data[held].astype(np.float64), key[X.indices[held]], indptr),
+        shape=(X.shape[0], width * m),
+    )
+    keyed.sort_indices()
+    G = _run_products(
+        keyed.data,
+        keyed.indices.astype(np.int64),
+        keyed.indptr.astype(np.int64),
+        weights.astype(np.float64),
+        m,
+    )
+    padded = _pad_blocks(mean[None], blocks, width)[:, 0]
+    return G - weights.sum() * (padded @ padded.T)
 
 
 def _pad_blocks(X: np.ndarray, blocks: list[np.ndarray], width: int) -> np.ndarray:

@@ -8,7 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.model_selection import StratifiedKFold
@@ -24,6 +24,7 @@ from vicinal._kernels import _kernel_kmeans, _svm_dual
 from vicinal._kernels._temperature import fit_slope
 
 _ROWS_PER_CLUSTER = 2000
+_CLUSTERING_ROWS = 20_000
 _SPLIT_ROUNDS = 20
 _CALIBRATION_FOLDS = 3
 
@@ -381,12 +382,12 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
             n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
             if n_clusters == 1:
                 return np.average(X, axis=0, weights=weights)[None].astype(X.dtype)
-            if len(X) <= 20_000:
-                model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=rng)
-            else:
-                model = MiniBatchKMeans(
-                    n_clusters, n_init=1, batch_size=8192, max_iter=20, random_state=rng
-                )
+            # A hundred rows tell a centre well enough; the others are only assigned.
+            n_rows = max(_CLUSTERING_ROWS, 100 * n_clusters)
+            if len(X) > n_rows:
+                chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
+                X, weights = X[chosen], weights[chosen]
+            model = KMeans(n_clusters, n_init=1, max_iter=50, random_state=rng)
             return model.fit(X, sample_weight=weights).cluster_centers_
         chosen = np.sort(rng.choice(len(X), min(self.n_landmarks, len(X)), replace=False))
         landmarks, w = X[chosen].astype(np.float64), weights[chosen]
