@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _harness import ResultsPage, timed
+from _harness import ResultsPage, reset_peak_memory, resident_mb, timed
 
 N_NEIGHBORS = 40
 # Number of queries by number of rows: enough to time, few enough to wait for.
@@ -59,21 +59,14 @@ def make_search(method: str, k: int):
     return lambda X: search.fit(torch.asarray(X)), lambda Q: search.kneighbors(torch.asarray(Q))
 
 
-def resident_mb(field: str) -> float:
-    """Return ``VmRSS`` (now) or ``VmHWM`` (peak) of this process, from Linux."""
-    status = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) for line in status if line.startswith(field)) / 1024
-
-
 def run_case(method: str, n: int, d: int, queries: int, k: int, reference: str) -> None:
     """Time one case in this process and print what was found as JSON."""
     X, Q = make_rows(n, d, queries)
     warm_fit, warm_ask = make_search(method, k)
     warm_fit(X[:2_000])  # compilation and imports
     warm_ask(Q[:70])
-    # ru_maxrss would begin with the size of the parent process; this peak is ours and starts now.
-    Path("/proc/self/clear_refs").write_text("5")
-    before = resident_mb("VmRSS")
+    reset_peak_memory()
+    before = resident_mb()
     fit, ask = make_search(method, k)
     fit_time, _ = timed(lambda: fit(X))
     ask_time, (distances, _) = timed(lambda: ask(Q), repeat=3 if n <= 100_000 else 2)

@@ -30,8 +30,8 @@ models = {
 }
 
 # %%
-# Each panel shows the predicted class over the plane. The local model bends where the data bend; the
-# partition is made of straight pieces that can be written down.
+# Each panel shows the predicted class over the plane. The local model bends where the data bend;
+# the partition is made of straight pieces that can be written down.
 low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5
 grid_x, grid_y = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
 grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
