@@ -7,6 +7,7 @@ from vicinal.inspection._partition_histogram_display import PartitionHistogramDi
 from vicinal.inspection._partition_history_display import PartitionHistoryDisplay
 from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
 from vicinal.inspection._pruning_display import PruningPathDisplay
+from vicinal.inspection._subspace_displays import SubspaceErrorDisplay, SubspaceVotesDisplay
 
 __all__ = [
     "BoostingCurveDisplay",
@@ -16,6 +17,8 @@ __all__ = [
     "PartitionHistoryDisplay",
     "PartitionRegionsDisplay",
     "PruningPathDisplay",
+    "SubspaceErrorDisplay",
+    "SubspaceVotesDisplay",
     "candidate_models",
     "compare",
 ]
