@@ -7,6 +7,7 @@ pynndescent and torch in turns, and reads the memory of some in processes of the
 
 import argparse
 import json
+import os
 import subprocess
 import sys
 import tempfile
@@ -15,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from _harness import ResultsPage, peak_memory_gb, timed
+from _harness import ResultsPage, reset_peak_memory, resident_mb, timed
 
 N_NEIGHBORS = 40
 # Number of queries by number of rows: enough to time, few enough to wait for.
@@ -64,7 +65,8 @@ def run_case(method: str, n: int, d: int, queries: int, k: int, reference: str) 
     warm_fit, warm_ask = make_search(method, k)
     warm_fit(X[:2_000])  # compilation and imports
     warm_ask(Q[:70])
-    before = peak_memory_gb()
+    reset_peak_memory()
+    before = resident_mb()
     fit, ask = make_search(method, k)
     fit_time, _ = timed(lambda: fit(X))
     ask_time, (distances, _) = timed(lambda: ask(Q), repeat=3 if n <= 100_000 else 2)
@@ -80,7 +82,7 @@ def run_case(method: str, n: int, d: int, queries: int, k: int, reference: str) 
                 "fit": fit_time,
                 "ask": ask_time / queries * 1e6,
                 "recall": recall,
-                "memory": 1024 * max(0.0, peak_memory_gb() - before),
+                "memory": resident_mb("VmHWM") - before,
             }
         )
     )
@@ -135,7 +137,7 @@ def is_reasonable(method: str, n: int, d: int) -> bool:
 
 
 def product_time(n: int, d: int, n_threads: int) -> float:
-    """Return microseconds per query of the float32 matrix product alone, in the same blocks."""
+    """Return processor microseconds per query of the float32 product alone, in the same blocks."""
     from vicinal._base import thread_map
     from vicinal._base._compat import threadpool_controller
     from vicinal._kernels._nearest import QUERY_BLOCK, ROW_BLOCK
@@ -150,9 +152,13 @@ def product_time(n: int, d: int, n_threads: int) -> float:
             np.dot(left, rows[first : first + ROW_BLOCK].T, out=out)
 
     with threadpool_controller().limit(limits=1, user_api="blas"):
-        seconds, _ = timed(lambda: thread_map(multiply, range(4 * n_threads)), repeat=3)
+        spent = []
+        for _ in range(5):
+            started = time.process_time()
+            thread_map(multiply, range(4 * n_threads))
+            spent.append(time.process_time() - started)
     done = (len(rows) // ROW_BLOCK) * ROW_BLOCK
-    return seconds / (4 * n_threads * QUERY_BLOCK) * n / done * 1e6
+    return min(spent) / (4 * n_threads * QUERY_BLOCK) * n / done * 1e6
 
 
 def compare(folder: Path, approximate: bool) -> None:
@@ -186,7 +192,7 @@ def compare(folder: Path, approximate: bool) -> None:
             for method, values in found.items():
                 table.append((d, f"{n:,}", METHODS[method], *values))
                 print(table[-1], flush=True)
-            ask = found["vicinal brute"][0]
+            ask = found["vicinal brute"][1]
             floor = product_time(n, d, n_threads(None))
             # Rows are read once for each block of queries, products written and read.
             traffic = n * (4 * (d + 1) / 64 + 8) / ask / 1e3
@@ -197,8 +203,8 @@ def compare(folder: Path, approximate: bool) -> None:
         ("d", "rows", "search", *columns),
         table,
         f"## By dimension and size\n\n{N_NEIGHBORS} neighbours, in turns, least of 2. The "
-        "kd-tree is left out beyond 20,000 rows where d > 8; pynndescent is run once, unless left out by "
-        "`--without-approximate`, because its compilation takes minutes.",
+        "kd-tree is left out beyond 20,000 rows where d > 8; pynndescent is run once, unless left "
+        "out by `--without-approximate`, because its compilation takes minutes.",
     )
     memory = []
     for method in ("vicinal brute", "sklearn brute", "vicinal torch"):
@@ -213,12 +219,17 @@ def compare(folder: Path, approximate: bool) -> None:
         "features (128 MB) and 200 queries.",
     )
     page.table(
-        ("d", "rows", "µs per query", "product alone", "share", "Gflop/s", "cache GB/s"),
+        ("d", "rows", "µs of processor time", "product alone", "share", "Gflop/s", "cache GB/s"),
         limits,
-        "## What bounds the blocked products\n\nThe product alone is the float32 matrix product "
-        "in the same blocks: no exact search through products can be faster on this machine. "
-        "Few features: the products must be written to and read from the cache once (last "
-        "column); many: arithmetic.",
+        "## What bounds the blocked products\n\nPer core, in processor time. The product "
+        "alone is the float32 matrix product in the same blocks: no exact search through "
+        "products can be faster on this machine. Few features: the products must be written to "
+        "and read from the cache once (last column); many: arithmetic.",
+    )
+    page.text(
+        f"Load average of the machine at the end of this run: {os.getloadavg()[0]:.1f} on "
+        f"{os.cpu_count()} cores. Above the number of cores, wall times are those of a shared "
+        "machine; compare processor times then."
     )
     page.write()
 

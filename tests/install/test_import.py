@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.common.discovery import public_estimators
 
 import vicinal
-from tests.common.discovery import public_estimators
 
 SOURCE = str(Path(vicinal.__path__[0]).parent)
 HEAVY = ("torch", "dask", "matplotlib", "polars", "pandas", "skrub", "jinja2", "typer", "rich")

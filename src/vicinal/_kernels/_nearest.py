@@ -211,8 +211,8 @@ def sort_pairs(distances, rows, count):
 def _tighten(distances, rows, count, k, reach):
     """Keep the ``k`` first of ``count`` pairs and possibly some more; return their number.
 
-    ``reach`` bounds all distances. Bisection of the distances needs passes over them that
-    vectorise, ten times quicker than a selection; where ties defeat it, the selection is made.
+    ``reach`` bounds all distances. Bisection of the distances needs only passes over them that
+    vectorise; where ties defeat it, an exact selection is made.
     """
     low, high = 0.0, reach
     if not high < np.inf:
