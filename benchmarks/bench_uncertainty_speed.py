@@ -1,9 +1,9 @@
 """How long does learning take beside scikit-learn's NCA with nearest neighbours, at which error?
 
 ``python benchmarks/bench_uncertainty_speed.py --sets satimage letter`` on the CPU; add
-``--device cuda`` where torch finds a GPU. The peer is stopped after ``--limit`` seconds: the page then
-states its error and its iterations at that moment. Sets and devices measured earlier are kept in
-``benchmarks/.cache``, so that the page can be made in pieces and on two machines.
+``--device cuda`` where torch finds a GPU. The peer is stopped after ``--limit`` seconds: the page
+then states its error and its iterations at that moment. Sets and devices measured earlier are kept
+in ``benchmarks/.cache``, so that the page can be made in pieces and on two machines.
 """
 
 import argparse
@@ -12,11 +12,11 @@ import time
 import warnings
 
 import numpy as np
-from _harness import ROOT, ResultsPage, machine
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import StandardScaler
 
+from _harness import ROOT, ResultsPage, machine
 from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
