@@ -469,6 +469,14 @@ def test_soft_gates_mix_the_regions(blobs):
     assert_array_equal(model.apply(X) == 0, pi_0 >= 0.5)
 
 
+def test_soft_gates_choose_their_number_of_regions(rng):
+    X = rng.normal(size=(200, 2))
+    model = SpacePartitioningClassifier(gating="soft", n_init=2, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1] > 0)
+    assert model.n_regions_ > 1
+    assert model.n_regions_errors_[1] > 0.4 > model.n_regions_errors_[model.n_regions_]
+
+
 def test_soft_gates_with_one_region_are_logistic_regression(blobs):
     X, y = blobs
     soft = SpacePartitioningClassifier(
