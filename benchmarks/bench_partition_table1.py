@@ -228,9 +228,9 @@ def write_page(store: Store) -> None:
         f"{len(GRID)} candidates ("
         + "; ".join(GRID)
         + "), compared by 3 short starts on a quarter "
-        "of the training data; the best three are compared again with 15 starts (5 soft ones, 5 on isolet), "
-        "averaged, on one to four such quarters (at least 3000 rows), and the choice is fitted to "
-        "all training data. Chosen: "
+        "of the training data; the best three are compared again with 15 starts (5 soft ones, 5 on "
+        "isolet), averaged, on one to four such quarters (at least 3000 rows), and the choice is "
+        "fitted to all training data. Chosen: "
         + "; ".join(
             f"{name} {cell['chosen']}" for name, cell in zip(SETS, chosen, strict=True) if cell
         )
