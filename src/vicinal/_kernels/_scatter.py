@@ -4,6 +4,8 @@ Samples are rows. Every matrix is accumulated over blocks of rows in double prec
 is centred implicitly, so that it is never made dense.
 """
 
+from typing import Any
+
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
@@ -16,7 +18,8 @@ from vicinal._kernels._jit import jit
 _NO_VARIANCE = 1e-10
 _NO_EIGENVALUE = 1e-8
 
-Matrix = np.ndarray | sp.sparray | sp.spmatrix
+# A NumPy array, or a SciPy sparse array or matrix.
+Matrix = Any
 
 # --- sums over rows -------------------------------------------------------------------------------
 
@@ -189,8 +192,9 @@ def block_elimination(S: np.ndarray, blocks: list[np.ndarray]) -> tuple[np.ndarr
 
 
 @jit
-def _add_run_products(data, indices, indptr, weights, n_blocks, G):
+def _run_products(data, indices, indptr, weights, n_blocks):
     """Sum products of entries of one row that share a position; indices are pos * m + block."""
+    G = np.zeros((n_blocks, n_blocks))
     for row in range(len(indptr) - 1):
         first, end = indptr[row], indptr[row + 1]
         while first < end:
@@ -206,6 +210,7 @@ def _add_run_products(data, indices, indptr, weights, n_blocks, G):
                     if i != j:
                         G[j, i] += product
             first = last
+    return G
 
 
 def block_gram(
@@ -219,34 +224,37 @@ def block_gram(
     m = len(blocks)
     width = max(len(block) for block in blocks)
     if sp.issparse(X):
-        key = np.full(X.shape[1], -1, dtype=np.int64)
-        for i, block in enumerate(blocks):
-            key[block] = np.arange(len(block)) * m + i
-        X = X.tocsr()
-        held = key[X.indices] >= 0
-        indptr = np.r_[0, np.cumsum(held)][X.indptr]
-        keyed = sp.csr_array(
-            (X.data[held].astype(np.float64), key[X.indices[held]], indptr),
-            shape=(X.shape[0], width * m),
-        )
-        keyed.sort_indices()
-        G = np.zeros((m, m))
-        _add_run_products(
-            keyed.data,
-            keyed.indices.astype(np.int64),
-            keyed.indptr.astype(np.int64),
-            weights.astype(np.float64),
-            m,
-            G,
-        )
-        padded = _pad_blocks(mean[None], blocks, width)[:, 0]
-        return G - weights.sum() * (padded @ padded.T)
+        return _sparse_block_gram(X.tocsr(), weights, mean, blocks, width)
     G = np.zeros((m, m))
     for rows in row_blocks(X.shape[0], 24 * m * width):
         Z = (X[rows].astype(np.float64, copy=False) - mean) * np.sqrt(weights[rows])[:, None]
         flat = _pad_blocks(Z, blocks, width).reshape(m, -1)
         G += flat @ flat.T
     return G
+
+
+def _sparse_block_gram(X, weights, mean, blocks, width):
+    """``block_gram`` of CSR rows, one pass over the entries sorted by position within blocks."""
+    m = len(blocks)
+    key = np.full(X.shape[1], -1, dtype=np.int64)
+    for i, block in enumerate(blocks):
+        key[block] = np.arange(len(block)) * m + i
+    held = key[X.indices] >= 0
+    indptr = np.r_[0, np.cumsum(held)][X.indptr]
+    keyed = sp.csr_array(
+        (X.data[held].astype(np.float64), key[X.indices[held]], indptr),
+        shape=(X.shape[0], width * m),
+    )
+    keyed.sort_indices()
+    G = _run_products(
+        keyed.data,
+        keyed.indices.astype(np.int64),
+        keyed.indptr.astype(np.int64),
+        weights.astype(np.float64),
+        m,
+    )
+    padded = _pad_blocks(mean[None], blocks, width)[:, 0]
+    return G - weights.sum() * (padded @ padded.T)
 
 
 def _pad_blocks(X: np.ndarray, blocks: list[np.ndarray], width: int) -> np.ndarray:
@@ -271,8 +279,10 @@ def mix_blocks(X: Matrix, blocks: list[np.ndarray], mixture: np.ndarray) -> Matr
 
 def mixing_matrix(n_features: int, blocks: list[np.ndarray], mixture: np.ndarray) -> sp.csr_array:
     """Return the sparse ``T`` with ``mix_blocks(X) = X T``: one entry per used column."""
-    columns = np.concatenate(blocks)
-    positions = np.concatenate([np.arange(len(block)) for block in blocks])
+    # Indices of four bytes where they suffice: scikit-learn's linear models take no others.
+    index = np.int32 if n_features < np.iinfo(np.int32).max else np.int64
+    columns = np.concatenate(blocks).astype(index)
+    positions = np.concatenate([np.arange(len(block), dtype=index) for block in blocks])
     shares = np.repeat(mixture, [len(block) for block in blocks])
     width = max(len(block) for block in blocks)
     return sp.csr_array((shares, (columns, positions)), shape=(n_features, width))

@@ -7,6 +7,8 @@ from vicinal.inspection._partition_histogram_display import PartitionHistogramDi
 from vicinal.inspection._partition_history_display import PartitionHistoryDisplay
 from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
 from vicinal.inspection._pruning_display import PruningPathDisplay
+from vicinal.inspection._subspace_displays import SubspaceErrorDisplay, SubspaceVotesDisplay
+from vicinal.inspection._uncertainty_display import UncertaintyDisplay
 
 __all__ = [
     "BoostingCurveDisplay",
@@ -16,6 +18,9 @@ __all__ = [
     "PartitionHistoryDisplay",
     "PartitionRegionsDisplay",
     "PruningPathDisplay",
+    "UncertaintyDisplay",
+    "SubspaceErrorDisplay",
+    "SubspaceVotesDisplay",
     "candidate_models",
     "compare",
 ]

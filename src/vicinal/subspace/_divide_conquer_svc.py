@@ -8,7 +8,7 @@ from numbers import Integral, Real
 import numpy as np
 from scipy.special import expit, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
-from sklearn.cluster import KMeans, MiniBatchKMeans
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.model_selection import StratifiedKFold
@@ -24,6 +24,7 @@ from vicinal._kernels import _kernel_kmeans, _svm_dual
 from vicinal._kernels._temperature import fit_slope
 
 _ROWS_PER_CLUSTER = 2000
+_CLUSTERING_ROWS = 20_000
 _SPLIT_ROUNDS = 20
 _CALIBRATION_FOLDS = 3
 
@@ -381,12 +382,12 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
             n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
             if n_clusters == 1:
                 return np.average(X, axis=0, weights=weights)[None].astype(X.dtype)
-            if len(X) <= 20_000:
-                model = KMeans(n_clusters, n_init=1, max_iter=100, random_state=rng)
-            else:
-                model = MiniBatchKMeans(
-                    n_clusters, n_init=1, batch_size=8192, max_iter=20, random_state=rng
-                )
+            # A hundred rows tell a centre well enough; the others are only assigned.
+            n_rows = max(_CLUSTERING_ROWS, 100 * n_clusters)
+            if len(X) > n_rows:
+                chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
+                X, weights = X[chosen], weights[chosen]
+            model = KMeans(n_clusters, n_init=1, max_iter=50, random_state=rng)
             return model.fit(X, sample_weight=weights).cluster_centers_
         chosen = np.sort(rng.choice(len(X), min(self.n_landmarks, len(X)), replace=False))
         landmarks, w = X[chosen].astype(np.float64), weights[chosen]
@@ -458,14 +459,20 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
 
     def _fit_early(self, X, codes, bounds, labels):
         groups = _groups_of(labels, self.n_clusters_)
-        self.estimators_ = parallel_map(
+        # The largest first: they take longest, and none should start when the others are done.
+        order = np.argsort([-len(rows) for rows in groups], kind="stable")
+        fitted = parallel_map(
             _fit_machine,
-            [(self._machine(), X[rows], codes[rows], bounds[rows]) for rows in groups],
+            [
+                (self._machine(), X[rows], codes[rows], bounds[rows])
+                for rows in (groups[c] for c in order)
+            ],
             n_jobs=self.n_jobs,
             prefer="threads",
             label="DivideConquerSVC clusters",
             verbose=self.verbose,
         )
+        self.estimators_ = [fitted[place] for place in np.argsort(order)]
 
     def _early_scores(self, X):
         n_classes = len(self.classes_)
@@ -513,11 +520,12 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         columns = np.zeros((len(X), len(pairs)))
         self.dual_objective_, self.n_steps_ = np.empty(len(pairs)), np.empty(len(pairs), np.intp)
         for number, (rows, signs, alpha) in enumerate(levels):
-            gradient = _svm_dual.dual_gradient(X[rows], signs, alpha, self.gamma_)
-            steps, worst = self._descend(X[rows], signs, bounds[rows], alpha, gradient)
+            settings = self.gamma_, self.tol, self.max_steps, self.cache_size
+            alpha, objective, steps, worst = _solve_exactly(
+                X[rows], signs, bounds[rows], alpha, *settings
+            )
             self._warn_unless(worst)
-            self.n_steps_[number] = steps
-            self.dual_objective_[number] = _svm_dual.dual_objective(alpha, gradient)
+            self.n_steps_[number], self.dual_objective_[number] = steps, objective
             columns[rows, number] = alpha * signs
         support = (columns != 0).any(axis=1)
         self.support_vectors_, self.dual_coef_ = X[support], columns[support]
@@ -546,32 +554,22 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
 
     def _solve_clusters(self, X, bounds, labels, rows, signs, alpha):
         tasks = [g for g in _groups_of(labels[rows], int(labels.max()) + 1) if len(g)]
-
-        def solve(members):
-            own_X, own_signs = X[rows[members]], signs[members]
-            own_alpha = alpha[members]
-            gradient = _svm_dual.dual_gradient(own_X, own_signs, own_alpha, self.gamma_)
-            self._descend(own_X, own_signs, bounds[rows[members]], own_alpha, gradient)
-            return own_alpha
-
+        settings = self.gamma_, self.tol, self.max_steps, self.cache_size
         solved = parallel_map(
-            solve,
-            [(members,) for members in tasks],
+            _solve_exactly,
+            [
+                (X[rows[members]], signs[members], bounds[rows[members]], alpha[members], *settings)
+                for members in tasks
+            ],
             n_jobs=self.n_jobs,
             prefer="threads",
             label="DivideConquerSVC clusters",
             verbose=self.verbose,
         )
         alpha = alpha.copy()
-        for members, own in zip(tasks, solved, strict=True):
+        for members, (own, _, _, _) in zip(tasks, solved, strict=True):
             alpha[members] = own
         return rows, signs, alpha
-
-    def _descend(self, X, signs, bounds, alpha, gradient):
-        cache_rows = _svm_dual.cache_rows_for(len(X), self.cache_size)
-        return _svm_dual.descend_dual(
-            X, signs, bounds, self.gamma_, alpha, gradient, self.tol, self.max_steps, cache_rows
-        )
 
     def _warn_unless(self, worst):
         if worst > self.tol:
@@ -602,6 +600,17 @@ def _fit_machine(machine, X, codes, bounds):
     if (codes == codes[0]).all():
         return int(codes[0])
     return machine.set_params(decision_function_shape="ovo").fit(X, codes, sample_weight=bounds)
+
+
+def _solve_exactly(X, signs, bounds, alpha, gamma, tol, max_steps, cache_size):
+    """Descend from ``alpha``; returns the solution, its value, the steps and what is violated."""
+    alpha = alpha.copy()
+    gradient = _svm_dual.dual_gradient(X, signs, alpha, gamma)
+    cache_rows = _svm_dual.cache_rows_for(len(X), cache_size)
+    steps, worst = _svm_dual.descend_dual(
+        X, signs, bounds, gamma, alpha, gradient, tol, max_steps, cache_rows
+    )
+    return alpha, _svm_dual.dual_objective(alpha, gradient), steps, worst
 
 
 def _score_machine(machine, X, n_classes):

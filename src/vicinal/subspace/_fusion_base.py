@@ -69,15 +69,17 @@ def fit_local(estimator, X, y, weights):
     return estimator.fit(X, y, sample_weight=weights)
 
 
+def _fit_view(estimator, decomposition, index, X, y, weights):
+    fitted = fit_local(estimator, features_of(decomposition, index, X), y, weights)
+    return View(decomposition, index, fitted)
+
+
 def _fit_and_score(fusion, estimator, decomposition, relearn, index, X, y, weights, train, test):
     """Fit on ``train``, score ``test``; a decomposition that saw y is learned from ``train``."""
     fold_weights = None if weights is None else weights[train]
     if relearn:
         decomposition = clone(decomposition).fit(X[train], y[train], fold_weights)
-    estimator = fit_local(
-        estimator, features_of(decomposition, index, X[train]), y[train], fold_weights
-    )
-    view = View(decomposition, index, estimator)
+    view = _fit_view(estimator, decomposition, index, X[train], y[train], fold_weights)
     return view, fusion._local_scores(view, X[test])
 
 
@@ -188,15 +190,12 @@ class BaseSubspaceFusion(BaseEstimator):
 
     def _fit_views(self, X, y, weights, locals_):
         """Fit every local model on all rows."""
-
-        def fit_one(number, index, local):
-            decomposition, _ = self._decomposition_at(number)
-            fitted = fit_local(local, features_of(decomposition, index, X), y, weights)
-            return View(decomposition, index, fitted)
-
         return parallel_map(
-            fit_one,
-            [(*place, local) for place, local in zip(self._places, locals_, strict=True)],
+            _fit_view,
+            [
+                (local, self._decomposition_at(number)[0], index, X, y, weights)
+                for (number, index), local in zip(self._places, locals_, strict=True)
+            ],
             n_jobs=self.n_jobs,
             prefer="threads",
             label=f"{type(self).__name__} subspaces",
@@ -228,11 +227,6 @@ class BaseSubspaceFusion(BaseEstimator):
 
     def _decomposition_specs(self, rng):
         """Unfitted decompositions with seeds, from names and instances."""
-        if isinstance(self.decompositions, str):
-            raise ValueError(
-                f"decompositions={self.decompositions!r} is a string; give a list of names or of "
-                f"decompositions, e.g. [{self.decompositions!r}]."
-            )
         specs = []
         for spec in self.decompositions:
             if isinstance(spec, str):

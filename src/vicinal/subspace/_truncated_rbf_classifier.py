@@ -54,8 +54,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         Highest degree of the truncated series.
     gamma : float or "scale", default="scale"
         Width of the kernel; see :class:`TruncatedRBFFeatures`.
-    alpha : float, default=1.0
-        Strength of the penalty. The intercept is free.
+    alpha : float, default=0.01
+        Strength of the penalty; small, because so are the features. The intercept is free.
     loss : {"squared", "logistic"}, default="squared"
         ``"squared"`` solves one linear system, but pulls the scores of a rare class towards -1;
         ``"logistic"`` does not, and takes about ten passes over the rows.
@@ -144,7 +144,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         order=2,
         *,
         gamma="scale",
-        alpha=1.0,
+        alpha=0.01,
         loss="squared",
         class_weight=None,
         threshold="zero",

@@ -21,8 +21,8 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         Highest degree of the truncated series.
     gamma : float or "scale", default="scale"
         Width of the kernel; see :class:`TruncatedRBFFeatures`.
-    alpha : float, default=1.0
-        Strength of the penalty. The intercept is free.
+    alpha : float, default=0.01
+        Strength of the penalty; small, because so are the features. The intercept is free.
     center : bool, default=True
         Whether to subtract the mean of the rows first.
     solver : {"auto", "primal", "dual"}, default="auto"
@@ -86,7 +86,7 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         order=2,
         *,
         gamma="scale",
-        alpha=1.0,
+        alpha=0.01,
         center=True,
         solver="auto",
         max_features=20_000,
