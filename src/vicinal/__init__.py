@@ -6,14 +6,48 @@ __version__ = "0.1.0.dev0"
 
 # Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
 # and the compiled families pull in numba.
-_SUBPACKAGES = ("cli", "datasets", "inspection", "linear", "local", "neighbors", "report")
+_SUBPACKAGES = (
+    "cli",
+    "datasets",
+    "ensemble",
+    "inspection",
+    "linear",
+    "local",
+    "neighbors",
+    "partition",
+    "report",
+    "subspace",
+    "uncertainty",
+)
 
 # Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
 _ESTIMATORS: dict[str, str] = {
+    "BayesianModelAveragingClassifier": "ensemble",
+    "BayesianModelAveragingRegressor": "ensemble",
+    "BootstrapEnsembleClassifier": "ensemble",
+    "BootstrapEnsembleRegressor": "ensemble",
+    "FunctionalGradientBoostingClassifier": "ensemble",
+    "FunctionalGradientBoostingRegressor": "ensemble",
+    "PrunedTreeClassifier": "ensemble",
+    "PrunedTreeRegressor": "ensemble",
+    "RealAdaBoostClassifier": "ensemble",
     "LocalClassifier": "local",
     "LocalRegressor": "local",
     "LoessRegressor": "local",
     "NadarayaWatsonRegressor": "local",
+    "SpacePartitioningClassifier": "partition",
+    "SpacePartitioningRegressor": "partition",
+    "SurrogatePartitionClassifier": "partition",
+    "DivideConquerSVC": "subspace",
+    "FeatureSpaceDecomposition": "subspace",
+    "SubspaceFusionClassifier": "subspace",
+    "SubspaceFusionRegressor": "subspace",
+    "TruncatedRBFClassifier": "subspace",
+    "TruncatedRBFFeatures": "subspace",
+    "TruncatedRBFRegressor": "subspace",
+    "LocalDiscriminantTransformer": "uncertainty",
+    "LocallyAdaptiveClassifier": "uncertainty",
+    "ResponsibilityMixture": "uncertainty",
 }
 
 __all__ = [*_SUBPACKAGES, *_ESTIMATORS, "__version__"]

@@ -5,21 +5,98 @@ draws folds, starts, bootstrap rows or epochs: for them invariances under a chan
 rows hold in the statistical sense only, and exactly under a fixed seed for unchanged rows.
 """
 
+from collections.abc import Callable
 from inspect import signature
+
+from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
+from sklearn.naive_bayes import GaussianNB
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from tests.common.discovery import public_estimators
 
 PARAMETERS: dict[str, list[dict]] = {
     # class name: one dictionary of constructor arguments per instance
+    "BayesianModelAveragingClassifier": [
+        {"estimators": [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]}
+    ],
+    "BayesianModelAveragingRegressor": [
+        {"estimators": [("ridge", Ridge()), ("slope", LinearRegression())], "cv": "loo"},
+        {
+            "estimators": [
+                ("ridge", Ridge()),
+                ("tree", DecisionTreeRegressor(max_depth=2, random_state=0)),
+            ]
+        },
+    ],
+    "BootstrapEnsembleClassifier": [{"n_estimators": 20}],
+    "BootstrapEnsembleRegressor": [{"n_estimators": 20}],
+    "FunctionalGradientBoostingClassifier": [{"n_estimators": 10}],
+    "FunctionalGradientBoostingRegressor": [{"n_estimators": 10}],
+    "PrunedTreeClassifier": [{"cv": 3}],
+    "PrunedTreeRegressor": [{"cv": 3}],
+    "RealAdaBoostClassifier": [{"n_estimators": 10}],
+    "SpacePartitioningClassifier": [
+        {"n_regions": 2, "n_init": 2, "max_iter": 4},
+        {"region_estimator": "perceptron", "n_regions": 2, "n_init": 3, "max_iter": 5},
+        {"region_estimator": "lda", "n_regions": 2, "n_init": 2, "max_iter": 5, "combine": "best"},
+        {"gating": "soft", "n_regions": 2, "n_init": 2, "max_iter": 30},
+    ],
+    "SpacePartitioningRegressor": [{"n_regions": 2, "n_init": 2, "max_iter": 5}],
+    "SurrogatePartitionClassifier": [{"n_init": 2}],
+    "LocalDiscriminantTransformer": [{"n_local": 2, "n_init": 1}],
+    "LocallyAdaptiveClassifier": [{"n_components": 2, "tol": 1e-3}],
+    "ResponsibilityMixture": [{"n_components": 2, "n_init": 1}],
+    "DivideConquerSVC": [
+        {"C": 100.0, "n_clusters": 3, "probability": True},
+        {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
+        {"C": 100.0, "n_clusters": 3, "clustering": "kernel"},
+    ],
+    "FeatureSpaceDecomposition": [
+        # The ridge keeps the eigenvectors of a dozen rows apart by more than rounding.
+        {"method": method, "n_repeats": 1, "ridge": 0.1}
+        for method in ("random", "principal", "discriminant", "cholesky", "approximate")
+    ],
+    "SubspaceFusionClassifier": [
+        {
+            "decompositions": ["principal", "discriminant"],
+            "estimator": RidgeClassifier(),
+            "n_subspaces": 2,
+            "cv": 2,
+        },
+    ],
+    "SubspaceFusionRegressor": [
+        {"decompositions": ["cholesky"], "estimator": Ridge(), "n_subspaces": 2, "cv": 2}
+    ],
+    "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
     # The checks bring fewer rows than a polynomial in their columns has coefficients.
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
 
-DRAWS: dict[str, str] = {
-    # class name: what it draws
+DRAWS: dict[str, str | Callable] = {
+    # class name: what it draws, or a function of the instance that says it (None for nothing)
+    "BayesianModelAveragingClassifier": "folds",
+    "BayesianModelAveragingRegressor": "folds",
+    "BootstrapEnsembleClassifier": "bootstrap rows",
+    "BootstrapEnsembleRegressor": "bootstrap rows",
+    "FunctionalGradientBoostingClassifier": "the order of features that breaks ties in its trees",
+    "FunctionalGradientBoostingRegressor": "the order of features that breaks ties in its trees",
+    "PrunedTreeClassifier": "folds",
+    "PrunedTreeRegressor": "folds",
+    "RealAdaBoostClassifier": "the order of features that breaks ties in its trees",
+    "LocalDiscriminantTransformer": "the starts of its mixture",
+    "ResponsibilityMixture": "the starts of EM",
     "AveragedPerceptron": "the order of rows in each epoch",
+    # Starts are drawn as directions in feature space, so only the perceptrons' orders remain.
+    "SpacePartitioningClassifier": lambda estimator: (
+        "the perceptrons' epochs"
+        if (estimator.region_estimator, estimator.gating) == ("perceptron", "hard")
+        else None
+    ),
+    "SubspaceFusionClassifier": "folds",
+    "SubspaceFusionRegressor": "folds",
+    "DivideConquerSVC": "starts of the clustering and folds",
 }
 
 
@@ -46,5 +123,11 @@ def all_instances():
     return [estimator for cls in public_estimators().values() for estimator in instances_of(cls)]
 
 
+def draws(estimator):
+    """What ``estimator`` draws from its training rows, ``None`` for nothing."""
+    entry = DRAWS.get(type(estimator).__name__)
+    return entry(estimator) if callable(entry) else entry
+
+
 def is_deterministic(estimator):
-    return type(estimator).__name__ not in DRAWS
+    return draws(estimator) is None

@@ -6,6 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from tests.common.discovery import public_estimators
 
 import vicinal
 
@@ -42,6 +43,18 @@ def test_public_names_are_reachable_and_listed():
     for name in vicinal.__all__:
         assert getattr(vicinal, name) is not None
         assert name in dir(vicinal)
+
+
+FAMILIES = ("partition", "local", "surface", "uncertainty", "subspace", "ensemble")
+
+
+def test_every_estimator_of_a_family_is_reachable_at_the_top():
+    family_of = {
+        name: cls.__module__.split(".")[1]
+        for name, cls in public_estimators().items()
+        if cls.__module__.split(".")[1] in FAMILIES
+    }
+    assert vicinal._ESTIMATORS == family_of
 
 
 def test_unknown_name_is_an_attribute_error():

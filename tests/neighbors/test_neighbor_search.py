@@ -1,4 +1,6 @@
 import pickle
+import sys
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -350,3 +352,67 @@ def test_device_arrays_have_one_metric(rng):
     torch = pytest.importorskip("torch")
     with pytest.raises(ValueError, match="metric='manhattan' is not available for a Tensor"):
         NeighborSearch(metric="manhattan").fit(torch.asarray(rng.randn(9, 2)))
+
+
+class ForgetfulGraph:
+    """Stands in for pynndescent, whose compilation takes a minute: forgets every tenth row."""
+
+    def __init__(self, X, **settings):
+        self.rows = np.flatnonzero(np.arange(len(X)) % 10)
+        self.search = NearestNeighbors(algorithm="brute").fit(X[self.rows])
+
+    def prepare(self):
+        pass
+
+    def query(self, Q, k):
+        distances, rows = self.search.kneighbors(Q, k)
+        return self.rows[rows].astype(np.int32)[:, ::-1], distances.astype(np.float32)[:, ::-1]
+
+
+@pytest.fixture
+def forgetful(monkeypatch):
+    fake = SimpleNamespace(NNDescent=ForgetfulGraph)
+    monkeypatch.setitem(sys.modules, "pynndescent", fake)
+
+
+def check_graph_search(X, search):
+    """What is found is sorted, measured exactly, and as complete as the search says."""
+    k = search.n_neighbors
+    wanted = naive(X, X, np.arange(len(X)))[0][:, k - 1 : k]
+    distances, indices = search.kneighbors()
+    assert np.mean(distances <= wanted * (1 + 1e-6)) == pytest.approx(search.recall_, abs=0.05)
+    assert not (indices == np.arange(len(X))[:, None]).any()
+    assert (np.diff(distances, axis=1) >= 0).all()
+    by_hand = np.sqrt(((X[indices] - X[:, None, :]) ** 2).sum(axis=2))
+    assert_allclose(distances, by_hand, rtol=1e-14)
+
+
+def test_approximate_search_reports_its_recall(rng, forgetful):
+    X = rng.randn(400, 12)
+    search = NeighborSearch(8, algorithm="approximate", random_state=0).fit(X)
+    check_graph_search(X, search)
+    assert 0.8 < search.recall_ < 0.97
+    found = search.mass_neighbors(X[:5], 6)
+    assert (np.diff(found.indptr) == 7).all()
+
+
+def test_approximate_search_has_no_radius(rng, forgetful):
+    X = rng.randn(50, 3)
+    search = NeighborSearch(algorithm="approximate").fit(X)
+    with pytest.raises(ValueError, match="not all within a radius"):
+        search.radius_neighbors(X[:3], 1.0)
+    with pytest.raises(ValueError, match="algorithm='approximate' cannot hold a sparse matrix"):
+        NeighborSearch(algorithm="approximate").fit(sparse.csr_array(X))
+
+
+@pytest.mark.statistical
+def test_graph_of_pynndescent(rng):
+    pytest.importorskip("pynndescent")
+    X = rng.randn(1200, 12)
+    search = NeighborSearch(8, algorithm="approximate", random_state=0).fit(X)
+    check_graph_search(X, search)
+    assert search.recall_ > 0.9
+
+
+def test_exact_search_has_recall_one(rng):
+    assert NeighborSearch().fit(rng.randn(20, 3)).recall_ == 1.0

@@ -12,6 +12,7 @@ from sklearn.utils._param_validation import (
     StrOptions,
     validate_params,
 )
+from sklearn.utils.metaestimators import _BaseComposition as NamedParts
 from sklearn.utils.parallel import _get_threadpool_controller as threadpool_controller
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
@@ -22,6 +23,7 @@ __all__ = [
     "Hidden",
     "Interval",
     "MissingValues",
+    "NamedParts",
     "Options",
     "StrOptions",
     "check_feature_names_in",

@@ -10,7 +10,7 @@ from typing import Any
 
 import numba
 
-# Compiled functions are opaque to the type checker.
+# Typed as Any: a partial of numba's decorator hides from type checkers that it is given a function.
 jit: Any = functools.partial(numba.njit, cache=True, nogil=True)
 # Allows reassociation and fused multiply-add, which vectorises reductions; NaN and infinity keep
 # their meaning, so guards on them still work.

@@ -28,12 +28,14 @@ import numpy as np
 
 from vicinal._kernels._jit import fast_jit, jit
 
-# Blocks of queries and rows: the product (256 kB in float32), the rows and the candidates of the
-# queries stay in a second-level cache of 1-2 MB.
+# Queries and rows of one matrix product; it fills 1 MB in float32, a second-level cache.
 QUERY_BLOCK = 64
-ROW_BLOCK = 1024
-# Longest stretch of products tested at once against the bound.
+ROW_BLOCK = 4096
+# Products tested against one bound, and how many of them one comparison dismisses.
+_SEGMENT = 1024
 _STRETCH = 16
+# Squared scaled norm of a query beyond which its products may overflow.
+_FAR = 1e30
 
 
 class ProductRows:
@@ -206,88 +208,155 @@ def sort_pairs(distances, rows, count):
 
 
 @jit
-def _collect(products, bound, found):
+def _tighten(distances, rows, count, k, reach):
+    """Keep the ``k`` first of ``count`` pairs and possibly some more; return their number.
+
+    ``reach`` bounds all distances. Bisection of the distances needs only passes over them that
+    vectorise; where ties defeat it, an exact selection is made.
+    """
+    low, high = 0.0, reach
+    if not high < np.inf:
+        high = 0.0
+        for c in range(count):
+            high = max(high, distances[c])
+    for _ in range(12):
+        middle = 0.5 * (low + high)
+        inside = 0
+        for c in range(count):
+            inside += distances[c] <= middle
+        if inside < k:
+            low = middle
+        else:
+            high = middle
+            if inside <= k + k // 8:
+                break
+    kept = 0
+    for c in range(count):
+        distance, row = distances[c], rows[c]
+        distances[kept], rows[kept] = distance, row
+        kept += distance <= high
+    if kept > k + (count - k) // 2:
+        select_first(distances, rows, kept, k)
+        kept = k
+        high = distances[k - 1]
+    return kept, high
+
+
+@jit
+def _collect(products, bound, lowest, found):
     """Write the positions of products not above ``bound`` to ``found`` and return their number.
 
-    Written as "not above", so that an overflow to NaN keeps its row.
+    The products are folded into ``_STRETCH`` layers whose minimum dismisses most of them at once.
+    Single ones are kept unless they are above, so that an overflow to NaN keeps its row.
     """
-    count = position = 0
-    last = products.shape[0]
-    while position + _STRETCH <= last:
-        above = 0
-        for j in range(_STRETCH):
-            above += products[position + j] > bound
-        if above < _STRETCH:
-            for j in range(position, position + _STRETCH):
-                found[count] = j
-                count += not products[j] > bound
-        position += _STRETCH
-    for j in range(position, last):
+    width = products.shape[0] // _STRETCH
+    for j in range(width):
+        lowest[j] = products[j]
+    for layer in range(1, _STRETCH):
+        values = products[layer * width : (layer + 1) * width]
+        for j in range(width):
+            lowest[j] = values[j] if values[j] < lowest[j] else lowest[j]
+    count = 0
+    for j in range(width):
+        if not lowest[j] > bound:
+            for layer in range(_STRETCH):
+                found[count] = layer * width + j
+                count += not products[layer * width + j] > bound
+    for j in range(_STRETCH * width, products.shape[0]):
         found[count] = j
         count += not products[j] > bound
     return count
 
 
 @jit
+def _product_bound(reach, scale, norm, eps):
+    """Return the product above which a row is farther than ``reach`` (squared), rounded up."""
+    if not norm < _FAR:
+        return np.inf
+    bound = reach * scale * scale - norm
+    return bound + abs(bound) * eps
+
+
+@jit
 def nearest_rows(
     Q, X, left, rows, norms, scale, eps, row_codes, query_codes, n_neighbors, distances, indices
 ):
-    """Fill ``distances`` (squared) and ``indices`` with the nearest rows of a part of the queries.
+    """Fill ``distances`` (squared) and ``indices`` with the nearest rows of queries, unsorted.
 
     ``left``, ``norms`` and ``rows``, ``scale`` come from `ProductRows`; row ``j`` is left out for
     query ``i`` where ``row_codes[j] == query_codes[i]``. Where fewer than ``n_neighbors`` rows
-    remain, the last distances are infinite.
+    remain, the other distances are infinite.
     """
-    n_rows, capacity = X.shape[0], 2 * n_neighbors + 64
+    capacity = 2 * n_neighbors + 64
     buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
-    found = np.empty(ROW_BLOCK + 1, np.int64)
+    lowest = np.empty(_SEGMENT, rows.dtype)
+    found = np.empty(_SEGMENT + 1, np.int64)
     held = np.empty((QUERY_BLOCK, capacity), np.float64)
     held_rows = np.empty((QUERY_BLOCK, capacity), np.int64)
     counts = np.empty(QUERY_BLOCK, np.int64)
-    reach = np.empty(QUERY_BLOCK, np.float64)  # k-th smallest squared distance so far
+    reach = np.empty(QUERY_BLOCK, np.float64)  # not below the k-th squared distance so far
     for start in range(0, Q.shape[0], QUERY_BLOCK):
         stop = min(start + QUERY_BLOCK, Q.shape[0])
         counts[:] = 0
         reach[:] = np.inf
-        for first in range(0, n_rows, ROW_BLOCK):
-            last = min(first + ROW_BLOCK, n_rows)
+        for first in range(0, X.shape[0], ROW_BLOCK):
+            last = min(first + ROW_BLOCK, X.shape[0])
             products = buffer[: (stop - start) * (last - first)].reshape(stop - start, last - first)
             np.dot(left[start:stop], rows[first:last].T, products)
             for i in range(stop - start):
-                query = start + i
-                bound = _product_bound(reach[i], scale, norms[query], eps)
-                n_found = _collect(products[i], bound, found)
-                for c in range(n_found):
-                    row = first + found[c]
-                    if products[i, found[c]] > bound or row_codes[row] == query_codes[query]:
-                        continue
-                    distance = squared_distance(Q[query], X[row])
-                    if distance > reach[i]:
-                        continue
-                    held[i, counts[i]] = distance
-                    held_rows[i, counts[i]] = row
-                    counts[i] += 1
-                    if counts[i] == capacity:
-                        select_first(held[i], held_rows[i], capacity, n_neighbors)
-                        counts[i] = n_neighbors
-                        reach[i] = held[i, n_neighbors - 1]
-                        bound = _product_bound(reach[i], scale, norms[query], eps)
+                query = Q[start + i]
+                code = query_codes[start + i]
+                norm = norms[start + i]
+                bound = _product_bound(reach[i], scale, norm, eps)
+                count = counts[i]
+                for offset in range(0, last - first, _SEGMENT):
+                    segment = products[i, offset : offset + _SEGMENT]
+                    n_found = _collect(segment, bound, lowest, found)
+                    for c in range(n_found):
+                        if segment[found[c]] > bound:  # the bound has come down meanwhile
+                            continue
+                        row = first + offset + found[c]
+                        if row_codes[row] == code:
+                            continue
+                        held[i, count] = squared_distance(query, X[row])
+                        held_rows[i, count] = row
+                        count += held[i, count] <= reach[i]
+                        if count == capacity:
+                            count, reach[i] = _tighten(
+                                held[i], held_rows[i], capacity, n_neighbors, reach[i]
+                            )
+                            bound = _product_bound(reach[i], scale, norm, eps)
+                counts[i] = count
         for i in range(stop - start):
             while counts[i] < n_neighbors:
                 held[i, counts[i]] = np.inf
                 held_rows[i, counts[i]] = 0
                 counts[i] += 1
+            if counts[i] > n_neighbors + n_neighbors // 8:
+                counts[i], _ = _tighten(held[i], held_rows[i], counts[i], n_neighbors, reach[i])
             select_first(held[i], held_rows[i], counts[i], n_neighbors)
-            sort_pairs(held[i], held_rows[i], n_neighbors)
             distances[start + i] = held[i, :n_neighbors]
             indices[start + i] = held_rows[i, :n_neighbors]
 
 
+def sort_rows(distances, indices):
+    """Sort each row of both arrays in place by distance, then by index."""
+    # NumPy's sort is vectorised but not stable; ties are put right where there are any.
+    order = np.argsort(distances, axis=1)
+    distances[:] = np.take_along_axis(distances, order, axis=1)
+    indices[:] = np.take_along_axis(indices, order, axis=1)
+    _sort_ties(distances, indices)
+
+
 @jit
-def _product_bound(reach, scale, norm, eps):
-    """Return the product above which a row is farther than ``reach`` (squared), rounded up."""
-    bound = reach * scale * scale - norm
-    return bound + abs(bound) * eps
+def _sort_ties(distances, indices):
+    """Sort by index where distances are equal, in rows already sorted by distance."""
+    for i in range(distances.shape[0]):
+        wrong = 0
+        for c in range(1, distances.shape[1]):
+            wrong += (distances[i, c] == distances[i, c - 1]) & (indices[i, c] < indices[i, c - 1])
+        if wrong:
+            sort_pairs(distances[i], indices[i], distances.shape[1])
 
 
 @jit
@@ -297,6 +366,7 @@ def rows_within(Q, X, left, rows, norms, scale, eps, row_codes, query_codes, rad
     Pairs come by blocks of queries and rows; the arguments are those of `nearest_rows`.
     """
     buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
+    lowest = np.empty(ROW_BLOCK, rows.dtype)
     found = np.empty(ROW_BLOCK + 1, np.int64)
     size, count = 1024, 0
     pair_queries = np.empty(size, np.int64)
@@ -312,7 +382,7 @@ def rows_within(Q, X, left, rows, norms, scale, eps, row_codes, query_codes, rad
                 reach = radii[query] * radii[query]
                 # The radius is compared after the root, whose rounding may let a little more in.
                 bound = _product_bound(reach * (1 + 1e-15), scale, norms[query], eps)
-                n_found = _collect(products[query - start], bound, found)
+                n_found = _collect(products[query - start], bound, lowest, found)
                 if count + n_found > size:
                     size = 2 * (count + n_found)
                     pair_queries = _longer(pair_queries, size)

@@ -14,6 +14,17 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from vicinal.ensemble import (
+    FunctionalGradientBoostingRegressor,
+    PrunedTreeClassifier,
+    PrunedTreeRegressor,
+    RealAdaBoostClassifier,
+)
+from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
+from vicinal.subspace import DivideConquerSVC
+from vicinal.uncertainty import LocallyAdaptiveClassifier
+
 
 def candidate_models(task: str, *, random_state: Any = 0) -> dict[str, Any]:
     """Return named, unfitted models for a task: baselines, then the local models.
@@ -64,8 +75,22 @@ def _regression_baselines(seed):
 
 
 def _local_classifiers(seed):
-    return {}
+    return {
+        "LocalClassifier": LocalClassifier(random_state=seed),
+        "SpacePartitioningClassifier": SpacePartitioningClassifier(random_state=seed),
+        "LocallyAdaptiveClassifier": LocallyAdaptiveClassifier(random_state=seed),
+        "DivideConquerSVC": make_pipeline(StandardScaler(), DivideConquerSVC(random_state=seed)),
+        "RealAdaBoostClassifier": RealAdaBoostClassifier(random_state=seed),
+        "PrunedTreeClassifier": PrunedTreeClassifier(random_state=seed),
+    }
 
 
 def _local_regressors(seed):
-    return {}
+    return {
+        "LocalRegressor": LocalRegressor(random_state=seed),
+        "SpacePartitioningRegressor": SpacePartitioningRegressor(random_state=seed),
+        "FunctionalGradientBoostingRegressor": FunctionalGradientBoostingRegressor(
+            random_state=seed
+        ),
+        "PrunedTreeRegressor": PrunedTreeRegressor(random_state=seed),
+    }

@@ -13,7 +13,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.neighbors import BallTree, KDTree, NearestNeighbors
 
-from vicinal._base import n_threads, namespace, row_blocks, thread_map
+from vicinal._base import import_optional, n_threads, namespace, row_blocks, thread_map
 from vicinal._base._compat import threadpool_controller
 from vicinal._kernels._nearest import (
     ProductRows,
@@ -21,6 +21,7 @@ from vicinal._kernels._nearest import (
     listed_distances,
     nearest_rows,
     rows_within,
+    sort_rows,
 )
 from vicinal._kernels._nearest_device import DeviceRows, nearest_on_device, within_on_device
 
@@ -63,6 +64,7 @@ class BruteEngine:
 
         def fill(part):
             nearest_rows(*self._arguments(Q, left_out, part), k, distances[part], indices[part])
+            sort_rows(distances[part], indices[part])
 
         # Threads copy 2 k candidates for each of 64 queries and the product of a block, so a part
         # costs little memory whatever its length.
@@ -186,6 +188,45 @@ class MetricEngine(_FetchingEngine):
     def _over_parts(self, function, n_queries, bytes_per_query):
         # scikit-learn brings its own threads.
         return [function(part) for part in row_blocks(n_queries, bytes_per_query)]
+
+
+class GraphEngine(_FetchingEngine):
+    """Approximate search in pynndescent's neighbour graph."""
+
+    def __init__(self, X, metric, metric_params, euclidean, n_jobs, n_neighbors, seed) -> None:
+        super().__init__(X, n_jobs, euclidean)
+        descent = import_optional(
+            "pynndescent", needed_by="NeighborSearch(algorithm='approximate')", extra="approx"
+        )
+        self.index = descent.NNDescent(
+            X,
+            metric=metric,
+            metric_kwds=metric_params,
+            n_neighbors=min(X.shape[0] - 1, max(30, n_neighbors + 1)),
+            random_state=seed,
+            n_jobs=n_threads(n_jobs),
+            parallel_batch_queries=False,
+        )
+        self.index.prepare()
+
+    def nearest(self, Q, k, left_out):
+        width = min(self.X.shape[0], k + left_out.most)
+        distances, indices, _ = self._round(Q, k, width, left_out)
+        return distances.astype(self.X.dtype, copy=False), indices
+
+    def _fetch(self, Q, width):
+        rows, found = self.index.query(Q, width)
+        return found, rows.astype(np.int64)
+
+    def _measure(self, Q, queries, rows, found):
+        # The graph gives row -1 where it reaches too few.
+        return np.where(rows < 0, np.inf, super()._measure(Q, queries, rows, found))
+
+    def within(self, Q, radii, left_out):
+        raise ValueError(
+            "algorithm='approximate' finds a number of neighbours, not all within a radius; use "
+            "kneighbors or mass_neighbors, or algorithm='auto' for radius_neighbors."
+        )
 
 
 class DeviceEngine:

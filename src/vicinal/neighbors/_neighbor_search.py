@@ -5,13 +5,14 @@ from numbers import Integral, Real
 import array_api_compat as compat
 import numpy as np
 from scipy import sparse
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.neighbors import VALID_METRICS, VALID_METRICS_SPARSE, BallTree, KDTree
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
     check_same_library,
+    draw_seeds,
     is_array_api,
     namespace,
     validate_array_api,
@@ -20,6 +21,7 @@ from vicinal._base._compat import Interval, StrOptions
 from vicinal.neighbors._engines import (
     BruteEngine,
     DeviceEngine,
+    GraphEngine,
     LeftOut,
     MetricEngine,
     TreeEngine,
@@ -49,17 +51,23 @@ class NeighborSearch(BaseEstimator):
         Any metric of scikit-learn's neighbour search but "precomputed".
     metric_params : dict, default=None
         Further arguments of the metric, such as ``{"p": 3}`` for "minkowski".
-    algorithm : {"auto", "tree", "brute"}, default="auto"
+    algorithm : {"auto", "tree", "brute", "approximate"}, default="auto"
         "tree" is scikit-learn's kd-tree or ball tree, "brute" the comparison with every row.
         "auto" takes the tree for up to 8 features. Arrays of other libraries and sparse matrices
-        are always searched by brute force.
+        are always searched by brute force. "approximate" searches a neighbour graph (needs the
+        extra ``approx``) and may miss neighbours; see ``recall_``.
     n_jobs : int, default=None
         Number of threads; ``None`` means all cores.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the neighbour graph and of the rows on which its recall is measured.
 
     Attributes
     ----------
-    algorithm_ : {"tree", "brute"}
+    algorithm_ : {"tree", "brute", "approximate"}
         The algorithm in use.
+    recall_ : float
+        Share of the true ``n_neighbors`` neighbours that are found, measured on up to 200
+        training rows (each without itself); 1 for the exact algorithms.
     n_samples_fit_ : int
         Number of training rows.
     n_features_in_ : int
@@ -104,8 +112,9 @@ class NeighborSearch(BaseEstimator):
         "n_neighbors": [Interval(Integral, 1, None, closed="left")],
         "metric": [StrOptions(_METRICS), callable],
         "metric_params": [dict, None],
-        "algorithm": [StrOptions({"auto", "tree", "brute"})],
+        "algorithm": [StrOptions({"auto", "tree", "brute", "approximate"})],
         "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
     }
 
     def __init__(
@@ -116,12 +125,14 @@ class NeighborSearch(BaseEstimator):
         metric_params=None,
         algorithm="auto",
         n_jobs=None,
+        random_state=None,
     ):
         self.n_neighbors = n_neighbors
         self.metric = metric
         self.metric_params = metric_params
         self.algorithm = algorithm
         self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @atomic_fit
     def fit(self, X, y=None):
@@ -143,7 +154,9 @@ class NeighborSearch(BaseEstimator):
         X = self._validate(X, reset=True)
         self.n_samples_fit_ = int(X.shape[0])
         self.algorithm_ = self._choose_algorithm(X)
-        self._engine = self._build_engine(X)
+        graph_seed, sample_seed = draw_seeds(self.random_state, 2)
+        self._engine = self._build_engine(X, graph_seed)
+        self.recall_ = self._measure_recall(X, sample_seed)
         return self
 
     def kneighbors(
@@ -283,10 +296,11 @@ class NeighborSearch(BaseEstimator):
             self.metric in KDTree.valid_metrics + BallTree.valid_metrics
         )
         if is_array_api(X) or sparse.issparse(X):
-            if self.algorithm == "tree":
+            if self.algorithm in ("tree", "approximate"):
                 kind = "a sparse matrix" if sparse.issparse(X) else f"a {type(X).__name__}"
                 raise ValueError(
-                    f"algorithm='tree' cannot hold {kind}; use algorithm='brute' or 'auto'."
+                    f"algorithm={self.algorithm!r} cannot hold {kind}; use algorithm='brute' or "
+                    "'auto'."
                 )
             return "brute"
         if self.algorithm == "tree" and not treeable:
@@ -298,7 +312,7 @@ class NeighborSearch(BaseEstimator):
             return "tree" if treeable and X.shape[1] <= 8 else "brute"
         return self.algorithm
 
-    def _build_engine(self, X):
+    def _build_engine(self, X, seed):
         euclidean = self._is_euclidean()
         if is_array_api(X):
             if not euclidean:
@@ -309,11 +323,26 @@ class NeighborSearch(BaseEstimator):
             return DeviceEngine(X)
         metric = "euclidean" if euclidean else self.metric
         settings = X, metric, self.metric_params if not euclidean else None, euclidean, self.n_jobs
+        if self.algorithm_ == "approximate":
+            return GraphEngine(*settings, self.n_neighbors, seed)
         if self.algorithm_ == "tree":
             return TreeEngine(*settings)
         if euclidean and not sparse.issparse(X):
             return BruteEngine(X, self.n_jobs)
         return MetricEngine(*settings)
+
+    def _measure_recall(self, X, seed):
+        """Compare the neighbours of some training rows with the exact ones."""
+        k = min(self.n_neighbors, X.shape[0] - 1)
+        if self.algorithm_ != "approximate" or k == 0:
+            return 1.0
+        sample = np.random.RandomState(seed).permutation(X.shape[0])[:200]
+        left_out = self._leave_out(sample, None, X)
+        exact = clone(self).set_params(algorithm="auto").fit(X)._engine
+        wanted = exact.nearest(X[sample], k, left_out)[0][:, -1:]
+        found = self._engine.nearest(X[sample], k, left_out)[0]
+        # By distance: at a tie another row is as good.
+        return float(np.mean(found <= wanted * (1 + 1e-6)))
 
     # --- arguments ---
 

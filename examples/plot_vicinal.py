@@ -1,0 +1,51 @@
+"""
+One table, three answers
+========================
+
+A single straight line, a straight line fitted anew around every point, and a handful of regions
+with one straight line each: the same noisy table seen by a global model, by a local model, and by a
+learned partition. The number in each title is the accuracy on rows that no model has seen.
+"""
+
+# %%
+# Two classes that no straight line separates.
+import matplotlib.pyplot as plt
+import numpy as np
+from matplotlib.colors import ListedColormap
+from sklearn.linear_model import LogisticRegression
+
+from vicinal.datasets import make_banana
+from vicinal.local import LocalClassifier
+from vicinal.partition import SpacePartitioningClassifier
+
+X, y = make_banana(n_samples=1600, random_state=0)
+X_train, y_train, X_test, y_test = X[:400], y[:400], X[400:], y[400:]
+
+models = {
+    "one linear model": LogisticRegression(),
+    "a linear model around every point": LocalClassifier(random_state=0),
+    "a few regions, a linear model in each": SpacePartitioningClassifier(
+        "perceptron", n_regions=4, combine="best", random_state=0
+    ),
+}
+
+# %%
+# Each panel shows the predicted class over the plane. The local model bends where the data bend;
+# the partition is made of straight pieces that can be written down.
+low, high = X.min(axis=0) - 0.5, X.max(axis=0) + 0.5
+grid_x, grid_y = np.meshgrid(np.linspace(low[0], high[0], 120), np.linspace(low[1], high[1], 120))
+grid = np.column_stack([grid_x.ravel(), grid_y.ravel()])
+paper, ink = ListedColormap(["#dcecf2", "#fbe6d4"]), ListedColormap(["#1f6f8b", "#d9822b"])
+
+figure, axes = plt.subplots(1, 3, figsize=(12, 4.2), sharex=True, sharey=True)
+for axis, (name, model) in zip(axes, models.items(), strict=True):
+    model.fit(X_train, y_train)
+    labels = (model.predict(grid) == model.classes_[1]).reshape(grid_x.shape)
+    axis.pcolormesh(grid_x, grid_y, labels, cmap=paper, shading="auto")
+    axis.contour(grid_x, grid_y, labels, levels=[0.5], colors="#333333", linewidths=1)
+    axis.scatter(*X_train.T, c=y_train, cmap=ink, s=9, linewidths=0)
+    axis.set_title(f"{name}\n{model.score(X_test, y_test):.1%} of new rows right", fontsize=11)
+    axis.set_xticks([])
+    axis.set_yticks([])
+figure.tight_layout()
+plt.show()

@@ -1,0 +1,25 @@
+"""Blocks of rows in threads, one BLAS thread inside each."""
+
+import functools
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from threadpoolctl import ThreadpoolController
+
+from vicinal._base import thread_map
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    # Looking for the loaded libraries takes milliseconds, so it is done once per process.
+    return ThreadpoolController()
+
+
+def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = None) -> list:
+    """Apply ``function`` to each block in threads and return the results in order.
+
+    BLAS is held to one thread meanwhile: element-wise work, which BLAS does not thread, is as large
+    as the products here, so threads pay only around both.
+    """
+    with _controller().limit(limits=1, user_api="blas"):
+        return thread_map(function, blocks, n_jobs)

@@ -1,0 +1,216 @@
+"""A chain of rejects over region models: losses, gate problems, routing, first assignments.
+
+Region ``k`` of ``r`` is reached by the samples that the gates ``0 .. k-1`` passed on; gate ``k``
+keeps a sample (score at most 0) or passes it on (score above 0), and the last region has no gate.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from scipy.linalg import solve
+
+from vicinal._kernels._jit import jit
+
+# Rows per scoring block: scores of a block should stay in the cache. Constants, because the last
+# bits of a matrix product may depend on the shape of the block, and results must not depend on
+# the memory settings.
+_BLOCK_ROWS = 4096
+_SCORE_ROWS = 256
+
+
+@jit
+def _mark_errors(scores, offsets, codes, errors):
+    """Write into ``errors`` whether the arg-max of scores and offsets differs from the code."""
+    n_rows = scores.shape[0]
+    n_regions = errors.shape[0]
+    n_classes = scores.shape[1] // n_regions
+    for i in range(n_rows):
+        code = codes[i]
+        for k in range(n_regions):
+            first = k * n_classes
+            own = scores[i, first + code] + offsets[first + code]
+            # NumPy's arg-max takes the first of equal scores: earlier classes win ties, later
+            # ones lose them. Counting without an early exit lets the loops be vectorised.
+            rivals = 0
+            for j in range(first, first + code):
+                rivals += scores[i, j] + offsets[j] >= own
+            for j in range(first + code + 1, first + n_classes):
+                rivals += scores[i, j] + offsets[j] > own
+            errors[k, i] = rivals > 0
+
+
+def linear_errors(X: Any, coefs: np.ndarray, intercepts: np.ndarray, codes: np.ndarray):
+    """Return which samples each linear region classifier gets wrong.
+
+    One matrix product scores all regions; the scores of a block are compared and forgotten.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_features)
+    coefs : ndarray of shape (n_regions, n_classes, n_features)
+    intercepts : ndarray of shape (n_regions, n_classes)
+    codes : ndarray of int of shape (n_samples,)
+
+    Returns
+    -------
+    errors : ndarray of bool of shape (n_regions, n_samples)
+    """
+    n_regions, n_classes, n_features = coefs.shape
+    weights = np.ascontiguousarray(coefs.reshape(n_regions * n_classes, n_features).T)
+    offsets = intercepts.reshape(-1)
+    errors = np.empty((n_regions, X.shape[0]), dtype=bool)
+    for start in range(0, X.shape[0], _SCORE_ROWS):
+        block = slice(start, start + _SCORE_ROWS)
+        _mark_errors(X[block] @ weights, offsets, codes[block], errors[:, block])
+    return errors
+
+
+def weighted_ridge(
+    X: np.ndarray, y: np.ndarray, weight: np.ndarray, rows: np.ndarray, alpha: float
+) -> tuple[np.ndarray, float]:
+    """Return coefficients and intercept of the weighted ridge regression on ``X[rows]``.
+
+    Minimises ``sum_i w_i (y_i - b - x_i'c)^2 + alpha |c|^2``; the intercept is free.
+    """
+    w = weight[rows]
+    total = w.sum()
+    part = X[rows].astype(np.float64, copy=False)
+    target = y[rows].astype(np.float64, copy=False)
+    mean, target_mean = w @ part / total, w @ target / total
+    part = (part - mean) * np.sqrt(w)[:, None]
+    target = (target - target_mean) * np.sqrt(w)
+    gram = part.T @ part
+    gram[np.diag_indices_from(gram)] += alpha
+    coef = solve(gram, part.T @ target, assume_a="pos")
+    return coef, float(target_mean - mean @ coef)
+
+
+def gate_problem(
+    own_loss: np.ndarray, next_loss: np.ndarray, reached: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return the weighted binary problem whose minimiser is the best gate of a stage.
+
+    A sample that reaches the stage costs ``own_loss`` if it stays and ``next_loss`` if it is passed
+    on, so a wrong decision costs the difference: rows where the two differ, the label "pass on"
+    where staying costs more, and the difference times the sample weight, scaled so that the rows
+    weigh together what their samples weigh.
+
+    Returns
+    -------
+    rows : ndarray of int
+    labels : ndarray of int (0 stay, 1 pass on) of shape (len(rows),)
+    weights : ndarray of shape (len(rows),)
+    """
+    rows = np.flatnonzero(reached & (own_loss != next_loss))
+    own = own_loss[rows].astype(np.float64)
+    after = next_loss[rows].astype(np.float64)
+    weights = np.abs(own - after) * weight[rows]
+    if len(rows):
+        # No change for 0/1 losses; makes the rest independent of the unit of squared errors.
+        weights *= weight[rows].sum() / weights.sum()
+    return rows, (own > after).astype(np.int64), weights
+
+
+def route(passed_on: np.ndarray, n_samples: int) -> np.ndarray:
+    """Return the region of each sample: the first stage that does not pass it on, else the last.
+
+    Parameters
+    ----------
+    passed_on : ndarray of bool of shape (n_regions - 1, n_samples)
+    n_samples : int
+    """
+    region = np.zeros(n_samples, dtype=np.int64)
+    reached = np.ones(n_samples, dtype=bool)
+    for decision in passed_on:
+        reached &= decision
+        region += reached
+    return region
+
+
+def chain_loss(losses: np.ndarray, region: np.ndarray) -> np.ndarray:
+    """Return the loss of each sample in its own region; ``losses`` is (n_regions, n_samples)."""
+    return losses[region, np.arange(len(region))]
+
+
+# --- first assignments ---
+
+
+def assign_random(n_samples: int, n_regions: int, rng: np.random.RandomState) -> np.ndarray:
+    """Assign every sample to a region drawn uniformly."""
+    return rng.randint(n_regions, size=n_samples)
+
+
+def assign_classes(codes: np.ndarray, n_regions: int, rng: np.random.RandomState) -> np.ndarray:
+    """Assign each class to one region, so that classes are spread evenly over the regions."""
+    n_classes = int(codes.max()) + 1
+    return (rng.permutation(n_classes) % n_regions)[codes]
+
+
+def quantile_row(values: np.ndarray, weight: np.ndarray, level: float) -> int:
+    """Return the row at the weighted quantile ``level`` of ``values``.
+
+    The row depends on the weighted distribution only, not on the order or repetition of rows.
+    """
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weight[order])
+    return int(order[min(np.searchsorted(mass, level * mass[-1]), len(order) - 1)])
+
+
+def assign_hyperplanes(
+    X: Any, weight: np.ndarray, n_regions: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Peel off one region after the other, each an equal share cut by a random direction."""
+    region = np.full(X.shape[0], n_regions - 1, dtype=np.int64)
+    rest = np.arange(X.shape[0])
+    for k in range(n_regions - 1):
+        values = np.asarray(X[rest] @ rng.standard_normal(X.shape[1]))
+        cut = values[quantile_row(values, weight[rest], 1.0 / (n_regions - k))]
+        stays = values <= cut
+        if stays.all():
+            break
+        region[rest[stays]] = k
+        rest = rest[~stays]
+    return region
+
+
+def assign_kmeans(
+    X: Any,
+    weight: np.ndarray,
+    n_regions: int,
+    rng: np.random.RandomState,
+    n_steps: int = 10,
+) -> np.ndarray:
+    """Assign samples to the nearest of ``n_regions`` centres after a few Lloyd steps.
+
+    The first centres are samples at random quantiles of random directions: a draw from the data
+    that does not depend on the order of the rows. An emptied centre stays where it was.
+    """
+    centers = np.empty((n_regions, X.shape[1]))
+    for k in range(n_regions):
+        values = np.asarray(X @ rng.standard_normal(X.shape[1]))
+        row = quantile_row(values, weight, rng.uniform())
+        center = X[row : row + 1]
+        centers[k] = center.toarray()[0] if sparse.issparse(center) else center[0]
+    weighted = weight.astype(X.dtype)
+    region = np.full(X.shape[0], -1)
+    for _ in range(n_steps + 1):
+        previous, region = region, _nearest_center(X, centers)
+        if np.array_equal(region, previous):
+            break
+        for k in range(n_regions):
+            rows = np.flatnonzero(region == k)
+            if len(rows):
+                centers[k] = (weighted[rows] @ X[rows]) / weighted[rows].sum()
+    return region
+
+
+def _nearest_center(X: Any, centers: np.ndarray) -> np.ndarray:
+    """Return the index of the nearest centre of each row."""
+    half_norms = 0.5 * np.einsum("kd,kd->k", centers, centers)
+    transposed = centers.T.astype(X.dtype)
+    region = np.empty(X.shape[0], dtype=np.int64)
+    for start in range(0, X.shape[0], _BLOCK_ROWS):
+        block = slice(start, start + _BLOCK_ROWS)
+        region[block] = np.argmin(half_norms - X[block] @ transposed, axis=1)
+    return region

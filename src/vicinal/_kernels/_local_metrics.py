@@ -1,0 +1,240 @@
+"""Soft-neighbour classification in a linear metric: expected accuracy, its gradient, and votes.
+
+References are sorted by class, so that "neighbours of the same class" is a run of columns and no
+mask is ever made. Sums over pairs go through blocks of rows and groups of blocks of fixed sizes:
+results depend on neither the number of threads nor ``working_memory``.
+"""
+
+from collections.abc import Callable
+from itertools import pairwise
+from typing import Any, NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+
+from vicinal._base import as_numpy, is_array_api
+from vicinal._kernels._block_map import block_map
+from vicinal._kernels._uncertainty import blank, class_blocks
+
+# Small enough for a core's cache on the host; a device wants long blocks.
+_HOST_BLOCK_MIB = 4
+_DEVICE_BLOCK_MIB = 1024
+# Each group holds one vector over the references, so there are not too many of them.
+_MOST_GROUPS = 32
+_SERIAL_PAIRS = 250_000
+
+
+class References(NamedTuple):
+    """Rows that vote, sorted by class."""
+
+    X: Any  # (n, m)
+    bounds: np.ndarray  # (n_classes + 1,): rows bounds[c]:bounds[c + 1] are of class c
+    log_weights: Any  # (n,)
+
+
+class Anchors(NamedTuple):
+    """Rows whose classification is scored, sorted by class.
+
+    ``positions`` tells where each anchor stands among the references, since it must not be its own
+    neighbour; None for rows held out.
+    """
+
+    X: Any  # (n_anchors, m)
+    bounds: np.ndarray  # (n_classes + 1,)
+    weights: Any  # (n_anchors,): responsibility times sample weight
+    positions: Any  # (n_anchors,) or None
+
+
+def expected_accuracy(
+    A: np.ndarray,
+    anchors: Anchors,
+    references: References,
+    *,
+    gradient: bool = True,
+    n_jobs: int | None = None,
+) -> tuple[float, np.ndarray | None]:
+    """Weighted sum over anchors of the probability of their class, and its gradient in ``A``.
+
+    ``A`` (q, m) is on the host in float64, and so is the gradient; pairs are worked on where the
+    rows are and in their floating type.
+    """
+    xp = compat.array_namespace(references.X)
+    device, dtype = compat.device(references.X), references.X.dtype
+    A_rows = xp.asarray(A, dtype=dtype, device=device)
+    factors = _logit_factors(A_rows, references, xp)
+    left = _with_ones(anchors.X @ A_rows.T, xp)
+    augmented = _with_ones(references.X, xp)
+    similarities = _similarity_engine(left, factors, anchors.positions, xp)
+
+    def score_group(blocks):
+        value, cross, columns = 0.0, 0.0, xp.zeros(factors.shape[1], dtype=dtype, device=device)
+        for c, rows in blocks:
+            lower, upper = int(references.bounds[c]), int(references.bounds[c + 1])
+            E = similarities(rows)
+            every = E @ augmented  # the last column is the sum of similarities
+            same = E[:, lower:upper] @ augmented[lower:upper, :]
+            p = same[:, -1] / every[:, -1]
+            weights = anchors.weights[rows]
+            value += float(xp.sum(xp.astype(weights * p, xp.float64)))
+            if not gradient:
+                continue
+            scale = weights / every[:, -1]
+            V = scale[:, None] * (p[:, None] * every[:, :-1] - same[:, :-1])
+            cross += xp.astype(anchors.X[rows, :].T @ V, xp.float64)
+            columns += (scale * p) @ E
+            columns[lower:upper] -= scale @ E[:, lower:upper]
+        return value, cross, columns
+
+    groups = _groups(_pair_blocks(anchors.bounds, references))
+    parts = block_map(score_group, groups, _worthwhile(n_jobs, anchors.X, references))
+    value = sum(part[0] for part in parts)
+    if not gradient:
+        return value, None
+    # w_ij = r_i (p_i p_ij - [c_i = c_j] p_ij) sums to zero over j, so of the four terms of
+    # sum_ij w_ij (x_i - x_j)(x_i - x_j)^T three are left.
+    cross = as_numpy(sum(part[1] for part in parts))
+    columns = sum(xp.astype(part[2], xp.float64) for part in parts)
+    X = xp.astype(references.X, xp.float64)
+    weighted = as_numpy((X * columns[:, None]).T @ X)
+    return value, 2.0 * A @ (weighted - cross - cross.T)
+
+
+def own_class_probabilities(
+    A: np.ndarray, anchors: Anchors, references: References, *, n_jobs: int | None = None
+) -> np.ndarray:
+    """Probability of its own class for each anchor, on the host: (n_anchors,)."""
+    xp = compat.array_namespace(references.X)
+    A_rows = xp.asarray(A, dtype=references.X.dtype, device=compat.device(references.X))
+    factors = _logit_factors(A_rows, references, xp)
+    left = _with_ones(anchors.X @ A_rows.T, xp)
+    similarities = _similarity_engine(left, factors, anchors.positions, xp)
+
+    def probability(task):
+        c, rows = task
+        E = similarities(rows)
+        lower, upper = int(references.bounds[c]), int(references.bounds[c + 1])
+        return xp.sum(E[:, lower:upper], axis=1) / xp.sum(E, axis=1)
+
+    blocks = _pair_blocks(anchors.bounds, references)
+    parts = block_map(probability, blocks, _worthwhile(n_jobs, anchors.X, references))
+    return as_numpy(xp.concat(parts)).astype(np.float64)
+
+
+def soft_votes(A: np.ndarray, X: Any, references: References, *, n_jobs: int | None = None) -> Any:
+    """Probability of each class by soft neighbours among the references: (n_queries, C)."""
+    xp = compat.array_namespace(X)
+
+    def vote(E, rows):
+        votes = _sum_by_class(E, references.bounds, xp)
+        return votes / xp.sum(votes, axis=1, keepdims=True)
+
+    return _map_queries(A, X, references, vote, n_jobs)
+
+
+def nearest_votes(
+    A: np.ndarray, X: Any, references: References, k: int, *, n_jobs: int | None = None
+) -> Any:
+    """Share of each class, by weight, among the ``k`` nearest references: (n_queries, C)."""
+    xp = compat.array_namespace(X)
+    device = compat.device(X)
+    codes = np.repeat(np.arange(len(references.bounds) - 1), np.diff(references.bounds))
+    members = np.zeros((len(codes), len(references.bounds) - 1))
+    members[np.arange(len(codes)), codes] = 1.0
+    members = xp.asarray(members, dtype=X.dtype, device=device)
+    members = members * xp.exp(references.log_weights - xp.max(references.log_weights))[:, None]
+    # The weight of a row counts in its vote, not in its distance.
+    plain = references._replace(log_weights=xp.zeros_like(references.log_weights))
+
+    def vote(E, rows):
+        nearest = _largest(E, k, xp)
+        votes = xp.sum(
+            xp.reshape(
+                xp.take(members, xp.reshape(nearest, (-1,)), axis=0), (-1, k, members.shape[1])
+            ),
+            axis=1,
+        )
+        return votes / xp.sum(votes, axis=1, keepdims=True)
+
+    return _map_queries(A, X, plain, vote, n_jobs, exponentiate=False)
+
+
+# --- parts ----------------------------------------------------------------------------------------
+
+
+def _logit_factors(A: Any, references: References, xp: Any) -> Any:
+    """Columns ``[2 z_j, log v_j - |z_j|^2]``: the product with ``[z_i, 1]`` is a logit.
+
+    It lacks ``-|z_i|^2``, which is the same for all neighbours of a row.
+    """
+    Z = references.X @ A.T
+    bias = references.log_weights - xp.sum(Z * Z, axis=1)
+    return xp.concat([2 * Z, bias[:, None]], axis=1).T
+
+
+def _with_ones(X: Any, xp: Any) -> Any:
+    ones = xp.ones((X.shape[0], 1), dtype=X.dtype, device=compat.device(X))
+    return xp.concat([X, ones], axis=1)
+
+
+def _similarity_engine(
+    left: Any, factors: Any, positions: Any, xp: Any, *, exponentiate: bool = True
+) -> Callable[[slice], Any]:
+    """Return a function from a slice of rows to their similarities, scaled to at most one."""
+    in_place = isinstance(left, np.ndarray)
+
+    def similarities(rows):
+        logits = left[rows, :] @ factors
+        if positions is not None:
+            logits = blank(logits, positions[rows], -np.inf, xp)
+        if not exponentiate:
+            return logits
+        logits -= xp.max(logits, axis=1, keepdims=True)
+        return np.exp(logits, out=logits) if in_place else xp.exp(logits)
+
+    return similarities
+
+
+def _pair_blocks(bounds: np.ndarray, references: References) -> list[tuple[int, slice]]:
+    """Blocks of rows, none crossing a class, whose similarities fit the cache."""
+    size = _DEVICE_BLOCK_MIB if is_array_api(references.X) else _HOST_BLOCK_MIB
+    return class_blocks(bounds, 8 * references.X.shape[0], working_memory=size)
+
+
+def _worthwhile(n_jobs: int | None, X: Any, references: References) -> int | None:
+    """One thread for few pairs, where starting another costs more than the work."""
+    return n_jobs if X.shape[0] * references.X.shape[0] > _SERIAL_PAIRS else 1
+
+
+def _groups(blocks: list) -> list[list]:
+    """Consecutive blocks in at most ``_MOST_GROUPS`` groups."""
+    size = -(-len(blocks) // _MOST_GROUPS)
+    return [blocks[i : i + size] for i in range(0, len(blocks), size)]
+
+
+def _map_queries(A, X, references, function, n_jobs, *, exponentiate=True):
+    """Apply ``function`` to the similarities of each block of queries; stack the results."""
+    xp = compat.array_namespace(X)
+    A_rows = xp.asarray(A, dtype=X.dtype, device=compat.device(X))
+    left = _with_ones(X @ A_rows.T, xp)
+    factors = _logit_factors(A_rows, references, xp)
+    similarities = _similarity_engine(left, factors, None, xp, exponentiate=exponentiate)
+    blocks = _pair_blocks(np.array([0, X.shape[0]]), references)
+    n_jobs = _worthwhile(n_jobs, X, references)
+    parts = block_map(lambda block: function(similarities(block[1]), block[1]), blocks, n_jobs)
+    return xp.concat(parts)
+
+
+def _sum_by_class(E: Any, bounds: np.ndarray, xp: Any) -> Any:
+    if isinstance(E, np.ndarray):
+        return np.add.reduceat(E, bounds[:-1], axis=1)
+    return xp.stack(
+        [xp.sum(E[:, int(lower) : int(upper)], axis=1) for lower, upper in pairwise(bounds)],
+        axis=1,
+    )
+
+
+def _largest(values: Any, k: int, xp: Any) -> Any:
+    """Columns of the ``k`` largest entries of each row, in any order."""
+    if isinstance(values, np.ndarray):
+        return np.argpartition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k :]
+    return xp.argsort(values, axis=1, descending=True)[:, :k]

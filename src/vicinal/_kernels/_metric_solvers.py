@@ -1,0 +1,168 @@
+"""Ascent on an expected accuracy over matrices: L-BFGS, Adam on batches, simulated annealing.
+
+Every solver keeps the best iterate by the score it is given to watch (the accuracy expected on rows
+held out, or the objective itself) and stops when that has not risen for a while. Matrices stay on
+the host in float64; an objective may compute wherever it likes.
+"""
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+from scipy.optimize import minimize
+
+Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
+
+
+class BestIterate:
+    """Remember the best matrix by a score, and tell when it has stopped improving.
+
+    Parameters
+    ----------
+    score : callable
+        From a matrix to a number to be large.
+    patience : int or None
+        Updates without improvement after which to stop; None never stops.
+    min_gain : float, default=0.0
+        A smaller rise is no improvement, though the better matrix is kept.
+    """
+
+    def __init__(
+        self, score: Callable[[np.ndarray], float], patience: int | None, min_gain: float = 0.0
+    ) -> None:
+        self.score = score
+        self.patience = patience
+        self.min_gain = min_gain
+        self.waited = 0
+        self._mark = -np.inf
+        self.scores: list[float] = []
+        self.iterates: list[np.ndarray] = []
+        self.best = -1
+
+    def update(self, A: np.ndarray) -> bool:
+        """Take note of ``A``; return whether to stop."""
+        self.scores.append(float(self.score(A)))
+        self.iterates.append(A.copy())
+        if self.best < 0 or self.scores[-1] > self.scores[self.best]:
+            self.best = len(self.scores) - 1
+        improved = self.scores[-1] > self._mark + self.min_gain
+        self._mark = self.scores[-1] if improved else self._mark
+        self.waited = 0 if improved else self.waited + 1
+        return self.has_stopped()
+
+    def has_stopped(self) -> bool:
+        """Tell whether patience has run out."""
+        return self.patience is not None and self.waited >= self.patience
+
+    @property
+    def matrix(self) -> np.ndarray:
+        """The best iterate."""
+        return self.iterates[self.best]
+
+
+def lbfgs_ascent(
+    objective: Objective, start: np.ndarray, watch: BestIterate, *, max_iter: int, tol: float
+) -> bool:
+    """Limited-memory quasi-Newton steps; return whether they ended before ``max_iter`` did.
+
+    ``objective`` should be of order one (a mean over rows): the first step has unit length then,
+    less than the start's own norm.
+    """
+    shape = start.shape
+
+    def negative(flat):
+        value, gradient = objective(flat.reshape(shape))
+        return -value, -gradient.ravel()
+
+    def callback(flat):
+        if watch.update(flat.reshape(shape)):
+            raise StopIteration
+
+    watch.update(start)
+    result = minimize(
+        negative,
+        start.ravel(),
+        jac=True,
+        method="L-BFGS-B",
+        callback=callback,
+        options={"maxiter": max_iter, "ftol": tol, "gtol": 1e-8},
+    )
+    return result.nit < max_iter or watch.has_stopped()
+
+
+def adam_ascent(
+    batch_objective: Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]],
+    n_anchors: int,
+    start: np.ndarray,
+    watch: BestIterate,
+    *,
+    max_iter: int,
+    batch_size: int,
+    learning_rate: float,
+    random_state: np.random.RandomState,
+) -> bool:
+    """Adam with ``max_iter`` epochs over shuffled batches of anchors.
+
+    ``batch_objective(A, anchors)`` is the mean objective of some anchors. Steps are
+    ``learning_rate`` of the start's root mean square entry per row, falling to a tenth of it along
+    a cosine.
+    """
+    A = start.copy()
+    step = learning_rate * float(np.sqrt(np.sum(start**2) / len(start)))
+    mean, square, t = np.zeros_like(A), np.zeros_like(A), 0
+    watch.update(A)
+    for epoch in range(max_iter):
+        rate = step * (0.55 + 0.45 * np.cos(np.pi * epoch / max_iter))
+        order = random_state.permutation(n_anchors)
+        for first in range(0, n_anchors, batch_size):
+            _, gradient = batch_objective(A, np.sort(order[first : first + batch_size]))
+            t += 1
+            mean = 0.9 * mean + 0.1 * gradient
+            square = 0.99 * square + 0.01 * gradient**2
+            direction = (mean / (1 - 0.9**t)) / (np.sqrt(square / (1 - 0.99**t)) + 1e-12)
+            A = A + rate * direction
+        if watch.update(A):
+            return True
+    return False
+
+
+def annealed_ascent(
+    objectives: Sequence[Objective],
+    values: Sequence[Callable[[np.ndarray], float]],
+    starts: Sequence[np.ndarray],
+    watch: BestIterate,
+    *,
+    max_iter: int,
+    temperature: float,
+    cooling: float,
+    step: float,
+    noise: float,
+    random_state: np.random.RandomState,
+) -> bool:
+    """Anneal all matrices together: Algorithm 1 of the source with its sign mended.
+
+    A proposal adds to each matrix a step along its gradient, ``step`` of the matrix's norm long,
+    and a normal random matrix of norm ``noise`` of it; all are accepted or refused together, with
+    probability ``min(1, exp(gain / T))``, where ``gain`` is the change of the summed ``values``
+    (of order one) and ``T`` falls from ``temperature`` by the factor ``cooling`` each time.
+    ``objectives`` may be random estimates (gradients of some rows); ``values`` are not.
+    """
+    matrices = [start.copy() for start in starts]
+    current = float(sum(value(A) for value, A in zip(values, matrices, strict=True)))
+    gradients: list[np.ndarray] | None = None
+    watch.update(np.stack(matrices))
+    for iteration in range(max_iter):
+        if gradients is None:
+            gradients = [g(A)[1] for g, A in zip(objectives, matrices, strict=True)]
+        proposal = []
+        for A, gradient in zip(matrices, gradients, strict=True):
+            size, length = float(np.linalg.norm(A)), float(np.linalg.norm(gradient))
+            shake = random_state.standard_normal(A.shape) * (noise * size / np.sqrt(A.size))
+            proposal.append(A + gradient * (step * size / max(length, 1e-300)) + shake)
+        proposed = float(sum(value(A) for value, A in zip(values, proposal, strict=True)))
+        gain = (proposed - current) / (temperature * float(cooling) ** iteration)
+        # One number is drawn whatever the gain, so that runs with equal seeds stay comparable.
+        if np.log(random_state.uniform()) < gain:
+            matrices, current, gradients = proposal, proposed, None
+        if watch.update(np.stack(matrices)):
+            return True
+    return False

@@ -1,0 +1,256 @@
+"""Gaussian mixtures of weighted rows: densities in logarithms, EM with a penalised covariance."""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+
+from vicinal._base import row_blocks
+
+COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
+
+
+class Components(NamedTuple):
+    """Parameters of a mixture.
+
+    ``covariances`` are (K, m, m), (m, m), (K, m) or (K,) for full, tied, diag and spherical;
+    ``precision_roots`` are of the same shape, with ``precision = root @ root.T``.
+    """
+
+    weights: Any
+    means: Any
+    covariances: Any
+    precision_roots: Any
+
+
+class Moments(NamedTuple):
+    """What an M-step needs: weights, first and second moments about the current means."""
+
+    objective: float
+    counts: Any  # (K,)
+    first: Any  # (K, m)
+    second: Any  # shaped as the covariances; None for tied, where it does not depend on the E-step
+
+
+# --- densities ------------------------------------------------------------------------------------
+
+
+def precision_roots(covariances: Any, covariance_type: str, xp: Any) -> Any:
+    """Square roots of the inverse covariances."""
+    if covariance_type in ("diag", "spherical"):
+        if not bool(xp.all(covariances > 0)):
+            raise ValueError(_COLLAPSE)
+        return 1.0 / xp.sqrt(covariances)
+    try:
+        lower = xp.linalg.cholesky(covariances)
+        return xp.matrix_transpose(xp.linalg.inv(lower))
+    except (np.linalg.LinAlgError, RuntimeError) as error:
+        raise ValueError(_COLLAPSE) from error
+
+
+_COLLAPSE = (
+    "a component collapsed: its covariance is not positive definite. Raise reg_covar, lower "
+    "n_components, or choose a smaller covariance_type ('tied', 'diag')."
+)
+
+
+def _log_root_determinants(roots: Any, covariance_type: str, n_features: int, xp: Any) -> Any:
+    """``log |precision|^{1/2}`` of each component, (K,) or a scalar for tied."""
+    if covariance_type in ("full", "tied"):
+        return xp.sum(xp.log(xp.linalg.diagonal(roots)), axis=-1)
+    if covariance_type == "diag":
+        return xp.sum(xp.log(roots), axis=1)
+    return n_features * xp.log(roots)
+
+
+def log_densities(X: Any, components: Components, covariance_type: str) -> Any:
+    """``log(w_k N(x; m_k, S_k))`` of each row and component: (n_samples, K)."""
+    xp = compat.array_namespace(X)
+    n_features = X.shape[1]
+    roots = components.precision_roots
+    squares = []
+    for k in range(components.means.shape[0]):
+        difference = X - components.means[k, :][None, :]
+        if covariance_type == "full":
+            difference = difference @ roots[k, :, :]
+        elif covariance_type == "tied":
+            difference = difference @ roots
+        elif covariance_type == "diag":
+            difference = difference * roots[k, :][None, :]
+        else:
+            difference = difference * roots[k]
+        squares.append(xp.sum(difference * difference, axis=1))
+    constant = _log_root_determinants(roots, covariance_type, n_features, xp)
+    constant = constant - 0.5 * n_features * float(np.log(2 * np.pi)) + xp.log(components.weights)
+    return constant[None, :] - 0.5 * xp.stack(squares, axis=1)
+
+
+def log_sum_exp(values: Any, xp: Any) -> Any:
+    """Logarithm of the row sums of ``exp(values)``, as a column."""
+    top = xp.max(values, axis=1, keepdims=True)
+    return top + xp.log(xp.sum(xp.exp(values - top), axis=1, keepdims=True))
+
+
+def responsibilities(X: Any, components: Components, covariance_type: str) -> tuple[Any, Any]:
+    """Responsibilities (n_samples, K) and the log density (n_samples,) of each row, in blocks."""
+    xp = compat.array_namespace(X)
+    n_components, n_features = components.means.shape
+    shares, totals = [], []
+    for block in row_blocks(X.shape[0], 8 * (2 * n_features + 4 * n_components)):
+        joint = log_densities(X[block, :], components, covariance_type)
+        total = log_sum_exp(joint, xp)
+        share = xp.exp(joint - total)
+        shares.append(share / xp.sum(share, axis=1, keepdims=True))
+        totals.append(total[:, 0])
+    return xp.concat(shares), xp.concat(totals)
+
+
+# --- EM -------------------------------------------------------------------------------------------
+
+
+def moments(X: Any, sample_weight: Any, components: Components, covariance_type: str) -> Moments:
+    """One E-step over ``X``: the weighted log-likelihood and the moments, summed over blocks.
+
+    Moments of separate row blocks add up, so this is also the map of a map-reduce.
+    """
+    n_components, n_features = components.means.shape
+    total = None
+    for block in row_blocks(X.shape[0], 8 * (3 * n_features + 4 * n_components)):
+        part = _block_moments(X[block, :], sample_weight[block], components, covariance_type)
+        total = part if total is None else add_moments(total, part)
+    assert total is not None
+    return total
+
+
+def add_moments(first: Moments, second: Moments) -> Moments:
+    """Return the moments of two sets of rows together."""
+    return Moments(
+        first.objective + second.objective,
+        first.counts + second.counts,
+        first.first + second.first,
+        None if first.second is None else first.second + second.second,
+    )
+
+
+def _block_moments(X, sample_weight, components, covariance_type):
+    xp = compat.array_namespace(X)
+    joint = log_densities(X, components, covariance_type)
+    log_total = log_sum_exp(joint, xp)
+    shares = xp.exp(joint - log_total) * sample_weight[:, None]
+    first, second = [], []
+    for k in range(components.means.shape[0]):
+        difference = X - components.means[k, :][None, :]
+        weighted = difference * shares[:, k][:, None]
+        first.append(xp.sum(weighted, axis=0))
+        if covariance_type == "full":
+            second.append(weighted.T @ difference)
+        elif covariance_type == "diag":
+            second.append(xp.sum(weighted * difference, axis=0))
+        elif covariance_type == "spherical":
+            second.append(xp.mean(xp.sum(weighted * difference, axis=0)))
+    return Moments(
+        objective=float(xp.sum(sample_weight * log_total[:, 0])),
+        counts=xp.sum(shares, axis=0),
+        first=xp.stack(first),
+        second=xp.stack(second) if second else None,
+    )
+
+
+def update(
+    found: Moments, means: Any, total_scatter: Any, ridge: float, covariance_type: str
+) -> Components:
+    """M-step: parameters that maximise the penalised objective, from moments about ``means``.
+
+    ``total_scatter`` (m, m) is the weighted scatter of all rows about the origin; only tied
+    covariances need it.
+    """
+    xp = compat.array_namespace(means)
+    total = xp.sum(found.counts)
+    floor = 10 * float(xp.finfo(means.dtype).eps) * float(total)
+    counts = xp.clip(found.counts, floor, None)
+    shift = found.first / counts[:, None]
+    new_means = means + shift
+    eye = xp.eye(means.shape[1], dtype=means.dtype, device=compat.device(means))
+    if covariance_type == "full":
+        spread = found.second - counts[:, None, None] * (shift[:, :, None] * shift[:, None, :])
+        covariances = (spread + ridge * eye[None, :, :]) / counts[:, None, None]
+    elif covariance_type == "tied":
+        between = new_means.T @ (found.counts[:, None] * new_means)
+        n_components = means.shape[0]
+        covariances = (total_scatter - between + n_components * ridge * eye) / total
+    elif covariance_type == "diag":
+        covariances = (found.second - counts[:, None] * shift**2 + ridge) / counts[:, None]
+    else:
+        spread = found.second - counts * xp.mean(shift**2, axis=1)
+        covariances = (spread + ridge) / counts
+    return Components(
+        counts / xp.sum(counts),
+        new_means,
+        covariances,
+        precision_roots(covariances, covariance_type, xp),
+    )
+
+
+def penalty(components: Components, ridge: float, covariance_type: str) -> float:
+    """``ridge / 2`` times the traces of all inverse covariances; a tied one counts K times."""
+    xp = compat.array_namespace(components.means)
+    n_components, n_features = components.means.shape
+    squares = float(xp.sum(components.precision_roots**2))
+    times = {"tied": n_components, "spherical": n_features}.get(covariance_type, 1)
+    return 0.5 * ridge * times * squares
+
+
+def start_from_labels(
+    X: Any, sample_weight: Any, labels: Any, n_components: int, ridge: float, covariance_type: str
+) -> Components:
+    """Return the M-step of a hard assignment of rows to components."""
+    xp = compat.array_namespace(X)
+    counts, first, second = [], [], []
+    for k in range(n_components):
+        share = sample_weight * xp.astype(labels == k, X.dtype)
+        weighted = X * share[:, None]
+        counts.append(xp.sum(share))
+        first.append(xp.sum(weighted, axis=0))
+        if covariance_type == "full":
+            second.append(weighted.T @ X)
+        elif covariance_type == "diag":
+            second.append(xp.sum(weighted * X, axis=0))
+        elif covariance_type == "spherical":
+            second.append(xp.mean(xp.sum(weighted * X, axis=0)))
+    found = Moments(0.0, xp.stack(counts), xp.stack(first), xp.stack(second) if second else None)
+    origin = xp.zeros_like(found.first)
+    return update(found, origin, scatter(X, sample_weight), ridge, covariance_type)
+
+
+def scatter(X: Any, sample_weight: Any) -> Any:
+    """Weighted scatter of the rows about the origin: (m, m)."""
+    return (X * sample_weight[:, None]).T @ X
+
+
+def expectation_maximisation(
+    e_step: Callable[[Components], Moments],
+    start: Components,
+    total_scatter: Any,
+    ridge: float,
+    covariance_type: str,
+    *,
+    tol: float,
+    max_iter: int,
+) -> tuple[Components, list[float], bool]:
+    """Iterate from ``start``; return the parameters, the objective after each step, convergence.
+
+    The objective is the penalised weighted log-likelihood per unit of weight. ``e_step`` gives the
+    moments of all the data, wherever they are.
+    """
+    components = start
+    path: list[float] = []
+    for _ in range(max_iter + 1):
+        found = e_step(components)
+        total = float(compat.array_namespace(found.counts).sum(found.counts))
+        path.append((found.objective - penalty(components, ridge, covariance_type)) / total)
+        if len(path) > 1 and abs(path[-1] - path[-2]) < tol:
+            return components, path, True
+        if len(path) <= max_iter:
+            components = update(found, components.means, total_scatter, ridge, covariance_type)
+    return components, path, False

@@ -1,0 +1,288 @@
+"""Scatter matrices and the linear maps that divide a feature space: PCA, DCA, BCD and ABD.
+
+Samples are rows. Every matrix is accumulated over blocks of rows in double precision; sparse input
+is centred implicitly, so that it is never made dense.
+"""
+
+from typing import Any
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from scipy.sparse.linalg import LinearOperator, svds
+
+from vicinal._base import row_blocks
+from vicinal._kernels._jit import jit
+
+# Below these shares a variance or an eigenvalue is rounding noise, not a direction.
+_NO_VARIANCE = 1e-10
+_NO_EIGENVALUE = 1e-8
+
+# A NumPy array, or a SciPy sparse array or matrix.
+Matrix = Any
+
+# --- sums over rows -------------------------------------------------------------------------------
+
+
+def column_means(X: Matrix, weights: np.ndarray) -> np.ndarray:
+    """Weighted mean of every column, in double precision."""
+    total = weights.sum()
+    if sp.issparse(X):
+        return np.asarray(X.T @ weights).ravel().astype(np.float64) / total
+    mean = np.zeros(X.shape[1])
+    for block in row_blocks(X.shape[0], 16 * X.shape[1]):
+        mean += weights[block] @ X[block].astype(np.float64, copy=False)
+    return mean / total
+
+
+def class_means(X: Matrix, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple:
+    """Weight and mean of every class: (n_classes,), (n_classes, n_features)."""
+    counts = np.bincount(codes, weights=weights, minlength=n_classes)
+    rows = np.arange(len(codes))
+    memberships = sp.csr_array((weights, (codes, rows)), shape=(n_classes, len(codes)))
+    sums = np.asarray(
+        (memberships @ X).toarray() if sp.issparse(X) else memberships @ X, dtype=np.float64
+    )
+    return counts, sums / counts[:, None]
+
+
+def scatter_matrix(
+    X: Matrix, weights: np.ndarray, centers: np.ndarray, codes: np.ndarray | None = None
+) -> np.ndarray:
+    r"""Return :math:`\sum_n w_n (x_n - c_{k(n)})(x_n - c_{k(n)})^\top`, (n_features, n_features).
+
+    ``centers`` is one row, the mean, or one row per code: the weighted means of the rows they
+    stand for (sparse input relies on that).
+    """
+    centers = np.atleast_2d(centers)
+    n_samples, n_features = X.shape
+    if sp.issparse(X):
+        scaled = sp.csr_array(X).astype(np.float64).multiply(np.sqrt(weights)[:, None]).tocsr()
+        gram = (scaled.T @ scaled).toarray()
+        if codes is None:
+            return gram - weights.sum() * np.outer(centers[0], centers[0])
+        counts = np.bincount(codes, weights=weights, minlength=len(centers))
+        return gram - (centers.T * counts) @ centers
+    S = np.zeros((n_features, n_features))
+    for block in row_blocks(n_samples, 24 * n_features):
+        center = centers[0] if codes is None else centers[codes[block]]
+        Z = (X[block].astype(np.float64, copy=False) - center) * np.sqrt(weights[block])[:, None]
+        S += Z.T @ Z
+    return S
+
+
+# --- orthogonal maps ------------------------------------------------------------------------------
+
+
+def fix_signs(components: np.ndarray) -> np.ndarray:
+    """Make the largest entry of every row positive, so that a direction has one name only."""
+    largest = np.abs(components).argmax(axis=1)
+    signs = np.sign(components[np.arange(len(components)), largest])
+    return components * signs[:, None]
+
+
+def principal_directions(S: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Eigenvalues (descending) and unit eigenvectors (as rows) of ``S``, noise left out."""
+    values, vectors = scipy.linalg.eigh(S)
+    values, vectors = values[::-1], vectors[:, ::-1]
+    kept = values > len(S) * np.finfo(np.float64).eps * values[0]
+    return values[kept], fix_signs(vectors[:, kept].T)
+
+
+def leading_principal_directions(
+    X: Matrix, weights: np.ndarray, mean: np.ndarray, n_directions: int, start: np.ndarray
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the leading eigenpairs of the scatter matrix without forming it.
+
+    Lanczos iterations on the implicitly centred data, from the vector ``start`` of length
+    ``min(X.shape)``.
+    """
+    root = np.sqrt(weights)
+
+    def forward(v):
+        v = np.ravel(v)
+        return root * (X @ v - mean @ v)
+
+    def backward(u):
+        u = root * np.ravel(u)
+        return X.T @ u - mean * u.sum()
+
+    operator = LinearOperator(X.shape, matvec=forward, rmatvec=backward, dtype=np.float64)
+    _, singular, rows = svds(operator, k=n_directions, v0=start)
+    values, rows = singular[::-1] ** 2, rows[::-1]
+    kept = values > max(X.shape) * np.finfo(np.float64).eps * values[0]
+    return values[kept], fix_signs(rows[kept])
+
+
+def discriminant_directions(
+    S_between: np.ndarray, S_within: np.ndarray, ridge: float
+) -> tuple[np.ndarray, np.ndarray]:
+    r"""Solve :math:`(S_b + S_w) v = \lambda (S_w + \rho I) v`, :math:`\rho` relative to the trace.
+
+    Returns the eigenvalues in descending order and the eigenvectors as rows of unit length: in
+    their natural scale they whiten the data, which would leave a kernel width chosen for the
+    original features without meaning.
+    """
+    n_features = len(S_within)
+    # Perfectly separated data have no scatter within classes; the total then sets the scale.
+    within, between = np.trace(S_within), np.trace(S_between)
+    rho = ridge * max(within, _NO_VARIANCE * between) / n_features
+    # Subtracting the right side from the left shifts every eigenvalue by one: most of them lie
+    # just below one, and their differences would be lost in rounding.
+    identity = rho * np.eye(n_features)
+    values, vectors = scipy.linalg.eigh(S_between - identity, S_within + identity)
+    values, vectors = values[::-1] + 1.0, vectors[:, ::-1]
+    kept = values > _NO_EIGENVALUE
+    components = vectors[:, kept].T
+    components /= np.linalg.norm(components, axis=1, keepdims=True)
+    return values[kept], fix_signs(components)
+
+
+# --- block Cholesky -------------------------------------------------------------------------------
+
+
+def _solve_block(A: np.ndarray, B: np.ndarray) -> np.ndarray:
+    """Return ``A^+ B`` for a positive semidefinite correlation block."""
+    try:
+        factor = scipy.linalg.cho_factor(A, lower=True)
+    except np.linalg.LinAlgError:
+        return scipy.linalg.pinvh(A, rtol=_NO_VARIANCE) @ B
+    pivots = np.diag(factor[0]) ** 2
+    if pivots.min() <= _NO_VARIANCE * pivots.max():
+        return scipy.linalg.pinvh(A, rtol=_NO_VARIANCE) @ B
+    return scipy.linalg.cho_solve(factor, B)
+
+
+def block_elimination(S: np.ndarray, blocks: list[np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
+    r"""Make ``S`` block diagonal by elimination: ``W S W^T`` has no mass across blocks.
+
+    Row ``c`` of ``W`` is column ``c`` less its least-squares prediction from the blocks before
+    its own. The elimination works on correlations, so that columns of unlike scale do not decide
+    what counts as singular.
+
+    Returns
+    -------
+    W : ndarray of shape (n_features, n_features)
+        Rows of columns that the blocks before them tell entirely are zero.
+    kept : ndarray of bool of shape (n_features,)
+        The other rows.
+    """
+    n_features = len(S)
+    scale = np.sqrt(np.diag(S))
+    A = S / np.outer(scale, scale)
+    W = np.eye(n_features)
+    kept = np.ones(n_features, dtype=bool)
+    for i, block in enumerate(blocks):
+        told = block[np.diag(A)[block] <= _NO_VARIANCE]
+        kept[told] = False
+        A[told, :] = A[:, told] = 0.0
+        W[told] = 0.0
+        live = block[kept[block]]
+        if i + 1 == len(blocks) or not len(live):
+            continue
+        later = np.concatenate(blocks[i + 1 :])
+        gain = _solve_block(A[np.ix_(live, live)], A[np.ix_(live, later)]).T  # (later, live)
+        W[later] -= gain @ W[live]
+        A[np.ix_(later, later)] -= gain @ A[np.ix_(live, later)]
+        A[np.ix_(later, live)] = A[np.ix_(live, later)] = 0.0
+    return W * scale[:, None] / scale, kept
+
+
+# --- approximate block decomposition --------------------------------------------------------------
+
+
+@jit
+def _run_products(data, indices, indptr, weights, n_blocks):
+    """Sum products of entries of one row that share a position; indices are pos * m + block."""
+    G = np.zeros((n_blocks, n_blocks))
+    for row in range(len(indptr) - 1):
+        first, end = indptr[row], indptr[row + 1]
+        while first < end:
+            position = indices[first] // n_blocks
+            last = first
+            while last < end and indices[last] // n_blocks == position:
+                last += 1
+            for a in range(first, last):
+                for b in range(a, last):
+                    i, j = indices[a] % n_blocks, indices[b] % n_blocks
+                    product = weights[row] * data[a] * data[b]
+                    G[i, j] += product
+                    if i != j:
+                        G[j, i] += product
+            first = last
+    return G
+
+
+def block_gram(
+    X: Matrix, weights: np.ndarray, mean: np.ndarray, blocks: list[np.ndarray]
+) -> np.ndarray:
+    r"""Return :math:`G_{ij} = \sum_n w_n\, \tilde x_n^{(i)} \cdot \tilde x_n^{(j)}`, (m, m).
+
+    ``blocks`` lists the columns of every block; narrow blocks count as padded with zeros, and
+    :math:`\tilde x` is the row less the mean.
+    """
+    m = len(blocks)
+    width = max(len(block) for block in blocks)
+    if sp.issparse(X):
+        return _sparse_block_gram(X.tocsr(), weights, mean, blocks, width)
+    G = np.zeros((m, m))
+    for rows in row_blocks(X.shape[0], 24 * m * width):
+        Z = (X[rows].astype(np.float64, copy=False) - mean) * np.sqrt(weights[rows])[:, None]
+        flat = _pad_blocks(Z, blocks, width).reshape(m, -1)
+        G += flat @ flat.T
+    return G
+
+
+def _sparse_block_gram(X, weights, mean, blocks, width):
+    """``block_gram`` of CSR rows, one pass over the entries sorted by position within blocks."""
+    m = len(blocks)
+    key = np.full(X.shape[1], -1, dtype=np.int64)
+    for i, block in enumerate(blocks):
+        key[block] = np.arange(len(block)) * m + i
+    held = key[X.indices] >= 0
+    indptr = np.r_[0, np.cumsum(held)][X.indptr]
+    keyed = sp.csr_array(
+        (X.data[held].astype(np.float64), key[X.indices[held]], indptr),
+        shape=(X.shape[0], width * m),
+    )
+    keyed.sort_indices()
+    G = _run_products(
+        keyed.data,
+        keyed.indices.astype(np.int64),
+        keyed.indptr.astype(np.int64),
+        weights.astype(np.float64),
+        m,
+    )
+    padded = _pad_blocks(mean[None], blocks, width)[:, 0]
+    return G - weights.sum() * (padded @ padded.T)
+
+
+def _pad_blocks(X: np.ndarray, blocks: list[np.ndarray], width: int) -> np.ndarray:
+    """Stack the blocks of columns, narrow ones padded with zeros: (m, n, width)."""
+    padded = np.zeros((len(blocks), X.shape[0], width), dtype=X.dtype)
+    for i, block in enumerate(blocks):
+        padded[i, :, : len(block)] = X[:, block]
+    return padded
+
+
+def mix_blocks(X: Matrix, blocks: list[np.ndarray], mixture: np.ndarray) -> Matrix:
+    """Return ``sum_j mixture[j] * X[:, blocks[j]]``, of the width of the widest block."""
+    width = max(len(block) for block in blocks)
+    mixture = mixture.astype(X.dtype)
+    if sp.issparse(X):
+        return (X @ mixing_matrix(X.shape[1], blocks, mixture)).tocsr()
+    mixed = np.zeros((X.shape[0], width), dtype=X.dtype)
+    for block, share in zip(blocks, mixture, strict=True):
+        mixed[:, : len(block)] += share * X[:, block]
+    return mixed
+
+
+def mixing_matrix(n_features: int, blocks: list[np.ndarray], mixture: np.ndarray) -> sp.csr_array:
+    """Return the sparse ``T`` with ``mix_blocks(X) = X T``: one entry per used column."""
+    # Indices of four bytes where they suffice: scikit-learn's linear models take no others.
+    index = np.int32 if n_features < np.iinfo(np.int32).max else np.int64
+    columns = np.concatenate(blocks).astype(index)
+    positions = np.concatenate([np.arange(len(block), dtype=index) for block in blocks])
+    shares = np.repeat(mixture, [len(block) for block in blocks])
+    width = max(len(block) for block in blocks)
+    return sp.csr_array((shares, (columns, positions)), shape=(n_features, width))

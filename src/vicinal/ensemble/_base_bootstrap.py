@@ -1,0 +1,107 @@
+"""Bootstrap of any learner, shared by the classifier and the regressor."""
+
+from abc import ABCMeta, abstractmethod
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import draw_seeds, parallel_map
+from vicinal._base._compat import HasMethods, Interval
+from vicinal.ensemble._learners import draw_rows, fresh_learner, row_count
+
+
+def _fit_member(learner, output, X, y, weight, n_draws, codes, seed):
+    """Fit one member to its own draw; returns it, its unused rows and its outputs there."""
+    rng = check_random_state(seed)
+    rows = draw_rows(rng, weight, n_draws, codes)
+    member = fresh_learner(learner, rng)
+    member.fit(X[rows], y[rows])
+    unused = np.setdiff1d(np.arange(len(weight)), rows)
+    return member, unused, output(member, X[unused]) if len(unused) else None
+
+
+class RunningMoments:
+    """Mean and spread of members' outputs without keeping them (Welford)."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.mean = np.zeros(1)
+        self._squares = np.zeros(1)
+
+    def add(self, output: np.ndarray) -> None:
+        """Take in one member's outputs."""
+        self.count += 1
+        change = output - self.mean
+        self.mean = self.mean + change / self.count
+        self._squares = self._squares + change * (output - self.mean)
+
+    def std(self) -> np.ndarray:
+        """Deviation over members, 0 for a single one."""
+        return np.sqrt(self._squares / max(1, self.count - 1))
+
+
+class BaseBootstrapEnsemble(BaseEstimator, metaclass=ABCMeta):
+    """Copies of a learner fitted to rows drawn with replacement."""
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "n_estimators": [Interval(Integral, 2, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def __init__(self, estimator, *, n_estimators, n_jobs, random_state, verbose):
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    def _fit_members(self, learner, output, X, y, weight, codes=None):
+        """Fit all members; returns the mean out-of-bag output per row, NaN where there is none."""
+        seeds = draw_seeds(self.random_state, self.n_estimators)
+        n_draws = row_count(weight)
+        results = parallel_map(
+            _fit_member,
+            [(learner, output, X, y, weight, n_draws, codes, seed) for seed in seeds],
+            n_jobs=self.n_jobs,
+            label=type(self).__name__,
+            verbose=self.verbose,
+        )
+        self.estimators_ = [member for member, _, _ in results]
+        width = self._output_shape()
+        total, count = np.zeros((len(weight), *width)), np.zeros(len(weight))
+        for _, unused, out in results:
+            if out is not None:
+                total[unused] += out
+                count[unused] += 1
+        is_known = count > 0
+        mean = np.full_like(total, np.nan)
+        mean[is_known] = total[is_known] / count[is_known].reshape((-1,) + (1,) * len(width))
+        return mean, is_known
+
+    def _output_shape(self):
+        """Shape of a member's output for one row."""
+        return ()
+
+    def _moments(self, X, output):
+        moments = RunningMoments()
+        for member in self.estimators_:
+            moments.add(output(member, X))
+        return moments
+
+    def _checked(self, X):
+        check_is_fitted(self)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,141 @@
+"""Growing, pruning and choosing a tree, shared by the classifier and the regressor."""
+
+from abc import ABCMeta, abstractmethod
+from numbers import Integral
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import draw_seeds, parallel_map
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels._pruning import (
+    choose_penalty,
+    collapse_alphas,
+    leaf_counts,
+    path_losses,
+    penalty_grid,
+    terminal_ranges,
+)
+
+
+def pruning_path(tree):
+    """Collapse penalty, parent and limit of each node of a fitted scikit-learn tree."""
+    nodes = tree.tree_
+    left, right = nodes.children_left, nodes.children_right
+    share = nodes.weighted_n_node_samples / nodes.weighted_n_node_samples[0]
+    alphas = collapse_alphas(left, right, nodes.impurity * share)
+    return alphas, *terminal_ranges(left, right, alphas)
+
+
+def _fold_losses(tree, X, y, weight, train, test, node_values, power, grid):
+    """Losses of one fold's held-out rows under each pruned tree: one fit, one walk."""
+    tree = clone(tree).fit(X[train], y[train], sample_weight=weight[train])
+    alphas, parent, limit = pruning_path(tree)
+    return path_losses(
+        tree.apply(X[test]),
+        parent,
+        alphas,
+        limit,
+        node_values(tree),
+        y[test],
+        weight[test],
+        grid,
+        power=power,
+    )
+
+
+class BasePrunedTree(BaseEstimator, metaclass=ABCMeta):
+    """A tree grown large and pruned back to the size that cross-validation chooses."""
+
+    _parameter_constraints: dict = {
+        "cv": ["cv_object"],
+        "rule": [StrOptions({"1se", "min"})],
+        "min_samples_leaf": [Interval(Integral, 1, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+    }
+
+    @abstractmethod
+    def __init__(self, criterion, *, cv, rule, min_samples_leaf, n_jobs, random_state):
+        self.criterion = criterion
+        self.cv = cv
+        self.rule = rule
+        self.min_samples_leaf = min_samples_leaf
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    def _choose(self, tree, X, y, weight, node_values, power, *, classifier):
+        """Cross-validate the whole path and set the attributes that describe the choice."""
+        grown = clone(tree).fit(X, y, sample_weight=weight)
+        alphas, _, limit = pruning_path(grown)
+        self.alphas_ = penalty_grid(alphas)
+        self.n_leaves_ = leaf_counts(alphas, limit, self.alphas_)
+        splitter = check_cv(self._folds(y, classifier), y, classifier=classifier)
+        if hasattr(splitter, "shuffle") and not splitter.shuffle and isinstance(self.cv, Integral):
+            # Files are often sorted by target; whole numbers of folds are drawn, not cut.
+            splitter = type(splitter)(
+                splitter.n_splits, shuffle=True, random_state=draw_seeds(self.random_state, 1)[0]
+            )
+        folds = list(splitter.split(X, y))
+        losses = np.array(
+            parallel_map(
+                _fold_losses,
+                [
+                    (tree, X, y, weight, train, test, node_values, power, self.alphas_)
+                    for train, test in folds
+                ],
+                n_jobs=self.n_jobs,
+            )
+        )  # (n_folds, n_alphas)
+        size = np.array([weight[test].sum() for _, test in folds])
+        mean_losses = losses / size[:, None]
+        self.cv_error_ = losses.sum(axis=0) / size.sum()
+        self.cv_error_se_ = mean_losses.std(axis=0, ddof=1) / np.sqrt(len(folds))
+        chosen = choose_penalty(self.cv_error_, self.cv_error_se_, self.rule)
+        self.ccp_alpha_ = float(self.alphas_[chosen])
+
+    def _folds(self, y, classifier):
+        """Fewer folds for data too small for the number asked for."""
+        if not isinstance(self.cv, Integral):
+            return self.cv
+        most = np.bincount(y).max() if classifier else len(y)
+        return max(2, min(self.cv, int(most)))
+
+    def _checked(self, X):
+        check_is_fitted(self)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
+        )
+
+    def get_n_leaves(self):
+        """Return the number of leaves of the pruned tree.
+
+        Returns
+        -------
+        n_leaves : int
+            Number of leaves.
+        """
+        check_is_fitted(self)
+        return self.tree_.get_n_leaves()
+
+    def apply(self, X):
+        """Return the leaf that each query falls in.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        leaf : ndarray of shape (n_samples,)
+            Node numbers of the pruned tree.
+        """
+        return self.tree_.apply(self._checked(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,304 @@
+"""Gradient boosting of any regressor, for classification."""
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import validate_data
+
+from vicinal._base import atomic_fit, encode_labels
+from vicinal._base._compat import HasMethods, StrOptions
+from vicinal._kernels._losses import Exponential, Logistic, Multinomial
+from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
+from vicinal.ensemble._learners import positive_rows
+
+
+class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradientBoosting):
+    r"""Gradient boosting of any regressor, for classes.
+
+    Each round fits copies of ``estimator``, a *regressor* (a tree, kernel ridge, a local model, a
+    pipeline), to the residuals of the probabilities so far: one copy for two classes, else one per
+    class, with one coefficient for all of them.
+
+    Read more in the :doc:`user guide </guide/ensemble>`.
+
+    Parameters
+    ----------
+    estimator : regressor, default=None
+        Learner of every round; ``None`` is ``DecisionTreeRegressor(max_depth=3)``.
+    loss : {"log_loss", "exponential"} or object, default="log_loss"
+        ``"log_loss"`` is logistic for two classes and multinomial for more; ``"exponential"``, the
+        loss of AdaBoost, is for two. An object with ``value(y, score)``, ``gradient(y, score)`` and
+        ``hessian(y, score)``, each of vectors with ``y`` in {0, 1}, serves two classes; it may have
+        ``constant(y, weight)`` and ``probability(score)`` (the logistic function otherwise).
+    n_estimators : int, default=100
+        Largest number of rounds.
+    learning_rate : float, default=0.1
+        Shrinkage of each round. With ``coefficients="corrective"`` the share of the way to the
+        refitted coefficients that is gone in a round; 1 is the full refit.
+    coefficients : {"auto", "line_search", "leaf", "corrective", "fixed"}, default="auto"
+        How the coefficients are found. ``"line_search"``: by a search along the new member.
+        ``"leaf"``: by the best constant in each leaf of a
+        :class:`~sklearn.tree.DecisionTreeRegressor`. ``"corrective"``: by refitting the
+        coefficients of all members so far under a ridge ``penalty``, which lowers the training
+        loss fastest and overfits soonest. ``"fixed"``: 1. ``"auto"`` is ``"leaf"`` for trees and
+        ``"line_search"`` for other learners.
+    newton : bool, default=False
+        Fit each member to the Newton step, residual over curvature, weighted by the curvature,
+        instead of to the residual. Needs a learner that takes ``sample_weight``.
+    post_fit : {"l1"}, default=None
+        After the last round, refit all coefficients along one L1 path, its penalty chosen by 5-fold
+        cross-validation, and drop the members left with zero.
+    penalty : float, default=1e-3
+        Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to members of
+        unit deviation. The intercept goes free.
+    subsample : float, default=1.0
+        Share of the rows, drawn anew without replacement, that each round sees.
+    validation_fraction : float, default=0.1
+        Share of the rows held out for early stopping; used with ``n_iter_no_change`` only.
+    n_iter_no_change : int, default=None
+        Stop when the held-out loss has not fallen for this many rounds and go back to the best one.
+        ``None`` holds nothing out.
+    tol : float, default=1e-4
+        Relative fall of the held-out loss that counts as one.
+    random_state : int, RandomState instance or None, default=None
+        Seeds of learners that have one, draws of rows, and folds.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    estimators_ : list of length n_iter_
+        Fitted members; with more than two classes each is a list of one member per class.
+    coef_ : ndarray of shape (n_iter_,)
+        Coefficient of each member, the learning rate included.
+    intercept_ : float or ndarray of shape (n_classes,)
+        Score before the first round (or its refitted value).
+    train_score_ : ndarray of shape (n_rounds,)
+        Mean training loss after each round. With ``subsample < 1`` over all rows.
+    validation_score_ : ndarray of shape (n_rounds,) or None
+        Mean held-out loss after each round, with early stopping only.
+    n_iter_ : int
+        Number of members kept.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when ``X`` has string names.
+
+    See Also
+    --------
+    FunctionalGradientBoostingRegressor : The same for numbers.
+    RealAdaBoostClassifier : Boosting of classifiers by reweighting.
+    sklearn.ensemble.HistGradientBoostingClassifier : Fast boosting of binned trees.
+
+    Notes
+    -----
+    Gradient boosting [1]_ goes down the loss in function space. With :math:`F_0 = \arg\min_c \sum_i
+    w_i L(y_i, c)`, round :math:`m` fits the learner by least squares to
+
+    .. math:: r_i = -\left.\frac{\partial L(y_i, F)}{\partial F}\right|_{F = F_{m-1}(x_i)}
+
+    and takes the new member :math:`f_m` in by one of
+
+    .. math::
+
+        \alpha_m &= \arg\min_a \sum_i w_i L(y_i, F_{m-1}(x_i) + a f_m(x_i)), \quad
+        F_m = F_{m-1} + \nu \alpha_m f_m
+        && \text{(line search)} \\
+        v_l &= \sum_{i \in l} w_i r_i \Big/ \sum_{i \in l} w_i h_i
+        && \text{(leaf; $h$: second derivative)} \\
+        \alpha_{0..m} &= \arg\min_\alpha \tfrac1W \sum_i w_i L\Big(y_i,
+        \sum_j \alpha_j f_j(x_i)\Big) + \tfrac{\lambda}{2} \sum_{j>0} \alpha_j^2
+        && \text{(corrective)}
+
+    (equations 9 to 13 of the guide; steps 3 to 5 of the lecture's algorithm [2]_). Losses whose
+    second derivative vanishes take the leaf's own median or quantile, and a bracketing line search.
+    Members that do not descend get coefficient zero and are left out; two in a row end the fit.
+
+    References
+    ----------
+    .. [1] Friedman, "Greedy function approximation: a gradient boosting machine", Annals of
+       Statistics 29(5), 2001. :doi:`10.1214/aos/1013203451`
+    .. [2] Toussaint, "Local learning and ensemble learning", lecture slides, pages 22 to 25.
+    .. [3] Hastie, Tibshirani, Friedman, "The Elements of Statistical Learning", 2nd edition,
+       Springer 2009, chapters 10 and 16. :doi:`10.1007/978-0-387-84858-7`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from sklearn.tree import DecisionTreeRegressor
+    >>> from vicinal.ensemble import FunctionalGradientBoostingClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> stump = DecisionTreeRegressor(max_depth=1)
+    >>> model = FunctionalGradientBoostingClassifier(stump, newton=True, random_state=0)
+    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.94
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **BaseFunctionalGradientBoosting._parameter_constraints,
+        "loss": [
+            StrOptions({"log_loss", "exponential"}),
+            HasMethods(["value", "gradient", "hessian"]),
+        ],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        loss="log_loss",
+        n_estimators=100,
+        learning_rate=0.1,
+        coefficients="auto",
+        newton=False,
+        post_fit=None,
+        penalty=1e-3,
+        subsample=1.0,
+        validation_fraction=0.1,
+        n_iter_no_change=None,
+        tol=1e-4,
+        random_state=None,
+        verbose=0,
+    ):
+        super().__init__(
+            estimator,
+            loss=loss,
+            n_estimators=n_estimators,
+            learning_rate=learning_rate,
+            coefficients=coefficients,
+            newton=newton,
+            post_fit=post_fit,
+            penalty=penalty,
+            subsample=subsample,
+            validation_fraction=validation_fraction,
+            n_iter_no_change=n_iter_no_change,
+            tol=tol,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit the rounds.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights; the learner must take them if they differ.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y, weight = positive_rows(X, y, sample_weight)
+        self.classes_, codes = encode_labels(y)
+        n_classes = len(self.classes_)
+        if n_classes > 2 and self.loss != "log_loss":
+            raise ValueError(
+                f"loss={self.loss!r} is for two classes, and y holds {n_classes}; use "
+                "loss='log_loss', or wrap the model in sklearn.multiclass.OneVsRestClassifier."
+            )
+        if self.loss == "exponential":
+            loss = Exponential()
+        elif self.loss == "log_loss":
+            loss = Logistic() if n_classes == 2 else Multinomial(n_classes)
+        else:
+            loss = self.loss
+        return self._boost(X, codes, weight, loss, stratify=True)
+
+    def decision_function(self, X):
+        """Raw scores: log-odds for two classes, one column per class for more.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        score : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Scores; positive means the second of two classes.
+        """
+        X, dtype = self._checked(X)
+        score = self._raw_scores(X).astype(dtype, copy=False)
+        return score[:, 0] if score.shape[1] == 1 else score
+
+    def predict_proba(self, X):
+        """Probabilities of the classes.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        probability : ndarray of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        X, dtype = self._checked(X)
+        return self._probability(self._raw_scores(X)).astype(dtype, copy=False)
+
+    def predict(self, X):
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        probability = self.predict_proba(X)
+        return self.classes_.take(probability.argmax(axis=1))
+
+    def staged_predict_proba(self, X):
+        """Probabilities after each round; after ``post_fit``, with the kept members one by one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Yields
+        ------
+        probability : ndarray of shape (n_samples, n_classes)
+            Probabilities after one more member.
+        """
+        X, dtype = self._checked(X)
+        for score in self._staged_scores(X):
+            yield self._probability(score).astype(dtype, copy=False)
+
+    def staged_predict(self, X):
+        """Predict after each round; after ``post_fit``, with the kept members one by one.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Yields
+        ------
+        y : ndarray of shape (n_samples,)
+            Class labels after one more member.
+        """
+        for probability in self.staged_predict_proba(X):
+            yield self.classes_.take(probability.argmax(axis=1))
+
+    def _probability(self, score):
+        probability = getattr(self._loss, "probability", expit)
+        if score.shape[1] > 1:
+            return probability(score)
+        second = probability(score[:, 0])
+        return np.column_stack([1.0 - second, second])

@@ -1,0 +1,191 @@
+"""Classification tree pruned by cross-validation."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import compute_sample_weight
+from sklearn.utils.validation import validate_data
+
+from vicinal._base import atomic_fit, draw_seeds, encode_labels
+from vicinal._base._compat import StrOptions
+from vicinal.ensemble._base_pruned_tree import BasePrunedTree
+from vicinal.ensemble._learners import positive_rows
+
+
+def _node_classes(tree):
+    """Class code that each node predicts; a fold may lack classes."""
+    return tree.classes_[tree.tree_.value[:, 0, :].argmax(axis=1)]
+
+
+class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
+    r"""Classification tree, grown large and pruned to the size that cross-validation chooses.
+
+    scikit-learn prunes a tree to a penalty that the user must find; this class finds it, with one
+    fit per fold.
+
+    Read more in the :doc:`user guide </guide/ensemble>`.
+
+    Parameters
+    ----------
+    criterion : {"gini", "entropy", "log_loss"}, default="gini"
+        Impurity, for growing and for pruning.
+    cv : int, cross-validation generator or iterable, default=10
+        Folds; a whole number means that many shuffled (and stratified) folds, fewer where there
+        are not enough rows.
+    rule : {"1se", "min"}, default="1se"
+        The smallest tree within one standard error of the least cross-validated error, or the tree
+        of least error.
+    min_samples_leaf : int, default=1
+        Smallest leaf of the grown tree.
+    class_weight : dict, "balanced" or None, default=None
+        Weights of the classes, multiplied into ``sample_weight``.
+    n_jobs : int, default=None
+        Folds at once, through joblib.
+    random_state : int, RandomState instance or None, default=None
+        Folds, and the order in which the tree tries features.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    tree_ : DecisionTreeClassifier
+        The pruned tree.
+    ccp_alpha_ : float
+        Chosen penalty per leaf.
+    alphas_ : ndarray of shape (n_alphas,)
+        Penalties tried, rising.
+    n_leaves_ : ndarray of shape (n_alphas,)
+        Leaves of the tree grown on all rows, pruned at each penalty.
+    cv_error_ : ndarray of shape (n_alphas,)
+        Cross-validated misclassification rate at each penalty.
+    cv_error_se_ : ndarray of shape (n_alphas,)
+        Its standard error over folds.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Impurity-based importances of the pruned tree.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when ``X`` has string names.
+
+    See Also
+    --------
+    PrunedTreeRegressor : The same for numbers.
+    sklearn.tree.DecisionTreeClassifier : Trees with a penalty ``ccp_alpha`` set by hand.
+    vicinal.inspection.PruningPathDisplay : Picture of the choice.
+
+    Notes
+    -----
+    Pruning minimises the penalised loss :math:`R(T) + \lambda |T|` by collapsing, again and again,
+    the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all
+    rows gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k
+    \lambda_{k+1}}`. Each fold grows one tree, and its held-out rows climb from their leaves to the
+    root: every pruned tree of the fold is judged in one pass, without fitting again. Ties go to the
+    smaller tree.
+
+    References
+    ----------
+    .. [1] Breiman, Friedman, Olshen, Stone, "Classification and Regression Trees", Wadsworth 1984,
+       chapters 3 and 11.
+    .. [2] Hastie, Tibshirani, Friedman, "The Elements of Statistical Learning", 2nd edition,
+       Springer 2009, section 9.2.2. :doi:`10.1007/978-0-387-84858-7`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from vicinal.ensemble import PrunedTreeClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = PrunedTreeClassifier(random_state=0).fit(X, y)
+    >>> bool(model.get_n_leaves() < model.n_leaves_[0])
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **BasePrunedTree._parameter_constraints,
+        "criterion": [StrOptions({"gini", "entropy", "log_loss"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        criterion="gini",
+        *,
+        cv=10,
+        rule="1se",
+        min_samples_leaf=1,
+        class_weight=None,
+        n_jobs=None,
+        random_state=None,
+    ):
+        super().__init__(
+            criterion,
+            cv=cv,
+            rule=rule,
+            min_samples_leaf=min_samples_leaf,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+        self.class_weight = class_weight
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Grow, cross-validate and prune.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, of growth and of errors.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y, weight = positive_rows(X, y, sample_weight)
+        self.classes_, codes = encode_labels(y)
+        weight = weight * compute_sample_weight(self.class_weight, y)
+        tree = DecisionTreeClassifier(
+            criterion=self.criterion,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=draw_seeds(self.random_state, 1)[0],
+        )
+        self._choose(tree, X, codes, weight, _node_classes, power=0, classifier=True)
+        self.tree_ = tree.set_params(ccp_alpha=self.ccp_alpha_).fit(X, y, sample_weight=weight)
+        self.feature_importances_ = self.tree_.feature_importances_
+        return self
+
+    def predict_proba(self, X):
+        """Class frequencies in the leaf of each query.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        probability : ndarray of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        X = self._checked(X)
+        return self.tree_.predict_proba(X).astype(X.dtype, copy=False)
+
+    def predict(self, X):
+        """Predict the most frequent class of the leaf.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        probability = self.predict_proba(X)
+        return self.classes_.take(probability.argmax(axis=1))

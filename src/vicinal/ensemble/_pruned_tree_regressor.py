@@ -1,0 +1,164 @@
+"""Regression tree pruned by cross-validation."""
+
+import numpy as np
+from sklearn.base import RegressorMixin
+from sklearn.tree import DecisionTreeRegressor
+from sklearn.utils.validation import validate_data
+
+from vicinal._base import atomic_fit, draw_seeds
+from vicinal._base._compat import StrOptions
+from vicinal.ensemble._base_pruned_tree import BasePrunedTree
+from vicinal.ensemble._learners import positive_rows
+
+
+def _node_means(tree):
+    return tree.tree_.value[:, 0, 0]
+
+
+class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
+    r"""Regression tree, grown large and pruned to the size that cross-validation chooses.
+
+    Read more in the :doc:`user guide </guide/ensemble>`.
+
+    Parameters
+    ----------
+    criterion : {"squared_error", "absolute_error"}, default="squared_error"
+        Loss, for growing, for pruning and for choosing.
+    cv : int, cross-validation generator or iterable, default=10
+        Folds; a whole number means that many shuffled (and stratified) folds, fewer where there
+        are not enough rows.
+    rule : {"1se", "min"}, default="1se"
+        The smallest tree within one standard error of the least cross-validated error, or the tree
+        of least error.
+    min_samples_leaf : int, default=1
+        Smallest leaf of the grown tree.
+    n_jobs : int, default=None
+        Folds at once, through joblib.
+    random_state : int, RandomState instance or None, default=None
+        Folds, and the order in which the tree tries features.
+
+    Attributes
+    ----------
+    tree_ : DecisionTreeRegressor
+        The pruned tree.
+    ccp_alpha_ : float
+        Chosen penalty per leaf.
+    alphas_ : ndarray of shape (n_alphas,)
+        Penalties tried, rising.
+    n_leaves_ : ndarray of shape (n_alphas,)
+        Leaves of the tree grown on all rows, pruned at each penalty.
+    cv_error_ : ndarray of shape (n_alphas,)
+        Cross-validated mean squared (or absolute) error at each penalty.
+    cv_error_se_ : ndarray of shape (n_alphas,)
+        Its standard error over folds.
+    feature_importances_ : ndarray of shape (n_features_in_,)
+        Impurity-based importances of the pruned tree.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when ``X`` has string names.
+
+    See Also
+    --------
+    PrunedTreeClassifier : The same for classes.
+    sklearn.tree.DecisionTreeRegressor : Trees with a penalty ``ccp_alpha`` set by hand.
+    vicinal.inspection.PruningPathDisplay : Picture of the choice.
+
+    Notes
+    -----
+    Pruning minimises the penalised loss :math:`R(T) + \lambda |T|` by collapsing, again and again,
+    the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all
+    rows gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k
+    \lambda_{k+1}}`. Each fold grows one tree, and its held-out rows climb from their leaves to the
+    root: every pruned tree of the fold is judged in one pass, without fitting again. Ties go to the
+    smaller tree.
+
+    References
+    ----------
+    .. [1] Breiman, Friedman, Olshen, Stone, "Classification and Regression Trees", Wadsworth 1984,
+       chapters 3 and 11.
+    .. [2] Hastie, Tibshirani, Friedman, "The Elements of Statistical Learning", 2nd edition,
+       Springer 2009, section 9.2.2. :doi:`10.1007/978-0-387-84858-7`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from vicinal.ensemble import PrunedTreeRegressor
+    >>> X, y = make_friedman1(n_samples=300, noise=1.0, random_state=0)
+    >>> model = PrunedTreeRegressor(random_state=0).fit(X, y)
+    >>> bool(model.get_n_leaves() < model.n_leaves_[0])
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **BasePrunedTree._parameter_constraints,
+        "criterion": [StrOptions({"squared_error", "absolute_error"})],
+    }
+
+    def __init__(
+        self,
+        criterion="squared_error",
+        *,
+        cv=10,
+        rule="1se",
+        min_samples_leaf=1,
+        n_jobs=None,
+        random_state=None,
+    ):
+        super().__init__(
+            criterion,
+            cv=cv,
+            rule=rule,
+            min_samples_leaf=min_samples_leaf,
+            n_jobs=n_jobs,
+            random_state=random_state,
+        )
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Grow, cross-validate and prune.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights, of growth and of errors.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
+        )
+        X, y, weight = positive_rows(X, y.astype(np.float64), sample_weight)
+        tree = DecisionTreeRegressor(
+            criterion=self.criterion,
+            min_samples_leaf=self.min_samples_leaf,
+            random_state=draw_seeds(self.random_state, 1)[0],
+        )
+        power = 2 if self.criterion == "squared_error" else 1
+        self._choose(tree, X, y, weight, _node_means, power, classifier=False)
+        self.tree_ = tree.set_params(ccp_alpha=self.ccp_alpha_).fit(X, y, sample_weight=weight)
+        self.feature_importances_ = self.tree_.feature_importances_
+        return self
+
+    def predict(self, X):
+        """Predict the mean (or median) of the leaf.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Predictions.
+        """
+        X = self._checked(X)
+        return self.tree_.predict(X).astype(X.dtype, copy=False)

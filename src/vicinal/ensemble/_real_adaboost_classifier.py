@@ -1,0 +1,278 @@
+"""AdaBoost of class probabilities."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.tree import DecisionTreeClassifier
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import Progress, atomic_fit, encode_labels
+from vicinal._base._compat import HasMethods, Interval
+from vicinal.ensemble._learners import (
+    class_probabilities,
+    draw_rows,
+    fit_learner,
+    fresh_learner,
+    positive_rows,
+    row_count,
+    takes_weights,
+)
+
+
+class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
+    r"""AdaBoost that combines probabilities instead of votes.
+
+    Each round fits a copy of ``estimator`` to reweighted rows and adds the logarithms of its class
+    probabilities; rows that were given little probability weigh more in the next round. For two
+    classes this is Real AdaBoost, for more SAMME.R, which scikit-learn no longer has. Learners
+    that take no ``sample_weight`` (discriminant analysis, nearest neighbours) get rows drawn in
+    proportion to the weights instead.
+
+    Read more in the :doc:`user guide </guide/ensemble>`.
+
+    Parameters
+    ----------
+    estimator : classifier, default=None
+        Learner with ``predict_proba``; ``None`` is ``DecisionTreeClassifier(max_leaf_nodes=5)``.
+    n_estimators : int, default=100
+        Largest number of rounds.
+    learning_rate : float, default=0.3
+        Shrinkage of each round.
+    clip : float, default=1e-5
+        Probabilities are kept within ``[clip, 1 - clip]``; pure leaves would give infinite scores.
+    random_state : int, RandomState instance or None, default=None
+        Seeds of learners that have one, and draws of rows.
+    verbose : int, default=0
+        1 shows progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Class labels.
+    estimators_ : list of length n_iter_
+        Fitted members; they predict class codes, positions in ``classes_``.
+    estimator_errors_ : ndarray of shape (n_iter_,)
+        Weighted training error of each member.
+    n_iter_ : int
+        Number of members.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when ``X`` has string names.
+
+    See Also
+    --------
+    FunctionalGradientBoostingClassifier : Boosting of regressors by the gradient of any loss.
+    sklearn.ensemble.AdaBoostClassifier : Discrete AdaBoost, which combines votes.
+
+    Notes
+    -----
+    With :math:`p_k(x)` the clipped probabilities of the weighted fit and :math:`K` classes, a round
+    adds to the scores [1]_
+
+    .. math:: f_k(x) = (K-1) \Big(\log p_k(x) - \tfrac1K \sum_j \log p_j(x)\Big), \quad
+              F \leftarrow F + \nu f
+
+    and multiplies the weight of row :math:`i` by
+
+    .. math:: \exp\Big(-\nu \tfrac{K-1}{K} \Big[\log p_{y_i} -
+              \tfrac{1}{K-1} \sum_{j \ne y_i} \log p_j\Big]\Big),
+
+    which for two classes are :math:`f = \tfrac12 \log (p / (1-p))` and :math:`w_i \exp(-\nu y_i
+    f(x_i))`, :math:`y_i = \pm 1` [2]_. Probabilities are the softmax of :math:`F / (K-1)`. A member
+    that gives every row's class the largest probability allowed ends the fit and is kept alone.
+
+    References
+    ----------
+    .. [1] Zhu, Zou, Rosset, Hastie, "Multi-class AdaBoost", Statistics and Its Interface 2, 2009,
+       algorithm 4. :doi:`10.4310/SII.2009.v2.n3.a8`
+    .. [2] Friedman, Hastie, Tibshirani, "Additive logistic regression: a statistical view of
+       boosting", Annals of Statistics 28(2), 2000, algorithm 2. :doi:`10.1214/aos/1016218223`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from vicinal.ensemble import RealAdaBoostClassifier
+    >>> X, y = load_breast_cancer(return_X_y=True)
+    >>> model = RealAdaBoostClassifier(random_state=0).fit(X[::2], y[::2])
+    >>> model.score(X[1::2], y[1::2]) > 0.94
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict_proba"]), None],
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "clip": [Interval(Real, 0, 0.5, closed="neither")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        n_estimators=100,
+        learning_rate=0.3,
+        clip=1e-5,
+        random_state=None,
+        verbose=0,
+    ):
+        self.estimator = estimator
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.clip = clip
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit the rounds.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights before the first round.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        X, y, weight = positive_rows(X, y, sample_weight)
+        self.classes_, codes = encode_labels(y)
+        learner = (
+            DecisionTreeClassifier(max_leaf_nodes=5) if self.estimator is None else self.estimator
+        )
+        rng = check_random_state(self.random_state)
+        n_draws = row_count(weight)
+        log_weight = np.log(weight)
+        self.estimators_, errors = [], []
+        with Progress(self.n_estimators, type(self).__name__, verbose=self.verbose) as progress:
+            for _ in range(self.n_estimators):
+                round_weight = softmax(log_weight)
+                member = fresh_learner(learner, rng)
+                if takes_weights(learner):
+                    # Mean one, so that learners with absolute thresholds on weights keep working.
+                    fit_learner(member, X, codes, round_weight * len(codes))
+                else:
+                    rows = draw_rows(rng, round_weight, n_draws, codes)
+                    member.fit(X[rows], codes[rows])
+                log_p = self._log_probabilities(member, X)
+                is_wrong = log_p.argmax(axis=1) != codes
+                own = log_p[np.arange(len(codes)), codes]
+                is_perfect = own.min() >= np.log1p(-self.clip) - 1e-12
+                if is_perfect:
+                    self.estimators_, errors = [], []
+                self.estimators_.append(member)
+                errors.append(float(round_weight @ is_wrong))
+                progress.advance(note=f"weighted error {errors[-1]:.4f}")
+                if is_perfect:
+                    break
+                # The exponent of equation (7): own - rest / (K - 1) = (K own - sum) / (K - 1).
+                K = len(self.classes_)
+                log_weight = log_weight - self.learning_rate * (own - log_p.sum(axis=1) / K)
+                log_weight -= log_weight.max()
+        self.estimator_errors_ = np.array(errors)
+        self.n_iter_ = len(self.estimators_)
+        return self
+
+    def _log_probabilities(self, member, X):
+        probability = class_probabilities(member, X, len(self.classes_))
+        return np.log(np.clip(probability, self.clip, 1.0 - self.clip))
+
+    def _staged_scores(self, X):
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        n_classes = len(self.classes_)
+        score = np.zeros((X.shape[0], n_classes))
+        for member in self.estimators_:
+            log_p = self._log_probabilities(member, X)
+            log_p -= log_p.mean(axis=1, keepdims=True)
+            score = score + self.learning_rate * (n_classes - 1) * log_p
+            yield score, X.dtype
+
+    def _final_scores(self, X):
+        for last in self._staged_scores(X):  # noqa: B007 - only the last stage is wanted
+            pass
+        return last
+
+    def _decision(self, score):
+        return score[:, 1] if len(self.classes_) == 2 else score
+
+    def decision_function(self, X):
+        """Sum of the members' scores.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        score : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            For two classes half the log-odds of the second, else one column per class.
+        """
+        score, dtype = self._final_scores(X)
+        return self._decision(score).astype(dtype)
+
+    def predict_proba(self, X):
+        """Probabilities of the classes, the softmax of the scores over ``n_classes - 1``.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        probability : ndarray of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        score, dtype = self._final_scores(X)
+        return softmax(score / (len(self.classes_) - 1), axis=1).astype(dtype)
+
+    def predict(self, X):
+        """Predict the most probable class.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Class labels.
+        """
+        probability = self.predict_proba(X)
+        return self.classes_.take(probability.argmax(axis=1))
+
+    def staged_predict(self, X):
+        """Predict after each round.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Yields
+        ------
+        y : ndarray of shape (n_samples,)
+            Class labels after one more member.
+        """
+        for score, _ in self._staged_scores(X):
+            yield self.classes_.take(score.argmax(axis=1))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

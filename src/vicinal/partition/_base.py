@@ -1,0 +1,385 @@
+"""What the classifier and the regressor share: starts, selection, routing, reports."""
+
+import warnings
+from abc import ABC, abstractmethod
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from vicinal._base import check_weights, draw_seeds, parallel_map
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels._cascade import (
+    assign_classes,
+    assign_hyperplanes,
+    assign_kmeans,
+    assign_random,
+)
+from vicinal.partition._cascade import Cascade
+from vicinal.partition._learners import EstimatorLearner, TrainingSet
+from vicinal.partition._linear_learners import fast_learner
+from vicinal.partition._sweeps import Sweeps
+
+# Candidates of n_regions="auto".
+_AUTO_REGIONS = (1, 2, 5, 15)
+# Sweeps of a start for max_iter=None.
+_MAX_SWEEPS = 8
+# Starts and sweeps that are enough to compare two numbers of regions.
+_AUTO_STARTS, _AUTO_SWEEPS = 4, 6
+
+
+class BaseSpacePartitioning(BaseEstimator, ABC):
+    """Fit cascades from several starts and keep the best one, or all of them."""
+
+    _parameter_constraints: dict = {
+        "n_regions": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_init": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left"), None],
+        "monotone": ["boolean"],
+        "keep": [StrOptions({"best", "last"})],
+        "selection": [StrOptions({"train", "validation"})],
+        "combine": [StrOptions({"best", "average"})],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "prune": ["boolean"],
+        "scale": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    # --- what the two differ in ---
+
+    @abstractmethod
+    def _region_estimator(self) -> Any:
+        """Return the estimator of the regions."""
+
+    @abstractmethod
+    def _reject_estimator(self) -> Any:
+        """Return the estimator of the gates."""
+
+    @abstractmethod
+    def _combined_loss(self, cascades: list[Cascade], data: TrainingSet) -> float:
+        """Return the weighted loss of what the given cascades predict together."""
+
+    # --- fitting ---
+
+    def _fit_cascades(self, data: TrainingSet) -> None:
+        """Scale, choose the number of regions, run all starts and store what is kept."""
+        rng = check_random_state(self.random_state)
+        data = self._scaled(data)
+        n_regions = self._resolve_n_regions(data, rng)
+        train, validation = data, None
+        if self.selection == "validation" and n_regions > 1:
+            train, validation = hold_out(data, self.validation_fraction, rng)
+        cascades = self._run_starts(train, validation, n_regions, self.n_init, rng)
+        self._warn_if_not_converged(cascades)
+        self._store(cascades)
+
+    def _training_set(self, X, y, sample_weight) -> TrainingSet:
+        """Gather the rows that weigh something."""
+        weight = check_weights(sample_weight, X)
+        first_region = self._first_region(X.shape[0])
+        data = TrainingSet(X, y, weight, sample_weight is not None, first_region=first_region)
+        if weight.min() > 0:
+            return data
+        if weight.max() == 0:
+            raise ValueError("sample_weight is zero for all samples; at least one must count.")
+        return data.take(np.flatnonzero(weight))
+
+    def _first_region(self, n_samples: int) -> np.ndarray | None:
+        """Return the assignment that the user gave as ``init``, checked."""
+        if isinstance(self.init, str):
+            return None
+        region = np.asarray(self.init)
+        if self.n_regions == "auto":
+            raise ValueError(
+                "init is an array of regions, which needs their number; give n_regions an integer."
+            )
+        if region.shape != (n_samples,) or region.dtype.kind not in "iu":
+            raise ValueError(
+                f"init must be a named start or an integer array of shape ({n_samples},), one "
+                f"region per sample; got {region.dtype} of shape {region.shape}."
+            )
+        if region.min() < 0 or region.max() >= self.n_regions:
+            raise ValueError(
+                f"init names regions from {region.min()} to {region.max()}; with "
+                f"n_regions={self.n_regions} they must lie in [0, {self.n_regions - 1}]."
+            )
+        return region.astype(np.int64)
+
+    def _scaled(self, data: TrainingSet) -> TrainingSet:
+        """Standardise the features; sparse ones keep their zeros."""
+        self.scaler_ = None
+        if not self.scale:
+            return data
+        self.scaler_ = StandardScaler(with_mean=not sparse.issparse(data.X))
+        weight = data.weight if data.is_weighted else None
+        X = self.scaler_.fit_transform(data.X, sample_weight=weight)
+        return data.with_samples(X)
+
+    def _resolve_n_regions(self, data: TrainingSet, rng: np.random.RandomState) -> int:
+        """Return the number of regions; "auto" compares candidates on rows held out."""
+        if self.n_regions == "auto":
+            return self._choose_n_regions(data, rng)
+        if self.n_regions > data.n_samples:
+            warnings.warn(
+                f"n_regions={self.n_regions} exceeds the {data.n_samples} samples given; "
+                f"{data.n_samples} regions are used. Lower n_regions.",
+                UserWarning,
+                stacklevel=5,
+            )
+            return data.n_samples
+        return self.n_regions
+
+    def _choose_n_regions(self, data: TrainingSet, rng: np.random.RandomState) -> int:
+        train, validation = hold_out(data, self.validation_fraction, rng)
+        self.n_regions_errors_: dict[int, float] = {}
+        for n_regions in _AUTO_REGIONS:
+            if n_regions > train.n_samples or _gets_worse(list(self.n_regions_errors_.values())):
+                break
+            inner = validation if self.selection == "validation" and n_regions > 1 else None
+            n_init = min(self.n_init, _AUTO_STARTS)
+            cascades = self._run_starts(
+                train, inner, n_regions, n_init, rng, max_sweeps=_AUTO_SWEEPS
+            )
+            if self.combine == "best":
+                cascades = cascades[:1]
+            self.n_regions_errors_[n_regions] = self._combined_loss(cascades, validation)
+        # The first of equal errors, that is the fewest regions.
+        return min(self.n_regions_errors_, key=self.n_regions_errors_.__getitem__)
+
+    def _run_starts(
+        self,
+        data: TrainingSet,
+        validation: TrainingSet | None,
+        n_regions: int,
+        n_init: int,
+        rng: np.random.RandomState,
+        max_sweeps: int | None = None,
+    ) -> list[Cascade]:
+        """Fit one cascade per start and return them, the best first."""
+        if n_regions == 1:
+            return [self._fit_single(data, rng)]
+        if data.first_region is not None:
+            n_init = 1
+        start, shared_memory = self._start_function(data, validation, n_regions, max_sweeps)
+        # One BLAS thread per start: starts are the unit of parallel work, and the last bits of a
+        # product must not depend on how many run beside it.
+        with threadpool_limits(1, user_api="blas"):
+            cascades = parallel_map(
+                start,
+                [(seed,) for seed in draw_seeds(rng, n_init)],
+                n_jobs=self.n_jobs,
+                prefer="threads" if shared_memory else None,
+                label=type(self).__name__,
+                verbose=self.verbose,
+            )
+        return sorted(cascades, key=lambda cascade: cascade.selection_error)
+
+    def _start_function(self, data, validation, n_regions, max_sweeps=None):
+        """Return the function that fits one start, and whether starts may share a process."""
+        region_learner = make_learner(self._region_estimator(), data, "region_estimator")
+        gate_learner = make_learner(self._reject_estimator(), data, "reject_estimator")
+        max_iter = _MAX_SWEEPS if self.max_iter is None else self.max_iter
+        if max_sweeps is not None:
+            max_iter = min(max_iter, max_sweeps)
+        start = _HardStart(
+            data,
+            validation,
+            region_learner,
+            gate_learner,
+            self.init,
+            n_regions,
+            max_iter,
+            self.monotone,
+            self.keep,
+            self.prune,
+        )
+        shared = not isinstance(region_learner, EstimatorLearner)
+        return start, shared and not isinstance(gate_learner, EstimatorLearner)
+
+    def _fit_single(self, data: TrainingSet, rng: np.random.RandomState) -> Cascade:
+        """One region is the plain estimator, with the seed that the user gave."""
+        seed = self.random_state if isinstance(self.random_state, Integral) else _draw(rng)
+        learner = EstimatorLearner(self._region_estimator())
+        learner.check_weights(data, "region_estimator")
+        model = learner.fit_region(data, np.arange(data.n_samples), int(seed))
+        cascade = Cascade([model], [])
+        loss = learner.losses([model], data)[0]
+        cascade.train_error = cascade.selection_error = float(np.average(loss, weights=data.weight))
+        cascade.region_sizes = np.array([data.n_samples])
+        cascade.history = {
+            "error": np.array([cascade.train_error]),
+            "region_sizes": cascade.region_sizes[None, :],
+            "disagreement": np.zeros((1, 0)),
+        }
+        cascade.n_iter, cascade.converged = 1, True
+        return cascade
+
+    def _warn_if_not_converged(self, cascades: list[Cascade]) -> None:
+        n_open = sum(not cascade.converged for cascade in cascades)
+        if self.monotone and n_open:
+            warnings.warn(
+                f"{n_open} of {len(cascades)} starts did not settle within "
+                f"max_iter={self.max_iter} sweeps; raise max_iter.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+
+    def _store(self, cascades: list[Cascade]) -> None:
+        best = cascades[0]
+        self.restarts_ = cascades if self.combine == "average" else [best]
+        self.start_errors_ = np.array([cascade.selection_error for cascade in cascades])
+        self.region_estimators_ = best.regions
+        self.reject_estimators_ = best.gates
+        self.n_regions_ = best.n_regions
+        self.n_iter_ = best.n_iter
+        self.converged_ = best.converged
+        self.train_error_ = best.train_error
+        self.training_history_ = best.history
+
+    # --- using ---
+
+    def _prepared(self, X: Any) -> Any:
+        """Validate and scale samples given after fit."""
+        check_is_fitted(self)
+        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        return X if self.scaler_ is None else self.scaler_.transform(X)
+
+    def apply(self, X):
+        """Return the region that each sample falls in.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        region : ndarray of int of shape (n_samples,) or (n_samples, n_init)
+            Number of the region, from 0; with ``combine="average"`` one column per start, in the
+            order of ``restarts_``.
+        """
+        X = self._prepared(X)
+        regions = [cascade.apply(X) for cascade in self.restarts_]
+        return regions[0] if self.combine == "best" else np.column_stack(regions)
+
+    def decision_path(self, X):
+        """Return the scores of the gates of the best cascade.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples, n_regions_ - 1)
+            Score of every gate; a sample leaves stage ``k`` for the next one where the score is
+            above 0. Gates after the sample's own region are evaluated too, but play no part.
+        """
+        X = self._prepared(X)
+        return self.restarts_[0].gate_scores(X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        parts = (self._region_estimator(), self._reject_estimator())
+        tags.input_tags.sparse = all(get_tags(part).input_tags.sparse for part in parts)
+        return tags
+
+
+class _HardStart:
+    """One start of the alternation, as a function of its seed that may travel to a worker."""
+
+    def __init__(
+        self,
+        data,
+        validation,
+        region_learner,
+        gate_learner,
+        init,
+        n_regions,
+        max_iter,
+        monotone,
+        keep,
+        prune,
+    ):
+        self.data, self.validation = data, validation
+        self.region_learner, self.gate_learner = region_learner, gate_learner
+        self.init, self.n_regions = init, n_regions
+        self.max_iter, self.monotone, self.keep, self.prune = max_iter, monotone, keep, prune
+
+    def __call__(self, seed: int) -> Cascade:
+        rng = np.random.RandomState(seed)
+        region = first_assignment(self.init, self.data, self.n_regions, rng)
+        sweeps = Sweeps(
+            self.data,
+            self.region_learner,
+            self.gate_learner,
+            region,
+            self.n_regions,
+            self.monotone,
+            rng,
+        )
+        cascade = sweeps.run(self.max_iter, self.keep, self.validation)
+        if self.prune:
+            cascade.prune()
+        return cascade
+
+
+def make_learner(estimator: Any, data: TrainingSet, parameter: str) -> Any:
+    """Return the compiled learner of an estimator that has one, else a learner of clones."""
+    learner = fast_learner(estimator, data, is_gate=parameter == "reject_estimator")
+    if learner is None:
+        learner = EstimatorLearner(estimator)
+        learner.check_weights(data, parameter)
+    return learner
+
+
+def first_assignment(
+    init: str, data: TrainingSet, n_regions: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return the region of each sample before the first sweep."""
+    if data.first_region is not None:
+        return data.first_region
+    if init == "random":
+        return assign_random(data.n_samples, n_regions, rng)
+    if init == "classes":
+        return assign_classes(data.codes, n_regions, rng)
+    if init == "hyperplane":
+        return assign_hyperplanes(data.X, data.weight, n_regions, rng)
+    return assign_kmeans(data.X, data.weight, n_regions, rng)
+
+
+def hold_out(
+    data: TrainingSet, fraction: float, rng: np.random.RandomState
+) -> tuple[TrainingSet, TrainingSet]:
+    """Split off a share of the samples of each class; every class stays in training."""
+    groups = np.zeros(data.n_samples, dtype=np.int64) if data.codes is None else data.codes
+    held = np.zeros(data.n_samples, dtype=bool)
+    for group in np.unique(groups):
+        rows = rng.permutation(np.flatnonzero(groups == group))
+        held[rows[: int(fraction * len(rows))]] = True
+    if not held.any():
+        raise ValueError(
+            f"validation_fraction={fraction} leaves no validation sample out of the "
+            f"{data.n_samples} given; raise it, or use selection='train' and a number for "
+            "n_regions."
+        )
+    return data.take(np.flatnonzero(~held)), data.take(np.flatnonzero(held))
+
+
+def _gets_worse(errors: list[float]) -> bool:
+    """Tell whether the last two errors both exceed an earlier one."""
+    return len(errors) > 2 and min(errors[-2:]) > min(errors[:-2])
+
+
+def _draw(rng: np.random.RandomState) -> int:
+    return draw_seeds(rng, 1)[0]

@@ -1,0 +1,254 @@
+"""Fast learners of linear region models and gates, from the compiled and closed-form kernels.
+
+Each gives what a clone of the estimator it stands for would give on the same rows, but reads rows
+by index, sums up what can be summed, and scores all regions with one matrix product.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression, Ridge
+
+from vicinal._base import draw_seeds
+from vicinal._kernels._cascade import linear_errors, weighted_ridge
+from vicinal._kernels._lda import lda_coefficients, lda_statistics
+from vicinal._kernels._logistic import fit_logistic
+from vicinal._kernels._perceptron import as_float32_csr, fit_perceptron, margin_scale
+from vicinal.linear import AveragedPerceptron, WeightedLDA
+from vicinal.partition._learners import TrainingSet
+from vicinal.partition._stages import (
+    LinearGate,
+    LinearRegionClassifier,
+    LinearRegionRegressor,
+)
+
+
+class LinearLearner:
+    """Linear scores per class; subclasses say how weights are found from rows.
+
+    ``_solve(rows, codes, weight, n_classes, seed, start)`` returns coefficients of shape
+    (n_classes, n_features) and intercepts; ``codes`` and ``weight`` are indexed like the samples,
+    ``start`` is the solution for the last sweep's rows, if there is one.
+    """
+
+    def __init__(self, estimator: Any, data: TrainingSet) -> None:
+        self.estimator = estimator
+        self.X = data.X
+        self.weight = data.weight if data.is_weighted else None
+
+    def fit_region(self, data: TrainingSet, rows, seed, previous=None) -> LinearRegionClassifier:
+        """Return the linear classifier of the classes that occur in the given rows."""
+        n_classes, n_features = len(data.classes), data.X.shape[1]
+        present = np.flatnonzero(np.bincount(data.codes[rows], minlength=n_classes))
+        coef = np.zeros((n_classes, n_features), dtype=data.X.dtype)
+        intercept = np.full(n_classes, -np.inf, dtype=data.X.dtype)
+        if len(present) == 1:
+            intercept[present] = 0.0
+        elif len(present) == n_classes:
+            start = _start(previous, present)
+            coef[:], intercept[:] = self._solve(
+                rows, data.codes, self.weight, n_classes, seed, start
+            )
+        else:
+            position = np.zeros(n_classes, dtype=np.int64)
+            position[present] = np.arange(len(present))
+            coef[present], intercept[present] = self._solve(
+                rows,
+                position[data.codes],
+                self.weight,
+                len(present),
+                seed,
+                _start(previous, present),
+            )
+        return LinearRegionClassifier(data.classes, coef, intercept)
+
+    def fit_gate(self, data: TrainingSet, rows, labels, weights, seed, previous=None) -> LinearGate:
+        """Return the half-space that separates rows to pass on from rows to keep."""
+        codes = np.zeros(data.n_samples, dtype=np.int64)
+        codes[rows] = labels
+        weight = None
+        if data.is_weighted or data.codes is None:
+            weight = np.zeros(data.n_samples)
+            weight[rows] = weights
+        start = None
+        if isinstance(previous, LinearGate):
+            halves = np.array([[-0.5], [0.5]])
+            start = halves * previous.coef_, halves[:, 0] * previous.intercept_
+        coef, intercept = self._solve(rows, codes, weight, 2, seed, start)
+        return LinearGate(
+            (coef[1] - coef[0]).astype(data.X.dtype), data.X.dtype.type(intercept[1] - intercept[0])
+        )
+
+    def losses(self, models: list, data: TrainingSet) -> np.ndarray:
+        """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
+        coefs = np.stack([model.coef_ for model in models])
+        intercepts = np.stack([model.intercept_ for model in models])
+        return linear_errors(data.X, coefs, intercepts, data.codes)
+
+    def finish(self, models: list, data: TrainingSet, region: np.ndarray) -> None:
+        """Complete the models that were kept."""
+
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        raise NotImplementedError
+
+
+class LDALearner(LinearLearner):
+    """Discriminant analysis from the sums over the rows of a region."""
+
+    def __init__(self, estimator: WeightedLDA, data: TrainingSet) -> None:
+        if sparse.issparse(data.X):
+            raise ValueError(
+                "discriminant analysis needs dense features and X is sparse; use 'perceptron' or "
+                "'logistic', or convert X with X.toarray()."
+            )
+        super().__init__(estimator, data)
+        self.shrinkage = float(estimator.shrinkage or 0.0)
+
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        statistics = lda_statistics(self.X, codes, weight, n_classes, rows=rows)
+        return lda_coefficients(statistics, self.shrinkage)
+
+
+class PerceptronLearner(LinearLearner):
+    """Averaged perceptron in single precision."""
+
+    def __init__(self, estimator: AveragedPerceptron, data: TrainingSet) -> None:
+        super().__init__(estimator, data)
+        if sparse.issparse(data.X):
+            self.single = as_float32_csr(data.X)
+        else:
+            self.single = np.ascontiguousarray(data.X, dtype=np.float32)
+
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        fit = fit_perceptron(
+            self.single,
+            codes,
+            weight,
+            n_classes,
+            seed=draw_seeds(seed, 1)[0],
+            n_epochs=self.estimator.max_iter,
+            rows=rows,
+        )
+        return fit.coef, fit.intercept
+
+    def finish(self, models: list, data: TrainingSet, region: np.ndarray) -> None:
+        """Scale the probabilities of each region by the spread of its training margins."""
+        for k, model in enumerate(models):
+            rows = np.flatnonzero(region == k)
+            if len(rows):
+                margins = training_margins(model, data.X[rows], data.codes[rows])
+                # A row that moved in after the fit may bring a class that the model never saw.
+                known = np.isfinite(margins)
+                if known.any():
+                    model.temperature_ = margin_scale(margins[known], data.weight[rows][known])
+
+
+class LogisticLearner(LinearLearner):
+    """Multinomial logistic regression, started where the last sweep ended."""
+
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        if start is not None and n_classes == 2:
+            start = start[0][1:] - start[0][:1], start[1][1:] - start[1][:1]
+        fit = fit_logistic(
+            self.X[rows],
+            codes[rows],
+            None if weight is None else weight[rows],
+            n_classes,
+            alpha=1.0 / self.estimator.C,
+            start=start,
+            fit_intercept=self.estimator.fit_intercept,
+            tol=self.estimator.tol,
+            max_iter=self.estimator.max_iter,
+        )
+        if n_classes == 2:
+            halves = np.array([[-0.5], [0.5]])
+            return halves * fit.coef, halves[:, 0] * fit.intercept
+        return fit.coef, fit.intercept
+
+
+class RidgeLearner:
+    """Ridge regression of a region from the weighted Gram matrix of its rows."""
+
+    def __init__(self, estimator: Ridge, data: TrainingSet) -> None:
+        self.alpha = float(estimator.alpha)
+
+    def fit_region(self, data: TrainingSet, rows, seed, previous=None) -> LinearRegionRegressor:
+        """Return the ridge regression of the given rows."""
+        coef, intercept = weighted_ridge(data.X, data.y, data.weight, rows, self.alpha)
+        return LinearRegionRegressor(coef.astype(data.X.dtype), data.X.dtype.type(intercept))
+
+    def losses(self, models: list, data: TrainingSet) -> np.ndarray:
+        """Return the squared error of every region on every sample."""
+        coefs = np.stack([model.coef_ for model in models], axis=1)
+        errors = data.X @ coefs
+        errors += np.array([model.intercept_ for model in models])
+        errors -= data.y[:, None]
+        return np.ascontiguousarray(np.square(errors, out=errors).T)
+
+    def finish(self, models: list, data: TrainingSet, region: np.ndarray) -> None:
+        """Complete the models that were kept; nothing is left to do."""
+
+
+def _start(previous: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the part of the region's last model that knows the present classes, if it does."""
+    if previous is None or not np.isfinite(previous.intercept_[present]).all():
+        return None
+    return previous.coef_[present], previous.intercept_[present]
+
+
+def training_margins(model: LinearRegionClassifier, X: Any, codes: np.ndarray) -> np.ndarray:
+    """Return the score of the true class less that of its best rival, infinite if one lacks."""
+    scores = model.decision_function(X)
+    rows = np.arange(len(codes))
+    own = scores[rows, codes].copy()
+    scores[rows, codes] = -np.inf
+    rival = scores.max(axis=1)
+    return np.where(np.isfinite(rival), own - rival, np.inf)
+
+
+def fast_learner(estimator: Any, data: TrainingSet, *, is_gate: bool) -> Any:
+    """Return the fast learner that stands for ``estimator``, or ``None`` if it has none.
+
+    Only the exact classes count: a subclass may differ.
+    """
+    if data.codes is None and not is_gate:
+        return RidgeLearner(estimator, data) if _is_plain_ridge(estimator, data) else None
+    if type(estimator) is WeightedLDA and estimator.priors is None:
+        if estimator.shrinkage != "auto":
+            return LDALearner(estimator, data)
+    if type(estimator) is AveragedPerceptron and estimator.class_weight is None:
+        return PerceptronLearner(estimator, data)
+    if _is_plain_logistic(estimator):
+        return LogisticLearner(estimator, data)
+    return None
+
+
+def _is_plain_logistic(estimator: Any) -> bool:
+    """Tell whether an estimator is a logistic regression with nothing but a ridge penalty."""
+    return (
+        type(estimator) is LogisticRegression
+        and estimator.get_params(deep=False)
+        == LogisticRegression(
+            C=estimator.C,
+            tol=estimator.tol,
+            max_iter=estimator.max_iter,
+            fit_intercept=estimator.fit_intercept,
+            random_state=estimator.random_state,
+            n_jobs=estimator.n_jobs,
+        ).get_params(deep=False)
+        and np.isfinite(estimator.C)
+    )
+
+
+def _is_plain_ridge(estimator: Any, data: TrainingSet) -> bool:
+    """Tell whether an estimator is a ridge regression that the normal equations solve."""
+    return (
+        type(estimator) is Ridge
+        and not sparse.issparse(data.X)
+        and isinstance(estimator.alpha, float | int)
+        and estimator.alpha > 0
+        and estimator.fit_intercept
+        and not estimator.positive
+        and estimator.solver == "auto"
+    )

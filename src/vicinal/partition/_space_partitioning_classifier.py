@@ -1,0 +1,495 @@
+"""Space partitioning: regions and their classifiers, learned together."""
+
+from numbers import Real
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.linear_model import LogisticRegression
+from sklearn.utils.class_weight import compute_sample_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import validate_data
+
+from vicinal._base import atomic_fit, encode_labels, import_optional
+from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal._kernels._soft_cascade import fit_soft_cascade
+from vicinal.linear import AveragedPerceptron, WeightedLDA
+from vicinal.partition._base import BaseSpacePartitioning
+from vicinal.partition._cascade import Cascade
+from vicinal.partition._learners import TrainingSet
+from vicinal.partition._stages import LinearGate, LinearRegionClassifier
+
+# Chosen on held-out training data, docs/results/partition_defaults.md.
+BUILT_IN_LEARNERS = {
+    "logistic": LogisticRegression(C=10.0, tol=1e-3, max_iter=1000),
+    "lda": WeightedLDA(shrinkage=1e-4),
+    "perceptron": AveragedPerceptron(),
+}
+
+
+class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
+    r"""Cascade of reject classifiers over one simple classifier per region.
+
+    A chain of gates cuts the feature space into regions: gate ``k`` keeps a sample in region ``k``
+    or passes it on. Each region has its own classifier. Gates and region classifiers are fitted in
+    turn, each to the part of the training error that it is responsible for, so that the partition
+    serves the classification rather than the shape of the data. Any scikit-learn classifier can
+    stand in either place; with linear ones the result is a piecewise linear classifier that can
+    be read region by region.
+
+    Read more in the :doc:`user guide </guide/partition>`.
+
+    Parameters
+    ----------
+    region_estimator : {"logistic", "lda", "perceptron"} or classifier, default="logistic"
+        Classifier of the regions. The strings stand for
+        :class:`~sklearn.linear_model.LogisticRegression` with ``C=10, tol=1e-3``,
+        :class:`~vicinal.linear.WeightedLDA` with ``shrinkage=1e-4`` and
+        :class:`~vicinal.linear.AveragedPerceptron`; give an instance for other settings. These
+        classes have fast paths; any other classifier is cloned for each stage, sweep and start.
+        Not used with ``gating="soft"``.
+    reject_estimator : {"logistic", "lda", "perceptron"} or classifier, default=None
+        Classifier of the gates; ``None`` takes the region estimator.
+    n_regions : int or "auto", default="auto"
+        Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
+        held-out part of the training data, then fits to all of it.
+    n_init : int, default=10
+        Number of starts. One region needs none and takes one.
+    max_iter : int, default=None
+        Number of sweeps of a start (iterations of L-BFGS for soft gates); ``None`` means 8
+        sweeps or 200 iterations. The sweeps need not settle, see Notes.
+    init : {"kmeans", "random", "classes", "hyperplane"} or array-like of int, default="kmeans"
+        First assignment of samples to regions: a few steps of k-means, uniformly at random, each
+        class to one region, slices by random directions, or one region number per sample (one
+        start only). Soft gates always begin as random slices.
+    gating : {"hard", "soft"}, default="hard"
+        ``"hard"`` alternates between regions and gates and lets one region answer for a sample;
+        ``"soft"`` maximises the likelihood of a mixture in which gates are probabilities.
+    alpha : float, default=1.0
+        Ridge penalty of soft gating, on the scale of a sum over samples.
+    monotone : bool, default=False
+        Whether a refitted stage replaces the old one only if it lowers its own term of the
+        training error. The training error then never rises after the first sweep and the sweeps
+        settle, mostly at a worse classifier.
+    keep : {"last", "best"}, default="last"
+        Which sweep of a start to keep: the last one, or the one of least error (see
+        ``selection``).
+    selection : {"train", "validation"}, default="train"
+        Data on which starts, and sweeps for ``keep="best"``, are compared. ``"validation"`` holds
+        rows out of the fit.
+    combine : {"average", "best"}, default="average"
+        ``"average"`` averages the probabilities of all starts, ``"best"`` keeps the start of least
+        error: one cascade that can be read as it stands.
+    validation_fraction : float, default=0.2
+        Share of each class that is held out where validation is asked for.
+    prune : bool, default=True
+        Whether stages that hold no training sample are deleted (hard gating).
+    scale : bool, default=True
+        Whether features are standardised first; sparse ones are divided by their standard
+        deviation without centring.
+    class_weight : dict or "balanced", default=None
+        Weights of the classes, as elsewhere in scikit-learn.
+    n_jobs : int, default=None
+        Number of starts fitted at once; ``None`` means 1 unless in a joblib context.
+    random_state : int, RandomState instance or None, default=None
+        Seed of starts and learners.
+    verbose : int, default=0
+        Whether progress over the starts is shown.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    region_estimators_ : list of length n_regions_
+        Classifiers of the regions of the best start. Fast linear ones have ``coef_`` of shape
+        (n_classes, n_features) on scaled features and ``intercept_``, minus infinity for classes
+        that a region never saw.
+    reject_estimators_ : list of length n_regions_ - 1
+        Gates of the best start; they predict 1 for "pass on".
+    n_regions_ : int
+        Number of regions of the best start.
+    restarts_ : list of Cascade
+        The cascades that predict, best first: all of them with ``combine="average"``, else one.
+        Each has ``regions``, ``gates``, ``history`` and ``train_error``.
+    start_errors_ : ndarray of shape (n_init,)
+        Error of each start, ascending, on the data named by ``selection``.
+    n_regions_errors_ : dict
+        Brier score of each candidate on the rows held out for ``n_regions="auto"``; the error for
+        perceptrons and for estimators without probabilities. Larger candidates are left out after
+        two that were worse than a smaller one.
+    n_iter_ : int
+        Number of sweeps (or iterations) of the best start.
+    converged_ : bool
+        Whether the best start stopped by itself.
+    train_error_ : float
+        Weighted training error of the best start.
+    training_history_ : dict of ndarray
+        Per sweep of the best start: ``error``, ``region_sizes`` (n_sweeps, n_regions) and
+        ``disagreement`` (n_sweeps, n_regions - 1), the share of samples on which each gate has a
+        say; ``validation_error`` where rows were held out; ``objective`` per iteration for soft
+        gates.
+    scaler_ : StandardScaler or None
+        The scaling of the features.
+    n_features_in_ : int
+        Number of features seen during fit.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of features, where all are strings.
+
+    See Also
+    --------
+    SpacePartitioningRegressor : The same for numbers.
+    SurrogatePartitionClassifier : Two regions by a global objective that never rises.
+    vc_bound : The capacity of a linear cascade.
+
+    Notes
+    -----
+    With gates :math:`g_k \in \{0, 1\}` (1 passes on), region classifiers :math:`f_k` and
+    :math:`C_k(x) = 1\{g_1(x) = \dots = g_{k-1}(x) = 1\}`, the training error of the cascade is the
+    mean of :math:`L_1`, where
+
+    .. math:: L_k(x, y) = 1\{g_k(x) = 0\}\,1\{f_k(x) \ne y\} + 1\{g_k(x) = 1\}\,L_{k+1}(x, y),
+              \quad L_r(x, y) = 1\{f_r(x) \ne y\},
+
+    equations (4) and (5) of [1]_ (which prints :math:`f_{k+1}` in the last case). For fixed other
+    stages, :math:`f_k` is a classification problem on the samples of its region (6), and the best
+    gate minimises a weighted error (7)
+
+    .. math:: \sum_i w_i 1\{g(x_i) \ne l_i\},\quad l_i = 1\{f_k(x_i) \ne y_i\},\quad
+              w_i = C_k(x_i)\,1\{l_i \ne L_{k+1}(x_i, y_i)\}.
+
+    A sweep fits all region classifiers, then the gates from the last to the first. An empty region
+    keeps its classifier, a region of one class is constant, a gate without rows stays as it was.
+    The learners do not minimise the 0/1 error itself, so the training error moves up and down and
+    sweeps rarely settle; ``max_iter`` is a budget rather than a limit that must not be reached, and
+    no warning is given unless ``monotone=True``.
+
+    The paper's protocol is ``SpacePartitioningClassifier(learner, n_regions=5, init="random",
+    n_init=15, keep="best", combine="best", max_iter=50)``. The defaults here were chosen on
+    held-out training data, see the page of results on them.
+
+    Soft gating minimises, with :math:`\pi_k = \prod_{j<k} \sigma(h_j)\,(1 - \sigma(h_k))` and
+    :math:`p_k` the softmax of region ``k``,
+
+    .. math:: -\sum_i w_i \ln \sum_k \pi_k(x_i)\,p_k(y_i | x_i) + \tfrac{\alpha}{2}\|W\|^2
+
+    jointly over all weights by L-BFGS (offsets free).
+
+    References
+    ----------
+    .. [1] J. Wang and V. Saligrama, "Local Supervised Learning through Space Partitioning",
+       Advances in Neural Information Processing Systems 25, 2012.
+
+    Examples
+    --------
+    Two lines cannot be drawn by one linear classifier, but by one gate and two of them:
+
+    >>> import numpy as np
+    >>> from vicinal.partition import SpacePartitioningClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, size=(400, 2))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same sign", "opposite sign")
+    >>> model = SpacePartitioningClassifier(n_regions=2, combine="best", random_state=0).fit(X, y)
+    >>> model.score(X, y) > 0.95
+    True
+    >>> model.apply([[0.5, 0.5], [-0.5, 0.5]]).shape
+    (2,)
+    """
+
+    _parameter_constraints = {
+        **BaseSpacePartitioning._parameter_constraints,
+        "region_estimator": [StrOptions(set(BUILT_IN_LEARNERS)), HasMethods(["fit", "predict"])],
+        "reject_estimator": [
+            StrOptions(set(BUILT_IN_LEARNERS)),
+            HasMethods(["fit", "predict"]),
+            None,
+        ],
+        "init": [StrOptions({"kmeans", "random", "classes", "hyperplane"}), "array-like"],
+        "gating": [StrOptions({"hard", "soft"})],
+        "alpha": [Interval(Real, 0, None, closed="left")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        region_estimator="logistic",
+        reject_estimator=None,
+        *,
+        n_regions="auto",
+        n_init=10,
+        max_iter=None,
+        init="kmeans",
+        gating="hard",
+        alpha=1.0,
+        monotone=False,
+        keep="last",
+        selection="train",
+        combine="average",
+        validation_fraction=0.2,
+        prune=True,
+        scale=True,
+        class_weight=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.region_estimator = region_estimator
+        self.reject_estimator = reject_estimator
+        self.n_regions = n_regions
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.init = init
+        self.gating = gating
+        self.alpha = alpha
+        self.monotone = monotone
+        self.keep = keep
+        self.selection = selection
+        self.combine = combine
+        self.validation_fraction = validation_fraction
+        self.prune = prune
+        self.scale = scale
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Learn the regions and their classifiers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Weights: 2 equals the row twice, 0 equals the row removed.
+
+        Returns
+        -------
+        self : SpacePartitioningClassifier
+            The fitted classifier.
+        """
+        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
+        data = self._training_set(X, y, self._class_weighted(y, sample_weight))
+        self.classes_, codes = encode_labels(data.y)
+        self._fit_cascades(data.with_labels(codes, self.classes_))
+        return self
+
+    def predict(self, X):
+        """Predict the class of each sample.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        labels : ndarray of shape (n_samples,)
+            Predicted labels.
+        """
+        X = self._prepared(X)
+        return self._predict_labels(self.restarts_, X)
+
+    @available_if(lambda self: self._has_proba())
+    def predict_proba(self, X):
+        """Predict the probability of each class.
+
+        That of the sample's own region with hard gates, the mixture over regions with soft ones,
+        in either case averaged over the starts with ``combine="average"``. Probabilities of
+        perceptron regions are the softmax of scores scaled by the spread of the training margins:
+        an order, not a calibrated chance.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+
+        Returns
+        -------
+        probabilities : ndarray of shape (n_samples, n_classes)
+            Probabilities in the order of ``classes_``; rows sum to one.
+        """
+        X = self._prepared(X)
+        return self._mean_proba(self.restarts_, X)
+
+    def region_histogram(self, X, y):
+        """Count the classes in each region of the best cascade.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        counts : ndarray of int of shape (n_regions_, n_classes)
+            Number of samples of each class in each region.
+        """
+        X = self._prepared(X)
+        return self._count_classes(self.restarts_[0].apply(X), y)
+
+    def region_report(self, X, y):
+        """Describe each region of the best cascade on labelled data.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Samples.
+        y : array-like of shape (n_samples,)
+            Their labels.
+
+        Returns
+        -------
+        report : pandas.DataFrame
+            One row per region: ``n_samples``, ``share`` of all samples, ``error`` of the region's
+            classifier, ``majority_class``, ``classes_present`` (share of the classes that occur),
+            and ``n_<label>`` for each class.
+        """
+        pandas = import_optional("pandas", needed_by="region_report", extra="frame")
+        X = self._prepared(X)
+        best = self.restarts_[0]
+        region = best.apply(X)
+        counts = self._count_classes(region, y)
+        sizes = counts.sum(axis=1)
+        wrong = best.predict(X, self.classes_.dtype) != np.asarray(y)
+        errors = np.bincount(region, weights=wrong, minlength=self.n_regions_)
+        report = pandas.DataFrame(
+            {
+                "n_samples": sizes,
+                "share": sizes / max(1, sizes.sum()),
+                "error": np.divide(errors, sizes, out=np.full(len(sizes), np.nan), where=sizes > 0),
+                "majority_class": self.classes_[counts.argmax(axis=1)],
+                "classes_present": (counts > 0).mean(axis=1),
+            },
+            index=pandas.RangeIndex(self.n_regions_, name="region"),
+        )
+        for j, label in enumerate(self.classes_):
+            report[f"n_{label}"] = counts[:, j]
+        return report
+
+    # --- parts ---
+
+    def _count_classes(self, region, y) -> np.ndarray:
+        codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
+        unknown = self.classes_[codes] != np.asarray(y)
+        if unknown.any():
+            stranger = str(np.asarray(y)[unknown][0])
+            raise ValueError(
+                f"y holds the label {stranger!r}, which is not among the classes of the fit, "
+                f"{self.classes_.tolist()!r}."
+            )
+        counts = np.zeros((self.n_regions_, len(self.classes_)), dtype=np.int64)
+        np.add.at(counts, (region, codes), 1)
+        return counts
+
+    def _class_weighted(self, y, sample_weight):
+        """Multiply the weights of samples by those of their classes."""
+        if self.class_weight is None:
+            return sample_weight
+        by_class = compute_sample_weight(self.class_weight, y)
+        return by_class if sample_weight is None else by_class * np.asarray(sample_weight)
+
+    def _region_estimator(self):
+        return _resolve(self.region_estimator)
+
+    def _reject_estimator(self):
+        given = self.reject_estimator
+        return _resolve(self.region_estimator if given is None else given)
+
+    def _has_proba(self) -> bool:
+        return self.gating == "soft" or hasattr(self._region_estimator(), "predict_proba")
+
+    def _start_function(self, data, validation, n_regions, max_sweeps=None):
+        if self.gating == "hard":
+            return super()._start_function(data, validation, n_regions, max_sweeps)
+        max_iter = 200 if self.max_iter is None else self.max_iter
+        return _SoftStart(data, validation, n_regions, self.alpha, max_iter), True
+
+    def _fit_single(self, data, rng):
+        if self.gating == "hard":
+            return super()._fit_single(data, rng)
+        start, _ = self._start_function(data, None, 1)
+        return start(int(rng.randint(np.iinfo(np.int32).max)))
+
+    def _predict_labels(self, cascades: list[Cascade], X) -> np.ndarray:
+        if len(cascades) == 1 and not cascades[0].soft:
+            return cascades[0].predict(X, self.classes_.dtype)
+        if self._has_proba():
+            return self.classes_[np.argmax(self._mean_proba(cascades, X), axis=1)]
+        votes = np.zeros((X.shape[0], len(self.classes_)))
+        for cascade in cascades:
+            labels = cascade.predict(X, self.classes_.dtype)
+            votes[np.arange(len(labels)), np.searchsorted(self.classes_, labels)] += 1
+        return self.classes_[np.argmax(votes, axis=1)]
+
+    def _mean_proba(self, cascades: list[Cascade], X) -> np.ndarray:
+        mean = np.zeros((X.shape[0], len(self.classes_)), dtype=X.dtype)
+        for cascade in cascades:
+            mean += cascade.predict_proba(X, self.classes_)
+        return mean / len(cascades)
+
+    def _combined_loss(self, cascades, data: TrainingSet) -> float:
+        if not self._has_proba() or isinstance(self._region_estimator(), AveragedPerceptron):
+            # A perceptron's probabilities are an order only.
+            loss = data.loss(self._predict_labels(cascades, data.X))
+            return float(np.average(loss, weights=data.weight))
+        # The Brier score sees how sure the right and wrong answers are, so that it tells apart
+        # with fewer samples what the error counts alike.
+        proba = self._mean_proba(cascades, data.X).astype(np.float64)
+        own = proba[np.arange(len(proba)), data.codes]
+        score = np.einsum("nc,nc->n", proba, proba) - 2 * own + 1
+        return float(np.average(score, weights=data.weight))
+
+
+class _SoftStart:
+    """One start of the soft cascade, as a function of its seed that may travel to a worker."""
+
+    def __init__(self, data, validation, n_regions, alpha, max_iter):
+        self.data, self.validation = data, validation
+        self.n_regions, self.alpha, self.max_iter = n_regions, alpha, max_iter
+
+    def __call__(self, seed: int) -> Cascade:
+        data = self.data
+        (coefs, intercepts, gates, gate_offsets), objectives, converged = fit_soft_cascade(
+            data.X,
+            data.codes,
+            data.weight,
+            self.n_regions,
+            len(data.classes),
+            self.alpha,
+            self.max_iter,
+            tol=1e-5,
+            rng=np.random.RandomState(seed),
+        )
+        dtype = data.X.dtype
+        cascade = Cascade(
+            [
+                LinearRegionClassifier(data.classes, coef.astype(dtype), intercept.astype(dtype))
+                for coef, intercept in zip(coefs, intercepts, strict=True)
+            ],
+            [
+                LinearGate(gate.astype(dtype), dtype.type(offset))
+                for gate, offset in zip(gates, gate_offsets, strict=True)
+            ],
+            soft=True,
+        )
+        cascade.train_error = self._error(cascade, data)
+        chosen_on = data if self.validation is None else self.validation
+        cascade.selection_error = self._error(cascade, chosen_on)
+        cascade.region_sizes = np.bincount(cascade.apply(data.X), minlength=self.n_regions)
+        cascade.history = {"objective": np.array(objectives)}
+        cascade.n_iter, cascade.converged = len(objectives), converged
+        return cascade
+
+    @staticmethod
+    def _error(cascade: Cascade, data: TrainingSet) -> float:
+        proba = cascade.predict_proba(data.X, data.classes)
+        return float(np.average(proba.argmax(axis=1) != data.codes, weights=data.weight))
+
+
+def _resolve(estimator):
+    """Return the estimator that a string stands for."""
+    return BUILT_IN_LEARNERS[estimator] if isinstance(estimator, str) else estimator

@@ -1,0 +1,105 @@
+"""What a cascade is made of: linear region models and gates, and fitted estimators beside them."""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+
+
+class LinearRegionClassifier:
+    """Linear scores of the classes in one region.
+
+    Parameters
+    ----------
+    classes : ndarray of shape (n_classes,)
+        All classes of the cascade, in the order of its columns.
+    coef : ndarray of shape (n_classes, n_features)
+        Weights on the (scaled) features.
+    intercept : ndarray of shape (n_classes,)
+        Offsets; ``-inf`` for a class that the region never saw.
+    temperature : float, default=1.0
+        Divisor of the scores before the softmax of ``predict_proba``.
+    """
+
+    def __init__(self, classes, coef, intercept, temperature=1.0):
+        self.classes_ = classes
+        self.coef_ = coef
+        self.intercept_ = intercept
+        self.temperature_ = temperature
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the scores, of shape (n_samples, n_classes)."""
+        return X @ self.coef_.T + self.intercept_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the class of the largest score."""
+        return self.classes_[np.argmax(self.decision_function(X), axis=1)]
+
+    def predict_proba(self, X: Any) -> np.ndarray:
+        """Return the softmax of the scores; classes the region never saw have probability 0."""
+        scores = self.decision_function(X)
+        if self.temperature_ != 1.0:
+            scores /= self.temperature_
+        return softmax(scores, axis=1)
+
+
+class LinearRegionRegressor:
+    """Linear model of the target in one region: ``X @ coef_ + intercept_``."""
+
+    def __init__(self, coef, intercept):
+        self.coef_ = coef
+        self.intercept_ = intercept
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the predicted target."""
+        return X @ self.coef_ + self.intercept_
+
+
+class LinearGate:
+    """Half-space reject: a sample is passed on where ``X @ coef_ + intercept_ > 0``."""
+
+    def __init__(self, coef, intercept):
+        self.coef_ = coef
+        self.intercept_ = intercept
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return the gate score; above 0 means "pass on"."""
+        return X @ self.coef_ + self.intercept_
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return 1 where a sample is passed on, 0 where it stays."""
+        return (self.decision_function(X) > 0).astype(np.int64)
+
+
+class ConstantGate:
+    """Gate that treats all samples alike."""
+
+    def __init__(self, passes_on: bool):
+        self.passes_on = passes_on
+
+    def decision_function(self, X: Any) -> np.ndarray:
+        """Return 1 ("pass on") or -1 ("stay") for every sample."""
+        return np.full(X.shape[0], 1.0 if self.passes_on else -1.0)
+
+    def predict(self, X: Any) -> np.ndarray:
+        """Return the one decision for every sample."""
+        return np.full(X.shape[0], int(self.passes_on))
+
+
+def gate_scores(gate: Any, X: Any) -> np.ndarray:
+    """Return a score above 0 where ``gate`` passes on, for any fitted classifier of {0, 1}."""
+    if hasattr(gate, "decision_function"):
+        return np.asarray(gate.decision_function(X))
+    if hasattr(gate, "predict_proba"):
+        return np.asarray(gate.predict_proba(X))[:, 1] - 0.5
+    return np.asarray(gate.predict(X)) - 0.5
+
+
+def aligned_proba(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
+    """Return probabilities with one column per class of the cascade, 0 where the model has none."""
+    proba = model.predict_proba(X)
+    if len(model.classes_) == len(classes):
+        return proba
+    full = np.zeros((X.shape[0], len(classes)), dtype=proba.dtype)
+    full[:, np.searchsorted(classes, model.classes_)] = proba
+    return full

@@ -1,0 +1,127 @@
+"""What the truncated RBF models share: centre, width, the choice between primal and dual."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import row_blocks
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels._scatter import column_means
+from vicinal._kernels._truncated_rbf import (
+    feature_blocks,
+    leave_one_out_scores,
+    monomial_plan,
+    n_monomials,
+    primal_leverage,
+    ridge_dual,
+    ridge_primal,
+    truncated_rbf_features,
+    truncated_rbf_kernel,
+)
+
+
+def check_expansion(n_features, order, max_features, remedy):
+    """Return J, or raise when there would be more than ``max_features`` monomials."""
+    J = n_monomials(n_features, order)
+    if J > max_features:
+        raise ValueError(
+            f"order={order} on {n_features} features makes J = C({n_features + order}, {order}) = "
+            f"{J:,} monomials, more than max_features={max_features:,}; lower order, {remedy}, "
+            "or raise max_features."
+        )
+    return J
+
+
+def learn_center_and_gamma(X, weights, gamma, center, order):
+    """Mean (or zero) and width; warns when the series is cut before it has converged."""
+    mean = column_means(X, weights) if center else np.zeros(X.shape[1])
+    squares = np.empty(X.shape[0])
+    for rows in row_blocks(X.shape[0], 16 * X.shape[1]):
+        squares[rows] = ((X[rows] - mean) ** 2).sum(axis=1)
+    if isinstance(gamma, str):
+        typical = weights @ squares / weights.sum()
+        return mean, 0.1 / typical if typical > 0 else 1.0
+    order_of = np.argsort(squares)
+    middle = np.searchsorted(np.cumsum(weights[order_of]), 0.5 * weights.sum())
+    reach = 2.0 * gamma * squares[order_of[min(middle, len(squares) - 1)]]
+    if reach > order / 2.0:
+        warnings.warn(
+            f"gamma={gamma:.4g} puts the median of 2*gamma*|x|^2 at {reach:.3g}, above order/2 = "
+            f"{order / 2.0}: the truncated series is far from the RBF kernel there. Lower gamma "
+            "(gamma='scale' suits most data) or raise order.",
+            UserWarning,
+            stacklevel=4,
+        )
+    return mean, float(gamma)
+
+
+class BaseTruncatedRBF(BaseEstimator):
+    """A linear model of truncated RBF features, fitted in the primal or in the dual."""
+
+    _parameter_constraints: dict = {
+        "order": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "center": ["boolean"],
+        "solver": [StrOptions({"auto", "primal", "dual"})],
+        "max_features": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def _learn_map(self, X, weights):
+        """Set the centre and the width; return the centred rows."""
+        mean, self.gamma_ = learn_center_and_gamma(X, weights, self.gamma, self.center, self.order)
+        self.mean_ = mean
+        return X.astype(np.float64) - mean
+
+    def _choose_solver(self, n_samples, n_features):
+        """Take the smaller system: J equations in the primal, n_samples in the dual."""
+        if self.solver != "auto":
+            return self.solver
+        return "primal" if n_monomials(n_features, self.order) <= n_samples else "dual"
+
+    def _plan(self, n_features):
+        check_expansion(
+            n_features, self.order, self.max_features, "reduce the columns, use solver='dual'"
+        )
+        return monomial_plan(n_features, self.order)
+
+    def _fit_ridge(self, Z, Y, weights, dtype, *, unit=None):
+        """Fit the ridge on centred rows; with ``unit`` return the leave-one-out scores too."""
+        self.solver_ = self._choose_solver(*Z.shape)
+        if self.solver_ == "primal":
+            plan = self._plan(Z.shape[1])
+            blocks = feature_blocks(Z, self.gamma_, plan)
+            coef, intercept, state = ridge_primal(blocks, Y, weights, self.alpha, plan.n_outputs)
+            self._coef, self._intercept = coef.astype(dtype), intercept.astype(dtype)
+            if unit is None:
+                return None
+            fitted = np.vstack([P @ coef for _, P in blocks()]) + intercept
+            leverage = primal_leverage(blocks, len(Z), weights.sum(), state)
+        else:
+            K = truncated_rbf_kernel(Z, Z, self.gamma_, self.order)
+            dual, intercept, leverage = ridge_dual(K, Y, weights, self.alpha)
+            self._dual_coef, self._rows = dual.astype(dtype), Z.astype(dtype)
+            self._intercept = intercept.astype(dtype)
+            if unit is None:
+                return None
+            fitted = K @ dual + intercept
+        return leave_one_out_scores(Y, fitted, leverage, unit)
+
+    def _scores(self, X):
+        """Return the linear predictor, (n_samples, n_targets)."""
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        scores = np.empty((X.shape[0], self._intercept.shape[0]), dtype=X.dtype)
+        if self.solver_ == "primal":
+            plan = monomial_plan(X.shape[1], self.order)
+            for rows in row_blocks(X.shape[0], 24 * plan.n_outputs, max_rows=16384):
+                P = truncated_rbf_features(X[rows] - self.mean_, self.gamma_, plan)
+                scores[rows] = P @ self._coef + self._intercept
+        else:
+            for rows in row_blocks(X.shape[0], 24 * len(self._rows)):
+                K = truncated_rbf_kernel(X[rows] - self.mean_, self._rows, self.gamma_, self.order)
+                scores[rows] = K @ self._dual_coef + self._intercept
+        return scores

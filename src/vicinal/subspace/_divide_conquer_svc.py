@@ -1,0 +1,655 @@
+"""Support vector machine by clusters of the rows: one small problem each, joined if wanted."""
+
+import warnings
+from itertools import combinations
+from math import ceil
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import expit, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.cluster import KMeans
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import pairwise_distances_argmin
+from sklearn.model_selection import StratifiedKFold
+from sklearn.svm import SVC
+from sklearn.utils import check_random_state
+from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels, parallel_map
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels import _kernel_kmeans, _svm_dual
+from vicinal._kernels._temperature import fit_slope
+
+_ROWS_PER_CLUSTER = 2000
+_CLUSTERING_ROWS = 20_000
+_SPLIT_ROUNDS = 20
+_CALIBRATION_FOLDS = 3
+
+
+class DivideConquerSVC(ClassifierMixin, BaseEstimator):
+    r"""RBF support vector machine trained cluster by cluster (DC-SVM).
+
+    The rows are divided into clusters and one small machine is trained on each. With
+    ``prediction="early"`` a query is answered by the machine of its nearest cluster: the time
+    grows linearly with the number of rows, and the model is local. With ``prediction="exact"``
+    the solutions of the clusters, side by side, start a descent on the whole problem, which then
+    needs a small share of the steps of a cold start [1]_.
+
+    Parameters
+    ----------
+    C : float, default=1.0
+        Price of violated margins.
+    gamma : float or "scale", default="scale"
+        Width of the kernel ``exp(-gamma |x - z|^2)``; ``"scale"`` is one over the number of
+        features times the variance of ``X``.
+    n_clusters : int or "auto", default="auto"
+        Number of clusters; ``"auto"`` takes one per 2000 rows.
+    clustering : {"kmeans", "kernel"}, default="kmeans"
+        Clusters in the input space, or in the feature space of an RBF kernel (from
+        ``n_landmarks`` sampled rows).
+    cluster_gamma : float, default=None
+        Width for ``clustering="kernel"``; ``None`` takes the value of ``gamma="scale"``. The
+        machine's own ``gamma`` is often too large for it: distances between far rows are then all
+        alike and one cluster swallows most of them.
+    n_landmarks : int, default=2000
+        Rows sampled for ``clustering="kernel"``.
+    max_cluster_size : int, default=8000
+        Larger clusters are divided again, unless their rows coincide.
+    prediction : {"early", "exact"}, default="early"
+        See above. The exact machine has no bias term.
+    n_levels : int, default=1
+        For ``"exact"``, the number of rounds of clusters before the whole problem: round ``l``
+        has about ``n_clusters ** (l / n_levels)`` clusters, the finest first, each started from
+        the one before, with centres found from its support vectors.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on ``C`` per class.
+    probability : bool, default=False
+        Whether to offer ``predict_proba``, from a slope fitted on out-of-fold scores (three folds
+        inside each cluster: fitting takes about twice as long).
+    tol : float, default=1e-3
+        The solvers stop when no gradient is violated by more.
+    max_steps : int, default=10_000_000
+        Bound on the coordinate steps of one exact problem.
+    cache_size : float, default=200
+        MiB for kernel rows, per problem.
+    n_jobs : int, default=None
+        Clusters in parallel, in threads.
+    random_state : int, RandomState instance or None, default=None
+        Draws the starts of the clustering and the folds.
+    verbose : int, default=0
+        Shows progress over the clusters.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    n_clusters_ : int
+        Number of clusters.
+    cluster_sizes_ : ndarray of shape (n_clusters_,)
+        Training rows in each.
+    cluster_centers_ : ndarray of shape (n_clusters_, n_features_in_)
+        Means of the clusters (of their landmarks, for kernel clusters).
+    estimators_ : list
+        For ``"early"``: the fitted ``SVC`` of each cluster, or the code of its only class.
+    gamma_ : float
+        The width used.
+    support_vectors_ : ndarray of shape (n_support, n_features_in_)
+        For ``"exact"``: rows with a positive dual coefficient.
+    dual_coef_ : ndarray of shape (n_support, n_pairs)
+        For ``"exact"``: signed dual coefficients, one column per pair of classes.
+    dual_objective_ : ndarray of shape (n_pairs,)
+        For ``"exact"``: the value reached.
+    n_steps_ : ndarray of shape (n_pairs,)
+        For ``"exact"``: steps of the final descent, after the clusters.
+    slope_ : float
+        With ``probability=True``: slope from scores to log-probabilities.
+    n_features_in_ : int
+        Number of features seen during ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when they are strings.
+
+    See Also
+    --------
+    sklearn.svm.SVC : One machine on all rows, quadratic time or worse.
+    SubspaceFusionClassifier : Divides the features as well.
+
+    Notes
+    -----
+    The dual of the machine without bias is
+
+    .. math:: \min_{0 \le \alpha \le C} f(\alpha) = \tfrac12 \alpha^\top Q \alpha - e^\top \alpha,
+              \qquad Q_{ij} = y_i y_j K(x_i, x_j).
+
+    Dropping :math:`Q_{ij}` across clusters :math:`\pi` gives :math:`\bar\alpha` with
+    :math:`0 \le f(\bar\alpha) - f(\alpha^*) \le
+    \frac{C^2}{2} \sum_{\pi(i) \ne \pi(j)} |K(x_i, x_j)|`
+    (theorem 1 of [1]_). Early prediction is
+    :math:`\operatorname{sign} \sum_{i \in \pi(x)} \alpha_i y_i K(x_i, x)`, with a bias for each
+    cluster here. The exact step descends greedily, one coordinate at a time.
+
+    With more than two classes there is one machine per pair, over shared clusters; the score of a
+    class is the mean of :math:`\tanh` of its margins against the others, and a class that a
+    cluster lacks loses all its pairs there. A cluster with one class answers with a score of
+    one.
+
+    References
+    ----------
+    .. [1] C.-J. Hsieh, S. Si and I. S. Dhillon, "A divide-and-conquer solver for kernel support
+       vector machines", ICML 2014.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from vicinal.subspace import DivideConquerSVC
+    >>> X, y = make_moons(600, noise=0.15, random_state=0)
+    >>> model = DivideConquerSVC(C=10.0, gamma=2.0, n_clusters=6, random_state=0)
+    >>> model.fit(X[:300], y[:300]).score(X[300:], y[300:])
+    0.99...
+    >>> model.set_params(prediction="exact").fit(X[:300], y[:300]).score(X[300:], y[300:])
+    0.99...
+    """
+
+    _parameter_constraints: dict = {
+        "C": [Interval(Real, 0, None, closed="neither")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "n_clusters": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "clustering": [StrOptions({"kmeans", "kernel"})],
+        "cluster_gamma": [Interval(Real, 0, None, closed="neither"), None],
+        "n_landmarks": [Interval(Integral, 2, None, closed="left")],
+        "max_cluster_size": [Interval(Integral, 2, None, closed="left")],
+        "prediction": [StrOptions({"early", "exact"})],
+        "n_levels": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "probability": ["boolean"],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "max_steps": [Interval(Integral, 1, None, closed="left")],
+        "cache_size": [Interval(Real, 0, None, closed="neither")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def __init__(
+        self,
+        C=1.0,
+        gamma="scale",
+        *,
+        n_clusters="auto",
+        clustering="kmeans",
+        cluster_gamma=None,
+        n_landmarks=2000,
+        max_cluster_size=8000,
+        prediction="early",
+        n_levels=1,
+        class_weight=None,
+        probability=False,
+        tol=1e-3,
+        max_steps=10_000_000,
+        cache_size=200.0,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.C = C
+        self.gamma = gamma
+        self.n_clusters = n_clusters
+        self.clustering = clustering
+        self.cluster_gamma = cluster_gamma
+        self.n_landmarks = n_landmarks
+        self.max_cluster_size = max_cluster_size
+        self.prediction = prediction
+        self.n_levels = n_levels
+        self.class_weight = class_weight
+        self.probability = probability
+        self.tol = tol
+        self.max_steps = max_steps
+        self.cache_size = cache_size
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Divide the rows, train a machine on each cluster, and join them if asked to.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows; features should have comparable scales.
+        y : array-like of shape (n_samples,)
+            Classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts.
+
+        Returns
+        -------
+        self : DivideConquerSVC
+            The fitted classifier.
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
+        weights = check_weights(sample_weight, X)
+        used = weights > 0
+        if not used.all():
+            X, y, weights = X[used], y[used], weights[used]
+        self.classes_, codes = encode_labels(y)
+        self._dtype = X.dtype
+        scale = _scale_gamma(X, weights)
+        self.gamma_ = scale if self.gamma == "scale" else float(self.gamma)
+        bounds = self.C * weights * self._class_factors(codes, weights)[codes]
+        seeds = draw_seeds(self.random_state, 3)
+        self._landmark_gamma = self.cluster_gamma or scale
+        labels = self._divide(X, weights, self._wanted_clusters(len(X)), seeds[0])
+        if self.prediction == "early":
+            self._fit_early(X, codes, bounds, labels)
+        else:
+            self._fit_exact(X, codes, bounds, labels, weights, seeds[1])
+        if self.probability:
+            scores = self._out_of_fold_scores(X, codes, bounds, labels, seeds[2])
+            self.slope_ = fit_slope(scores, codes, weights)
+        return self
+
+    def decision_function(self, X):
+        """Return the scores of the classes.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
+            Positive for the second of two classes; else one column per class.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
+        if self.prediction == "exact":
+            margins = _svm_dual.rbf_product(
+                X.astype(np.float64, copy=False),
+                self.support_vectors_,
+                self.gamma_,
+                self.dual_coef_,
+            )
+            scores = _scores_from_pairs(margins, np.arange(len(self.classes_)), len(self.classes_))
+        else:
+            scores = self._early_scores(X)
+        return scores.astype(self._dtype, copy=False)
+
+    @available_if(lambda self: self.probability)
+    def predict_proba(self, X):
+        """Return the probabilities of the classes; with ``probability=True`` only.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        p : ndarray of shape (n_samples, n_classes)
+            Rows sum to one.
+        """
+        scores = self.decision_function(X)
+        slope = scores.dtype.type(self.slope_)
+        if scores.ndim == 1:
+            p = expit(slope * scores)
+            return np.column_stack([1 - p, p])
+        return softmax(slope * scores, axis=1)
+
+    def predict(self, X):
+        """Return the class of the largest score.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Classes.
+        """
+        scores = self.decision_function(X)
+        chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[chosen]
+
+    def predict_cluster(self, X):
+        """Return the cluster whose machine answers for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        clusters : ndarray of int of shape (n_samples,)
+            Indices into ``cluster_centers_``.
+        """
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
+        return self._assign(X)
+
+    # --- division ---------------------------------------------------------------------------------
+
+    def _wanted_clusters(self, n_samples):
+        if self.n_clusters == "auto":
+            return ceil(n_samples / _ROWS_PER_CLUSTER)
+        if self.n_clusters > n_samples:
+            raise ValueError(
+                f"n_clusters={self.n_clusters} exceeds the n_samples={n_samples} rows of positive "
+                "weight; lower n_clusters or use 'auto'."
+            )
+        return self.n_clusters
+
+    def _class_factors(self, codes, weights):
+        if not isinstance(self.class_weight, str):
+            return compute_class_weight(
+                self.class_weight, classes=self.classes_, y=self.classes_[codes]
+            )
+        counts = np.bincount(codes, weights=weights, minlength=len(self.classes_))
+        return weights.sum() / (len(self.classes_) * counts)
+
+    def _divide(self, X, weights, n_clusters, seed):
+        """Learn the clusters; returns the cluster of every row, 0..n_clusters_-1, none empty."""
+        rng = check_random_state(seed)
+        kernel = self.clustering == "kernel"
+        pieces = [self._centers(X, weights, n_clusters, rng)]
+        for _ in range(_SPLIT_ROUNDS):
+            labels = self._join_pieces(X, pieces)
+            sizes = np.bincount(labels, minlength=self.n_clusters_)
+            large = np.flatnonzero(sizes > self.max_cluster_size)
+            divided = []
+            for c in large:
+                members = np.flatnonzero(labels == c)
+                parts = ceil(2 * len(members) / self.max_cluster_size)
+                piece = self._centers(X[members], weights[members], parts, rng)
+                if (len(np.unique(piece[2])) if kernel else len(piece)) > 1:
+                    divided.append((c, piece))
+            if not divided:
+                break
+            pieces = [self._without(pieces, [c for c, _ in divided]), *(p for _, p in divided)]
+        self.cluster_sizes_ = np.bincount(labels, minlength=self.n_clusters_)
+        return labels
+
+    def _centers(self, X, weights, n_clusters, rng):
+        """Centres of k-means, or (landmarks, weights, labels) of kernel k-means."""
+        n_clusters = min(n_clusters, len(X))
+        if self.clustering == "kmeans":
+            n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
+            if n_clusters == 1:
+                return np.average(X, axis=0, weights=weights)[None].astype(X.dtype)
+            # A hundred rows tell a centre well enough; the others are only assigned.
+            n_rows = max(_CLUSTERING_ROWS, 100 * n_clusters)
+            if len(X) > n_rows:
+                chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
+                X, weights = X[chosen], weights[chosen]
+            model = KMeans(n_clusters, n_init=1, max_iter=50, random_state=rng)
+            return model.fit(X, sample_weight=weights).cluster_centers_
+        chosen = np.sort(rng.choice(len(X), min(self.n_landmarks, len(X)), replace=False))
+        landmarks, w = X[chosen].astype(np.float64), weights[chosen]
+        seeds = rng.choice(len(landmarks), min(n_clusters, len(landmarks)), replace=False)
+        labels = _kernel_kmeans.kernel_kmeans(
+            landmarks, w, len(seeds), self._landmark_gamma, np.sort(seeds)
+        )
+        return landmarks, w, labels
+
+    def _without(self, pieces, gone):
+        """Return the joined clusters without those that were divided."""
+        if self.clustering == "kmeans":
+            return np.delete(self.cluster_centers_, gone, axis=0)
+        keep = ~np.isin(self._landmarks[2], gone)
+        return tuple(part[keep] for part in self._landmarks)
+
+    def _join_pieces(self, X, pieces):
+        """Make one set of clusters of the pieces, without empty ones, and assign the rows."""
+        if self.clustering == "kmeans":
+            self.cluster_centers_ = np.vstack(pieces)
+        else:
+            offset, labels = 0, []
+            for _, _, own in pieces:
+                labels.append(np.unique(own, return_inverse=True)[1] + offset)
+                offset += len(np.unique(own))
+            self._landmarks = (
+                np.vstack([p[0] for p in pieces]),
+                np.concatenate([p[1] for p in pieces]),
+                np.concatenate(labels),
+            )
+        while True:
+            self._prepare_assignment()
+            labels = self._assign(X)
+            present = np.bincount(labels, minlength=self.n_clusters_) > 0
+            if present.all():
+                return labels
+            empty = np.flatnonzero(~present)
+            if self.clustering == "kmeans":
+                self.cluster_centers_ = np.delete(self.cluster_centers_, empty, axis=0)
+            else:
+                keep = ~np.isin(self._landmarks[2], empty)
+                rows, w, own = (part[keep] for part in self._landmarks)
+                self._landmarks = rows, w, np.unique(own, return_inverse=True)[1]
+
+    def _prepare_assignment(self):
+        if self.clustering == "kernel":
+            rows, w, own = self._landmarks
+            self._membership, self._spread = _kernel_kmeans.landmark_model(
+                rows, w, own, self._landmark_gamma
+            )
+            self.cluster_centers_ = (self._membership.T @ rows).astype(self._dtype)
+        self.n_clusters_ = len(self.cluster_centers_)
+
+    def _assign(self, X):
+        if self.clustering == "kmeans":
+            return pairwise_distances_argmin(X, self.cluster_centers_)
+        return _kernel_kmeans.assign_by_landmarks(
+            X.astype(np.float64, copy=False),
+            self._landmarks[0],
+            self._membership,
+            self._spread,
+            self._landmark_gamma,
+        )
+
+    # --- early prediction -------------------------------------------------------------------------
+
+    def _machine(self):
+        return SVC(C=1.0, gamma=self.gamma_, tol=self.tol, cache_size=self.cache_size)
+
+    def _fit_early(self, X, codes, bounds, labels):
+        groups = _groups_of(labels, self.n_clusters_)
+        # The largest first: they take longest, and none should start when the others are done.
+        order = np.argsort([-len(rows) for rows in groups], kind="stable")
+        fitted = parallel_map(
+            _fit_machine,
+            [
+                (self._machine(), X[rows], codes[rows], bounds[rows])
+                for rows in (groups[c] for c in order)
+            ],
+            n_jobs=self.n_jobs,
+            prefer="threads",
+            label="DivideConquerSVC clusters",
+            verbose=self.verbose,
+        )
+        self.estimators_ = [fitted[place] for place in np.argsort(order)]
+
+    def _early_scores(self, X):
+        n_classes = len(self.classes_)
+        groups = _groups_of(self._assign(X), self.n_clusters_)
+        filled = [c for c in range(self.n_clusters_) if len(groups[c])]
+        parts = parallel_map(
+            _score_machine,
+            [(self.estimators_[c], X[groups[c]], n_classes) for c in filled],
+            n_jobs=self.n_jobs,
+            prefer="threads",
+        )
+        scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
+        for c, part in zip(filled, parts, strict=True):
+            scores[groups[c]] = part
+        return scores
+
+    def _out_of_fold_scores(self, X, codes, bounds, labels, seed):
+        """Score every row by a machine of its cluster that did not see it, (n, n_classes)."""
+        n_classes = len(self.classes_)
+        seeds = draw_seeds(seed, self.n_clusters_)
+        groups = _groups_of(labels, self.n_clusters_)
+        parts = parallel_map(
+            _score_out_of_fold,
+            [
+                (self._machine(), X[rows], codes[rows], bounds[rows], n_classes, s)
+                for rows, s in zip(groups, seeds, strict=True)
+            ],
+            n_jobs=self.n_jobs,
+            prefer="threads",
+            label="DivideConquerSVC calibration",
+            verbose=self.verbose,
+        )
+        scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
+        for rows, part in zip(groups, parts, strict=True):
+            scores[rows] = part
+        return scores if n_classes > 2 else 0.5 * np.column_stack([-scores, scores])
+
+    # --- exact solution ---------------------------------------------------------------------------
+
+    def _fit_exact(self, X, codes, bounds, labels, weights, seed):
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        n_classes = len(self.classes_)
+        pairs = list(combinations(range(n_classes), 2))
+        levels = self._coarser_levels(X, codes, bounds, labels, weights, seed, pairs)
+        columns = np.zeros((len(X), len(pairs)))
+        self.dual_objective_, self.n_steps_ = np.empty(len(pairs)), np.empty(len(pairs), np.intp)
+        for number, (rows, signs, alpha) in enumerate(levels):
+            settings = self.gamma_, self.tol, self.max_steps, self.cache_size
+            alpha, objective, steps, worst = _solve_exactly(
+                X[rows], signs, bounds[rows], alpha, *settings
+            )
+            self._warn_unless(worst)
+            self.n_steps_[number], self.dual_objective_[number] = steps, objective
+            columns[rows, number] = alpha * signs
+        support = (columns != 0).any(axis=1)
+        self.support_vectors_, self.dual_coef_ = X[support], columns[support]
+
+    def _coarser_levels(self, X, codes, bounds, labels, weights, seed, pairs):
+        """Solve the clusters of every level; returns (rows, signs, alpha) per pair of classes."""
+        rng = check_random_state(seed)
+        states = []
+        for first, second in pairs:
+            rows = np.flatnonzero((codes == first) | (codes == second))
+            states.append((rows, np.where(codes[rows] == second, 1.0, -1.0), np.zeros(len(rows))))
+        for level in range(self.n_levels, 0, -1):
+            if level < self.n_levels:
+                labels = self._regroup(X, weights, states, level, rng)
+            states = [self._solve_clusters(X, bounds, labels, *state) for state in states]
+        return states
+
+    def _regroup(self, X, weights, states, level, rng):
+        """Fewer clusters, centred on the support vectors found so far."""
+        n_clusters = max(1, round(self.n_clusters_ ** (level / self.n_levels)))
+        support = np.unique(np.concatenate([rows[alpha > 0] for rows, _, alpha in states]))
+        n_clusters = min(n_clusters, len(support))
+        model = KMeans(n_clusters, n_init=1, random_state=rng)
+        model.fit(X[support], sample_weight=weights[support])
+        return pairwise_distances_argmin(X, model.cluster_centers_)
+
+    def _solve_clusters(self, X, bounds, labels, rows, signs, alpha):
+        tasks = [g for g in _groups_of(labels[rows], int(labels.max()) + 1) if len(g)]
+        settings = self.gamma_, self.tol, self.max_steps, self.cache_size
+        solved = parallel_map(
+            _solve_exactly,
+            [
+                (X[rows[members]], signs[members], bounds[rows[members]], alpha[members], *settings)
+                for members in tasks
+            ],
+            n_jobs=self.n_jobs,
+            prefer="threads",
+            label="DivideConquerSVC clusters",
+            verbose=self.verbose,
+        )
+        alpha = alpha.copy()
+        for members, (own, _, _, _) in zip(tasks, solved, strict=True):
+            alpha[members] = own
+        return rows, signs, alpha
+
+    def _warn_unless(self, worst):
+        if worst > self.tol:
+            warnings.warn(
+                f"the exact solver stopped after max_steps={self.max_steps} steps with a violation "
+                f"of {worst:.3g}, above tol={self.tol}; raise max_steps or tol, or lower C.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+
+def _scale_gamma(X, weights):
+    """One over the number of features times the (weighted) variance of all entries."""
+    mean = np.average(X, axis=0, weights=weights)
+    square = np.average(X.astype(np.float64) ** 2, axis=0, weights=weights)
+    variance = square.mean() - mean.mean() ** 2
+    return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+
+
+def _groups_of(labels, n_clusters):
+    """Rows of every cluster, from one sort."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels, minlength=n_clusters))[:-1])
+
+
+def _fit_machine(machine, X, codes, bounds):
+    """Fit one cluster; a single class needs no machine."""
+    if (codes == codes[0]).all():
+        return int(codes[0])
+    return machine.set_params(decision_function_shape="ovo").fit(X, codes, sample_weight=bounds)
+
+
+def _solve_exactly(X, signs, bounds, alpha, gamma, tol, max_steps, cache_size):
+    """Descend from ``alpha``; returns the solution, its value, the steps and what is violated."""
+    alpha = alpha.copy()
+    gradient = _svm_dual.dual_gradient(X, signs, alpha, gamma)
+    cache_rows = _svm_dual.cache_rows_for(len(X), cache_size)
+    steps, worst = _svm_dual.descend_dual(
+        X, signs, bounds, gamma, alpha, gradient, tol, max_steps, cache_rows
+    )
+    return alpha, _svm_dual.dual_objective(alpha, gradient), steps, worst
+
+
+def _score_machine(machine, X, n_classes):
+    """Scores of one cluster's rows, (n,) for two classes, else (n, n_classes)."""
+    if isinstance(machine, int):
+        return _scores_from_pairs(np.empty((len(X), 0)), np.array([machine]), n_classes)
+    margins = machine.decision_function(X)
+    # libsvm's margins are positive for the first class of a pair, except when there is one pair.
+    margins = margins[:, None] if margins.ndim == 1 else -margins
+    return _scores_from_pairs(margins, machine.classes_, n_classes)
+
+
+def _score_out_of_fold(machine, X, codes, bounds, n_classes, seed):
+    """Out-of-fold scores within one cluster."""
+    smallest = np.bincount(codes)[np.unique(codes)].min()
+    if (codes == codes[0]).all() or smallest < 2:
+        return _score_machine(_fit_machine(machine, X, codes, bounds), X, n_classes)
+    folds = StratifiedKFold(min(_CALIBRATION_FOLDS, int(smallest)), shuffle=True, random_state=seed)
+    scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
+    for train, test in folds.split(X, codes):
+        fitted = _fit_machine(machine, X[train], codes[train], bounds[train])
+        scores[test] = _score_machine(fitted, X[test], n_classes)
+    return scores
+
+
+def _scores_from_pairs(margins, present, n_classes):
+    """Class scores from margins of pairs (a, b), a < b, positive for b.
+
+    A class that is not ``present`` loses every pair.
+    """
+    if n_classes == 2:
+        if len(present) == 2:
+            return margins[:, 0]
+        return np.full(len(margins), 1.0 if present[0] == 1 else -1.0)
+    scores = np.zeros((len(margins), n_classes))
+    absent = np.setdiff1d(np.arange(n_classes), present)
+    scores[:, present] += len(absent)
+    scores[:, absent] -= len(present)
+    for (a, b), margin in zip(combinations(present, 2), np.tanh(margins).T, strict=True):
+        scores[:, a] -= margin
+        scores[:, b] += margin
+    return scores / (n_classes - 1)

@@ -1,0 +1,469 @@
+"""Divide a feature space into subspaces: random, principal, discriminant, and by blocks."""
+
+import warnings
+from math import ceil
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.linalg
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_random_state
+from sklearn.utils.sparsefuncs import min_max_axis
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import atomic_fit, check_weights, encode_labels
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels import _scatter
+
+# Above this many columns a scatter matrix and its eigenvectors are no longer formed.
+_MAX_SCATTER = 5000
+_DEFAULT_DIRECTIONS = 256
+
+_BLOCK_METHODS = ("cholesky", "approximate")
+
+
+class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
+    r"""Divide the feature space into subspaces, after a linear map that sets them apart.
+
+    A decomposition is a pair: a transform ``x* = W x`` of the features, and groups of the new
+    features, one per subspace [1]_. Local models fitted on the subspaces see different sides of
+    the data; :class:`SubspaceFusionClassifier` joins them.
+
+    ============================  ===================================================  ==========
+    ``method``                    transform                                            groups
+    ============================  ===================================================  ==========
+    ``"random"`` (RD)             none                                                 subsets
+    ``"principal"`` (PCA)         eigenvectors of the scatter matrix                   subsets
+    ``"discriminant"`` (DCA)      scatter against scatter within classes (needs y)     subsets
+    ``"cholesky"`` (BCD)          each block less what the blocks before it tell       partitions
+    ``"approximate"`` (ABD)       mixtures of whole blocks, orthogonal on average      partitions
+    ============================  ===================================================  ==========
+
+    Parameters
+    ----------
+    method : {"random", "principal", "discriminant", "cholesky", "approximate"}, default="random"
+        The transform. ``"random"`` and ``"approximate"`` keep sparse input sparse and take
+        millions of columns.
+    n_subspaces : int, default=4
+        Number of subsets drawn; for the methods with subsets.
+    n_features : int, float or None, default=0.75
+        Size of each subset: a count, or a share of the available columns (rounded up). With
+        ``None`` the columns are partitioned into ``n_blocks`` blocks, ``n_repeats`` times,
+        instead of drawing subsets. The methods with blocks always partition.
+    n_blocks : int, default=2
+        Number of blocks of a partition; lowered, with a warning, when there are fewer columns.
+    n_repeats : int, default=2
+        Number of partitions, each with its own order of the columns, giving
+        ``n_blocks * n_repeats`` subspaces.
+    n_components : int, default=None
+        Number of leading directions kept by ``"principal"``. ``None`` keeps every direction with
+        variance, or 256 when there are more than 5000 columns (they are then found without
+        forming the scatter matrix).
+    ridge : float, default=1e-3
+        Share of the mean scatter within classes that is added to its diagonal, for
+        ``"discriminant"``. It also ranks the directions beyond the first ``n_classes - 1``, whose
+        eigenvalues would otherwise all equal one.
+    random_state : int, RandomState instance or None, default=None
+        Draws the groups, and the order and alignment of the blocks.
+
+    Attributes
+    ----------
+    n_subspaces_ : int
+        Number of subspaces; one that would be empty is left out.
+    groups_ : list of ndarray
+        For every subspace the rows of its transform that it is made of.
+    partition_of_ : ndarray of shape (n_subspaces_,)
+        For every subspace the index of its transform in ``components_``.
+    components_ : list of ndarray or sparse array
+        The transforms ``W``, one, or one per partition for the methods with blocks. Formed when
+        asked for.
+    eigenvalues_ : list of ndarray
+        What the transform was ranked by: eigenvalues of the scatter matrix, of the discriminant
+        problem, or of the block Gram matrix of every partition; empty for the other methods.
+    mean_ : ndarray of shape (n_features_in_,)
+        Mean about which scatter was measured. It is not subtracted by ``transform``.
+    constant_ : ndarray of bool of shape (n_features_in_,)
+        Columns that never vary; they belong to no subspace.
+    classes_ : ndarray
+        The classes, for ``"discriminant"``.
+    n_features_in_ : int
+        Number of features seen during ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when they are strings.
+
+    See Also
+    --------
+    SubspaceFusionClassifier : Fits a model on every subspace and joins them.
+    sklearn.decomposition.PCA : Principal components as one transform.
+
+    Notes
+    -----
+    With :math:`S = \sum_n w_n (x_n - \mu)(x_n - \mu)^\top`:
+
+    - PCA: :math:`S = V \Lambda V^\top`, :math:`W = V^\top`.
+    - DCA: :math:`S v = \lambda (S_w + \rho I) v` (equation 3 of [1]_), :math:`S_w` being the
+      scatter within classes. The vectors are orthogonal in the metric :math:`S_w + \rho I`, and
+      are scaled to unit length.
+    - BCD: block elimination (equation 4 of [1]_). With the Cholesky factor
+      :math:`S = L L^\top` in the order of the blocks,
+      :math:`W = \mathrm{blockdiag}(L_{11}, \dots, L_{mm}) L^{-1}`: block :math:`i` becomes its
+      residual after least squares on the blocks before it, and :math:`W S W^\top` is block
+      diagonal. Singular blocks are handled with a pseudo-inverse, and columns that the blocks
+      before them tell entirely are left out.
+    - ABD: :math:`G_{ij} = \langle X_i, X_j \rangle_F` over pairs of blocks (equation 5 of [1]_,
+      read as an :math:`m \times m` matrix), :math:`G = V \Lambda V^\top`, and the new block
+      :math:`k` is :math:`\sum_j v_{jk} X_j`. Narrow blocks count as padded with zeros, so that
+      :math:`\langle X^*_k, X^*_l \rangle_F = \lambda_k \delta_{kl}` about the mean.
+
+    The map is linear and nothing is subtracted from the data: scatter is measured about the mean
+    for dense and sparse input alike, and a sparse row stays sparse.
+
+    References
+    ----------
+    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
+       classification based on feature-space decomposition", arXiv:1501.07584, 2015.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_wine
+    >>> from vicinal.subspace import FeatureSpaceDecomposition
+    >>> X, y = load_wine(return_X_y=True)
+    >>> parts = FeatureSpaceDecomposition("cholesky", n_blocks=3, random_state=0).fit(X)
+    >>> first, second = (parts.transform_subspace(X, i) for i in (0, 1))
+    >>> centered = lambda Z: Z - Z.mean(axis=0)
+    >>> bool(np.allclose(centered(first).T @ centered(second), 0.0, atol=1e-6))
+    True
+    """
+
+    _parameter_constraints: dict = {
+        "method": [StrOptions({"random", "principal", "discriminant", "cholesky", "approximate"})],
+        "n_subspaces": [Interval(Integral, 1, None, closed="left")],
+        "n_features": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="right"),
+            None,
+        ],
+        "n_blocks": [Interval(Integral, 1, None, closed="left")],
+        "n_repeats": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
+        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        method="random",
+        *,
+        n_subspaces=4,
+        n_features=0.75,
+        n_blocks=2,
+        n_repeats=2,
+        n_components=None,
+        ridge=1e-3,
+        random_state=None,
+    ):
+        self.method = method
+        self.n_subspaces = n_subspaces
+        self.n_features = n_features
+        self.n_blocks = n_blocks
+        self.n_repeats = n_repeats
+        self.n_components = n_components
+        self.ridge = ridge
+        self.random_state = random_state
+
+    @atomic_fit
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn the transform and draw the groups.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,), default=None
+            Classes, for ``method="discriminant"``; ignored otherwise.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts.
+
+        Returns
+        -------
+        self : FeatureSpaceDecomposition
+            The fitted decomposition.
+        """
+        X, y = self._validate(X, y)
+        weights = check_weights(sample_weight, X)
+        used = weights > 0
+        if not used.all():
+            X, weights = X[used], weights[used]
+            y = None if y is None else y[used]
+        rng = check_random_state(self.random_state)
+        self.constant_ = _constant_columns(X)
+        columns = np.flatnonzero(~self.constant_)
+        if not len(columns):
+            raise ValueError(
+                f"every column of X is constant over the n_samples={X.shape[0]} rows given; "
+                "subspaces need columns that vary. Give more rows."
+            )
+        self.mean_ = _scatter.column_means(X, weights)
+        if self.method in _BLOCK_METHODS:
+            self._fit_blocks(X, weights, columns, rng)
+        else:
+            self._fit_directions(X, y, weights, columns, rng)
+        self.n_subspaces_ = len(self.groups_)
+        return self
+
+    def transform_subspace(self, X, i):
+        """Return the features of one subspace.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to transform.
+        i : int
+            Index of the subspace.
+
+        Returns
+        -------
+        X_sub : {ndarray, sparse array} of shape (n_samples, len(groups_[i]))
+            Sparse for sparse ``X`` and ``method`` ``"random"`` or ``"approximate"``.
+        """
+        check_is_fitted(self)
+        X = self._validate_queries(X)
+        if not 0 <= i < self.n_subspaces_:
+            raise IndexError(
+                f"subspace {i!r} does not exist; there are {self.n_subspaces_}, counted from 0."
+            )
+        return self._transform_valid(X, i)
+
+    def transform(self, X):
+        """Return the features of all subspaces, side by side.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Rows to transform.
+
+        Returns
+        -------
+        X_star : {ndarray, sparse array} of shape (n_samples, sum of the sizes of the groups)
+            The subspaces in order.
+        """
+        check_is_fitted(self)
+        X = self._validate_queries(X)
+        parts = [self._transform_valid(X, i) for i in range(self.n_subspaces_)]
+        if sp.issparse(parts[0]):
+            return sp.hstack(parts, format="csr")
+        return np.hstack(parts)
+
+    def get_feature_names_out(self, input_features=None):
+        """Return a name for every column that ``transform`` gives.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the original columns; by default those seen in ``fit``, or ``x0``, ``x1``...
+
+        Returns
+        -------
+        names : ndarray of str
+            The method, the number of the subspace, and the column or direction.
+        """
+        check_is_fitted(self)
+        if input_features is None:
+            default = [f"x{c}" for c in range(self.n_features_in_)]
+            input_features = getattr(self, "feature_names_in_", default)
+        elif len(input_features) != self.n_features_in_:
+            raise ValueError(
+                f"input_features has {len(input_features)} names, but there are "
+                f"{self.n_features_in_} features; give one name each."
+            )
+        keeps_columns = self.method in ("random", "cholesky")
+        return np.array(
+            [
+                f"{self.method}{i}_{input_features[c] if keeps_columns else c}"
+                for i, group in enumerate(self.groups_)
+                for c in group
+            ],
+            dtype=object,
+        )
+
+    @property
+    def components_(self):
+        """The transforms ``W``, formed from their compact state."""
+        check_is_fitted(self)
+        n_features = self.n_features_in_
+        if self.method == "random":
+            return [sp.eye_array(n_features, format="csr")]
+        if self.method != "approximate":
+            return list(self._maps)
+        stacks = []
+        for blocks, vectors in self._maps:
+            parts = [_scatter.mixing_matrix(n_features, blocks, v).T for v in vectors.T]
+            stacks.append(sp.vstack(parts, format="csr"))
+        return stacks
+
+    # --- learning ---------------------------------------------------------------------------------
+
+    def _fit_directions(self, X, y, weights, columns, rng):
+        """One transform; the groups are subsets, or blocks, of its directions."""
+        self.eigenvalues_ = []
+        if self.method == "random":
+            available = columns
+            self._maps = [None]
+        else:
+            if self.method == "principal":
+                values, directions = self._principal(X, weights, columns, rng)
+            else:
+                values, directions = self._discriminant(X, y, weights, columns)
+            components = np.zeros((len(directions), X.shape[1]), dtype=X.dtype)
+            components[:, columns] = directions
+            self.eigenvalues_ = [values]
+            self._maps = [components]
+            available = np.arange(len(directions))
+        if self.n_features is None:
+            n_blocks = self._blocks_for(len(available))
+            self.groups_ = [
+                np.sort(block)
+                for _ in range(self.n_repeats)
+                for block in np.array_split(rng.permutation(available), n_blocks)
+            ]
+        else:
+            size = self._size_for(len(available))
+            self.groups_ = [
+                np.sort(rng.choice(available, size, replace=False)) for _ in range(self.n_subspaces)
+            ]
+        self.partition_of_ = np.zeros(len(self.groups_), dtype=np.intp)
+
+    def _principal(self, X, weights, columns, rng):
+        limit = min(X.shape[0], len(columns)) - 1
+        wanted = self.n_components
+        if len(columns) > _MAX_SCATTER:
+            wanted = max(1, min(wanted or _DEFAULT_DIRECTIONS, limit))
+            start = rng.uniform(-1.0, 1.0, size=min(X.shape[0], len(columns)))
+            return _scatter.leading_principal_directions(
+                X[:, columns], weights, self.mean_[columns], wanted, start
+            )
+        S = _scatter.scatter_matrix(X[:, columns], weights, self.mean_[columns])
+        values, directions = _scatter.principal_directions(S)
+        return values[:wanted], directions[:wanted]
+
+    def _discriminant(self, X, y, weights, columns):
+        self._refuse_wide(len(columns))
+        self.classes_, codes = encode_labels(y)
+        counts, means = _scatter.class_means(X[:, columns], codes, weights, len(self.classes_))
+        within = _scatter.scatter_matrix(X[:, columns], weights, means, codes)
+        offsets = means - self.mean_[columns]
+        between = (offsets.T * counts) @ offsets
+        return _scatter.discriminant_directions(between, within, self.ridge)
+
+    def _fit_blocks(self, X, weights, columns, rng):
+        """One transform per partition of the columns; the blocks are the groups."""
+        n_blocks = self._blocks_for(len(columns))
+        partitions = [
+            np.array_split(rng.permutation(columns), n_blocks) for _ in range(self.n_repeats)
+        ]
+        fit_one = self._eliminate if self.method == "cholesky" else self._mix
+        self.groups_, owners, self._maps, self.eigenvalues_ = [], [], [], []
+        if self.method == "cholesky":
+            self._refuse_wide(len(columns))
+            S = _scatter.scatter_matrix(X[:, columns], weights, self.mean_[columns])
+        else:
+            S = None
+        for number, blocks in enumerate(partitions):
+            groups = fit_one(X, weights, columns, blocks, S)
+            self.groups_ += groups
+            owners += [number] * len(groups)
+        self.partition_of_ = np.array(owners, dtype=np.intp)
+
+    def _eliminate(self, X, weights, columns, blocks, S):
+        places = [np.searchsorted(columns, block) for block in blocks]
+        W, kept = _scatter.block_elimination(S, places)
+        full = np.zeros((X.shape[1], X.shape[1]), dtype=X.dtype)
+        full[np.ix_(columns, columns)] = W
+        self._maps.append(full)
+        groups = [np.sort(columns[place[kept[place]]]) for place in places]
+        return [group for group in groups if len(group)]
+
+    def _mix(self, X, weights, columns, blocks, S):
+        G = _scatter.block_gram(X, weights, self.mean_, blocks)
+        values, vectors = scipy.linalg.eigh(G)
+        values, vectors = values[::-1], vectors[:, ::-1]
+        vectors = _scatter.fix_signs(vectors.T).T
+        width = max(len(block) for block in blocks)
+        self._maps.append((blocks, vectors))
+        self.eigenvalues_.append(values)
+        return [
+            np.arange(k * width, (k + 1) * width)
+            for k in range(len(values))
+            if values[k] > 1e-12 * values[0]
+        ]
+
+    def _refuse_wide(self, n_columns):
+        if n_columns > 4 * _MAX_SCATTER:
+            raise ValueError(
+                f"method={self.method!r} needs the scatter matrix of {n_columns} varying columns, "
+                f"more than the {4 * _MAX_SCATTER} it is made for; use method='random' or "
+                "'approximate', or reduce the columns first."
+            )
+
+    def _blocks_for(self, n_columns):
+        if self.n_blocks > n_columns:
+            warnings.warn(
+                f"n_blocks={self.n_blocks} exceeds the {n_columns} columns that vary; "
+                f"{n_columns} blocks are used.",
+                UserWarning,
+                stacklevel=4,
+            )
+        return min(self.n_blocks, n_columns)
+
+    def _size_for(self, n_columns):
+        if isinstance(self.n_features, Integral) and not isinstance(self.n_features, bool):
+            return min(int(self.n_features), n_columns)
+        return max(1, ceil(self.n_features * n_columns - 1e-9))
+
+    # --- data -------------------------------------------------------------------------------------
+
+    def _validate(self, X, y):
+        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+        if self.method != "discriminant":
+            return validate_data(self, X, **options), None
+        if y is None:
+            raise ValueError(
+                "method='discriminant' requires y to be passed, but the target y is None; pass "
+                "the classes, or use method='principal', which needs none."
+            )
+        return validate_data(self, X, y, **options)
+
+    def _validate_queries(self, X):
+        return validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
+
+    def _transform_valid(self, X, i):
+        """``transform_subspace`` without checks, for callers that validated X."""
+        group = self.groups_[i]
+        if self.method == "random":
+            return X[:, group]
+        transform = self._maps[self.partition_of_[i]]
+        if self.method == "approximate":
+            blocks, vectors = transform
+            width = max(len(block) for block in blocks)
+            return _scatter.mix_blocks(X, blocks, vectors[:, group[0] // width])
+        return np.asarray(X @ transform[group].T)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.target_tags.required = self.method == "discriminant"
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+def _constant_columns(X):
+    """Tell which columns hold one value only."""
+    if sp.issparse(X):
+        low, high = min_max_axis(X, axis=0)
+    else:
+        low, high = X.min(axis=0), X.max(axis=0)
+    return np.asarray(low == high).ravel()

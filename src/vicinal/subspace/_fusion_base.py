@@ -1,0 +1,344 @@
+"""What the fusions share: local models on subspaces, out-of-fold scores, and a model on top."""
+
+from numbers import Integral, Real
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.model_selection import check_cv
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+
+from vicinal._base import check_weights, draw_seeds, parallel_map
+from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition
+
+METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
+_FULL = "all features"
+
+
+class View:
+    """One local model: the subspace it looks at (``None`` for all features) and the model.
+
+    Attributes
+    ----------
+    decomposition : FeatureSpaceDecomposition or None
+        The fitted decomposition that the subspace belongs to.
+    index : int
+        Which of its subspaces.
+    estimator : estimator
+        The fitted local model.
+    """
+
+    def __init__(self, decomposition, index, estimator):
+        self.decomposition = decomposition
+        self.index = index
+        self.estimator = estimator
+
+    def features(self, X):
+        """Return the columns of the subspace for valid rows."""
+        return features_of(self.decomposition, self.index, X)
+
+
+def features_of(decomposition, index, X):
+    """Return the subspace of valid rows; all columns without a decomposition."""
+    if decomposition is None:
+        return X
+    if type(decomposition) is FeatureSpaceDecomposition:
+        return decomposition._transform_valid(X, index)
+    return decomposition.transform_subspace(X, index)
+
+
+def seeded_clone(estimator, seed):
+    """Clone an estimator and give every unset ``random_state`` in it a seed of its own."""
+    cloned = clone(estimator)
+    names = sorted(
+        name
+        for name, value in cloned.get_params(deep=True).items()
+        if (name == "random_state" or name.endswith("__random_state")) and value is None
+    )
+    if names:
+        cloned.set_params(**dict(zip(names, draw_seeds(seed, len(names)), strict=True)))
+    return cloned
+
+
+def fit_local(estimator, X, y, weights):
+    """Fit one local model; ``weights=None`` when the user gave none."""
+    if weights is None:
+        return estimator.fit(X, y)
+    return estimator.fit(X, y, sample_weight=weights)
+
+
+def _fit_view(estimator, decomposition, index, X, y, weights):
+    fitted = fit_local(estimator, features_of(decomposition, index, X), y, weights)
+    return View(decomposition, index, fitted)
+
+
+def _fit_and_score(fusion, estimator, decomposition, relearn, index, X, y, weights, train, test):
+    """Fit on ``train``, score ``test``; a decomposition that saw y is learned from ``train``."""
+    fold_weights = None if weights is None else weights[train]
+    if relearn:
+        decomposition = clone(decomposition).fit(X[train], y[train], fold_weights)
+    view = _fit_view(estimator, decomposition, index, X[train], y[train], fold_weights)
+    return view, fusion._local_scores(view, X[test])
+
+
+class BaseSubspaceFusion(BaseEstimator):
+    """Local models on subspaces and a fusion of their scores."""
+
+    _parameter_constraints: dict = {
+        "decompositions": ["array-like"],
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "fusion_estimator": [HasMethods(["fit", "predict"]), None],
+        "n_subspaces": [Interval(Integral, 1, None, closed="left")],
+        "subspace_size": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="right"),
+            None,
+        ],
+        "n_blocks": [Interval(Integral, 1, None, closed="left")],
+        "cv": ["cv_object", StrOptions({"in-sample"})],
+        "include_full": ["boolean"],
+        "refit": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    # --- fitting ----------------------------------------------------------------------------------
+
+    def _validate(self, X, y, sample_weight, **options):
+        """Return rows of positive weight; weights stay ``None`` when none were given."""
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **options
+        )
+        if sample_weight is None:
+            return X, y, None
+        weights = check_weights(sample_weight, X)
+        used = weights > 0
+        return X[used], y[used], weights[used]
+
+    def _fit_locals(self, X, y, weights):
+        """Learn decompositions and local models; returns the training scores, (n, columns)."""
+        self._check_weights_are_taken(weights)
+        rng = check_random_state(self.random_state)
+        specs = self._decomposition_specs(rng)
+        self.decompositions_ = [spec.fit(X, y, weights) for spec in specs]
+        self._places = [
+            (number, index)
+            for number, decomposition in enumerate(self.decompositions_)
+            for index in range(decomposition.n_subspaces_)
+        ]
+        if self.include_full:
+            self._places.append((-1, 0))
+        self.subspace_names_ = self._name_places()
+        template = self._local_template(X)
+        seeds = draw_seeds(rng, len(self._places))
+        locals_ = [seeded_clone(template, seed) for seed in seeds]
+        if isinstance(self.cv, str):
+            return self._in_sample(X, y, weights, locals_)
+        return self._out_of_fold(X, y, weights, locals_, draw_seeds(rng, 1)[0])
+
+    def _in_sample(self, X, y, weights, locals_):
+        if not self.refit:
+            raise ValueError(
+                "refit=False keeps the models of the folds, and cv='in-sample' makes none; use "
+                "refit=True or a number of folds."
+            )
+        self._views = [[view] for view in self._fit_views(X, y, weights, locals_)]
+        return np.hstack([self._local_scores(views[0], X) for views in self._views])
+
+    def _out_of_fold(self, X, y, weights, locals_, seed):
+        splitter = check_cv(self.cv, y, classifier=is_classifier(self))
+        if isinstance(self.cv, Integral) or self.cv is None:
+            splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
+        folds = list(splitter.split(X, y))
+        tasks = [
+            (self, clone(local), *self._decomposition_at(number), index, X, y, weights, *fold)
+            for (number, index), local in zip(self._places, locals_, strict=True)
+            for fold in folds
+        ]
+        results = parallel_map(
+            _fit_and_score,
+            tasks,
+            n_jobs=self.n_jobs,
+            prefer="threads",
+            label=f"{type(self).__name__} folds",
+            verbose=self.verbose,
+        )
+        blocks = []
+        for start in range(0, len(tasks), len(folds)):
+            block = np.full((X.shape[0], results[start][1].shape[1]), np.nan)
+            for (_, test), (_, scores) in zip(
+                folds, results[start : start + len(folds)], strict=True
+            ):
+                block[test] = scores
+            blocks.append(block)
+        if np.isnan(blocks[0]).any():
+            raise ValueError(
+                f"cv={self.cv!r} leaves some rows out of every test fold; fusion needs a partition "
+                "of the rows, such as KFold."
+            )
+        if self.refit:
+            self._views = [[view] for view in self._fit_views(X, y, weights, locals_)]
+        else:
+            self._views = [
+                [view for view, _ in results[start : start + len(folds)]]
+                for start in range(0, len(tasks), len(folds))
+            ]
+        return np.hstack(blocks)
+
+    def _fit_views(self, X, y, weights, locals_):
+        """Fit every local model on all rows."""
+        return parallel_map(
+            _fit_view,
+            [
+                (local, self._decomposition_at(number)[0], index, X, y, weights)
+                for (number, index), local in zip(self._places, locals_, strict=True)
+            ],
+            n_jobs=self.n_jobs,
+            prefer="threads",
+            label=f"{type(self).__name__} subspaces",
+            verbose=self.verbose,
+        )
+
+    def _fit_fusion(self, scores, y, weights, dtype):
+        """Standardise the scores and fit the model on top of them."""
+        total = np.ones(len(scores)) if weights is None else weights
+        mean = np.average(scores, axis=0, weights=total)
+        scale = np.sqrt(np.average((scores - mean) ** 2, axis=0, weights=total))
+        self._kept = scale > 1e-12 * np.maximum(1.0, np.abs(mean))
+        if not self._kept.any():
+            raise ValueError(
+                "every local model gives the same score to all rows, so there is nothing to fuse; "
+                "check the local estimator and the scale of X."
+            )
+        self.score_mean_, self.score_scale_ = mean[self._kept], scale[self._kept]
+        R = ((scores[:, self._kept] - self.score_mean_) / self.score_scale_).astype(dtype)
+        fusion = seeded_clone(self._fusion_template(R, y, total), self._fusion_seed)
+        self.fusion_estimator_ = fit_local(fusion, R, y, weights)
+
+    @property
+    def _fusion_seed(self):
+        seed = self.random_state
+        return seed if isinstance(seed, Integral) else None
+
+    # --- the parts --------------------------------------------------------------------------------
+
+    def _decomposition_specs(self, rng):
+        """Unfitted decompositions with seeds, from names and instances."""
+        specs = []
+        for spec in self.decompositions:
+            if isinstance(spec, str):
+                self._check_method(spec)
+                spec = FeatureSpaceDecomposition(
+                    spec,
+                    n_subspaces=self.n_subspaces,
+                    n_features=self.subspace_size,
+                    n_blocks=self.n_blocks,
+                    n_repeats=-(-self.n_subspaces // self.n_blocks),
+                )
+            elif not (hasattr(spec, "fit") and hasattr(spec, "transform_subspace")):
+                raise ValueError(
+                    f"decompositions holds {spec!r}; give names among {METHODS} or objects with "
+                    "fit and transform_subspace."
+                )
+            specs.append(seeded_clone(spec, draw_seeds(rng, 1)[0]))
+        if not specs and not self.include_full:
+            raise ValueError(
+                "decompositions is empty and include_full=False, so no local model is left; name "
+                "a decomposition."
+            )
+        return specs
+
+    def _check_method(self, name):
+        if name not in METHODS:
+            raise ValueError(f"decomposition {name!r} is unknown; choose among {METHODS}.")
+
+    def _decomposition_at(self, number):
+        """Return the decomposition, and whether folds must learn it anew (it saw y)."""
+        if number < 0:
+            return None, False
+        decomposition = self.decompositions_[number]
+        return decomposition, bool(get_tags(decomposition).target_tags.required)
+
+    def _name_places(self):
+        names = []
+        for number, index in self._places:
+            if number < 0:
+                names.append(_FULL)
+                continue
+            spec = self.decompositions[number]
+            label = spec if isinstance(spec, str) else getattr(spec, "method", f"part {number}")
+            names.append(f"{label} {index}")
+        return names
+
+    def _check_weights_are_taken(self, weights):
+        if weights is None:
+            return
+        for name in ("estimator", "fusion_estimator"):
+            model = getattr(self, name)
+            if model is not None and not has_fit_parameter(model, "sample_weight"):
+                raise ValueError(
+                    f"sample_weight was given, but {name}={model!r} takes none; leave "
+                    f"sample_weight out or choose another {name}."
+                )
+
+    @staticmethod
+    def _wants_linear(X):
+        return sp.issparse(X) or X.shape[1] > 500
+
+    # --- predicting -------------------------------------------------------------------------------
+
+    def transform(self, X):
+        """Return the standardised scores of the local models, which the fusion sees.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        R : ndarray of shape (n_samples, n_scores)
+            One column per local model, or one per local model and class; columns that never
+            varied in training are left out.
+        """
+        X = self._validate_queries(X)
+        return self._standardized(self._all_scores(X), X.dtype)
+
+    def _standardized(self, scores, dtype):
+        R = (scores[:, self._kept] - self.score_mean_) / self.score_scale_
+        return R.astype(dtype, copy=False)
+
+    def _validate_queries(self, X):
+        check_is_fitted(self)
+        return validate_data(
+            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
+        )
+
+    def _all_scores(self, X):
+        """Raw scores of all local models, side by side."""
+        tasks = [(views, X) for views in self._views]
+        return np.hstack(
+            parallel_map(self._mean_scores, tasks, n_jobs=self.n_jobs, prefer="threads")
+        )
+
+    def _mean_scores(self, views, X):
+        return sum(self._local_scores(view, X) for view in views) / len(views)
+
+    @property
+    def estimators_(self):
+        """The fitted local models, one per subspace, or one list of them without ``refit``."""
+        if not hasattr(self, "_views"):
+            raise AttributeError(f"{type(self).__name__} has no estimators_ before fit.")
+        if self.refit:
+            return [views[0].estimator for views in self._views]
+        return [[view.estimator for view in views] for views in self._views]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = (
+            self.estimator is None or get_tags(self.estimator).input_tags.sparse
+        )
+        return tags

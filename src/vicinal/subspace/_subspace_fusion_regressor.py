@@ -1,0 +1,203 @@
+"""Regressors of many subspaces, fused by a regressor of their predictions."""
+
+import numpy as np
+from sklearn.base import RegressorMixin, TransformerMixin
+from sklearn.linear_model import Ridge
+
+from vicinal._base import atomic_fit
+from vicinal._kernels._truncated_rbf import n_monomials
+from vicinal.subspace._fusion_base import BaseSubspaceFusion
+from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
+
+_MAX_MONOMIALS = 2000
+
+
+class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusion):
+    r"""Divide the features into subspaces, predict in each, and fuse the predictions.
+
+    The counterpart of :class:`SubspaceFusionClassifier` for numbers: the fusion learns from
+    out-of-fold predictions of one local regressor per subspace.
+
+    Parameters
+    ----------
+    decompositions : list of str or of FeatureSpaceDecomposition, \
+            default=("random", "principal", "cholesky")
+        Methods of :class:`FeatureSpaceDecomposition` other than ``"discriminant"``, or instances
+        for full control.
+    estimator : regressor, default=None
+        The local regressor. ``None`` takes a ridge for sparse input or more than 500 columns, else
+        :class:`TruncatedRBFRegressor` of order 2 (1 above 60 columns).
+    fusion_estimator : regressor, default=None
+        Learns from the standardised predictions; ``None`` takes :class:`TruncatedRBFRegressor`.
+    n_subspaces : int, default=4
+        Subspaces per named decomposition.
+    subspace_size : int, float or None, default=0.75
+        Columns per subspace, for the methods that draw subsets; ``None`` partitions instead.
+    n_blocks : int, default=2
+        Blocks per partition, for the methods that partition; ``n_subspaces / n_blocks``
+        partitions are made.
+    cv : int, splitter or "in-sample", default=5
+        Folds for the predictions that the fusion learns from; ``"in-sample"`` uses none.
+    include_full : bool, default=True
+        Whether to add one local regressor on all features as they are.
+    refit : bool, default=True
+        Whether to fit the local regressors again on all rows; otherwise the models of the folds
+        are kept and their predictions averaged.
+    n_jobs : int, default=None
+        Subspaces times folds in parallel, in threads unless a joblib backend is set.
+    random_state : int, RandomState instance or None, default=None
+        Draws the subspaces, the folds, and seeds for the local regressors.
+    verbose : int, default=0
+        Shows progress.
+
+    Attributes
+    ----------
+    decompositions_ : list of FeatureSpaceDecomposition
+        Fitted on all rows.
+    subspace_names_ : list of str
+        A name for every local regressor.
+    estimators_ : list
+        The local regressors in the same order; a list of lists without ``refit``.
+    fusion_estimator_ : regressor
+        The fitted fusion.
+    score_mean_, score_scale_ : ndarray of shape (n_scores,)
+        Mean and deviation of the training predictions.
+    n_features_in_ : int
+        Number of features seen during ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when they are strings.
+
+    See Also
+    --------
+    SubspaceFusionClassifier : The same for classes, with the mathematics.
+    sklearn.ensemble.StackingRegressor : Fuses different regressors of the same features.
+
+    References
+    ----------
+    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
+       classification based on feature-space decomposition", arXiv:1501.07584, 2015.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from sklearn.linear_model import Ridge
+    >>> from vicinal.subspace import SubspaceFusionRegressor
+    >>> X, y = make_friedman1(600, noise=0.5, random_state=0)
+    >>> Ridge().fit(X[:400], y[:400]).score(X[400:], y[400:]).round(2)
+    np.float64(0.75)
+    >>> model = SubspaceFusionRegressor(random_state=0).fit(X[:400], y[:400])
+    >>> round(model.score(X[400:], y[400:]), 2)
+    0.94
+    """
+
+    _parameter_constraints: dict = {**BaseSubspaceFusion._parameter_constraints}
+
+    def __init__(
+        self,
+        decompositions=("random", "principal", "cholesky"),
+        estimator=None,
+        fusion_estimator=None,
+        *,
+        n_subspaces=4,
+        subspace_size=0.75,
+        n_blocks=2,
+        cv=5,
+        include_full=True,
+        refit=True,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.decompositions = decompositions
+        self.estimator = estimator
+        self.fusion_estimator = fusion_estimator
+        self.n_subspaces = n_subspaces
+        self.subspace_size = subspace_size
+        self.n_blocks = n_blocks
+        self.cv = cv
+        self.include_full = include_full
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit the local regressors and their fusion.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows; features should have comparable scales.
+        y : array-like of shape (n_samples,)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts, for local regressors and fusion.
+
+        Returns
+        -------
+        self : SubspaceFusionRegressor
+            The fitted regressor.
+        """
+        X, y, weights = self._validate(X, y, sample_weight, y_numeric=True)
+        scores = self._fit_locals(X, y, weights)
+        self._fit_fusion(scores, y, weights, X.dtype)
+        return self
+
+    def predict(self, X):
+        """Predict the target.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        y : ndarray of shape (n_samples,)
+            Predicted values.
+        """
+        R = self.transform(X)
+        return self.fusion_estimator_.predict(R)
+
+    def predict_subspaces(self, X):
+        """Return the prediction of every local regressor.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples, n_local_models)
+            In the order of ``subspace_names_``.
+        """
+        X = self._validate_queries(X)
+        return self._all_scores(X)
+
+    def _check_method(self, name):
+        super()._check_method(name)
+        if name == "discriminant":
+            raise ValueError(
+                "decomposition 'discriminant' separates classes, and the target is a number; use "
+                "'principal' or 'cholesky'."
+            )
+
+    def _local_template(self, X):
+        if self.estimator is not None:
+            return self.estimator
+        return Ridge() if self._wants_linear(X) else _truncated(X.shape[1])
+
+    def _fusion_template(self, R, y, weights):
+        if self.fusion_estimator is not None:
+            return self.fusion_estimator
+        return _truncated(R.shape[1])
+
+    def _local_scores(self, view, X):
+        predicted = view.estimator.predict(view.features(X))
+        return np.asarray(predicted, dtype=np.float64).reshape(X.shape[0], 1)
+
+
+def _truncated(n_columns):
+    return TruncatedRBFRegressor(2 if n_monomials(n_columns, 2) <= _MAX_MONOMIALS else 1)

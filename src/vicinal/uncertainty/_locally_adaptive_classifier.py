@@ -1,0 +1,645 @@
+"""Locally adaptive classification piloted by uncertainty: one metric per component."""
+
+import warnings
+from numbers import Integral, Real
+from typing import NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._base import (
+    Progress,
+    as_numpy,
+    atomic_fit,
+    check_neighbor_count,
+    check_same_library,
+    check_weights,
+    draw_seeds,
+    encode_labels,
+)
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels._local_metrics import nearest_votes, soft_votes
+from vicinal._kernels._mixture import COVARIANCE_TYPES
+from vicinal._kernels._principal_axes import class_covariances, whitening_map
+from vicinal.uncertainty._base import hold_out, merge_copies, validate_labels, validate_rows
+from vicinal.uncertainty._metric_problem import (
+    Climb,
+    MetricProblem,
+    SortedRows,
+    choose_softness,
+    climb,
+    nearest_scale,
+    start_score,
+)
+from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
+from vicinal.uncertainty._uncertainty_map import _map_of_codes
+
+_CANDIDATES = (1, 4)
+# Coordinates that init="auto" tries: from whitened to merely standardised, and those in which the
+# scatter within classes is round. The first is init="whiten".
+_WHITENINGS = (
+    {"shrinkage": 0.0},
+    {"shrinkage": 0.1},
+    {"shrinkage": 1.0},
+    {"shrinkage": 100.0},
+    {"within": True, "shrinkage": 0.01},
+    {"within": True, "shrinkage": 0.1},
+    {"within": True, "shrinkage": 1.0},
+)
+# Iterations that all components spend together on one metric. A few are enough to leave a poor
+# start; from a metric that is already sharp the components would not move apart.
+_SHARED_ITERATIONS = 3
+# Rows by which starts are compared: so many at most, and rows held out only if so many at least.
+_MOST_JUDGES = 2000
+_FEWEST_JUDGES = 100
+# Components that answer less than this for a query are not asked.
+_LEAST_VOTE = 1e-12
+
+
+class _Model(NamedTuple):
+    """One number of components, learned."""
+
+    mixture: ResponsibilityMixture
+    climb: Climb
+    objective: float
+
+
+class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
+    r"""Soft nearest neighbours in several learned metrics, placed where classes mix (LCU).
+
+    A :class:`ResponsibilityMixture` of the whitened rows, weighted by their uncertainty, divides
+    the space; each component learns its own linear metric by climbing the leave-one-out accuracy
+    it expects; a query asks all components and weighs their votes by responsibility. One component
+    is neighbourhood components analysis (NCA).
+
+    Use it where nearest neighbours do well and one metric does not fit everywhere. Rows held out
+    decide when learning stops, since rising accuracy on the training rows is no evidence.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default="auto"
+        Number of local metrics. ``"auto"`` takes 4 if rows held out do better with them than with
+        one metric.
+    n_features_out : int, default=None
+        Rows of each metric: it maps into that many dimensions. ``None``: as many as the features
+        have independent directions.
+    solver : {"lbfgs", "adam", "anneal"}, default="lbfgs"
+        How the expected accuracy is climbed: quasi-Newton steps; Adam on batches of rows, where an
+        iteration is a pass over the data; simulated annealing as in the source.
+    init : {"auto", "whiten"} or array-like of shape (n_features_out, n_features), default="auto"
+        First metric of all components. ``"whiten"``: unit covariance, in units of the mean distance
+        to the nearest neighbour. ``"auto"``: also whitening with some shrinkage, mere
+        standardisation, and unit covariance within classes, whichever classifies the rows held out
+        best before any learning. Steps are taken in the coordinates of the start; with a given
+        map, in whitened ones.
+    neighbors : "soft" or int, default="soft"
+        Votes of all rows, falling with distance, or of that many nearest ones in each metric.
+    softness : "auto" or float, default="auto"
+        Factor by which the learned distances are divided before they vote; 1 is the rule of the
+        source. ``"auto"`` takes the factor of the greatest leave-one-out likelihood: where classes
+        overlap, farther rows are heard too. Without effect on the votes of a given number of rows.
+    placement : {"uncertainty", "density"}, default="uncertainty"
+        What the components follow: the uncertainty of the rows, or the rows alone.
+    covariance_type : {"full", "tied", "diag", "spherical"}, default="tied"
+        Covariances of the mixture.
+    early_stopping : bool, default=True
+        Stop when rows held out no longer gain, and keep the best metrics by them.
+    validation_fraction : float, default=0.1
+        Part of the rows to hold out, by class; used if ``early_stopping`` is set or
+        ``n_components`` is ``"auto"``, unless ``fit`` is given ``X_val``.
+    n_iter_no_change : int, default=10
+        Iterations without gain on the rows held out before learning stops.
+    max_iter : int, default=100
+        Most iterations. With several components, the first three go to a metric they share.
+    tol : float, default=1e-5
+        L-BFGS stops when the relative gain falls below, and a smaller gain on the rows held out
+        counts as none.
+    temperature : float, default=0.085
+        Annealing: the first temperature as a fraction of the number of rows (the source's 200 at
+        its 2,345 rows).
+    cooling : float, default=0.925
+        Annealing: factor of the temperature after each iteration.
+    random_gradient : {"noise", "rows"}, default="noise"
+        Annealing: what is random about the gradient. ``"noise"``: a random matrix is added to it;
+        ``"rows"``: moreover it is computed from a random tenth of the rows, which is quicker.
+    n_jobs : int, default=None
+        Threads; ``None`` uses every core. Results do not depend on it.
+    verbose : int, default=0
+        1 shows progress.
+    random_state : int, RandomState or None, default=None
+        Seed of the rows held out, the mixture's starts, batches and annealing.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    metrics_ : array of shape (n_components_, n_features_out, n_features)
+        Local metrics: the distance of component k is ``norm(metrics_[k] @ (x - x_i))``. One of
+        them can be handed to other models, e.g. as the metric of a local classifier.
+    n_components_ : int
+        Number of local metrics.
+    mixture_ : ResponsibilityMixture
+        Mixture of the rows in the coordinates of the start, ``(x - mean_) @ whitening_.T``.
+    uncertainty_ : ndarray of shape (n_samples,)
+        Uncertainty of each training row in the coordinates of the start; NaN for rows of
+        weight zero and rows held out.
+    softness_ : float
+        Factor by which the learned distances were divided; ``metrics_`` include it.
+    objective_ : float
+        Leave-one-out accuracy expected on the rows learned from, G / N, at softness 1.
+    validation_score_ : float
+        Accuracy expected on the rows held out; NaN if none were.
+    objective_paths_ : list of ndarray
+        What was watched at each iteration, per component (one path for annealing, which moves all
+        together).
+    n_iter_ : int
+        Iterations, of the component that took most.
+    mean_ : array of shape (n_features,)
+        Mean of the training rows.
+    whitening_ : array of shape (rank, n_features)
+        Map to the coordinates of the start.
+    n_features_in_ : int
+        Number of features seen in ``fit``.
+    feature_names_in_ : ndarray of shape (n_features_in_,)
+        Names of the features, when ``X`` has names that are all strings.
+
+    See Also
+    --------
+    ResponsibilityMixture : The mixture that places the components.
+    uncertainty_map : What it is weighted by.
+    sklearn.neighbors.NeighborhoodComponentsAnalysis : One metric, without blocks or early stopping.
+
+    Notes
+    -----
+    With responsibilities :math:`r_{ik}` fixed, each component maximises its part of
+
+    .. math:: G = \sum_i \sum_k r_{ik} \sum_{j \ne i,\, c_j = c_i} p_{ij}^k, \qquad
+        p_{ij}^k = \frac{\exp(-\|A^k (x_i - x_j)\|^2)}{\sum_{o \ne i} \exp(-\|A^k (x_i - x_o)\|^2)},
+
+    equations (6) and (7) of [1]_; :math:`G` is the leave-one-out accuracy expected of the rule that
+    :meth:`predict_proba` uses. Its gradient, equation (8) with the sign that print lost, is
+    :math:`2 A^k \sum_{ij} w_{ij} x_{ij} x_{ij}^\top`, :math:`w_{ij} = r_{ik} (p_i p_{ij} -
+    [c_i = c_j] p_{ij})`. The gradient is A times a scatter, so features of large variance would
+    take the whole step: rows are brought to the coordinates of the start first, always.
+
+    A row of sample weight v counts v times in :math:`G` and as a voter, but is never its own
+    neighbour. Equal rows of the same class are merged into one of their total weight, so neither
+    repetition nor the order of the rows changes anything.
+
+    One gradient takes :math:`O(N^2 (q + m))` operations in single precision, in blocks of rows:
+    memory does not grow with :math:`N^2`. Torch tensors (any array of the array-API standard) are
+    worked on where they are; only matrices of the size of a metric travel.
+
+    References
+    ----------
+    .. [1] J. Dai, S. Yan, X. Tang and J. T. Kwok, "Locally adaptive classification piloted by
+       uncertainty", ICML 2006.
+    .. [2] J. Goldberger, S. Roweis, G. Hinton and R. Salakhutdinov, "Neighbourhood components
+       analysis", NeurIPS 2004.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.model_selection import train_test_split
+    >>> from vicinal.uncertainty import LocallyAdaptiveClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X, y, stratify=y, random_state=0)
+    >>> model = LocallyAdaptiveClassifier(1, random_state=0).fit(X_train, y_train)
+    >>> model.score(X_test, y_test) > 0.9
+    True
+    >>> model.metrics_.shape
+    (1, 13, 13)
+    """
+
+    _parameter_constraints = {
+        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_features_out": [Interval(Integral, 1, None, closed="left"), None],
+        "solver": [StrOptions({"lbfgs", "adam", "anneal"})],
+        "init": [StrOptions({"auto", "whiten"}), "array-like"],
+        "neighbors": [StrOptions({"soft"}), Interval(Integral, 1, None, closed="left")],
+        "softness": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "placement": [StrOptions({"uncertainty", "density"})],
+        "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
+        "early_stopping": ["boolean"],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "temperature": [Interval(Real, 0, None, closed="neither")],
+        "cooling": [Interval(Real, 0, 1, closed="right")],
+        "random_gradient": [StrOptions({"noise", "rows"})],
+        "n_jobs": [Integral, None],
+        "verbose": ["verbose"],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        n_components="auto",
+        *,
+        n_features_out=None,
+        solver="lbfgs",
+        init="auto",
+        neighbors="soft",
+        softness="auto",
+        placement="uncertainty",
+        covariance_type="tied",
+        early_stopping=True,
+        validation_fraction=0.1,
+        n_iter_no_change=10,
+        max_iter=100,
+        tol=1e-5,
+        temperature=0.085,
+        cooling=0.925,
+        random_gradient="noise",
+        n_jobs=None,
+        verbose=0,
+        random_state=None,
+    ):
+        self.n_components = n_components
+        self.n_features_out = n_features_out
+        self.solver = solver
+        self.init = init
+        self.neighbors = neighbors
+        self.softness = softness
+        self.placement = placement
+        self.covariance_type = covariance_type
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.max_iter = max_iter
+        self.tol = tol
+        self.temperature = temperature
+        self.cooling = cooling
+        self.random_gradient = random_gradient
+        self.n_jobs = n_jobs
+        self.verbose = verbose
+        self.random_state = random_state
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
+        """Place the components and learn their metrics.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; rows of weight zero are left out.
+        X_val : array-like of shape (n_val, n_features), default=None
+            Rows to hold out, instead of a part of ``X``. Take them like the data to come: other
+            days, other speakers, other lightings than those learned from.
+        y_val : array-like of shape (n_val,), default=None
+            Their labels.
+
+        Returns
+        -------
+        self : LocallyAdaptiveClassifier
+            The fitted classifier.
+        """
+        X, codes, weights, kinds = self._validate(X, y, sample_weight)
+        rng = check_random_state(self.random_state)
+        learned, validation = self._hold_out(X, codes, weights, X_val, y_val, rng)
+        self._choose_coordinates(X, codes, weights, learned, validation, rng)
+        rows = self._single(X)
+        train = SortedRows.of(rows, codes, weights, learned)
+        held_out = validation and validation._replace(X=self._single(validation.X))
+        u, importance = self._uncertainty(rows, codes, weights, learned)
+        self.uncertainty_ = np.append(u, np.nan)[kinds]
+        models = self._learn(train, held_out, importance, self._first_matrix(train), rng)
+        best = max(models, key=lambda model: model.climb.score)
+        voters = SortedRows.of(self._whiten(X), codes, weights, np.arange(len(codes)))
+        self.softness_ = self._softness(best, voters, rng)
+        self._voters = voters.as_references(len(self.classes_))
+        self._store(best, held_out, dtype=X.dtype)
+        return self
+
+    def predict_proba(self, X):
+        """Return the probability of each class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+            Votes of all components, weighed by their responsibility for the query.
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False)
+        check_same_library(self.mean_, X)
+        xp = compat.array_namespace(X)
+        rows = self._whiten(X)
+        shares = self.mixture_.predict_proba(rows)
+        dtype, device = X.dtype, compat.device(X)
+        total = xp.zeros((X.shape[0], len(self.classes_)), dtype=dtype, device=device)
+        for k, A in enumerate(self._matrices):
+            asked = np.flatnonzero(as_numpy(shares[:, k]) > _LEAST_VOTE)
+            if len(asked) == 0:
+                continue
+            index = xp.asarray(asked, device=device)
+            votes = self._votes(A, xp.take(rows, index, axis=0))
+            votes = xp.astype(votes, dtype) * xp.take(shares[:, k], index)[:, None]
+            total = _add_rows(total, asked, votes, xp)
+        total = xp.take(total, xp.asarray(self._numbers, device=device), axis=1)
+        return total / xp.sum(total, axis=1, keepdims=True)
+
+    def predict(self, X):
+        """Return the most probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,)
+            Labels, on the host.
+        """
+        probabilities = as_numpy(self.predict_proba(X))
+        return self.classes_[probabilities.argmax(axis=1)]
+
+    def score_samples(self, X):
+        """Return the log density of the mixture, small where no component is near.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        array of shape (n_samples,)
+            Log density in whitened coordinates. Far from all components responsibilities turn
+            one-hot and the answer becomes that of the nearest row.
+        """
+        check_is_fitted(self)
+        X = validate_rows(self, X, reset=False)
+        check_same_library(self.mean_, X)
+        return self.mixture_.score_samples(self._whiten(X))
+
+    # --- steps of fit -----------------------------------------------------------------------------
+
+    def _validate(self, X, y, sample_weight):
+        X = validate_rows(self, X, reset=True, ensure_min_samples=2)
+        y = validate_labels(y, X)
+        if sample_weight is not None:
+            sample_weight = as_numpy(sample_weight)
+        weights = check_weights(sample_weight, np.empty((X.shape[0], 1)))
+        seen = np.flatnonzero(weights > 0)
+        self.classes_, codes = encode_labels(y[seen])
+        xp, device = compat.array_namespace(X), compat.device(X)
+        rows = X if len(seen) == len(y) else xp.take(X, xp.asarray(seen, device=device), axis=0)
+        first, kind, weights = merge_copies(rows, codes, weights[seen])
+        if self.neighbors != "soft":
+            check_neighbor_count(self.neighbors, len(first), name="neighbors")
+        # Which distinct row each given row is; -1 where its weight is zero.
+        kinds = np.full(len(y), -1)
+        kinds[seen] = kind
+        codes = codes[first]
+        # Inside, classes are numbered as they appear, so that their names decide nothing.
+        self._numbers = np.argsort(np.argsort([np.argmax(codes == c) for c in np.unique(codes)]))
+        distinct = xp.take(rows, xp.asarray(first, device=device), axis=0)
+        return distinct, self._numbers[codes], weights, kinds
+
+    def _choose_coordinates(self, X, codes, weights, learned, validation, rng):
+        """Find the coordinates in which learning starts from a multiple of the identity."""
+        xp, device = compat.array_namespace(X), compat.device(X)
+        n_classes = len(self.classes_)
+        index = xp.asarray(learned, device=device)
+        found = class_covariances(
+            xp.take(X, index, axis=0), codes[learned], weights[learned], n_classes
+        )
+        if not np.isfinite(found.scale).any():
+            raise ValueError("all rows of X are equal; there is no direction to learn a metric in.")
+        self.mean_ = xp.asarray(found.mean, dtype=X.dtype, device=device)
+        best = -np.inf
+        automatic = isinstance(self.init, str) and self.init == "auto"
+        kinds = _WHITENINGS if automatic else _WHITENINGS[:1]
+        asked = None
+        for kind in kinds:
+            precision = float(xp.finfo(X.dtype).eps)
+            whitening = whitening_map(found, precision=precision, **kind)
+            trial = xp.asarray(whitening, dtype=X.dtype, device=device)
+            if len(kinds) == 1:
+                self.whitening_ = trial
+                return
+            rows = xp.astype((X - self.mean_[None, :]) @ trial.T, xp.float32)
+            train = SortedRows.of(rows, codes, weights, learned)
+            watched = validation and validation._replace(
+                X=xp.astype((validation.X - self.mean_[None, :]) @ trial.T, xp.float32)
+            )
+            if watched is not None and len(watched.codes) < _FEWEST_JUDGES:
+                watched = None
+            if asked is None:
+                n = len((watched or train).codes)
+                asked = np.sort(rng.choice(n, min(n, _MOST_JUDGES), replace=False))
+            score = start_score(train, watched, asked, n_classes, self.n_jobs)
+            if score > best:
+                best, self.whitening_ = score, trial
+
+    def _whiten(self, X):
+        return (X - self.mean_[None, :]) @ self.whitening_.T
+
+    def _single(self, X):
+        """Rows in the coordinates of learning, in single precision."""
+        xp = compat.array_namespace(X)
+        return xp.astype(self._whiten(X), xp.float32)
+
+    def _hold_out(self, X, codes, weights, X_val, y_val, rng):
+        """Return the rows to learn from and, sorted, the rows to watch (or None)."""
+        everyone = np.arange(len(codes))
+        if X_val is not None:
+            if y_val is None:
+                raise ValueError("X_val was given without y_val; give the labels of both.")
+            X_val = validate_rows(self, X_val, reset=False)
+            check_same_library(X, X_val)
+            labels = validate_labels(y_val, X_val)
+            unknown = np.setdiff1d(labels, self.classes_)
+            if len(unknown):
+                raise ValueError(f"y_val holds labels that y does not: {unknown.tolist()!r}.")
+            held_out = SortedRows.of(
+                X_val,
+                self._numbers[np.searchsorted(self.classes_, labels)],
+                np.ones(len(labels)),
+                np.arange(len(labels)),
+            )
+            return everyone, held_out
+        if not (self.early_stopping or self.n_components == "auto"):
+            return everyone, None
+        mask = hold_out(codes, self.validation_fraction, rng)
+        if not mask.any():
+            return everyone, None
+        return everyone[~mask], SortedRows.of(X, codes, weights, everyone[mask])
+
+    def _uncertainty(self, rows, codes, weights, learned):
+        """Uncertainty of the rows learned from, NaN for others; and the importance of rows."""
+        xp, device = compat.array_namespace(rows), compat.device(rows)
+        index = xp.asarray(learned, device=device)
+        u = as_numpy(
+            _map_of_codes(
+                xp.take(rows, index, axis=0), codes[learned], weights[learned], n_jobs=self.n_jobs
+            )
+        )
+        everywhere = np.full(rows.shape[0], np.nan)
+        everywhere[learned] = u
+        importance = weights[learned] * (u if self.placement == "uncertainty" else 1.0)
+        order = np.argsort(codes[learned], kind="stable")
+        return everywhere, importance[order]
+
+    def _first_matrix(self, train):
+        """Return the start in whitened coordinates, in units of the distance to a neighbour."""
+        rank = train.X.shape[1]
+        if not isinstance(self.init, str):
+            given = np.asarray(as_numpy(self.init), dtype=np.float64)
+            if given.ndim != 2 or given.shape[1] != self.n_features_in_:
+                raise ValueError(
+                    f"init has shape {given.shape}; expected (n_features_out, "
+                    f"{self.n_features_in_}), a map of the features."
+                )
+            return given @ np.linalg.pinv(as_numpy(self.whitening_).astype(np.float64))
+        n_out = rank if self.n_features_out is None else self.n_features_out
+        if n_out > rank:
+            raise ValueError(
+                f"n_features_out={n_out} exceeds the {rank} independent directions of X; lower it."
+            )
+        return np.eye(n_out, rank) / np.sqrt(nearest_scale(train, self.n_jobs))
+
+    def _learn(self, train, held_out, importance, start, rng) -> list[_Model]:
+        """Learn each candidate number of components; several start from a metric they share."""
+        counts = _CANDIDATES if self.n_components == "auto" else (self.n_components,)
+        n_shared = min(_SHARED_ITERATIONS, max(1, self.max_iter // 3))
+        n_alone = self.max_iter if 1 in counts else n_shared
+        steps = n_alone + sum(k * (self.max_iter - n_shared) for k in counts if k > 1)
+        seeds = draw_seeds(rng, 2)
+        models = []
+        with Progress(steps, type(self).__name__, verbose=self.verbose) as progress:
+            options = self._solver_options(progress, np.random.RandomState(seeds[0]))
+            mixture, problems = self._place(train, held_out, importance, 1, seeds[1])
+            single = climb(problems, start, n_alone, options)
+            if 1 in counts:
+                models.append(_Model(mixture, single, _objective(problems, single)))
+            shared = single.iterates[int(single.paths[0][: n_shared + 1].argmax())]
+            for n_components in (k for k in counts if k > 1):
+                mixture, problems = self._place(train, held_out, importance, n_components, seeds[1])
+                local = climb(problems, shared, max(1, self.max_iter - n_shared), options)
+                models.append(_Model(mixture, local, _objective(problems, local)))
+        return models
+
+    def _solver_options(self, progress, random_state):
+        return {
+            "solver": self.solver,
+            "patience": self.n_iter_no_change if self.early_stopping else None,
+            "tol": self.tol,
+            "temperature": self.temperature,
+            "cooling": self.cooling,
+            "random_gradient": self.random_gradient,
+            "random_state": random_state,
+            "progress": lambda score: progress.advance(note=f"expected accuracy {score:.4f}"),
+        }
+
+    def _place(self, train, held_out, importance, n_components, seed):
+        """Fit the mixture; return it and one problem per component."""
+        xp = compat.array_namespace(train.X)
+        mixture = ResponsibilityMixture(
+            n_components, covariance_type=self.covariance_type, random_state=seed
+        )
+        with warnings.catch_warnings():
+            # Where components stand exactly matters little; the metrics adapt to them.
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            # In double precision, so that rounding cannot send EM to another solution.
+            rows = xp.astype(train.X, xp.float64)
+            mixture.fit(rows, sample_weight=_not_all_zero(importance))
+        shares = as_numpy(mixture.predict_proba(rows))
+        watched = None
+        if held_out is not None:
+            watched = as_numpy(mixture.predict_proba(xp.astype(held_out.X, xp.float64)))
+        problems = [
+            MetricProblem(
+                train,
+                held_out,
+                len(self.classes_),
+                shares[:, k],
+                None if watched is None else watched[:, k],
+                self.n_jobs,
+            )
+            for k in range(n_components)
+        ]
+        return mixture, problems
+
+    def _softness(self, model, voters, rng):
+        if self.softness != "auto":
+            return float(self.softness)
+        if self.neighbors != "soft":
+            return 1.0
+        xp = compat.array_namespace(voters.X)
+        shares = as_numpy(model.mixture.predict_proba(xp.astype(voters.X, xp.float64)))
+        voters = voters._replace(X=xp.astype(voters.X, xp.float32))
+        return choose_softness(
+            model.climb.matrices, voters, shares, len(self.classes_), rng, self.n_jobs
+        )
+
+    def _store(self, model, held_out, dtype):
+        xp, device = compat.array_namespace(self.mean_), compat.device(self.mean_)
+        self._matrices = model.climb.matrices / self.softness_
+        self.n_components_ = len(self._matrices)
+        maps = self._matrices @ as_numpy(self.whitening_).astype(np.float64)
+        self.metrics_ = xp.asarray(maps, dtype=dtype, device=device)
+        self.mixture_ = _with_dtype(model.mixture, dtype)
+        self.objective_ = model.objective
+        self.validation_score_ = float("nan") if held_out is None else model.climb.score
+        self.objective_paths_ = model.climb.paths
+        self.n_iter_ = max(1, max(len(path) - 1 for path in model.climb.paths))
+        if not model.climb.finished:
+            warnings.warn(
+                f"L-BFGS used all max_iter={self.max_iter} iterations; raise max_iter or tol.",
+                ConvergenceWarning,
+                stacklevel=4,
+            )
+
+    def _votes(self, A, rows):
+        if self.neighbors == "soft":
+            return soft_votes(A, rows, self._voters, n_jobs=self.n_jobs)
+        return nearest_votes(A, rows, self._voters, self.neighbors, n_jobs=self.n_jobs)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.array_api_support = True
+        return tags
+
+
+def _objective(problems, found):
+    return sum(problem.value(A) for problem, A in zip(problems, found.matrices, strict=True))
+
+
+def _not_all_zero(importance):
+    """Where no row is uncertain, all are alike."""
+    return importance if importance.any() else np.ones_like(importance)
+
+
+def _with_dtype(mixture, dtype):
+    """Return the mixture with its parameters in the floating type of the data."""
+    xp = compat.array_namespace(mixture.means_)
+    for name in ("weights_", "means_", "covariances_"):
+        setattr(mixture, name, xp.astype(getattr(mixture, name), dtype))
+    return mixture
+
+
+def _add_rows(total, index, rows, xp):
+    """Add ``rows`` to the rows of ``total`` named by ``index``, each named once."""
+    if len(index) == total.shape[0]:
+        return total + rows
+    spread = np.full(total.shape[0], len(index))
+    spread[index] = np.arange(len(index))
+    blank = xp.zeros((1, total.shape[1]), dtype=total.dtype, device=compat.device(total))
+    padded = xp.concat([rows, blank])
+    return total + xp.take(padded, xp.asarray(spread, device=compat.device(total)), axis=0)

@@ -1,0 +1,143 @@
+"""The uncertainty map: how mixed the neighbourhood of each row is."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from sklearn.utils import check_array
+from sklearn.utils.multiclass import check_classification_targets
+
+from vicinal._base import as_numpy, check_weights, is_array_api
+from vicinal._base._compat import Interval, StrOptions, validate_params
+from vicinal._kernels._uncertainty import class_bounds, mean_neighbor_distance, neighbor_uncertainty
+from vicinal.uncertainty._base import validate_labels
+
+_SCALE_NEIGHBOR = 7
+
+
+@validate_params(
+    {
+        "n_neighbors": [StrOptions({"class"}), Interval(Integral, 1, None, closed="left"), None],
+        "bandwidth": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "sample_weight": ["array-like", None],
+        "n_jobs": [Integral, None],
+    },
+    prefer_skip_nested_validation=True,
+)
+def uncertainty_map(
+    X: Any,
+    y: Any,
+    *,
+    n_neighbors: str | int | None = "class",
+    bandwidth: str | float = "auto",
+    sample_weight: Any = None,
+    n_jobs: int | None = None,
+) -> Any:
+    r"""Tell how uncertain nearest-neighbour classification is at each training row.
+
+    The value of a row is the share of its neighbours, weighted by similarity, that belong to other
+    classes: 0 deep inside a class, near 0.5 on a border between two, near 1 for a row lost among
+    foreigners. Distances are Euclidean, so bring the features to comparable scales first.
+
+    Parameters
+    ----------
+    X : array-like or array of another library, of shape (n_samples, n_features)
+        Training rows. A torch tensor (or any array of the array-API standard) is worked on where
+        it is, and the result comes back in the same library and on the same device.
+    y : array-like of shape (n_samples,)
+        Labels.
+    n_neighbors : "class", int or None, default="class"
+        How many neighbours are counted. ``"class"``: as many as the row's class has rows, as in
+        the source; ``None``: all rows. More than ``n_samples - 1`` counts all. Neighbours at the
+        same distance as the last one are kept.
+    bandwidth : "auto" or float, default="auto"
+        The :math:`\sigma` of the similarity. ``"auto"``: :math:`\sigma^2` is the mean squared
+        distance of a row to its seventh neighbour.
+    sample_weight : array-like of shape (n_samples,), default=None
+        How much each row counts as a neighbour; a row of weight 0 is nobody's neighbour. No row
+        is its own neighbour, whatever its weight.
+    n_jobs : int, default=None
+        Threads; ``None`` uses every core. The result does not depend on it.
+
+    Returns
+    -------
+    array of shape (n_samples,)
+        The uncertainty of each row, in [0, 1].
+
+    See Also
+    --------
+    ResponsibilityMixture : Places Gaussian components where the uncertainty is.
+    vicinal.inspection.UncertaintyDisplay : Draws the map.
+
+    Notes
+    -----
+    With :math:`s_{ij} = \exp(-\|x_i - x_j\|^2 / \sigma^2)` and :math:`N_i` the neighbours of row
+    :math:`i`, itself excluded,
+
+    .. math:: u_i = \sum_{j \in N_i,\, c_j \ne c_i} s_{ij} \Big/ \sum_{j \in N_i} s_{ij},
+
+    equation (1) of [1]_ with its numerator over the *other* classes, as its text has it. The
+    smallest distance of a row is subtracted in the exponent, so a bandwidth however small gives
+    the nearest neighbour's verdict rather than 0/0. One pass over all pairs, in blocks of rows
+    within scikit-learn's ``working_memory``.
+
+    References
+    ----------
+    .. [1] J. Dai, S. Yan, X. Tang and J. T. Kwok, "Locally adaptive classification piloted by
+       uncertainty", ICML 2006, section 2.1.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.uncertainty import uncertainty_map
+    >>> X = np.array([[0.0], [1.0], [2.0], [3.0], [4.0], [5.0]])
+    >>> uncertainty_map(X, [0, 0, 0, 1, 1, 1], n_neighbors=2, bandwidth=1.0).round(2)
+    array([0. , 0. , 0.5, 0.5, 0. , 0. ])
+    """
+    device_input = is_array_api(X)
+    if not device_input:
+        X = check_array(X, dtype=[np.float64, np.float32])
+    y = validate_labels(y, X)
+    check_classification_targets(y)
+    xp = compat.array_namespace(X)
+    if device_input and not bool(xp.all(xp.isfinite(X))):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+    weights = check_weights(
+        None if sample_weight is None else as_numpy(sample_weight), np.empty((len(y), 1))
+    )
+    return _map_of_codes(
+        X, np.unique(y, return_inverse=True)[1], weights, n_neighbors, bandwidth, n_jobs
+    )
+
+
+def _map_of_codes(X, codes, weights, n_neighbors="class", bandwidth="auto", n_jobs=None):
+    """Return the map of validated rows; ``codes`` and ``weights`` are NumPy arrays."""
+    xp, device = compat.array_namespace(X), compat.device(X)
+    n_classes = int(codes.max()) + 1
+    sizes = np.bincount(codes[weights > 0], minlength=n_classes)
+    n_others = int(sizes.sum()) - 1
+    if n_others < 1:
+        return xp.zeros(X.shape[0], dtype=X.dtype, device=device)
+    order = np.argsort(codes, kind="stable")
+    rows = xp.astype(xp.take(X, xp.asarray(order, device=device), axis=0), xp.float64)
+    rows = rows - xp.mean(rows, axis=0)
+    weights = xp.asarray(weights[order], dtype=xp.float64, device=device)
+    if bandwidth == "auto":
+        k = min(_SCALE_NEIGHBOR, n_others)
+        bandwidth2 = mean_neighbor_distance(rows, k, weights, n_jobs=n_jobs)
+    else:
+        bandwidth2 = float(bandwidth) ** 2
+    if n_neighbors == "class":
+        counts = np.clip(sizes, 1, n_others)
+    else:
+        counts = np.full(n_classes, min(n_neighbors or n_others, n_others))
+    u = neighbor_uncertainty(
+        rows,
+        class_bounds(codes[order], n_classes),
+        counts,
+        max(bandwidth2, np.finfo(np.float64).tiny),
+        weights,
+        n_jobs=n_jobs,
+    )
+    return xp.astype(xp.take(u, xp.asarray(np.argsort(order), device=device)), X.dtype)

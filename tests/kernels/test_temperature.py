@@ -1,0 +1,40 @@
+import numpy as np
+import pytest
+from scipy.optimize import minimize_scalar
+from scipy.special import log_softmax
+
+from vicinal._kernels._temperature import fit_slope
+
+
+def _loss(slope, scores, codes, weights):
+    n_classes = scores.shape[1]
+    counts = np.bincount(codes, weights=weights, minlength=n_classes)
+    targets = np.full(scores.shape, 1.0) / (counts[codes] + n_classes)[:, None]
+    targets[np.arange(len(codes)), codes] *= counts[codes] + 1
+    return -weights @ (targets * log_softmax(slope * scores, axis=1)).sum(axis=1)
+
+
+@pytest.mark.parametrize("n_classes", [2, 4])
+@pytest.mark.parametrize("scale", [1e-3, 1.0, 50.0])
+def test_slope_is_the_most_likely_one(rng, n_classes, scale):
+    scores, weights = scale * rng.normal(size=(200, n_classes)), rng.uniform(0.5, 2, 200)
+    codes = (scores / scale + 0.8 * rng.normal(size=scores.shape)).argmax(axis=1)
+    slope = fit_slope(scores, codes, weights)
+    found = minimize_scalar(
+        lambda t: _loss(np.exp(t), scores, codes, weights),
+        bracket=(np.log(0.5 / scale), np.log(2.0 / scale)),
+        tol=1e-10,
+    )
+    assert slope == pytest.approx(np.exp(found.x), rel=1e-5)
+
+
+def test_separated_classes_have_a_finite_slope():
+    scores = np.repeat([[1.0, -1.0], [-1.0, 1.0]], 50, axis=0)
+    slope = fit_slope(scores, np.repeat([0, 1], 50), np.ones(100))
+    # 51/52 is the smoothed target of both classes.
+    assert slope == pytest.approx(0.5 * np.log(51.0), rel=1e-6)
+
+
+@pytest.mark.parametrize("scores", [np.zeros((6, 2)), -np.eye(2)[[0, 0, 0, 1, 1, 1]]])
+def test_useless_or_inverted_scores_keep_a_positive_slope(scores):
+    assert fit_slope(scores, np.array([0, 0, 0, 1, 1, 1]), np.ones(6)) > 0

@@ -1,0 +1,96 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
+
+from vicinal.partition import SpacePartitioningRegressor
+
+
+@pytest.fixture
+def roof(rng):
+    """Two planes that meet along a ridge, with little noise."""
+    X = rng.uniform(-1, 1, size=(300, 2))
+    return X, np.abs(X[:, 0] + 0.3 * X[:, 1]) + 0.01 * rng.normal(size=300)
+
+
+def test_one_region_is_the_scaled_regressor_bit_for_bit(roof):
+    X, y = roof
+    model = SpacePartitioningRegressor(n_regions=1).fit(X, y)
+    assert_array_equal(
+        model.predict(X), make_pipeline(StandardScaler(), Ridge()).fit(X, y).predict(X)
+    )
+
+
+def test_two_regions_find_the_ridge_of_a_roof(roof):
+    X, y = roof
+    model = SpacePartitioningRegressor(
+        Ridge(alpha=1e-6), n_regions=2, combine="best", max_iter=50, random_state=0
+    ).fit(X, y)
+    assert model.train_error_ < 0.1 * np.mean((y - LinearRegression().fit(X, y).predict(X)) ** 2)
+    assert model.score(X, y) > 0.95
+    assert model.train_error_ == pytest.approx(np.mean((y - model.predict(X)) ** 2))
+
+
+def test_monotone_sweeps_never_raise_the_loss(roof):
+    model = SpacePartitioningRegressor(
+        n_regions=4, n_init=4, init="random", monotone=True, max_iter=200, random_state=0
+    ).fit(*roof)
+    for cascade in model.restarts_:
+        assert np.all(np.diff(cascade.history["error"]) <= 1e-12)
+
+
+class PlainRidge(Ridge):
+    """Not the exact class, hence cloned and fitted like any estimator."""
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+def test_fast_path_equals_the_general_path(roof, weighted):
+    X, y = roof
+    weight = np.random.RandomState(1).uniform(0.5, 2, size=len(y)) if weighted else None
+    fast, general = (
+        SpacePartitioningRegressor(learner, n_regions=3, n_init=2, max_iter=4, random_state=0)
+        .fit(X, y, sample_weight=weight)
+        .predict(X)
+        for learner in (Ridge(alpha=0.5), PlainRidge(alpha=0.5))
+    )
+    assert_allclose(fast, general, rtol=1e-8, atol=1e-10)
+
+
+def test_result_does_not_depend_on_the_unit_of_the_target(roof):
+    X, y = roof
+    model = SpacePartitioningRegressor("ridge", "lda", n_regions=3, n_init=2, random_state=0)
+    assert_allclose(model.fit(X, 1e4 * y).predict(X), 1e4 * model.fit(X, y).predict(X), rtol=1e-7)
+
+
+def test_any_regressor_serves(roof):
+    X, y = roof
+    model = SpacePartitioningRegressor(
+        DecisionTreeRegressor(max_depth=2), "logistic", n_regions=2, n_init=2, random_state=0
+    ).fit(X, y)
+    assert model.score(X, y) > 0.5
+
+
+def test_gates_need_weights(roof):
+    with pytest.raises(ValueError, match="gates of a regressor weigh rows, but reject_estimator"):
+        SpacePartitioningRegressor("ridge", KNeighborsClassifier()).fit(*roof)
+
+
+def test_auto_takes_one_region_for_a_plane(rng):
+    X = rng.normal(size=(200, 3))
+    model = SpacePartitioningRegressor(n_regions="auto", n_init=2, random_state=0)
+    noise = 0.5 * rng.normal(size=200)
+    assert model.fit(X, X @ [1.0, 2, 3] + noise).n_regions_ == 1
+    assert model.fit(X, np.abs(X[:, 0]) * 3 + noise).n_regions_ > 1
+
+
+def test_report_describes_the_regions(roof):
+    X, y = roof
+    model = SpacePartitioningRegressor(n_regions=3, n_init=2, random_state=0).fit(X, y)
+    report = model.region_report(X, y)
+    assert report["n_samples"].sum() == 300
+    assert_allclose((report["share"] * report["mean"]).sum(), y.mean())
+    assert_allclose((report["share"] * report["error"]).sum(), model.train_error_)

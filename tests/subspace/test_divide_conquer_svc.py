@@ -1,0 +1,134 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import make_blobs, make_moons
+from sklearn.metrics import log_loss
+from sklearn.svm import SVC
+
+from vicinal._kernels import _svm_dual
+from vicinal.subspace import DivideConquerSVC
+
+
+@pytest.fixture(scope="module")
+def moons():
+    return make_moons(600, noise=0.2, random_state=0)
+
+
+def test_one_cluster_is_scikit_learns_machine(moons, three_classes):
+    X, y = moons
+    ours = DivideConquerSVC(5.0, 1.5, n_clusters=1).fit(X, y)
+    theirs = SVC(C=5.0, gamma=1.5).fit(X, y)
+    assert_allclose(ours.decision_function(X), theirs.decision_function(X), atol=1e-6)
+    X, y = three_classes
+    ours = DivideConquerSVC(n_clusters=1).fit(X, y)
+    assert np.mean(ours.predict(X) == SVC().fit(X, y).predict(X)) > 0.95
+
+
+@pytest.mark.parametrize("clustering", ["kmeans", "kernel"])
+def test_a_query_is_answered_by_its_own_cluster(moons, clustering):
+    X, y = moons
+    model = DivideConquerSVC(5.0, 1.5, n_clusters=5, clustering=clustering, random_state=0)
+    model.fit(X, y)
+    clusters = model.predict_cluster(X)
+    assert_array_equal(np.bincount(clusters), model.cluster_sizes_)
+    assert model.cluster_centers_.shape == (model.n_clusters_, 2)
+    for c in range(model.n_clusters_):
+        rows = clusters == c
+        if isinstance(model.estimators_[c], int):
+            continue
+        own = SVC(C=5.0, gamma=1.5).fit(X[rows], y[rows])
+        assert_allclose(model.decision_function(X[rows]), own.decision_function(X[rows]), atol=1e-6)
+
+
+@pytest.mark.parametrize("clustering", ["kmeans", "kernel"])
+def test_large_clusters_are_divided(moons, clustering):
+    model = DivideConquerSVC(
+        n_clusters=2, max_cluster_size=60, clustering=clustering, random_state=0
+    ).fit(*moons)
+    assert model.cluster_sizes_.max() <= 60
+    assert model.cluster_sizes_.sum() == 600
+    assert model.cluster_sizes_.min() > 0
+
+
+def test_coinciding_rows_cannot_be_divided(rng):
+    X, y = np.zeros((50, 2)), np.repeat([0, 1], 25)
+    X[:5] = rng.normal(size=(5, 2))
+    model = DivideConquerSVC(n_clusters=2, max_cluster_size=10, random_state=0).fit(X, y)
+    assert model.cluster_sizes_.max() == 45
+
+
+def test_a_cluster_of_one_class_answers_with_it():
+    X, group = make_blobs(90, centers=[[-9, 0], [0, 9], [9, 0]], cluster_std=0.5, random_state=0)
+    y = np.array(["left", "right"])[(group == 2).astype(int)]
+    model = DivideConquerSVC(n_clusters=3, random_state=0).fit(X, y)
+    assert all(isinstance(machine, int) for machine in model.estimators_)
+    assert model.score(X, y) == 1.0
+    assert set(model.decision_function(X)) == {-1.0, 1.0}
+    three = DivideConquerSVC(n_clusters=3, random_state=0).fit(X, group)
+    assert_array_equal(three.decision_function(X).max(axis=1), 1.0)
+    assert three.score(X, group) == 1.0
+
+
+@pytest.mark.parametrize("n_levels", [1, 2])
+def test_exact_solution_is_the_cold_one_in_fewer_steps(n_levels):
+    X, _ = make_blobs(600, centers=9, cluster_std=0.5, center_box=(-12, 12), random_state=0)
+    signs = np.where(np.sin(3 * X[:, 0]) + np.cos(2 * X[:, 1]) > 0, 1.0, -1.0)
+    model = DivideConquerSVC(
+        10.0, 3.0, n_clusters=9, prediction="exact", n_levels=n_levels, random_state=0
+    ).fit(X, signs)
+    alpha, gradient = np.zeros(600), -np.ones(600)
+    steps, _ = _svm_dual.descend_dual(
+        X, signs, np.full(600, 10.0), 3.0, alpha, gradient, 1e-3, 10**7, 600
+    )
+    cold = _svm_dual.dual_objective(alpha, gradient)
+    assert_allclose(model.dual_objective_, cold, rtol=1e-5)
+    assert model.n_steps_[0] < 0.3 * steps
+    margins = _svm_dual.rbf_product(X, X, 3.0, alpha * signs)
+    assert_allclose(model.decision_function(X), margins, atol=0.02)
+
+
+def test_exact_machine_of_three_classes(three_classes):
+    X, y = three_classes
+    model = DivideConquerSVC(n_clusters=3, prediction="exact", random_state=0).fit(X, y)
+    assert model.dual_coef_.shape == (len(model.support_vectors_), 3)
+    assert np.mean(model.predict(X) == SVC().fit(X, y).predict(X)) > 0.9
+
+
+def test_stopped_exact_solver_warns(moons):
+    from sklearn.exceptions import ConvergenceWarning
+
+    with pytest.warns(ConvergenceWarning, match="max_steps=3"):
+        DivideConquerSVC(10.0, 2.0, n_clusters=2, prediction="exact", max_steps=3).fit(*moons)
+
+
+def test_class_weight_is_a_factor_on_the_weights(moons):
+    X, y = moons
+    by_class = DivideConquerSVC(n_clusters=2, class_weight={0: 1.0, 1: 3.0}, random_state=0)
+    by_class.fit(X, y)
+    by_row = SVC(gamma=by_class.gamma_, class_weight={0: 1.0, 1: 3.0})
+    rows = by_class.predict_cluster(X) == 0
+    by_row.fit(X[rows], y[rows])
+    assert_allclose(
+        by_class.decision_function(X[rows]), by_row.decision_function(X[rows]), atol=1e-6
+    )
+    balanced = DivideConquerSVC(n_clusters=2, class_weight="balanced", random_state=0).fit(X, y)
+    even = DivideConquerSVC(n_clusters=2, random_state=0).fit(X, y)
+    assert_allclose(balanced.decision_function(X), even.decision_function(X), atol=1e-6)
+
+
+def test_probabilities_come_from_scores_of_unseen_rows(moons):
+    X, y = make_moons(1200, noise=0.35, random_state=1)
+    model = DivideConquerSVC(100.0, 20.0, n_clusters=4, probability=True, random_state=0)
+    p = model.fit(X[:600], y[:600]).predict_proba(X[600:])
+    # Training margins of so stiff a machine would give a slope of certainty.
+    certain = 1 / (1 + np.exp(-5.0 * model.decision_function(X[600:])))
+    assert log_loss(y[600:], p[:, 1]) < log_loss(y[600:], certain)
+    assert not hasattr(DivideConquerSVC(), "predict_proba")
+
+
+def test_number_of_clusters_follows_the_rows(rng):
+    X = rng.normal(size=(4100, 2))
+    y = (X[:, 0] > 0).astype(int)
+    assert DivideConquerSVC(random_state=0).fit(X, y).n_clusters_ == 3
+    with pytest.raises(ValueError, match="n_clusters=20 exceeds the n_samples=10"):
+        DivideConquerSVC(n_clusters=20).fit(X[:10], np.arange(10) % 2)
