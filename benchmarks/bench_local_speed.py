@@ -67,8 +67,8 @@ def squared_hinge(page):
     page.text(
         f"## Binary squared hinge, {N_ROWS:,} x {N_FEATURES}, {N_QUERIES:,} queries, k = {K}\n\n"
         f"`LocalClassifier(LinearSVC())` against a loop of `LinearSVC(dual=False)` fits on the "
-        f"same neighbourhoods (500 queries, times 8). {100 * mixed:.0f} % of the neighbourhoods hold "
-        f"both classes. Largest difference of the decisions: {gap:.1e}."
+        f"same neighbourhoods (500 queries, times 8). {100 * mixed:.0f} % of them hold both "
+        f"classes. Largest difference of the decisions: {gap:.1e}."
     )
     page.table(
         ["", "scikit-learn, s", "ours, s", "ratio"],
