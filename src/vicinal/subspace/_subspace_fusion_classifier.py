@@ -3,13 +3,14 @@
 import numpy as np
 from sklearn.base import ClassifierMixin, TransformerMixin
 from sklearn.svm import LinearSVC
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from vicinal._base import atomic_fit, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal._kernels._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
-from vicinal.subspace._fusion_base import BaseSubspaceFusion
+from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._truncated_rbf_classifier import TruncatedRBFClassifier
 
 _MAX_FUSION_MONOMIALS = 2000
@@ -184,8 +185,9 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
         X, y, weights = self._validate(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
         self._check_folds(codes)
-        scores = self._fit_locals(X, codes, weights)
-        self._fit_fusion(scores, codes, weights, X.dtype)
+        rng = check_random_state(self.random_state)
+        scores = self._fit_locals(X, codes, weights, rng)
+        self._fit_fusion(scores, codes, weights, X.dtype, rng)
         return self
 
     @available_if(_fusion_can("decision_function"))
@@ -300,7 +302,8 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
 
     def _local_scores(self, view, X):
         """Scores of one local classifier: one column for two classes, else one per class."""
-        features, model = view.features(X), view.estimator
+        decomposition, index, model = view
+        features = features_of(decomposition, index, X)
         n_classes, present = len(self.classes_), model.classes_
         if self._stack_method == "predict":
             scores = 2.0 * (model.predict(features)[:, None] == np.arange(n_classes)) - 1.0

@@ -3,10 +3,11 @@
 import numpy as np
 from sklearn.base import RegressorMixin, TransformerMixin
 from sklearn.linear_model import Ridge
+from sklearn.utils import check_random_state
 
 from vicinal._base import atomic_fit
 from vicinal._kernels._truncated_rbf import n_monomials
-from vicinal.subspace._fusion_base import BaseSubspaceFusion
+from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
 
 _MAX_MONOMIALS = 2000
@@ -140,8 +141,9 @@ class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusi
             The fitted regressor.
         """
         X, y, weights = self._validate(X, y, sample_weight, y_numeric=True)
-        scores = self._fit_locals(X, y, weights)
-        self._fit_fusion(scores, y, weights, X.dtype)
+        rng = check_random_state(self.random_state)
+        scores = self._fit_locals(X, y, weights, rng)
+        self._fit_fusion(scores, y, weights, X.dtype, rng)
         return self
 
     def predict(self, X):
@@ -195,7 +197,8 @@ class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusi
         return _truncated(R.shape[1])
 
     def _local_scores(self, view, X):
-        predicted = view.estimator.predict(view.features(X))
+        decomposition, index, model = view
+        predicted = model.predict(features_of(decomposition, index, X))
         return np.asarray(predicted, dtype=np.float64).reshape(X.shape[0], 1)
 
 
