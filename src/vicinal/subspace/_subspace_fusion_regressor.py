@@ -84,8 +84,8 @@ class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusi
     >>> from sklearn.linear_model import Ridge
     >>> from vicinal.subspace import SubspaceFusionRegressor
     >>> X, y = make_friedman1(600, noise=0.5, random_state=0)
-    >>> Ridge().fit(X[:400], y[:400]).score(X[400:], y[400:]).round(2)
-    np.float64(0.75)
+    >>> round(Ridge().fit(X[:400], y[:400]).score(X[400:], y[400:]), 2)
+    0.75
     >>> model = SubspaceFusionRegressor(random_state=0).fit(X[:400], y[:400])
     >>> round(model.score(X[400:], y[400:]), 2)
     0.94
