@@ -104,6 +104,15 @@ def test_prediction_is_the_fusion_of_refitted_local_models(two_classes):
     assert_array_equal(votes, (raw > 0).astype(int))
 
 
+def test_scores_come_out_as_a_named_frame(two_classes, wine):
+    pytest.importorskip("pandas")
+    model = _fuse(["random"], RidgeClassifier()).set_output(transform="pandas").fit(*two_classes)
+    assert model.score(*two_classes) > 0.7
+    assert list(model.transform(two_classes[0])) == ["random 0", "random 1", "all features"]
+    names = _fuse(["random"], RidgeClassifier()).fit(*wine).get_feature_names_out()
+    assert names[:4].tolist() == ["random 0, 0", "random 0, 1", "random 0, 2", "random 1, 0"]
+
+
 def test_models_of_the_folds_may_be_kept(two_classes):
     X, y = two_classes
     model = _fuse(["discriminant"], RidgeClassifier(), refit=False, include_full=False).fit(X, y)

@@ -312,6 +312,10 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,)
             Classes.
         """
+        if self.probability:
+            # Where rounding makes two probabilities equal, the label should follow them.
+            chosen = self.predict_proba(X).argmax(axis=1)
+            return self.classes_[chosen]
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]

@@ -4,7 +4,7 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
@@ -63,7 +63,7 @@ def _fit_and_score(fusion, estimator, decomposition, relearn, index, X, y, weigh
     return view, fusion._local_scores(view, X[test])
 
 
-class BaseSubspaceFusion(BaseEstimator):
+class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
     """Local models on subspaces and a fusion of their scores."""
 
     _parameter_constraints: dict = {
@@ -278,12 +278,35 @@ class BaseSubspaceFusion(BaseEstimator):
             One column per local model, or one per local model and class; columns that never
             varied in training are left out.
         """
-        X = self._validate_queries(X)
-        return self._standardized(self._all_scores(X), X.dtype)
+        return self._fusion_input(X)
 
-    def _standardized(self, scores, dtype):
-        R = (scores[:, self._kept] - self.score_mean_) / self.score_scale_
-        return R.astype(dtype, copy=False)
+    def get_feature_names_out(self, input_features=None):
+        """Return a name for every column that ``transform`` gives.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored; the columns are scores, not features.
+
+        Returns
+        -------
+        names : ndarray of str
+            The subspace, with the class where there is a column for each.
+        """
+        check_is_fitted(self)
+        width = len(self._kept) // len(self._views)
+        names = [
+            name if width == 1 else f"{name}, {label}"
+            for name in self.subspace_names_
+            for label in (self.classes_ if width > 1 else [None])
+        ]
+        return np.array(names, dtype=object)[self._kept]
+
+    def _fusion_input(self, X):
+        """``transform``, always as an array."""
+        X = self._validate_queries(X)
+        R = (self._all_scores(X)[:, self._kept] - self.score_mean_) / self.score_scale_
+        return R.astype(X.dtype, copy=False)
 
     def _validate_queries(self, X):
         check_is_fitted(self)

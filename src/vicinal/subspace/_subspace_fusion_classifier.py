@@ -1,7 +1,7 @@
 """Classifiers of many subspaces, fused by a classifier of their scores."""
 
 import numpy as np
-from sklearn.base import ClassifierMixin, TransformerMixin
+from sklearn.base import ClassifierMixin
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
@@ -28,7 +28,7 @@ def _fusion_can(method):
     return check
 
 
-class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFusion):
+class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
     r"""Divide the features into subspaces, classify in each, and fuse the scores.
 
     Each decomposition of the feature space gives several subspaces; a local classifier is fitted
@@ -204,7 +204,7 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Positive for the second of two classes; else one column per class.
         """
-        R = self.transform(X)
+        R = self._fusion_input(X)
         return self.fusion_estimator_.decision_function(R)
 
     @available_if(_fusion_can("predict_proba"))
@@ -221,7 +221,7 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
         p : ndarray of shape (n_samples, n_classes)
             Rows sum to one.
         """
-        R = self.transform(X)
+        R = self._fusion_input(X)
         return self.fusion_estimator_.predict_proba(R)
 
     def predict(self, X):
@@ -237,7 +237,7 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
         y : ndarray of shape (n_samples,)
             Classes.
         """
-        R = self.transform(X)
+        R = self._fusion_input(X)
         if hasattr(self.fusion_estimator_, "predict_proba"):
             return self.classes_[self.fusion_estimator_.predict_proba(R).argmax(axis=1)]
         return self.classes_[self.fusion_estimator_.predict(R)]

@@ -1,7 +1,7 @@
 """Regressors of many subspaces, fused by a regressor of their predictions."""
 
 import numpy as np
-from sklearn.base import RegressorMixin, TransformerMixin
+from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
@@ -13,7 +13,7 @@ from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
 _MAX_MONOMIALS = 2000
 
 
-class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusion):
+class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
     r"""Divide the features into subspaces, predict in each, and fuse the predictions.
 
     The counterpart of :class:`SubspaceFusionClassifier` for numbers: the fusion learns from
@@ -159,7 +159,7 @@ class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusi
         y : ndarray of shape (n_samples,)
             Predicted values.
         """
-        R = self.transform(X)
+        R = self._fusion_input(X)
         return self.fusion_estimator_.predict(R)
 
     def predict_subspaces(self, X):
