@@ -127,12 +127,10 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
     Examples
     --------
     >>> from sklearn.datasets import load_breast_cancer
-    >>> from sklearn.tree import DecisionTreeRegressor
     >>> from vicinal.ensemble import FunctionalGradientBoostingClassifier
     >>> X, y = load_breast_cancer(return_X_y=True)
-    >>> stump = DecisionTreeRegressor(max_depth=1)
-    >>> model = FunctionalGradientBoostingClassifier(stump, newton=True, random_state=0)
-    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.94
+    >>> model = FunctionalGradientBoostingClassifier(newton=True, random_state=0)
+    >>> model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.92
     True
     """
 
