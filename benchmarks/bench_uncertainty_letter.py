@@ -126,7 +126,7 @@ def write(parts):
         ],
         "Satimage, first 1,500 rows, standardised, one metric from A = I, no rows held out. In the "
         "first trials, from 0.761: annealing 0.968, by a tenth of the rows 0.933, L-BFGS 0.959, "
-        "Adam 0.934; the start depends on which rows are taken.",
+        "Adam 0.934. Which rows those were is not recorded; ours start higher.",
     )
     page.text(
         "Errors do not depend on the load of the machine; times do, and these were taken while it "
