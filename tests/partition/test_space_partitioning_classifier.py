@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
@@ -351,7 +352,9 @@ def test_any_classifier_serves_in_either_place(blobs, region, reject):
     X, y = blobs
     model = SpacePartitioningClassifier(
         region, reject, n_regions=2, n_init=1, max_iter=3, random_state=0
-    ).fit(X, y)
+    )
+    with threadpool_limits(1):  # tiny fits, which many threads only slow down
+        model.fit(X, y)
     assert model.score(X, y) > 0.6
     assert set(model.predict(X)) <= set(y)
     assert hasattr(model, "predict_proba") == (not isinstance(region, SVC))
@@ -464,6 +467,14 @@ def test_soft_gates_mix_the_regions(blobs):
     h = model.decision_path(X)
     pi_0 = 1 / (1 + np.exp(h[:, 0]))
     assert_array_equal(model.apply(X) == 0, pi_0 >= 0.5)
+
+
+def test_soft_gates_choose_their_number_of_regions(rng):
+    X = rng.normal(size=(200, 2))
+    model = SpacePartitioningClassifier(gating="soft", n_init=2, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1] > 0)
+    assert model.n_regions_ > 1
+    assert model.n_regions_errors_[1] > 0.4 > model.n_regions_errors_[model.n_regions_]
 
 
 def test_soft_gates_with_one_region_are_logistic_regression(blobs):

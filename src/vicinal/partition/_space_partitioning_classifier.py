@@ -25,6 +25,9 @@ BUILT_IN_LEARNERS = {
     "perceptron": AveragedPerceptron(),
 }
 
+# Iterations of L-BFGS that stand for a sweep where soft numbers of regions are compared.
+_ITERATIONS_A_SWEEP = 10
+
 
 class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     r"""Cascade of reject classifiers over one simple classifier per region.
@@ -406,6 +409,8 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         if self.gating == "hard":
             return super()._start_function(data, validation, n_regions, max_sweeps)
         max_iter = 200 if self.max_iter is None else self.max_iter
+        if max_sweeps is not None:
+            max_iter = min(max_iter, _ITERATIONS_A_SWEEP * max_sweeps)
         return _SoftStart(data, validation, n_regions, self.alpha, max_iter), True
 
     def _fit_single(self, data, rng):
