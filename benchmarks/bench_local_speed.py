@@ -70,7 +70,8 @@ def squared_hinge(page):
         f"## Binary squared hinge, {N_ROWS:,} x {N_FEATURES}, {N_QUERIES:,} queries, k = {K}\n\n"
         f"`LocalClassifier(LinearSVC())` against a loop of `LinearSVC(dual=False)` fits on the "
         f"same neighbourhoods ({SAMPLE} queries, times {N_QUERIES // SAMPLE}). "
-        f"{100 * mixed:.0f} % of them hold both classes. Largest difference of the decisions: {gap:.1e}."
+        f"{100 * mixed:.0f} % of them hold both classes. "
+        f"Largest difference of the decisions: {gap:.1e}."
     )
     page.table(
         ["", "scikit-learn, s", "ours, s", "ratio"],
