@@ -222,7 +222,7 @@ def draw_transforms(path):
 
 
 def draw_curves(path):
-    """Figures 3 and 7: accuracy against annealing iterations, and against the number of features."""
+    """Figures 3 and 7: accuracy against annealing iterations and against the number of features."""
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 4))
