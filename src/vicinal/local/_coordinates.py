@@ -37,7 +37,8 @@ class Coordinates:
             X = self._apply(X)
         if sparse.issparse(X):
             return sparse.csr_matrix(X, dtype=np.float64)
-        return np.ascontiguousarray(X, dtype=np.float64)
+        # Writeable, because a read-only array is another type to compiled code.
+        return np.require(X, dtype=np.float64, requirements=["C", "W"])
 
     def _apply(self, X):
         if sparse.issparse(X):

@@ -1,34 +1,17 @@
 """Classification by a weighted model around every query."""
 
 from numbers import Integral
-from typing import Any
 
 import numpy as np
-from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import atomic_fit, encode_labels, is_array_api
-from vicinal._base._compat import HasMethods, Options, StrOptions, num_samples
-from vicinal._kernels._temperature import clipped_proba, fit_temperature, temperature_proba
-from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
-from vicinal.local._class_models import (
-    Objective,
-    class_scores,
-    exact_objective,
-    iterative_fits,
-)
-from vicinal.local._classifier_on_device import ClassifierOnDevice
-from vicinal.local._data import drop_zero_weights
-from vicinal.local._generic import check_local_estimator, generic_class_scores
-from vicinal.local._neighborhood import Neighborhoods, take_queries
-from vicinal.local._selection import ALPHA_LADDER, MAX_ROWS, draw_rows
+from vicinal._base import atomic_fit
+from vicinal._base._compat import HasMethods, Options, StrOptions
+from vicinal.local._base import SHARED_CONSTRAINTS
+from vicinal.local._class_models import exact_objective
+from vicinal.local._classification import BaseLocalClassifier
 
-# Newton's method costs ten times a ridge solve: fewer candidates, around those that win.
-_ITERATIVE_ALPHAS = (0.01, 0.03, 0.1, 0.3, 1.0)
-_ITERATIVE_NEIGHBORS = (10, 20, 40, 80, 160)
 _SOLVERS = ("ridge", "logistic", "squared_hinge", "hinge")
 
 
@@ -44,7 +27,7 @@ def _has_scores(method: str):
     return check
 
 
-class LocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
+class LocalClassifier(BaseLocalClassifier):
     r"""Classification by a weighted model around every query.
 
     For each query a small model (ridge on class indicators, logistic, squared hinge, hinge, or any
@@ -177,7 +160,7 @@ class LocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
     >>> X, y = load_iris(return_X_y=True)
     >>> model = LocalClassifier(n_neighbors=40, alpha=1.0, metric="euclidean").fit(X, y)
     >>> print(model.predict(X[[0, 70, 140]]), f"{model.score(X, y):.2f}")
-    [0 1 2] 0.97
+    [0 1 2] 0.99
     """
 
     _parameter_constraints: dict = {
@@ -189,10 +172,6 @@ class LocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         "calibration": [StrOptions({"temperature"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
     }
-
-    # The estimator fitted around every query, when compiled code does not reproduce it.
-    _generic = None
-    _objective: Any
 
     def __init__(
         self,
@@ -411,276 +390,6 @@ class LocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._check_on_host("leave_one_out")
         rows = np.arange(self._data.n_samples)
         return self._proba(self._left_out_scores(rows, self._data))
-
-    # --- fit ---
-
-    def _fit_rows(self, X, y, sample_weight, groups, classes) -> None:
-        """Validate, settle everything that depends on the data, and calibrate."""
-        if is_array_api(X):
-            self._fit_device_rows(X, y, sample_weight, groups, classes)
-            return
-        X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
-        check_classification_targets(y)
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
-        if classes is None:
-            self.classes_, codes = encode_labels(y)
-        else:
-            self.classes_, _ = encode_labels(np.asarray(classes))
-            codes = self._encode(y)
-        self._codes = codes.astype(np.int64)
-        self._dtype = X.dtype
-        self._resolve_model()
-        self._factor = self._class_factors(weights)
-        self._choose(X, self._codes, self._codes, weights, groups)
-        self._calibrate(X, weights, groups)
-
-    def _append_rows(self, X, y, sample_weight, groups, classes) -> None:
-        """Validate further rows and take them in."""
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"classes={classes!r} differ from those of the first call, {self.classes_!r}."
-            )
-        X, y, weights, groups = self._validate_training(
-            X, y, sample_weight, groups, reset=False, min_samples=1
-        )
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
-        codes = self._encode(y)
-        self._add_rows(X, weights, groups)
-        self._codes = np.concatenate([self._codes, codes])
-        self._factor = self._class_factors(self._data.sample_weight)
-
-    def _encode(self, y) -> np.ndarray:
-        """Return the codes of labels that must be among the classes."""
-        codes = np.clip(np.searchsorted(self.classes_, y), 0, len(self.classes_) - 1)
-        unknown = np.unique(np.asarray(y)[self.classes_[codes] != y])
-        if unknown.size:
-            raise ValueError(
-                f"y holds labels {unknown.tolist()} that are not among the classes "
-                f"{self.classes_.tolist()}; name all of them in the first call (classes=)."
-            )
-        return codes.astype(np.int64)
-
-    # --- models ---
-
-    def _resolve_model(self) -> None:
-        """Settle on compiled code, or on clones of an estimator it does not reproduce."""
-        self._exact_alpha = None
-        if self.estimator is None:
-            max_iter = 10_000 if self.solver == "hinge" else 100
-            self._objective = Objective(self.solver, max_iter=max_iter)
-            return
-        exact = exact_objective(self.estimator)
-        # Beyond two classes LogisticRegression is one multinomial model, not one against the rest.
-        if exact is not None and (exact[0].solver != "logistic" or len(self.classes_) == 2):
-            self._objective, self._exact_alpha = exact
-            return
-        self._objective = None
-        self._generic = self.estimator
-        self._generic_weighted = check_local_estimator(self.estimator, self.kernel)
-
-    def _check_compiled(self, what: str) -> None:
-        if self._generic is not None:
-            raise ValueError(
-                f"{what} needs a built-in local model, but estimator={self._generic!r} is fitted "
-                "as a black box; use solver= instead."
-            )
-
-    def _class_factors(self, weights) -> np.ndarray | None:
-        if self.class_weight is None:
-            return None
-        y = self.classes_[self._codes]
-        factors = compute_class_weight(
-            self.class_weight, classes=self.classes_, y=y, sample_weight=weights
-        )
-        return np.asarray(factors, dtype=np.float64)[self._codes]
-
-    def _evaluate(self, data, design, found: Neighborhoods, alphas, degree) -> np.ndarray:
-        return class_scores(
-            self._objective,
-            data,
-            self._codes,
-            len(self.classes_),
-            design,
-            found,
-            alphas,
-            relative=self._is_relative(),
-            degree=degree,
-            n_jobs=self.n_jobs,
-        )
-
-    def _block_scores(self, design, found: Neighborhoods, method: str) -> np.ndarray:
-        if self._generic is None:
-            settings = self._settings
-            return self._evaluate(self._data, design, found, [settings.alpha], settings.degree)[0]
-        return generic_class_scores(
-            self._generic,
-            self._data.rows,
-            self._codes,
-            len(self.classes_),
-            design,
-            found,
-            method=method,
-            weighted=self._generic_weighted,
-            n_jobs=self.n_jobs,
-        )
-
-    def _scores(self, X, method: str | None = None) -> np.ndarray:
-        """Return one score per class; the class shares where nobody is near."""
-        if method is None:
-            offered = ("predict_proba", "decision_function")
-            method = next((m for m in offered if hasattr(self.estimator, m)), "predict")
-        out = np.empty((num_samples(X), len(self.classes_)))
-        if self._has_global_model():
-            return self._global_scores(X)
-        for block, design, found in self._localized(X):
-            empty = found.sizes() == 0
-            if not empty.any():
-                out[block] = self._block_scores(design, found, method)
-                continue
-            some = np.flatnonzero(~empty)
-            out[block][empty] = self._class_shares()
-            if some.size:
-                out[block.start + some] = self._block_scores(
-                    design[some], take_queries(found, some), method
-                )
-        return out
-
-    def _class_shares(self) -> np.ndarray:
-        counts = np.bincount(
-            self._codes, self._data.sample_weight, minlength=len(self.classes_)
-        ).astype(np.float64)
-        return counts / counts.sum()
-
-    def _class_slopes(self, design, found: Neighborhoods) -> np.ndarray:
-        """Return slopes of the scores, shape (n_queries, n_classes, n_columns)."""
-        if self._objective.solver == "ridge":
-            indicators = np.eye(len(self.classes_))[self._codes]
-            return self._slopes(design, found, indicators)
-        return iterative_fits(
-            self._objective,
-            self._data.rows,
-            self._codes,
-            len(self.classes_),
-            design,
-            found,
-            self._settings.alpha,
-            relative=self._settings.relative,
-            degree=self._settings.degree,
-            want_slopes=True,
-            n_jobs=self.n_jobs,
-        )[1]
-
-    # --- the global model ---
-
-    def _has_global_model(self) -> bool:
-        """One fit answers all queries if the model does not depend on the origin."""
-        return (
-            self._settings.is_global
-            and self._settings.degree == 1
-            and self._generic is None
-            and (self._exact_alpha is None or self._objective.solver == "ridge")
-            and self._objective.solver != "hinge"
-        )
-
-    def _global_scores(self, X) -> np.ndarray:
-        data = self._data
-        weights = np.ones(data.n_samples) if data.sample_weight is None else data.sample_weight
-        weights = weights if self._factor is None else weights * self._factor
-        centre = np.asarray(weights @ data.rows / weights.sum()).reshape(1, -1)
-        everybody = Neighborhoods(
-            np.array([0, data.n_samples]),
-            np.arange(data.n_samples),
-            weights,
-            np.zeros(data.n_samples),
-            np.full(1, np.inf),
-        )
-        level = self._block_scores(centre, everybody, "decision_function")
-        slopes = self._class_slopes(centre, everybody)[0]
-        _, design = self._locate(X)
-        return level + (design - centre) @ slopes.T
-
-    # --- probabilities ---
-
-    def _proba(self, scores: np.ndarray) -> np.ndarray:
-        if self._generic is not None:
-            return scores
-        if self._exact_alpha is not None and self._objective.solver == "logistic":
-            second = 1.0 / (1.0 + np.exp(-scores[:, 1]))
-            return np.column_stack([1.0 - second, second])
-        if self.temperature_ is not None:
-            return temperature_proba(scores, self.temperature_)
-        if self._objective.solver != "ridge":
-            scores = 1.0 / (1.0 + np.exp(-scores))
-        return clipped_proba(scores)
-
-    def _calibrate(self, X, weights, groups) -> None:
-        """Fit the temperature to scores of rows that their models, and metrics, did not see."""
-        self.temperature_ = None
-        is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
-        if self._generic is not None or self.calibration is None or is_sigmoid:
-            return
-        rows = draw_rows(self._data.n_samples, self.random_state, MAX_ROWS)
-        arrays = (X, self._codes, self._codes, weights, groups)
-        metric = self.metric if hasattr(self.metric, "transform") else self.metric_
-        scores, used = [], []
-        for data, some in self._views(metric, rows, arrays, fitted=self._data):
-            scores.append(self._left_out_scores(some, data))
-            used.append(some)
-        order = np.concatenate(used)
-        share = None if weights is None else weights[order]
-        self.temperature_ = fit_temperature(np.concatenate(scores), self._codes[order], share)
-
-    def _left_out_scores(self, rows, data) -> np.ndarray:
-        scores = np.empty((len(rows), len(self.classes_)))
-        settings = self._settings
-        for block, design, found in self._localized_training(rows, leave_out=True, data=data):
-            empty = np.flatnonzero(found.sizes() == 0)
-            scores[block] = self._evaluate(data, design, found, [settings.alpha], settings.degree)[
-                0
-            ]
-            scores[block.start + empty] = self._class_shares()
-        return scores
-
-    # --- choice ---
-
-    def _criterion(self, data, alphas, degree):
-        """Error rate of held-out labels."""
-        codes = self._codes
-
-        def evaluate(design, found):
-            return self._evaluate(data, design, found, alphas, degree)
-
-        def loss(scores, rows):
-            wrong = (scores.argmax(axis=1) != codes[rows]).astype(np.float64)
-            return wrong if data.sample_weight is None else wrong * data.sample_weight[rows]
-
-        return evaluate, loss
-
-    def _is_relative(self) -> bool:
-        return self._exact_alpha is None and self.penalty == "relative"
-
-    def _size_is_open(self) -> bool:
-        # A black box is too slow to compare sizes with: it takes the good fixed value.
-        return self._generic is None and super()._size_is_open()
-
-    def _metric_candidates(self, X, codes, total_weight: float) -> list:
-        if self._generic is not None and isinstance(self.metric, str) and self.metric == "auto":
-            return ["euclidean"]
-        return super()._metric_candidates(X, codes, total_weight)
-
-    def _neighbor_candidates(self) -> tuple[int, ...]:
-        if self._objective is not None and self._objective.solver != "ridge":
-            return _ITERATIVE_NEIGHBORS
-        return super()._neighbor_candidates()
-
-    def _alpha_candidates(self) -> list[float]:
-        if self._exact_alpha is not None:
-            return [self._exact_alpha]
-        if self._generic is not None:
-            return [0.0]
-        if self.alpha != "auto":
-            return [float(self.alpha)]
-        return list(ALPHA_LADDER if self.solver == "ridge" else _ITERATIVE_ALPHAS)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

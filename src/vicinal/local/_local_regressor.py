@@ -138,7 +138,7 @@ class LocalRegressor(BaseLocalRegressor):
     >>> model = LocalRegressor(n_neighbors=30, degree=1, alpha=0.0, metric="euclidean")
     >>> model = model.fit(x, np.sin(x).ravel())
     >>> print(model.predict([[1.0]]).round(2), model.local_coef([[1.0]]).round(2))
-    [0.84] [[0.54]]
+    [0.83] [[0.53]]
     """
 
     _parameter_constraints: dict = {

@@ -99,7 +99,7 @@ class LoessRegressor(BaseLocalRegressor):
     >>> model = LoessRegressor(span=0.3).fit(x, y)
     >>> value, error = model.predict([[1.5]], return_std=True)
     >>> print(value.round(2), error.round(2), model.statistics().sigma.round(2))
-    [1.] [0.02] [0.1]
+    [0.95] [0.02] [0.1]
     """
 
     _parameter_constraints: dict = {

@@ -46,7 +46,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         )
         self._is_multi_output = y.ndim == 2
         self._dtype = X.dtype
-        Y = np.ascontiguousarray(np.reshape(y, (len(y), -1)), dtype=np.float64)
+        Y = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
         weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
@@ -115,7 +115,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             multi_output=True,
             y_numeric=True,
         )
-        Y = np.ascontiguousarray(np.reshape(y, (len(y), -1)), dtype=np.float64)
+        Y = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
         if Y.shape[1] != self._targets.shape[1]:
             raise ValueError(
                 f"y has {Y.shape[1]} outputs, but earlier rows had {self._targets.shape[1]}."
