@@ -1,5 +1,6 @@
 """What the partition benchmarks share: the six sets of the paper, and a store of results."""
 
+import fcntl
 import json
 import time
 from collections.abc import Callable
@@ -41,11 +42,13 @@ class Store:
             found = case()
             found["wall"] = time.perf_counter() - started
             found["cpu"] = time.process_time() - used
-            # Read again: another process may have added cases of other sets meanwhile.
-            results = self._read()
-            results[" / ".join(map(str, key))] = found
-            draft = self.path.with_suffix(".tmp")
-            draft.write_text(json.dumps(results, indent=1))
-            draft.replace(self.path)
+            with open(self.path.with_suffix(".lock"), "w") as lock:
+                # Another process may be adding cases of other sets.
+                fcntl.flock(lock, fcntl.LOCK_EX)
+                results = self._read()
+                results[" / ".join(map(str, key))] = found
+                draft = self.path.with_suffix(".tmp")
+                draft.write_text(json.dumps(results, indent=1))
+                draft.replace(self.path)
             print(*key, found, flush=True)
         return found

@@ -15,7 +15,14 @@ from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
 
 # Every line differs from the first one in what it names.
-BASE = {"region_estimator": "perceptron", "n_regions": 5, "n_init": 10, "max_iter": 15}
+BASE = {
+    "region_estimator": "perceptron",
+    "n_regions": 5,
+    "n_init": 10,
+    "max_iter": 15,
+    "keep": "last",
+    "combine": "average",
+}
 CANDIDATES = {
     "base: perceptron, 5 regions, 10 starts, 15 sweeps, average, last sweep": {},
     "sweep of least training error": {"keep": "best"},
@@ -40,8 +47,23 @@ CANDIDATES = {
     "LDA": {"region_estimator": "lda"},
     "LDA, sweep of least training error": {"region_estimator": "lda", "keep": "best"},
     "LDA, shrinkage 0.1": {"region_estimator": WeightedLDA(shrinkage=0.1)},
-    "logistic": {"region_estimator": "logistic"},
+    "logistic, C=1": {"region_estimator": LogisticRegression()},
     "logistic, C=100": {"region_estimator": LogisticRegression(C=100.0)},
+    "logistic, C=10": {"region_estimator": LogisticRegression(C=10.0, tol=1e-3)},
+    "logistic, C=10, 8 sweeps": {
+        "region_estimator": LogisticRegression(C=10.0, tol=1e-3),
+        "max_iter": 8,
+    },
+    "logistic, C=10, 15 regions, 8 sweeps": {
+        "region_estimator": LogisticRegression(C=10.0, tol=1e-3),
+        "n_regions": 15,
+        "max_iter": 8,
+    },
+    "logistic, C=10, 8 sweeps, regions by validation (the default)": {
+        "region_estimator": LogisticRegression(C=10.0, tol=1e-3),
+        "n_regions": "auto",
+        "max_iter": 8,
+    },
     "soft gates, 3 starts, 200 iterations": {"gating": "soft", "n_init": 3, "max_iter": 200},
 }
 # The largest sets are cut down: defaults need many fits, not many rows.

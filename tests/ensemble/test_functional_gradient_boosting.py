@@ -124,7 +124,13 @@ def test_corrective_lowers_the_training_loss_faster(n_classes):
 def test_line_search_never_raises_the_training_loss(friedman, loss, rate):
     X, y = friedman
     model = FunctionalGradientBoostingRegressor(
-        SMALL_TREE, loss=loss, alpha=0.7, learning_rate=rate, n_estimators=25, random_state=0
+        SMALL_TREE,
+        loss=loss,
+        alpha=0.7,
+        coefficients="line_search",
+        learning_rate=rate,
+        n_estimators=25,
+        random_state=0,
     ).fit(X, np.abs(y))
     assert len(model.train_score_) > 1
     assert np.diff(model.train_score_).max() <= 1e-12
@@ -136,7 +142,13 @@ def test_line_search_never_raises_the_training_loss(friedman, loss, rate):
 def test_line_search_never_raises_the_loss_of_classes(n_classes, loss):
     X, y = classes(n_classes)
     model = FunctionalGradientBoostingClassifier(
-        SMALL_TREE, loss=loss, learning_rate=1.0, n_estimators=20, subsample=0.6, random_state=0
+        SMALL_TREE,
+        loss=loss,
+        coefficients="line_search",
+        learning_rate=1.0,
+        n_estimators=20,
+        subsample=0.6,
+        random_state=0,
     ).fit(X, y)
     assert np.diff(model.train_score_).max() <= 1e-12
 
@@ -150,6 +162,18 @@ def test_newton_with_trees_equals_newton_leaves():
     assert_allclose(
         fixed.fit(X, y).decision_function(X), leaf.fit(X, y).decision_function(X), atol=1e-8
     )
+
+
+def test_auto_is_leaf_for_trees_and_line_search_for_others(friedman):
+    X, y = friedman
+    for learner, kind in ((SMALL_TREE, "leaf"), (KNeighborsRegressor(10), "line_search")):
+        auto, named = (
+            FunctionalGradientBoostingRegressor(
+                learner, coefficients=c, loss="absolute_error", n_estimators=4, random_state=0
+            ).fit(X, y)
+            for c in ("auto", kind)
+        )
+        assert_array_equal(auto.predict(X), named.predict(X))
 
 
 def test_fixed_coefficients_are_the_learning_rate(friedman):
@@ -228,7 +252,7 @@ class LogCosh:
     """A loss that the library does not know."""
 
     def value(self, y, score):
-        return np.log(np.cosh(score - y))
+        return np.logaddexp(score - y, y - score) - np.log(2.0)
 
     def gradient(self, y, score):
         return np.tanh(score - y)
@@ -245,6 +269,17 @@ def test_a_loss_of_ones_own_works(friedman, kind):
     ).fit(X, y)
     assert model.train_score_[-1] < 0.8 * model.train_score_[0]
     assert model.score(X, y) > 0.4
+
+
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+def test_leaf_values_never_raise_the_loss_where_it_is_nearly_straight(friedman, rate):
+    """Residuals of ten deviations have curvature 1e-9: an undamped Newton step would leave."""
+    X, y = friedman
+    model = FunctionalGradientBoostingRegressor(
+        loss=LogCosh(), coefficients="leaf", learning_rate=rate, n_estimators=15, random_state=0
+    ).fit(X, 5.0 * y)
+    assert np.diff(model.train_score_).max() <= 1e-9
+    assert np.isfinite(model.predict(X)).all()
 
 
 def test_an_object_equals_its_name(friedman):

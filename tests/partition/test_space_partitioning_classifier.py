@@ -13,6 +13,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
+from threadpoolctl import threadpool_limits
 
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
@@ -272,7 +273,7 @@ def test_every_start_beats_one_linear_model(blobs, init, learner):
 
 def test_average_is_the_mean_of_the_starts(blobs):
     X, y = blobs
-    model = SpacePartitioningClassifier(n_regions=3, n_init=4, random_state=0).fit(X, y)
+    model = SpacePartitioningClassifier("lda", n_regions=3, n_init=4, random_state=0).fit(X, y)
     scaled = model.scaler_.transform(X)
     mean = np.mean([c.predict_proba(scaled, model.classes_) for c in model.restarts_], axis=0)
     assert_allclose(model.predict_proba(X), mean)
@@ -300,8 +301,9 @@ def test_auto_takes_one_region_where_one_is_enough(rng):
     noise = 0.8 * rng.normal(size=300)
     linear = SpacePartitioningClassifier("lda", n_regions="auto", n_init=2, random_state=0)
     linear.fit(X, X[:, 0] + X[:, 1] + noise > 0)
-    assert set(linear.n_regions_errors_) == {1, 2, 5, 15}
     assert linear.n_regions_ == 1
+    # Both 2 and 5 are worse than 1, so 15 is not tried.
+    assert list(linear.n_regions_errors_) == [1, 2, 5]
     bent = SpacePartitioningClassifier("lda", n_regions="auto", n_init=2, random_state=0)
     bent.fit(X, X[:, 0] * X[:, 1] > 0)
     assert bent.n_regions_errors_[1] > 0.3
@@ -327,8 +329,9 @@ def test_an_array_of_regions_needs_their_number(blobs):
 
 
 def test_validation_fraction_must_leave_something(blobs):
-    with pytest.raises(ValueError, match="leaves no validation sample"):
-        SpacePartitioningClassifier(selection="validation", validation_fraction=0.001).fit(*blobs)
+    for arguments in ({"n_regions": 3, "selection": "validation"}, {"n_regions": "auto"}):
+        with pytest.raises(ValueError, match="leaves no validation sample"):
+            SpacePartitioningClassifier(validation_fraction=0.001, **arguments).fit(*blobs)
 
 
 # --- any learner ---
@@ -349,7 +352,9 @@ def test_any_classifier_serves_in_either_place(blobs, region, reject):
     X, y = blobs
     model = SpacePartitioningClassifier(
         region, reject, n_regions=2, n_init=1, max_iter=3, random_state=0
-    ).fit(X, y)
+    )
+    with threadpool_limits(1):  # tiny fits, which many threads only slow down
+        model.fit(X, y)
     assert model.score(X, y) > 0.6
     assert set(model.predict(X)) <= set(y)
     assert hasattr(model, "predict_proba") == (not isinstance(region, SVC))
@@ -422,14 +427,23 @@ def test_weights_move_the_regions(blobs):
     assert_array_equal(by_class.predict(X), heavy.predict(X))
 
 
-@pytest.mark.parametrize("arguments", [{}, {"gating": "soft", "max_iter": 40}])
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        # Dense rows take Newton steps, sparse ones do not: equal at the minimum only.
+        {"region_estimator": LogisticRegression(tol=1e-9, max_iter=5000), "max_iter": 3},
+        {"region_estimator": "perceptron"},
+        {"gating": "soft", "max_iter": 40},
+    ],
+)
 def test_sparse_equals_dense_without_scaling(blobs, arguments):
     X, y = blobs
     model = SpacePartitioningClassifier(
         n_regions=2, n_init=2, scale=False, random_state=0, **arguments
     )
     dense = model.fit(X, y).predict_proba(X)
-    assert_allclose(model.fit(sparse.csr_array(X), y).predict_proba(sparse.csr_array(X)), dense)
+    found = model.fit(sparse.csr_array(X), y).predict_proba(sparse.csr_array(X))
+    assert_allclose(found, dense, atol=1e-5)
 
 
 def test_sparse_rows_are_scaled_and_classified(blobs):
@@ -438,7 +452,7 @@ def test_sparse_rows_are_scaled_and_classified(blobs):
     model = SpacePartitioningClassifier(n_regions=3, n_init=3, random_state=0).fit(X, y)
     assert model.score(X, y) > 0.85
     with pytest.raises(ValueError, match="X is sparse; use 'perceptron'"):
-        SpacePartitioningClassifier("lda").fit(X, y)
+        SpacePartitioningClassifier("lda", n_regions=2).fit(X, y)
 
 
 def test_soft_gates_mix_the_regions(blobs):
@@ -453,6 +467,14 @@ def test_soft_gates_mix_the_regions(blobs):
     h = model.decision_path(X)
     pi_0 = 1 / (1 + np.exp(h[:, 0]))
     assert_array_equal(model.apply(X) == 0, pi_0 >= 0.5)
+
+
+def test_soft_gates_choose_their_number_of_regions(rng):
+    X = rng.normal(size=(200, 2))
+    model = SpacePartitioningClassifier(gating="soft", n_init=2, random_state=0)
+    model.fit(X, X[:, 0] * X[:, 1] > 0)
+    assert model.n_regions_ > 1
+    assert model.n_regions_errors_[1] > 0.4 > model.n_regions_errors_[model.n_regions_]
 
 
 def test_soft_gates_with_one_region_are_logistic_regression(blobs):
@@ -493,6 +515,6 @@ def test_report_counts_every_sample_once(blobs):
 
 def test_breast_cancer_by_any_route():
     X, y = load_breast_cancer(return_X_y=True)
-    for arguments in ({}, {"region_estimator": "lda"}, {"gating": "soft"}):
-        model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0, **arguments)
+    for arguments in ({}, {"region_estimator": "lda", "n_regions": 2}, {"gating": "soft"}):
+        model = SpacePartitioningClassifier(n_init=2, random_state=0, **arguments)
         assert model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.93

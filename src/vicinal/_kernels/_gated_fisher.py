@@ -66,8 +66,9 @@ def fisher_directions(
     width = len(within)
     scale = np.trace(within) / width
     regular = (1 - shrinkage) * within
-    regular[np.diag_indices(width)] += shrinkage * (scale if scale > 0 else 1.0)
+    # Responsibilities sum to one, so with offsets one direction has no variance at all.
+    regular[np.diag_indices(width)] += max(shrinkage, 1e-10) * (scale if scale > 0 else 1.0)
     values, vectors = eigh(between, regular, subset_by_index=[width - n_directions, width - 1])
-    vectors = vectors[:, ::-1].T
+    vectors = vectors[:, ::-1].T.copy()
     vectors *= np.sign(vectors[np.arange(n_directions), np.abs(vectors).argmax(axis=1)])[:, None]
-    return vectors, np.maximum(values[::-1], 0.0)
+    return vectors, np.maximum(values[::-1], 0.0).copy()

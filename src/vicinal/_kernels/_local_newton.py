@@ -281,7 +281,7 @@ def local_newton(
     relative,
     C,
     rho,
-    rho_per_row,
+    rho_per_weight,
     tol,
     max_iter,
     want_slopes,
@@ -292,7 +292,8 @@ def local_newton(
     """Fit one model per query and class; write scores (n_queries, n_classes).
 
     lam is ``alpha * trace(V) / p`` over the p design columns if ``relative``, else ``alpha``; the
-    intercept's penalty is ``rho + rho_per_row * k``. ``slopes`` has shape (n_queries, n_classes, d) if wanted.
+    intercept's penalty is ``rho + rho_per_weight * sum(w)``. ``slopes`` has shape (n_queries,
+    n_classes, d) if wanted.
     """
     n_queries = indptr.shape[0] - 1
     n_classes = scores.shape[1]
@@ -335,7 +336,7 @@ def local_newton(
         s = 0.0
         for i in range(k):
             s += w[i]
-        intercept = rho + rho_per_row * k
+        intercept = rho + rho_per_weight * s
         alone = one_class_score(s, C, intercept, loss)
         for c in range(n_classes):
             scores[t, c] = -alone

@@ -9,6 +9,8 @@ import numpy as np
 from vicinal._base import is_torch, row_blocks
 from vicinal._kernels._block_map import block_map
 
+_RUN = 16
+
 
 def class_bounds(sorted_codes: np.ndarray, n_classes: int) -> np.ndarray:
     """Return the ``n_classes + 1`` positions between which each class lies in sorted codes."""
@@ -78,18 +80,28 @@ def kth_smallest(values: Any, k: int, xp: Any) -> Any:
     return xp.sort(values, axis=1)[:, k - 1]
 
 
-def mean_neighbor_distance(X: Any, k: int, weights: Any, *, n_jobs: int | None = None) -> float:
-    """Weighted mean over rows of the squared distance to their ``k``-th neighbour."""
+def mean_neighbor_distance(
+    X: Any, k: int, weights: Any, *, n_asked: int | None = None, n_jobs: int | None = None
+) -> float:
+    """Weighted mean over rows of the squared distance to their ``k``-th neighbour.
+
+    With ``n_asked``, over about so many rows, in short runs spread evenly.
+    """
     xp = compat.array_namespace(X)
     n = X.shape[0]
     norms, hidden = xp.sum(X * X, axis=1), hide_unweighted(weights, xp)
 
     def of_block(rows):
         d2 = squared_distance_block(X, norms, hidden, rows, xp)
-        return xp.sum(kth_smallest(d2, k, xp) * weights[rows])
+        return float(xp.sum(kth_smallest(d2, k, xp) * weights[rows])), float(xp.sum(weights[rows]))
 
-    parts = block_map(of_block, row_blocks(n, 4 * 8 * n, max_rows=cached_rows(X)), n_jobs)
-    return float(sum(float(part) for part in parts) / float(xp.sum(weights)))
+    if n_asked is None or n_asked >= n:
+        blocks = list(row_blocks(n, 4 * 8 * n, max_rows=cached_rows(X)))
+    else:
+        starts = np.linspace(0, n - _RUN, max(1, n_asked // _RUN)).astype(int).tolist()
+        blocks = [slice(start, start + _RUN) for start in starts]
+    parts = block_map(of_block, blocks, n_jobs)
+    return sum(part[0] for part in parts) / sum(part[1] for part in parts)
 
 
 def neighbor_uncertainty(

@@ -25,6 +25,7 @@ from vicinal.ensemble._learners import fit_learner, fresh_learner, takes_weights
 
 _N_PENALTIES = 30
 _N_FOLDS = 5
+_MAX_HALVINGS = 60
 
 
 class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
@@ -34,7 +35,7 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
         "estimator": [HasMethods(["fit", "predict"]), None],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "coefficients": [StrOptions({"line_search", "leaf", "corrective", "fixed"})],
+        "coefficients": [StrOptions({"auto", "line_search", "leaf", "corrective", "fixed"})],
         "newton": ["boolean"],
         "post_fit": [StrOptions({"l1"}), None],
         "penalty": [Interval(Real, 0, None, closed="left")],
@@ -83,6 +84,9 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
     def _boost(self, X, y, weight, loss, stratify):
         """Fit all rounds; ``y`` is numbers or class codes, ``loss`` an object of ``_losses``."""
         learner = DecisionTreeRegressor(max_depth=3) if self.estimator is None else self.estimator
+        kind = self.coefficients
+        if kind == "auto":
+            kind = "leaf" if isinstance(learner, DecisionTreeRegressor) else "line_search"
         self._check_combination(learner, loss)
         rng = check_random_state(self.random_state)
         held_out = None
@@ -98,7 +102,7 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
             held_out = held_X, held_y, held_weight
         learner_weight = usable_weights(learner, weight, type(self).__name__)
 
-        rounds = _Rounds(self, loss, y, weight, held_out)
+        rounds = _Rounds(self, kind, loss, y, weight, held_out)
         stalled = 0
         with Progress(self.n_estimators, type(self).__name__, verbose=self.verbose) as progress:
             for _ in range(self.n_estimators):
@@ -115,7 +119,7 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
                 group, output = self._fit_group(
                     learner, X, residual, curvature, learner_weight, weight, rows, rng
                 )
-                if self.coefficients == "leaf":
+                if kind == "leaf":
                     output = rounds.set_leaves(group, X, rows)
                 if not rounds.add(group, output):
                     stalled += 1
@@ -244,8 +248,8 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
 class _Rounds:
     """Scores, members and coefficients while the rounds go on."""
 
-    def __init__(self, model, loss, y, weight, held_out):
-        self.model, self.loss = model, loss
+    def __init__(self, model, kind, loss, y, weight, held_out):
+        self.model, self.kind, self.loss = model, kind, loss
         self.y, self.weight, self.held_out = y, weight, held_out
         self.intercept = np.atleast_1d(np.asarray(best_constant(loss, y, weight), dtype=float))
         self.n_scores = len(self.intercept)
@@ -257,7 +261,7 @@ class _Rounds:
         self.groups, self.coef = [], np.empty(0)
         self.train_score, self.validation_score = [], []
         self.stages = None
-        keeps_outputs = model.coefficients == "corrective" or model.post_fit is not None
+        keeps_outputs = kind == "corrective" or model.post_fit is not None
         if keeps_outputs:
             columns = self.n_scores + model.n_estimators
             self.Phi = np.zeros((len(y) * self.n_scores, columns), order="F")
@@ -265,7 +269,7 @@ class _Rounds:
                 self.Phi[k * len(y) : (k + 1) * len(y), k] = 1.0
         self.keeps_outputs = keeps_outputs
         self.scale = np.empty(0)
-        if model.coefficients == "corrective":
+        if kind == "corrective":
             self.stages = []
             self.theta = self.intercept.copy()
             self.refit = (
@@ -311,11 +315,27 @@ class _Rounds:
                 value = np.where(usable, top / np.where(usable, bottom, 1.0), 0.0)
                 if self.n_scores > 1:
                     value *= (self.n_scores - 1) / self.n_scores
+                value = self._damped(value, leaf[inside], inside, w, k)
             else:
                 value = self._leaf_constants(leaf[inside], inside, w, n_nodes)
             member.tree_.value[:, 0, 0] = value
             output[:, k] = value[leaf]
         return output
+
+    def _damped(self, value, leaf, inside, w, k):
+        """Halve the values of leaves whose loss would rise; far out a loss may be nearly flat."""
+        y, score = self.y[inside], self.score[inside]
+        rate, n_nodes = self.model.learning_rate, len(value)
+        before = np.bincount(leaf, w * self.loss.value(y, self._flat(score)), n_nodes)
+        for _ in range(_MAX_HALVINGS):
+            trial = score.copy()
+            trial[:, k] += rate * value[leaf]
+            after = np.bincount(leaf, w * self.loss.value(y, self._flat(trial)), n_nodes)
+            rises = ~(after <= before + 1e-12 * np.abs(before))
+            if not rises.any():
+                break
+            value = np.where(rises, 0.5 * value, value)
+        return value
 
     def _leaf_constants(self, leaf, inside, w, n_nodes):
         """Each leaf's own minimiser over the residuals, for losses without curvature."""
@@ -329,15 +349,15 @@ class _Rounds:
 
     def add(self, group, output):
         """Choose coefficients and take the round in; ``False`` if it does not descend."""
-        rate, kind = self.model.learning_rate, self.model.coefficients
-        if kind == "corrective":
+        rate = self.model.learning_rate
+        if self.kind == "corrective":
             if not np.any(output):
                 return False
             self._append(group, output)
             self._correct()
         else:
             length = 1.0
-            if kind == "line_search":
+            if self.kind == "line_search":
                 # All rows, also those the member was not shown: they keep the step honest.
                 length = step_length(
                     self.loss,

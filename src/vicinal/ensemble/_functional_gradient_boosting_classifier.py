@@ -35,11 +35,13 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
     learning_rate : float, default=0.1
         Shrinkage of each round. With ``coefficients="corrective"`` the share of the way to the
         refitted coefficients that is gone in a round; 1 is the full refit.
-    coefficients : {"line_search", "leaf", "corrective", "fixed"}, default="line_search"
-        How the coefficients are found: by a search along the new member; by the best constant in
-        each leaf of a :class:`~sklearn.tree.DecisionTreeRegressor`; by refitting the coefficients
-        of all members so far under a ridge ``penalty`` (lowers the training loss fastest and
-        overfits soonest); or left at 1.
+    coefficients : {"auto", "line_search", "leaf", "corrective", "fixed"}, default="auto"
+        How the coefficients are found. ``"line_search"``: by a search along the new member.
+        ``"leaf"``: by the best constant in each leaf of a
+        :class:`~sklearn.tree.DecisionTreeRegressor`. ``"corrective"``: by refitting the
+        coefficients of all members so far under a ridge ``penalty``, which lowers the training
+        loss fastest and overfits soonest. ``"fixed"``: 1. ``"auto"`` is ``"leaf"`` for trees and
+        ``"line_search"`` for other learners.
     newton : bool, default=False
         Fit each member to the Newton step, residual over curvature, weighted by the curvature,
         instead of to the residual. Needs a learner that takes ``sample_weight``.
@@ -149,7 +151,7 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         loss="log_loss",
         n_estimators=100,
         learning_rate=0.1,
-        coefficients="line_search",
+        coefficients="auto",
         newton=False,
         post_fit=None,
         penalty=1e-3,

@@ -8,6 +8,7 @@ from vicinal.inspection._partition_history_display import PartitionHistoryDispla
 from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
 from vicinal.inspection._pruning_display import PruningPathDisplay
 from vicinal.inspection._subspace_displays import SubspaceErrorDisplay, SubspaceVotesDisplay
+from vicinal.inspection._uncertainty_display import UncertaintyDisplay
 
 __all__ = [
     "BoostingCurveDisplay",
@@ -17,6 +18,7 @@ __all__ = [
     "PartitionHistoryDisplay",
     "PartitionRegionsDisplay",
     "PruningPathDisplay",
+    "UncertaintyDisplay",
     "SubspaceErrorDisplay",
     "SubspaceVotesDisplay",
     "candidate_models",

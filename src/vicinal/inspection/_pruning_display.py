@@ -133,6 +133,7 @@ class PruningPathDisplay:
             label=f"chosen: {self.n_leaves[chosen]} leaves",
         )
         ax.set(xscale="log", xlabel="leaves", ylabel=self.ylabel)
+        ax.xaxis.set_major_formatter("{x:g}")
         ax.legend()
         self.ax_, self.figure_ = ax, ax.figure
         return self

@@ -1,5 +1,6 @@
 """What the local models share: data, blocks of queries, explanation of a prediction."""
 
+from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
@@ -16,6 +17,7 @@ from vicinal.local._coordinates import Coordinates, learn_coordinates, search_me
 from vicinal.local._data import LocalData, Settings, smoothers
 from vicinal.local._fits import local_slopes
 from vicinal.local._neighborhood import Localizer
+from vicinal.local._on_device import OnDevice
 from vicinal.local._search import NeighborIndex
 from vicinal.local._sparse import sparse_slopes
 
@@ -39,26 +41,29 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-class BaseLocal(LeaveOneOutChoice, BaseEstimator):
+class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
     r"""Private base of the local classifier and regressors."""
 
     # Factors on the weights of training rows, set by robust iterations.
     _factor: np.ndarray | None = None
+    _accepts_sparse = True
     _data: LocalData
     _settings: Settings
 
     # --- fit ---
 
-    def _validate_training(self, X, y, sample_weight, groups, *, reset=True, **options):
+    def _validate_training(
+        self, X, y, sample_weight, groups, *, reset=True, min_samples=2, **options
+    ):
         """Check the training data; return X, y, weights (ones at first) and groups."""
         X, y = validate_data(
             self,
             X,
             y,
             reset=reset,
-            accept_sparse="csr",
+            accept_sparse="csr" if self._accepts_sparse else False,
             dtype=[np.float64, np.float32],
-            ensure_min_samples=2,
+            ensure_min_samples=min_samples,
             **options,
         )
         weights = check_weights(sample_weight, X)
@@ -90,6 +95,32 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
             algorithm=self.algorithm,
             n_jobs=self.n_jobs,
         )
+
+    def _add_rows(self, X, sample_weight, groups) -> None:
+        """Append rows to the data; coordinates, choice and calibration stay as they are."""
+        self._check_on_host("partial_fit")
+        old = self._data
+        if (groups is None) != (old.groups is None):
+            raise ValueError(
+                "groups must be given in every call of fit and partial_fit, or in none."
+            )
+        if groups is not None and old.groups is not None:
+            # New rows never share a group with earlier ones: labels are local to a call.
+            groups = np.concatenate([old.groups, groups + old.groups.max() + 1])
+        located, described = self._split_columns(X)
+        place = _stack(old.index.X, old.coordinates(located))
+        rows = place if described is None else _stack(old.rows, Coordinates()(described))
+        if sample_weight is not None or old.sample_weight is not None:
+            first = np.ones(old.n_samples) if old.sample_weight is None else old.sample_weight
+            new = np.ones(X.shape[0]) if sample_weight is None else sample_weight
+            sample_weight = np.concatenate([first, new])
+        self._data = LocalData(
+            rows, self._make_index(place, self.metric_), old.coordinates, sample_weight, groups
+        )
+        if self.bandwidth is None and isinstance(self.n_neighbors, float):
+            rule = self._nearest_rule(self.n_neighbors, self._data.total_weight)
+            self._settings = replace(self._settings, rule=rule)
+            self.n_neighbors_ = int(rule.count)
 
     def _split_columns(self, X):
         """Return the columns that locate a row and those of its model (None: the same ones)."""
@@ -127,6 +158,8 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _validate_queries(self, X):
         check_is_fitted(self)
+        if self._device is not None:
+            return self._validate_device_queries(X)
         return validate_data(
             self,
             X,
@@ -150,6 +183,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _localized(self, X):
         """Yield (block, design rows of the queries, their neighbourhoods)."""
+        self._check_on_host("This method")
         localizer = self._data.localizer(self._settings.rule, self._factor)
         place, design = self._locate(X)
         for block in self._query_blocks(num_samples(X), localizer):
@@ -157,6 +191,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _localized_training(self, rows, *, leave_out: bool, data=None):
         """Yield the same for training rows, left out of their own neighbourhoods if asked."""
+        self._check_on_host("This method")
         data = self._data if data is None else data
         localizer = data.localizer(self._settings.rule, self._factor)
         for block in self._query_blocks(len(rows), localizer):
@@ -230,6 +265,7 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
 
     def _stack_rows(self, X, values):
         """Return a CSR matrix of per-neighbour values over all training rows."""
+        self._check_on_host("This method")
         parts = [sparse.csr_matrix((0, self._data.n_samples))]
         for _, design, found in self._localized(X):
             flat = values(design, found)
@@ -244,3 +280,10 @@ class BaseLocal(LeaveOneOutChoice, BaseEstimator):
         full = np.zeros((*slopes.shape[:2], self.n_features_in_))
         full[:, :, ~self._location_mask(self.n_features_in_)] = slopes
         return full
+
+
+def _stack(first, second):
+    """Join rows, dense or sparse."""
+    if sparse.issparse(first):
+        return sparse.vstack([first, second], format="csr")
+    return np.ascontiguousarray(np.vstack([first, second]))

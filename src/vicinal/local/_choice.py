@@ -171,7 +171,7 @@ class LeaveOneOutChoice:
                     "model."
                 )
             return NearestRule(float(n_neighbors), self.kernel)
-        count = max(1.0, np.floor(total_weight * n_neighbors + 1e-5))
+        count = max(1.0, float(np.floor(total_weight * n_neighbors + 1e-5)))
         return NearestRule(count, self.kernel, loess=True)
 
     def _metric_candidates(self, X, codes, total_weight: float) -> list:

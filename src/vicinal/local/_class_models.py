@@ -24,14 +24,14 @@ _LOSSES = {"squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
 class Objective:
     """Loss and penalties of a local classifier.
 
-    ``C`` multiplies the loss; the intercept's penalty is ``rho + rho_per_row * k``; ``kappa`` is
-    the size of the constant column of the hinge solver.
+    ``C`` multiplies the loss; the intercept's penalty is ``rho + rho_per_weight * sum(w)``;
+    ``kappa`` is the size of the constant column of the hinge solver.
     """
 
     solver: str = "ridge"
     C: float = 1.0
     rho: float = 0.0
-    rho_per_row: float = 1e-8
+    rho_per_weight: float = 1e-8
     kappa: float = 10.0
     tol: float = 1e-9
     max_iter: int = 100
@@ -53,12 +53,12 @@ def exact_objective(estimator) -> tuple[Objective, float] | None:
         if estimator.loss == "hinge":
             kappa = float(estimator.intercept_scaling)
             return (
-                Objective("hinge", C=estimator.C, kappa=kappa, tol=1e-9, max_iter=100_000),
+                Objective("hinge", C=estimator.C, kappa=kappa, tol=1e-10, max_iter=10_000),
                 1.0,
             )
-        return Objective("squared_hinge", C=2.0 * estimator.C, rho=scale, rho_per_row=0.0), 1.0
+        return Objective("squared_hinge", C=2.0 * estimator.C, rho=scale, rho_per_weight=0.0), 1.0
     if type(estimator) is LogisticRegression and _is_plain_logistic(estimator):
-        return Objective("logistic", C=estimator.C, rho_per_row=0.0, tol=1e-11), 1.0
+        return Objective("logistic", C=estimator.C, rho_per_weight=0.0, tol=1e-11), 1.0
     return None
 
 
@@ -184,7 +184,7 @@ def _solve(objective, X, Q, found, codes, alpha, shared, scores, slopes, converg
         local_hinge(*data, degree, alpha, relative, objective.C, objective.kappa, *out)
         return
     loss = _LOSSES[objective.solver]
-    penalties = (objective.C, objective.rho, objective.rho_per_row)
+    penalties = (objective.C, objective.rho, objective.rho_per_weight)
     local_newton(*data, loss, degree, alpha, relative, *penalties, *out)
 
 

@@ -1,6 +1,7 @@
 """Prediction in one dimension through sorted points."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -42,7 +43,7 @@ class Line:
 
     def evaluate(self, q, settings: Settings, factor, *, want_norms: bool, n_jobs: int | None):
         """Return values, slopes (n_queries, n_outputs), norms (n_queries,) and where they hold."""
-        rule = settings.rule
+        rule: Any = settings.rule
         n_queries = len(q)
         values = np.full((n_queries, len(self.Y)), np.nan)
         slopes = np.full((n_queries, len(self.Y)), np.nan)

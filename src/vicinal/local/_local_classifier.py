@@ -10,7 +10,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, encode_labels, is_array_api
 from vicinal._base._compat import HasMethods, Options, StrOptions, num_samples
 from vicinal._kernels._temperature import clipped_proba, fit_temperature, temperature_proba
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
@@ -20,6 +20,7 @@ from vicinal.local._class_models import (
     exact_objective,
     iterative_fits,
 )
+from vicinal.local._classifier_on_device import ClassifierOnDevice
 from vicinal.local._data import drop_zero_weights
 from vicinal.local._generic import check_local_estimator, generic_class_scores
 from vicinal.local._neighborhood import Neighborhoods, take_queries
@@ -43,7 +44,7 @@ def _has_scores(method: str):
     return check
 
 
-class LocalClassifier(ClassifierMixin, BaseLocal):
+class LocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
     r"""Classification by a weighted model around every query.
 
     For each query a small model (ridge on class indicators, logistic, squared hinge, hinge, or any
@@ -154,7 +155,7 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
     Centring at the query makes the result independent of the origin. For the ridge solver all
     classes share one system, see :class:`LocalRegressor`; scores of classes without a neighbour
     are 0. The others have finite scores too: the minimiser of their objective, whose intercept
-    carries a penalty of 1e-8 per neighbour.
+    carries a penalty of 1e-8 times the total weight.
 
     A neighbourhood of one class is answered without a fit. Good fixed values are ``n_neighbors=40``
     and ``alpha=1`` for ridge, ``alpha=0.1`` for the other solvers.
@@ -255,16 +256,37 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         self : object
             Fitted estimator.
         """
-        X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
-        check_classification_targets(y)
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
-        self.classes_, codes = encode_labels(y)
-        self._codes = codes.astype(np.int64)
-        self._dtype = X.dtype
-        self._resolve_model()
-        self._factor = self._class_factors(weights)
-        self._choose(X, self._codes, self._codes, weights, groups)
-        self._calibrate(X, weights, groups)
+        self._fit_rows(X, y, sample_weight, groups, None)
+        return self
+
+    @atomic_fit
+    def partial_fit(self, X, y, classes=None, sample_weight=None, groups=None):
+        """Add rows; the first call is ``fit``.
+
+        What the first call chose or learned (metric, size, penalty, temperature) stays.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Further rows.
+        y : array-like of shape (n_samples,)
+            Their labels.
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever be seen; in the first call, if its rows lack some.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts.
+        groups : array-like of shape (n_samples,), default=None
+            Groups, in every call or in none; rows of different calls never share one.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        if not hasattr(self, "_settings"):
+            self._fit_rows(X, y, sample_weight, groups, classes)
+        else:
+            self._append_rows(X, y, sample_weight, groups, classes)
         return self
 
     def predict(self, X):
@@ -281,6 +303,8 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
             The class of largest score.
         """
         X = self._validate_queries(X)
+        if self._device is not None:
+            return self._device_labels(self._device_scores(X))
         return self.classes_[self._scores(X).argmax(axis=1)]
 
     @available_if(_has_scores("predict_proba"))
@@ -298,6 +322,8 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
             Rows sum to one; columns follow ``classes_``.
         """
         X = self._validate_queries(X)
+        if self._device is not None:
+            return self._device_proba(self._device_scores(X))
         scores = self._scores(X, method="predict_proba")
         return self._proba(scores).astype(self._dtype, copy=False)
 
@@ -316,13 +342,16 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
             Two classes: positive where the second one wins.
         """
         X = self._validate_queries(X)
-        scores = self._scores(X, method="decision_function")
+        if self._device is not None:
+            scores = self._device_scores(X)
+        else:
+            scores = self._scores(X, method="decision_function")
         if self._objective is not None and self._objective.solver == "ridge":
             # Indicators 0 and 1 become the targets -1 and 1.
             scores = 2.0 * scores - 1.0
         if len(self.classes_) == 2:
             scores = scores[:, 1]
-        return scores.astype(self._dtype, copy=False)
+        return scores if self._device is not None else scores.astype(self._dtype, copy=False)
 
     def local_coef(self, X):
         """Return the slopes of the local models at each query.
@@ -340,6 +369,9 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         """
         X = self._validate_queries(X)
         self._check_compiled("local_coef")
+        if self._device is not None:
+            slopes = self._device_slopes(X)
+            return slopes[:, 1, :] if len(self.classes_) == 2 else slopes
         parts = [self._class_slopes(design, found) for _, design, found in self._localized(X)]
         slopes = self._pull_back(np.concatenate(parts), X).astype(self._dtype, copy=False)
         return slopes[:, 1] if len(self.classes_) == 2 else slopes
@@ -376,8 +408,57 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         """
         check_is_fitted(self)
         self._check_compiled("leave_one_out")
+        self._check_on_host("leave_one_out")
         rows = np.arange(self._data.n_samples)
         return self._proba(self._left_out_scores(rows, self._data))
+
+    # --- fit ---
+
+    def _fit_rows(self, X, y, sample_weight, groups, classes) -> None:
+        """Validate, settle everything that depends on the data, and calibrate."""
+        if is_array_api(X):
+            self._fit_device_rows(X, y, sample_weight, groups, classes)
+            return
+        X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
+        check_classification_targets(y)
+        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        if classes is None:
+            self.classes_, codes = encode_labels(y)
+        else:
+            self.classes_, _ = encode_labels(np.asarray(classes))
+            codes = self._encode(y)
+        self._codes = codes.astype(np.int64)
+        self._dtype = X.dtype
+        self._resolve_model()
+        self._factor = self._class_factors(weights)
+        self._choose(X, self._codes, self._codes, weights, groups)
+        self._calibrate(X, weights, groups)
+
+    def _append_rows(self, X, y, sample_weight, groups, classes) -> None:
+        """Validate further rows and take them in."""
+        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes={classes!r} differ from those of the first call, {self.classes_!r}."
+            )
+        X, y, weights, groups = self._validate_training(
+            X, y, sample_weight, groups, reset=False, min_samples=1
+        )
+        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        codes = self._encode(y)
+        self._add_rows(X, weights, groups)
+        self._codes = np.concatenate([self._codes, codes])
+        self._factor = self._class_factors(self._data.sample_weight)
+
+    def _encode(self, y) -> np.ndarray:
+        """Return the codes of labels that must be among the classes."""
+        codes = np.clip(np.searchsorted(self.classes_, y), 0, len(self.classes_) - 1)
+        unknown = np.unique(np.asarray(y)[self.classes_[codes] != y])
+        if unknown.size:
+            raise ValueError(
+                f"y holds labels {unknown.tolist()} that are not among the classes "
+                f"{self.classes_.tolist()}; name all of them in the first call (classes=)."
+            )
+        return codes.astype(np.int64)
 
     # --- models ---
 
@@ -385,9 +466,8 @@ class LocalClassifier(ClassifierMixin, BaseLocal):
         """Settle on compiled code, or on clones of an estimator it does not reproduce."""
         self._exact_alpha = None
         if self.estimator is None:
-            max_iter = 100_000 if self.solver == "hinge" else 100
-            tol = 1e-6 if self.solver == "hinge" else 1e-9
-            self._objective = Objective(self.solver, tol=tol, max_iter=max_iter)
+            max_iter = 10_000 if self.solver == "hinge" else 100
+            self._objective = Objective(self.solver, max_iter=max_iter)
             return
         exact = exact_objective(self.estimator)
         # Beyond two classes LogisticRegression is one multinomial model, not one against the rest.

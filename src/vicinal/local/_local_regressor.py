@@ -213,6 +213,35 @@ class LocalRegressor(BaseLocalRegressor):
         self._fit_rows(X, y, sample_weight, groups)
         return self
 
+    @atomic_fit
+    def partial_fit(self, X, y, sample_weight=None, groups=None):
+        """Add rows; the first call is ``fit``.
+
+        What the first call chose or learned (metric, degree, size, penalty) stays.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Further rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts.
+        groups : array-like of shape (n_samples,), default=None
+            Groups, in every call or in none; rows of different calls never share one.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        if not hasattr(self, "_settings"):
+            self._resolve_estimator()
+            self._fit_rows(X, y, sample_weight, groups)
+        else:
+            self._append_rows(X, y, sample_weight, groups)
+        return self
+
     def predict(self, X, return_std=False):
         """Predict targets.
 
@@ -233,6 +262,8 @@ class LocalRegressor(BaseLocalRegressor):
         X = self._validate_queries(X)
         if return_std:
             return self._predict_with_std(X)
+        if self._device is not None:
+            return self._predict_on_device(X)
         return self._shape(self._predict_values(X)[0])
 
     def _resolve_estimator(self) -> None:

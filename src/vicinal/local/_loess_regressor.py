@@ -1,6 +1,7 @@
 """Cleveland's LOESS."""
 
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 
@@ -8,7 +9,7 @@ from vicinal._base import atomic_fit
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._kernels._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
 from vicinal.local._fits import smooth
-from vicinal.local._neighborhood import NearestRule
+from vicinal.local._neighborhood import NearestRule, RadiusRule
 from vicinal.local._regression import BaseLocalRegressor
 
 
@@ -112,6 +113,9 @@ class LoessRegressor(BaseLocalRegressor):
         "n_jobs": [Integral, None],
     }
 
+    _surface: Any = None
+    _accepts_sparse = False
+
     # What a preset fixes.
     n_neighbors = "auto"
     bandwidth = None
@@ -199,12 +203,12 @@ class LoessRegressor(BaseLocalRegressor):
     def _size_is_open(self) -> bool:
         return False
 
-    def _rules(self, data) -> list[NearestRule]:
+    def _rules(self, data) -> list[NearestRule | RadiusRule]:
         total = data.total_weight
         if self.span > 1.0:
             stretch = float(self.span ** (1.0 / data.rows.shape[1]))
             return [NearestRule(total, "tricube", loess=True, stretch=stretch)]
-        count = max(1.0, np.floor(total * self.span + 1e-5))
+        count = max(1.0, float(np.floor(total * self.span + 1e-5)))
         return [NearestRule(count, "tricube", loess=True)]
 
     # --- interpolation ---
@@ -280,9 +284,11 @@ class LoessRegressor(BaseLocalRegressor):
             axis=0,
         )
         if design.shape[1] == 1:
-            out = hermite_line(*self._surface, design[:, 0])
+            points, values, slopes = self._surface
+            out = hermite_line(points, values, slopes, design[:, 0])
         else:
-            out = hermite_grid(*self._surface, design)
+            axes, values, slopes, twists = self._surface
+            out = hermite_grid(axes, values, slopes, twists, design)
         if not inside.all():
             out[~inside] = self._direct(np.ascontiguousarray(design[~inside]))
         return out

@@ -174,6 +174,8 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
         X = self._validate_queries(X)
         if return_std:
             return self._predict_with_std(X)
+        if self._device is not None:
+            return self._predict_on_device(X)
         return self._shape(self._predict_values(X)[0])
 
     def __sklearn_tags__(self):

@@ -1,15 +1,20 @@
 """What the local regressors share: targets, prediction, linear-smoother inference."""
 
+from typing import Any
+
 import numpy as np
+from array_api_compat import device as device_of
 from scipy import stats
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal._base import is_array_api, namespace
 from vicinal._base._compat import num_samples
 from vicinal._kernels._smoothing import robustness_weights
 from vicinal.local._base import BaseLocal
 from vicinal.local._data import drop_zero_weights, smoothers
+from vicinal.local._device import regression_values, ridge_slopes_on_device
 from vicinal.local._fits import local_slopes, smooth
 from vicinal.local._generic import generic_predictions
 from vicinal.local._inference import (
@@ -26,12 +31,16 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
     """Private base of local regressors."""
 
     # The estimator fitted around every query, when it is not one of the compiled models.
-    _generic = None
+    _generic: Any = None
+    _line: Any = None
 
     # --- fit ---
 
     def _fit_rows(self, X, y, sample_weight, groups):
         """Validate, keep the targets and settle everything that depends on the data."""
+        if is_array_api(X):
+            self._fit_device_rows(X, y, sample_weight, groups)
+            return
         X, y, weights, groups = self._validate_training(
             X, y, sample_weight, groups, multi_output=True, y_numeric=True
         )
@@ -42,6 +51,80 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
         self._choose(X, None, Y if self._is_multi_output else Y[:, 0], weights, groups)
+        self._prepare_line()
+        self._reweight()
+
+    def _fit_device_rows(self, X, y, sample_weight, groups):
+        X, y, weights = self._validate_on_device(X, y, sample_weight, groups)
+        xp = namespace(X)
+        self._is_multi_output = y.ndim == 2
+        self._dtype = X.dtype
+        Y = xp.asarray(y, dtype=X.dtype, device=device_of(X))
+        self._targets = Y if self._is_multi_output else Y[:, None]
+        self._choose_on_device(X, weights, self._device_criterion)
+
+    def _device_criterion(self, data, alphas, degree, rows):
+        """Return evaluation, loss and total weight, as ``_criterion`` does on the host."""
+        Y = self._targets
+        xp = namespace(Y)
+        share = xp.ones_like(Y[:, 0]) if data.weights is None else data.weights
+        share = share / xp.sum(share)
+        mean = xp.sum(share[:, None] * Y, axis=0)
+        scale = xp.sum(share[:, None] * (Y - mean) ** 2, axis=0)
+        scale = xp.where(scale > 0.0, scale, xp.ones_like(scale))
+
+        def evaluate(Q, indices, weights):
+            return regression_values(
+                data, Y, Q, indices, weights, alphas, relative=self._is_relative(), degree=degree
+            )
+
+        def loss(predictions, own):
+            errors = xp.mean((predictions - xp.take(Y, own, axis=0)) ** 2 / scale, axis=1)
+            return errors if data.weights is None else errors * xp.take(data.weights, own)
+
+        chosen = xp.asarray(rows, device=device_of(Y))
+        total = len(rows) if data.weights is None else float(xp.sum(xp.take(data.weights, chosen)))
+        return evaluate, loss, total
+
+    def _predict_on_device(self, X):
+        settings, shared = self._settings, {"degree": self._settings.degree}
+        values = self._map_on_device(
+            X,
+            lambda Q, indices, weights: regression_values(
+                self._device,
+                self._targets,
+                Q,
+                indices,
+                weights,
+                [settings.alpha],
+                relative=settings.relative,
+                **shared,
+            )[0],
+        )
+        return values if self._is_multi_output else values[:, 0]
+
+    def _append_rows(self, X, y, sample_weight, groups):
+        """Validate further rows and take them in."""
+        X, y, weights, groups = self._validate_training(
+            X,
+            y,
+            sample_weight,
+            groups,
+            reset=False,
+            min_samples=1,
+            multi_output=True,
+            y_numeric=True,
+        )
+        Y = np.ascontiguousarray(np.reshape(y, (len(y), -1)), dtype=np.float64)
+        if Y.shape[1] != self._targets.shape[1]:
+            raise ValueError(
+                f"y has {Y.shape[1]} outputs, but earlier rows had {self._targets.shape[1]}."
+            )
+        weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
+        self._add_rows(X, weights, groups)
+        self._targets = np.vstack([self._targets, Y])
+        self._statistics_cache = {}
+        self._factor = None
         self._prepare_line()
         self._reweight()
 
@@ -109,6 +192,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
 
     def _predict_values(self, X, *, with_norms: bool = False):
         """Return predictions and, if asked, |l(q)|^2 of every query."""
+        self._check_on_host("This method")
         n_queries = num_samples(X)
         out = np.empty((n_queries, self._targets.shape[1]))
         norms = np.empty(n_queries if with_norms else 0)
@@ -224,6 +308,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             ``equivalent_parameters``, ``leverage``, ``aicc``, ``gcv``.
         """
         self._check_linear_smoother("statistics()")
+        self._check_on_host("statistics()")
         exact = dof == "exact" or (dof == "auto" and self._data.n_samples <= MAX_EXACT_ROWS)
         if exact not in self._statistics_cache:
             self._statistics_cache[exact] = smoother_statistics(
@@ -328,11 +413,30 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         X = self._validate_queries(X)
         self._check_linear_smoother("local_coef")
+        if self._device is not None:
+            return self._slopes_on_device(X)
         parts = [
             self._slopes(design, found, self._targets) for _, design, found in self._localized(X)
         ]
         slopes = self._pull_back(np.concatenate(parts), X).astype(self._dtype, copy=False)
         return slopes if self._is_multi_output else slopes[:, 0]
+
+    def _slopes_on_device(self, X):
+        settings = self._settings
+        slopes = self._map_on_device(
+            X,
+            lambda Q, indices, weights: ridge_slopes_on_device(
+                self._device,
+                self._targets,
+                Q,
+                indices,
+                weights,
+                settings.alpha,
+                relative=settings.relative,
+                degree=settings.degree,
+            ),
+        )
+        return slopes if self._is_multi_output else slopes[:, 0, :]
 
     def leave_one_out(self):
         """Return the prediction of every training row by a model that did not see it.
@@ -343,6 +447,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             Rows of zero sample weight are not counted.
         """
         check_is_fitted(self)
+        self._check_on_host("leave_one_out")
         out = np.empty_like(self._targets)
         rows = np.arange(self._data.n_samples)
         for block, design, found in self._localized_training(rows, leave_out=True):

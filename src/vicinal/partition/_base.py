@@ -29,8 +29,10 @@ from vicinal.partition._sweeps import Sweeps
 
 # Candidates of n_regions="auto".
 _AUTO_REGIONS = (1, 2, 5, 15)
-# Starts that are enough to compare two numbers of regions.
-_AUTO_STARTS = 5
+# Sweeps of a start for max_iter=None.
+_MAX_SWEEPS = 8
+# Starts and sweeps that are enough to compare two numbers of regions.
+_AUTO_STARTS, _AUTO_SWEEPS = 4, 6
 
 
 class BaseSpacePartitioning(BaseEstimator, ABC):
@@ -138,13 +140,15 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
 
     def _choose_n_regions(self, data: TrainingSet, rng: np.random.RandomState) -> int:
         train, validation = hold_out(data, self.validation_fraction, rng)
-        self.n_regions_errors_ = {}
+        self.n_regions_errors_: dict[int, float] = {}
         for n_regions in _AUTO_REGIONS:
-            if n_regions > train.n_samples:
+            if n_regions > train.n_samples or _gets_worse(list(self.n_regions_errors_.values())):
                 break
             inner = validation if self.selection == "validation" and n_regions > 1 else None
             n_init = min(self.n_init, _AUTO_STARTS)
-            cascades = self._run_starts(train, inner, n_regions, n_init, rng)
+            cascades = self._run_starts(
+                train, inner, n_regions, n_init, rng, max_sweeps=_AUTO_SWEEPS
+            )
             if self.combine == "best":
                 cascades = cascades[:1]
             self.n_regions_errors_[n_regions] = self._combined_loss(cascades, validation)
@@ -158,13 +162,14 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
         n_regions: int,
         n_init: int,
         rng: np.random.RandomState,
+        max_sweeps: int | None = None,
     ) -> list[Cascade]:
         """Fit one cascade per start and return them, the best first."""
         if n_regions == 1:
             return [self._fit_single(data, rng)]
         if data.first_region is not None:
             n_init = 1
-        start, shared_memory = self._start_function(data, validation, n_regions)
+        start, shared_memory = self._start_function(data, validation, n_regions, max_sweeps)
         # One BLAS thread per start: starts are the unit of parallel work, and the last bits of a
         # product must not depend on how many run beside it.
         with threadpool_limits(1, user_api="blas"):
@@ -178,11 +183,13 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
             )
         return sorted(cascades, key=lambda cascade: cascade.selection_error)
 
-    def _start_function(self, data, validation, n_regions):
+    def _start_function(self, data, validation, n_regions, max_sweeps=None):
         """Return the function that fits one start, and whether starts may share a process."""
         region_learner = make_learner(self._region_estimator(), data, "region_estimator")
         gate_learner = make_learner(self._reject_estimator(), data, "reject_estimator")
-        max_iter = 15 if self.max_iter is None else self.max_iter
+        max_iter = _MAX_SWEEPS if self.max_iter is None else self.max_iter
+        if max_sweeps is not None:
+            max_iter = min(max_iter, max_sweeps)
         start = _HardStart(
             data,
             validation,
@@ -367,6 +374,11 @@ def hold_out(
             "n_regions."
         )
     return data.take(np.flatnonzero(~held)), data.take(np.flatnonzero(held))
+
+
+def _gets_worse(errors: list[float]) -> bool:
+    """Tell whether the last two errors both exceed an earlier one."""
+    return len(errors) > 2 and min(errors[-2:]) > min(errors[:-2])
 
 
 def _draw(rng: np.random.RandomState) -> int:

@@ -18,11 +18,15 @@ from vicinal.partition._cascade import Cascade
 from vicinal.partition._learners import TrainingSet
 from vicinal.partition._stages import LinearGate, LinearRegionClassifier
 
+# Chosen on held-out training data, docs/results/partition_defaults.md.
 BUILT_IN_LEARNERS = {
+    "logistic": LogisticRegression(C=10.0, tol=1e-3, max_iter=1000),
     "lda": WeightedLDA(shrinkage=1e-4),
     "perceptron": AveragedPerceptron(),
-    "logistic": LogisticRegression(),
 }
+
+# Iterations of L-BFGS that stand for a sweep where soft numbers of regions are compared.
+_ITERATIONS_A_SWEEP = 10
 
 
 class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
@@ -39,21 +43,22 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
     Parameters
     ----------
-    region_estimator : {"perceptron", "lda", "logistic"} or classifier, default="perceptron"
+    region_estimator : {"logistic", "lda", "perceptron"} or classifier, default="logistic"
         Classifier of the regions. The strings stand for
-        :class:`~vicinal.linear.AveragedPerceptron`, :class:`~vicinal.linear.WeightedLDA` with
-        ``shrinkage=1e-4`` and :class:`~sklearn.linear_model.LogisticRegression`; give an instance
-        for other settings. These classes have fast paths; any other classifier is cloned for each
-        stage, sweep and start. Not used with ``gating="soft"``.
-    reject_estimator : {"perceptron", "lda", "logistic"} or classifier, default=None
+        :class:`~sklearn.linear_model.LogisticRegression` with ``C=10, tol=1e-3``,
+        :class:`~vicinal.linear.WeightedLDA` with ``shrinkage=1e-4`` and
+        :class:`~vicinal.linear.AveragedPerceptron`; give an instance for other settings. These
+        classes have fast paths; any other classifier is cloned for each stage, sweep and start.
+        Not used with ``gating="soft"``.
+    reject_estimator : {"logistic", "lda", "perceptron"} or classifier, default=None
         Classifier of the gates; ``None`` takes the region estimator.
-    n_regions : int or "auto", default=5
+    n_regions : int or "auto", default="auto"
         Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
         held-out part of the training data, then fits to all of it.
     n_init : int, default=10
         Number of starts. One region needs none and takes one.
     max_iter : int, default=None
-        Number of sweeps of a start (iterations of L-BFGS for soft gates); ``None`` means 15
+        Number of sweeps of a start (iterations of L-BFGS for soft gates); ``None`` means 8
         sweeps or 200 iterations. The sweeps need not settle, see Notes.
     init : {"kmeans", "random", "classes", "hyperplane"} or array-like of int, default="kmeans"
         First assignment of samples to regions: a few steps of k-means, uniformly at random, each
@@ -111,7 +116,9 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     start_errors_ : ndarray of shape (n_init,)
         Error of each start, ascending, on the data named by ``selection``.
     n_regions_errors_ : dict
-        Validation error of each candidate, for ``n_regions="auto"``.
+        Brier score of each candidate on the rows held out for ``n_regions="auto"``; the error for
+        perceptrons and for estimators without probabilities. Larger candidates are left out after
+        two that were worse than a smaller one.
     n_iter_ : int
         Number of sweeps (or iterations) of the best start.
     converged_ : bool
@@ -158,9 +165,9 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     sweeps rarely settle; ``max_iter`` is a budget rather than a limit that must not be reached, and
     no warning is given unless ``monotone=True``.
 
-    The paper's protocol is ``SpacePartitioningClassifier(learner, init="random", n_init=15,
-    keep="best", combine="best", max_iter=50)``; the defaults here were chosen by validation on
-    training data, see the results page.
+    The paper's protocol is ``SpacePartitioningClassifier(learner, n_regions=5, init="random",
+    n_init=15, keep="best", combine="best", max_iter=50)``. The defaults here were chosen on
+    held-out training data, see the page of results on them.
 
     Soft gating minimises, with :math:`\pi_k = \prod_{j<k} \sigma(h_j)\,(1 - \sigma(h_k))` and
     :math:`p_k` the softmax of region ``k``,
@@ -206,10 +213,10 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
     def __init__(
         self,
-        region_estimator="perceptron",
+        region_estimator="logistic",
         reject_estimator=None,
         *,
-        n_regions=5,
+        n_regions="auto",
         n_init=10,
         max_iter=None,
         init="kmeans",
@@ -398,10 +405,12 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     def _has_proba(self) -> bool:
         return self.gating == "soft" or hasattr(self._region_estimator(), "predict_proba")
 
-    def _start_function(self, data, validation, n_regions):
+    def _start_function(self, data, validation, n_regions, max_sweeps=None):
         if self.gating == "hard":
-            return super()._start_function(data, validation, n_regions)
+            return super()._start_function(data, validation, n_regions, max_sweeps)
         max_iter = 200 if self.max_iter is None else self.max_iter
+        if max_sweeps is not None:
+            max_iter = min(max_iter, _ITERATIONS_A_SWEEP * max_sweeps)
         return _SoftStart(data, validation, n_regions, self.alpha, max_iter), True
 
     def _fit_single(self, data, rng):
@@ -428,8 +437,16 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         return mean / len(cascades)
 
     def _combined_loss(self, cascades, data: TrainingSet) -> float:
-        loss = data.loss(self._predict_labels(cascades, data.X))
-        return float(np.average(loss, weights=data.weight))
+        if not self._has_proba() or isinstance(self._region_estimator(), AveragedPerceptron):
+            # A perceptron's probabilities are an order only.
+            loss = data.loss(self._predict_labels(cascades, data.X))
+            return float(np.average(loss, weights=data.weight))
+        # The Brier score sees how sure the right and wrong answers are, so that it tells apart
+        # with fewer samples what the error counts alike.
+        proba = self._mean_proba(cascades, data.X).astype(np.float64)
+        own = proba[np.arange(len(proba)), data.codes]
+        score = np.einsum("nc,nc->n", proba, proba) - 2 * own + 1
+        return float(np.average(score, weights=data.weight))
 
 
 class _SoftStart:

@@ -29,15 +29,15 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
     region_estimator : {"ridge"} or regressor, default="ridge"
         Regressor of the regions; ``"ridge"`` stands for :class:`~sklearn.linear_model.Ridge`, which
         has a fast path. Any other regressor is cloned for each stage, sweep and start.
-    reject_estimator : {"lda", "perceptron", "logistic"} or classifier, default="lda"
+    reject_estimator : {"logistic", "lda", "perceptron"} or classifier, default="logistic"
         Classifier of the gates; it must accept ``sample_weight``.
-    n_regions : int or "auto", default=5
+    n_regions : int or "auto", default="auto"
         Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
         held-out part of the training data, then fits to all of it.
     n_init : int, default=10
         Number of starts. One region needs none and takes one.
     max_iter : int, default=None
-        Number of sweeps of a start; ``None`` means 15. The sweeps need not settle.
+        Number of sweeps of a start; ``None`` means 8. The sweeps need not settle.
     init : {"kmeans", "random", "hyperplane"} or array-like of int, default="kmeans"
         First assignment of samples to regions: a few steps of k-means, uniformly at random, slices
         by random directions, or one region number per sample (one start only).
@@ -138,9 +138,9 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
     def __init__(
         self,
         region_estimator="ridge",
-        reject_estimator="lda",
+        reject_estimator="logistic",
         *,
-        n_regions=5,
+        n_regions="auto",
         n_init=10,
         max_iter=None,
         init="kmeans",

@@ -24,8 +24,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._local_metrics import nearest_votes, soft_votes
 from vicinal._kernels._mixture import COVARIANCE_TYPES
-from vicinal._kernels._principal_axes import whitening_map
-from vicinal._kernels._uncertainty import mean_neighbor_distance
+from vicinal._kernels._principal_axes import class_covariances, whitening_map
 from vicinal.uncertainty._base import hold_out, merge_copies, validate_labels, validate_rows
 from vicinal.uncertainty._metric_problem import (
     Climb,
@@ -33,13 +32,30 @@ from vicinal.uncertainty._metric_problem import (
     SortedRows,
     choose_softness,
     climb,
+    nearest_scale,
+    start_score,
 )
 from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
 from vicinal.uncertainty._uncertainty_map import _map_of_codes
 
 _CANDIDATES = (1, 4)
-# Part of the iterations that all components spend together on one metric.
-_SHARED_PART = 1 / 3
+# Coordinates that init="auto" tries: from whitened to merely standardised, and those in which the
+# scatter within classes is round. The first is init="whiten".
+_WHITENINGS = (
+    {"shrinkage": 0.0},
+    {"shrinkage": 0.1},
+    {"shrinkage": 1.0},
+    {"shrinkage": 100.0},
+    {"within": True, "shrinkage": 0.01},
+    {"within": True, "shrinkage": 0.1},
+    {"within": True, "shrinkage": 1.0},
+)
+# Iterations that all components spend together on one metric. A few are enough to leave a poor
+# start; from a metric that is already sharp the components would not move apart.
+_SHARED_ITERATIONS = 3
+# Rows by which starts are compared: so many at most, and rows held out only if so many at least.
+_MOST_JUDGES = 2000
+_FEWEST_JUDGES = 100
 # Components that answer less than this for a query are not asked.
 _LEAST_VOTE = 1e-12
 
@@ -74,9 +90,12 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     solver : {"lbfgs", "adam", "anneal"}, default="lbfgs"
         How the expected accuracy is climbed: quasi-Newton steps; Adam on batches of rows, where an
         iteration is a pass over the data; simulated annealing as in the source.
-    init : "whiten" or array-like of shape (n_features_out, n_features), default="whiten"
+    init : {"auto", "whiten"} or array-like of shape (n_features_out, n_features), default="auto"
         First metric of all components. ``"whiten"``: unit covariance, in units of the mean distance
-        to the nearest neighbour. Steps are always taken in whitened coordinates.
+        to the nearest neighbour. ``"auto"``: also whitening with some shrinkage, mere
+        standardisation, and unit covariance within classes, whichever classifies the rows held out
+        best before any learning. Steps are taken in the coordinates of the start; with a given
+        map, in whitened ones.
     neighbors : "soft" or int, default="soft"
         Votes of all rows, falling with distance, or of that many nearest ones in each metric.
     softness : "auto" or float, default="auto"
@@ -95,7 +114,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     n_iter_no_change : int, default=10
         Iterations without gain on the rows held out before learning stops.
     max_iter : int, default=100
-        Most iterations. With several components, the first third goes to a metric they share.
+        Most iterations. With several components, the first three go to a metric they share.
     tol : float, default=1e-5
         L-BFGS stops when the relative gain falls below, and a smaller gain on the rows held out
         counts as none.
@@ -124,10 +143,10 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     n_components_ : int
         Number of local metrics.
     mixture_ : ResponsibilityMixture
-        Mixture of the whitened rows, see ``whiten``.
+        Mixture of the rows in the coordinates of the start, ``(x - mean_) @ whitening_.T``.
     uncertainty_ : ndarray of shape (n_samples,)
-        Uncertainty of each training row in whitened coordinates; NaN for rows of weight zero and
-        rows held out.
+        Uncertainty of each training row in the coordinates of the start; NaN for rows of
+        weight zero and rows held out.
     softness_ : float
         Factor by which the learned distances were divided; ``metrics_`` include it.
     objective_ : float
@@ -142,7 +161,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     mean_ : array of shape (n_features,)
         Mean of the training rows.
     whitening_ : array of shape (rank, n_features)
-        Map to whitened coordinates.
+        Map to the coordinates of the start.
     n_features_in_ : int
         Number of features seen in ``fit``.
     feature_names_in_ : ndarray of shape (n_features_in_,)
@@ -165,7 +184,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     :meth:`predict_proba` uses. Its gradient, equation (8) with the sign that print lost, is
     :math:`2 A^k \sum_{ij} w_{ij} x_{ij} x_{ij}^\top`, :math:`w_{ij} = r_{ik} (p_i p_{ij} -
     [c_i = c_j] p_{ij})`. The gradient is A times a scatter, so features of large variance would
-    take the whole step: rows are whitened first, always.
+    take the whole step: rows are brought to the coordinates of the start first, always.
 
     A row of sample weight v counts v times in :math:`G` and as a voter, but is never its own
     neighbour. Equal rows of the same class are merged into one of their total weight, so neither
@@ -200,7 +219,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_features_out": [Interval(Integral, 1, None, closed="left"), None],
         "solver": [StrOptions({"lbfgs", "adam", "anneal"})],
-        "init": [StrOptions({"whiten"}), "array-like"],
+        "init": [StrOptions({"auto", "whiten"}), "array-like"],
         "neighbors": [StrOptions({"soft"}), Interval(Integral, 1, None, closed="left")],
         "softness": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "placement": [StrOptions({"uncertainty", "density"})],
@@ -224,7 +243,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         *,
         n_features_out=None,
         solver="lbfgs",
-        init="whiten",
+        init="auto",
         neighbors="soft",
         softness="auto",
         placement="uncertainty",
@@ -286,9 +305,11 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         """
         X, codes, weights, kinds = self._validate(X, y, sample_weight)
         rng = check_random_state(self.random_state)
-        rows = self._whiten_training_rows(X, weights)
-        learned, held_out = self._hold_out(rows, codes, weights, X_val, y_val, rng)
+        learned, validation = self._hold_out(X, codes, weights, X_val, y_val, rng)
+        self._choose_coordinates(X, codes, weights, learned, validation, rng)
+        rows = self._single(X)
         train = SortedRows.of(rows, codes, weights, learned)
+        held_out = validation and validation._replace(X=self._single(validation.X))
         u, importance = self._uncertainty(rows, codes, weights, learned)
         self.uncertainty_ = np.append(u, np.nan)[kinds]
         models = self._learn(train, held_out, importance, self._first_matrix(train), rng)
@@ -390,33 +411,64 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         distinct = xp.take(rows, xp.asarray(first, device=device), axis=0)
         return distinct, self._numbers[codes], weights, kinds
 
-    def _whiten_training_rows(self, X, weights):
-        """Learn the whitening; return all rows in it, in single precision."""
+    def _choose_coordinates(self, X, codes, weights, learned, validation, rng):
+        """Find the coordinates in which learning starts from a multiple of the identity."""
         xp, device = compat.array_namespace(X), compat.device(X)
-        mean, whitening = whitening_map(X, xp.asarray(weights, dtype=X.dtype, device=device))
-        if len(whitening) == 0:
+        n_classes = len(self.classes_)
+        index = xp.asarray(learned, device=device)
+        found = class_covariances(
+            xp.take(X, index, axis=0), codes[learned], weights[learned], n_classes
+        )
+        if not np.isfinite(found.scale).any():
             raise ValueError("all rows of X are equal; there is no direction to learn a metric in.")
-        self.mean_ = xp.asarray(mean, dtype=X.dtype, device=device)
-        self.whitening_ = xp.asarray(whitening, dtype=X.dtype, device=device)
-        return xp.astype(self._whiten(X), xp.float32)
+        self.mean_ = xp.asarray(found.mean, dtype=X.dtype, device=device)
+        best = -np.inf
+        automatic = isinstance(self.init, str) and self.init == "auto"
+        kinds = _WHITENINGS if automatic else _WHITENINGS[:1]
+        asked = None
+        for kind in kinds:
+            precision = float(xp.finfo(X.dtype).eps)
+            whitening = whitening_map(found, precision=precision, **kind)
+            trial = xp.asarray(whitening, dtype=X.dtype, device=device)
+            if len(kinds) == 1:
+                self.whitening_ = trial
+                return
+            rows = xp.astype((X - self.mean_[None, :]) @ trial.T, xp.float32)
+            train = SortedRows.of(rows, codes, weights, learned)
+            watched = validation and validation._replace(
+                X=xp.astype((validation.X - self.mean_[None, :]) @ trial.T, xp.float32)
+            )
+            if watched is not None and len(watched.codes) < _FEWEST_JUDGES:
+                watched = None
+            if asked is None:
+                n = len((watched or train).codes)
+                asked = np.sort(rng.choice(n, min(n, _MOST_JUDGES), replace=False))
+            score = start_score(train, watched, asked, n_classes, self.n_jobs)
+            if score > best:
+                best, self.whitening_ = score, trial
 
     def _whiten(self, X):
         return (X - self.mean_[None, :]) @ self.whitening_.T
 
-    def _hold_out(self, rows, codes, weights, X_val, y_val, rng):
+    def _single(self, X):
+        """Rows in the coordinates of learning, in single precision."""
+        xp = compat.array_namespace(X)
+        return xp.astype(self._whiten(X), xp.float32)
+
+    def _hold_out(self, X, codes, weights, X_val, y_val, rng):
         """Return the rows to learn from and, sorted, the rows to watch (or None)."""
-        xp, everyone = compat.array_namespace(rows), np.arange(len(codes))
+        everyone = np.arange(len(codes))
         if X_val is not None:
             if y_val is None:
                 raise ValueError("X_val was given without y_val; give the labels of both.")
             X_val = validate_rows(self, X_val, reset=False)
-            check_same_library(self.mean_, X_val)
+            check_same_library(X, X_val)
             labels = validate_labels(y_val, X_val)
             unknown = np.setdiff1d(labels, self.classes_)
             if len(unknown):
                 raise ValueError(f"y_val holds labels that y does not: {unknown.tolist()!r}.")
             held_out = SortedRows.of(
-                xp.astype(self._whiten(X_val), rows.dtype),
+                X_val,
                 self._numbers[np.searchsorted(self.classes_, labels)],
                 np.ones(len(labels)),
                 np.arange(len(labels)),
@@ -427,7 +479,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         mask = hold_out(codes, self.validation_fraction, rng)
         if not mask.any():
             return everyone, None
-        return everyone[~mask], SortedRows.of(rows, codes, weights, everyone[mask])
+        return everyone[~mask], SortedRows.of(X, codes, weights, everyone[mask])
 
     def _uncertainty(self, rows, codes, weights, learned):
         """Uncertainty of the rows learned from, NaN for others; and the importance of rows."""
@@ -460,12 +512,12 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"n_features_out={n_out} exceeds the {rank} independent directions of X; lower it."
             )
-        return np.eye(n_out, rank) / np.sqrt(_nearest_scale(train, self.n_jobs))
+        return np.eye(n_out, rank) / np.sqrt(nearest_scale(train, self.n_jobs))
 
     def _learn(self, train, held_out, importance, start, rng) -> list[_Model]:
         """Learn each candidate number of components; several start from a metric they share."""
         counts = _CANDIDATES if self.n_components == "auto" else (self.n_components,)
-        n_shared = max(1, round(_SHARED_PART * self.max_iter))
+        n_shared = min(_SHARED_ITERATIONS, max(1, self.max_iter // 3))
         n_alone = self.max_iter if 1 in counts else n_shared
         steps = n_alone + sum(k * (self.max_iter - n_shared) for k in counts if k > 1)
         seeds = draw_seeds(rng, 2)
@@ -563,18 +615,6 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         tags = super().__sklearn_tags__()
         tags.array_api_support = True
         return tags
-
-
-def _nearest_scale(train, n_jobs):
-    """Mean squared distance to the nearest row; to a farther one where most rows have copies."""
-    xp, n = compat.array_namespace(train.X), train.X.shape[0]
-    rows = xp.astype(train.X, xp.float64)
-    weights = xp.asarray(train.weights, dtype=xp.float64, device=compat.device(rows))
-    for k in (1, 7, n - 1):
-        scale = mean_neighbor_distance(rows, min(k, n - 1), weights, n_jobs=n_jobs)
-        if scale > 1e-12:
-            return scale
-    return 1.0
 
 
 def _objective(problems, found):

@@ -18,13 +18,13 @@ from vicinal._kernels._metric_solvers import (
     annealed_ascent,
     lbfgs_ascent,
 )
-from vicinal._kernels._uncertainty import class_bounds
+from vicinal._kernels._uncertainty import class_bounds, mean_neighbor_distance
 
 # Rows for which a component answers less than this are left out of its learning.
 _LEAST_RESPONSIBILITY = 1e-3
 # Adam: rows of a batch, and the step as a part of the start's entries.
 _BATCH_SIZE = 256
-_LEARNING_RATE = 0.02
+_LEARNING_RATE = 0.05
 # Annealing: rows of a random gradient, length of a step and of the noise as parts of the matrix.
 _BATCH_PART = 0.1
 _STEP = 0.1
@@ -32,6 +32,7 @@ _NOISE = 0.02
 # Factors tried for the softness of votes, and rows asked about them.
 _SOFTNESS = 2.0 ** np.arange(-1.0, 4.5, 0.5)
 _SOFTNESS_ROWS = 2000
+_SCALE_ROWS = 2000
 
 
 class SortedRows(NamedTuple):
@@ -166,6 +167,42 @@ class MetricProblem:
         self._known[A.tobytes()] = value
 
 
+def nearest_scale(rows: SortedRows, n_jobs: int | None = None) -> float:
+    """Return the mean squared distance to the nearest row, or to a farther one where it is zero."""
+    xp, n = compat.array_namespace(rows.X), rows.X.shape[0]
+    X = xp.astype(rows.X, xp.float64)
+    weights = xp.asarray(rows.weights, dtype=xp.float64, device=compat.device(X))
+    for k in (1, 7, n - 1):
+        scale = mean_neighbor_distance(
+            X, min(k, n - 1), weights, n_asked=_SCALE_ROWS, n_jobs=n_jobs
+        )
+        if scale > 1e-12:
+            return scale
+    return 1.0
+
+
+def start_score(
+    train: SortedRows,
+    held_out: SortedRows | None,
+    judges: np.ndarray,
+    n_classes: int,
+    n_jobs: int | None = None,
+) -> float:
+    """Return the expected accuracy of a start, before any learning, on some rows.
+
+    ``judges`` are positions in ``held_out``, or in ``train`` if there are none held out.
+    """
+    rows = train if held_out is None else held_out
+    A = np.eye(train.X.shape[1]) / np.sqrt(nearest_scale(train, n_jobs))
+    anchors = rows.as_anchors(
+        np.ones(len(rows.codes)), n_classes, judges, are_references=held_out is None
+    )
+    value, _ = expected_accuracy(
+        A, anchors, train.as_references(n_classes), gradient=False, n_jobs=n_jobs
+    )
+    return value / float(rows.weights[judges].sum())
+
+
 def choose_softness(
     matrices: np.ndarray,
     voters: SortedRows,
@@ -232,7 +269,7 @@ def climb(problems: list[MetricProblem], start: np.ndarray, max_iter: int, optio
                 start,
                 watch,
                 max_iter=max_iter,
-                batch_size=_BATCH_SIZE,
+                batch_size=int(np.clip(len(problem.rows) // 8, 16, _BATCH_SIZE)),
                 learning_rate=_LEARNING_RATE,
                 random_state=options["random_state"],
             )

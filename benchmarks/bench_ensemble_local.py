@@ -1,0 +1,134 @@
+"""Does boosting of local models keep up with boosted trees, and at what cost?"""
+
+import time
+
+import numpy as np
+from lightgbm import LGBMClassifier, LGBMRegressor
+from sklearn.compose import make_column_transformer
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.linear_model import Ridge
+from sklearn.model_selection import train_test_split
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from threadpoolctl import threadpool_limits
+
+from _harness import ResultsPage
+from vicinal.datasets import load_dataset
+from vicinal.ensemble import (
+    FunctionalGradientBoostingClassifier,
+    FunctionalGradientBoostingRegressor,
+)
+from vicinal.local import LocalRegressor
+
+MAX_TRAIN, MAX_TEST = 2000, 2000
+ROUNDS = 8
+
+
+def problem(name):
+    """Training and test rows; both parts are cut to what a minute can hold, for every model."""
+    data = load_dataset(name)
+    if "X_train" in data:
+        X, y = np.asarray(data.X_train, float), np.asarray(data.y_train)
+        X_test, y_test = np.asarray(data.X_test, float), np.asarray(data.y_test)
+    else:
+        X, X_test, y, y_test = train_test_split(
+            np.asarray(data.X, float), np.asarray(data.y), test_size=0.3, random_state=0
+        )
+    kept = np.random.RandomState(0).permutation(len(y))[:MAX_TRAIN]
+    X, X_test, y, y_test = X[kept], X_test[:MAX_TEST], y[kept], y_test[:MAX_TEST]
+    if name == "adult":
+        encoder = make_column_transformer(
+            (
+                OneHotEncoder(min_frequency=0.02, handle_unknown="infrequent_if_exist"),
+                list(data.categorical_features),
+            ),
+            remainder="passthrough",
+            sparse_threshold=0.0,
+        )
+        X, X_test = encoder.fit_transform(X), encoder.transform(X_test)
+    return X, X_test, y, y_test
+
+
+def boosted(cls, learner, **options):
+    return cls(
+        learner,
+        n_estimators=ROUNDS,
+        learning_rate=0.5,
+        n_iter_no_change=3,
+        random_state=0,
+        **options,
+    )
+
+
+def local(n_neighbors):
+    return LocalRegressor(
+        degree=1, n_neighbors=n_neighbors, alpha=1.0, metric="standardized", n_jobs=1
+    )
+
+
+def choose_local(cls, X, y):
+    """Take the neighbourhood whose held-out training rows have the least loss."""
+    models = [boosted(cls, local(k)).fit(X, y) for k in (60, 200)]
+    return min(models, key=lambda m: min(m.validation_score_, default=np.inf))
+
+
+def models_for(is_classifier, X, y):
+    """Name the functions that fit each model."""
+    cls = (
+        FunctionalGradientBoostingClassifier
+        if is_classifier
+        else FunctionalGradientBoostingRegressor
+    )
+    histogram = HistGradientBoostingClassifier if is_classifier else HistGradientBoostingRegressor
+    lightgbm = LGBMClassifier if is_classifier else LGBMRegressor
+    ridge = make_pipeline(StandardScaler(), Ridge(10.0))
+    once = {"n_estimators": 1, "learning_rate": 1.0, "random_state": 0}
+    return {
+        "boosted local ridge": lambda: choose_local(cls, X, y),
+        "one round of local ridge": lambda: cls(local(60), **once).fit(X, y),
+        "boosted ridge": lambda: boosted(cls, ridge).fit(X, y),
+        "boosted trees (ours)": lambda: cls(random_state=0).fit(X, y),
+        "histogram boosting": lambda: histogram(random_state=0).fit(X, y),
+        "LightGBM": lambda: lightgbm(verbose=-1, n_jobs=1, random_state=0).fit(X, y),
+    }
+
+
+def main():
+    page = ResultsPage(
+        "ensemble_local",
+        "Boosted local models beside boosted trees",
+        f"Error (misclassification in %, or squared error over the variance of the target) and CPU "
+        f"seconds of fit and prediction, one thread; at most {MAX_TRAIN} training and {MAX_TEST} "
+        "test rows for every model, categories of adult one-hot. The local "
+        "learner is `LocalRegressor`, a ridge regression around "
+        "each query, with its neighbourhood (60 or 200 rows) and rounds chosen on held-out "
+        "training rows; histogram boosting and LightGBM run with their defaults.",
+        packages=("lightgbm",),
+    )
+    rows = []
+    for name in ("adult", "spambase", "satimage", "airfoil", "puma32h"):
+        is_classifier = name in ("adult", "spambase", "satimage")
+        X, X_test, y, y_test = problem(name)
+        if not is_classifier:
+            y, y_test = (y - y.mean()) / y.std(), (y_test - y.mean()) / y.std()
+        models = models_for(is_classifier, X, y)
+        for label, fit in models.items():
+            started = time.process_time()
+            model = fit()
+            predicted = model.predict(X_test)
+            seconds = time.process_time() - started
+            error = (
+                100.0 * np.mean(predicted != y_test)
+                if is_classifier
+                else np.mean((predicted - y_test) ** 2)
+            )
+            rounds = getattr(model, "n_iter_", "")
+            rows.append((name, label, float(error), rounds, seconds))
+            print(rows[-1], flush=True)
+    page.table(("set", "model", "error", "rounds", "CPU s"), rows)
+    page.write()
+
+
+if __name__ == "__main__":
+    with threadpool_limits(1):
+        main()

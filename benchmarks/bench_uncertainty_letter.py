@@ -1,0 +1,164 @@
+"""Do several metrics beat one on letter, and how high do the three solvers climb on satimage?
+
+Run with ``--part letter``, ``--part solvers`` or both (the default); ``--part page`` only writes.
+What has been measured is kept in ``benchmarks/.cache``, so that the page can be made in pieces;
+remove the file to measure anew.
+"""
+
+import argparse
+import json
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from _harness import ROOT, ResultsPage, timed
+from vicinal.datasets import load_letter, load_satimage
+from vicinal.uncertainty import LocallyAdaptiveClassifier
+
+CACHE = ROOT / "benchmarks" / ".cache" / "uncertainty_letter.json"
+SEEDS = (0, 1, 2)
+MODELS = {
+    "K = 1": {"n_components": 1},
+    "K = 4": {"n_components": 4},
+    "K = 4, votes of the source (softness 1)": {"n_components": 4, "softness": 1.0},
+    "K = 4, placed by density": {"n_components": 4, "placement": "density"},
+}
+# Errors of the first trials: seed 0, standardised features, no early stopping, softness 1.
+TRIALS = {"K = 1": 8.20, "K = 4": 6.80}
+
+
+def letter(known):
+    """Errors by model and seed; what an interrupted run has measured is not measured again."""
+    data = load_letter()
+    X, y = np.asarray(data.X_train[:3000], float), data.y_train[:3000]
+    X_test, y_test = np.asarray(data.X_test[:2000], float), data.y_test[:2000]
+    nearest = make_pipeline(StandardScaler(), KNeighborsClassifier(1)).fit(X, y)
+    known["1-NN, standardised"] = {"0": [100 * (1 - nearest.score(X_test, y_test)), 0.0]}
+    for name, options in MODELS.items():
+        for seed in SEEDS:
+            if str(seed) in known.setdefault(name, {}):
+                continue
+            model = LocallyAdaptiveClassifier(random_state=seed, **options)
+            seconds, _ = timed(lambda model=model: model.fit(X, y))
+            known[name][str(seed)] = [100 * (1 - model.score(X_test, y_test)), seconds]
+            print(name, seed, known[name][str(seed)], flush=True)
+            yield known
+
+
+def solvers():
+    data = load_satimage()
+    X = StandardScaler().fit_transform(np.asarray(data.X_train[:1500], float))
+    y = data.y_train[:1500]
+    rows = []
+    for name, options in {
+        "annealing, added noise": {"solver": "anneal", "max_iter": 50},
+        "annealing, random tenth of the rows": {
+            "solver": "anneal",
+            "max_iter": 50,
+            "random_gradient": "rows",
+        },
+        "L-BFGS": {"solver": "lbfgs", "max_iter": 30},
+        "Adam, 8 epochs": {"solver": "adam", "max_iter": 8},
+    }.items():
+        model = LocallyAdaptiveClassifier(
+            1, init=np.eye(36), early_stopping=False, random_state=0, **options
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            spent, _ = timed(lambda model=model: model.fit(X, y))
+        path = model.objective_paths_[0]
+        rows.append((name, float(path[0]), float(model.objective_), len(path) - 1, spent))
+        print(rows[-1], flush=True)
+    return rows
+
+
+def write(parts):
+    page = ResultsPage(
+        "uncertainty_letter",
+        "Several metrics or one: letter; and three ways to climb",
+        "Do four local metrics classify letters better than one (neighbourhood components "
+        "analysis)? First 3,000 training rows, first 2,000 test rows, three seeds, defaults "
+        "otherwise: early stopping on a tenth of the training rows.",
+    )
+    rows = [
+        (name, [error for error, _ in runs.values()], min(spent for _, spent in runs.values()))
+        for name, runs in parts["letter"].items()
+        if runs
+    ]
+    page.table(
+        ["model", "error %, seeds 0, 1, 2", "mean", "first trial", "fit, s"],
+        [
+            (
+                name,
+                ", ".join(f"{error:.2f}" for error in errors),
+                f"{np.mean(errors):.2f}",
+                TRIALS.get(name, ""),
+                f"{seconds:.1f}" if seconds else "",
+            )
+            for name, errors, seconds in rows
+        ],
+    )
+    worst = {name: max(errors) for name, errors, _ in rows}
+    climbs = parts["solvers"]
+    lowest = min(value for name, _, value, *_ in climbs if name.startswith("annealing"))
+    page.table(
+        ["bar", "ours", "met"],
+        [
+            ("K = 1 at most 9 %, worst seed", f"{worst['K = 1']:.2f}", _yes(worst["K = 1"] <= 9)),
+            (
+                "K = 4 at most 7.8 %, worst seed",
+                f"{worst['K = 4']:.2f}",
+                _yes(worst["K = 4"] <= 7.8),
+            ),
+            ("annealing: G/N at least 0.94", f"{lowest:.3f}", _yes(lowest >= 0.94)),
+        ],
+        "What must hold:",
+    )
+    page.table(
+        ["solver", "G/N at the start", "G/N reached", "iterations", "s"],
+        [
+            (name, f"{first:.3f}", f"{last:.3f}", n_iter, f"{seconds:.1f}")
+            for name, first, last, n_iter, seconds in climbs
+        ],
+        "Satimage, first 1,500 rows, standardised, one metric from A = I, no rows held out. In the "
+        "first trials, from 0.761: annealing 0.968, by a tenth of the rows 0.933, L-BFGS 0.959, "
+        "Adam 0.934; the start depends on which rows are taken.",
+    )
+    page.text(
+        "Errors do not depend on the load of the machine; times do, and these were taken while it "
+        "was busy with other work: compare them with one another only."
+    )
+    page.text(
+        "A higher G is not a better classifier: it is the accuracy expected on the rows that were "
+        "learned from. Rows held out decide in practice."
+    )
+    page.write()
+
+
+def _yes(met):
+    return "yes" if met else "NO"
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--part", choices=["letter", "solvers", "page", "all"], default="all")
+    part = parser.parse_args().part
+    parts = json.loads(CACHE.read_text()) if CACHE.exists() else {}
+    CACHE.parent.mkdir(exist_ok=True)
+    if part in ("solvers", "all") and "solvers" not in parts:
+        parts["solvers"] = solvers()
+        CACHE.write_text(json.dumps(parts))
+    if part in ("letter", "all"):
+        for found in letter(parts.get("letter", {})):
+            parts["letter"] = found
+            CACHE.write_text(json.dumps(parts))
+    if {"letter", "solvers"} <= parts.keys():
+        write(parts)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,151 @@
+"""The local classifier on arrays of other libraries."""
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+from array_api_compat import device as device_of
+
+from vicinal._base import as_numpy, encode_labels, is_array_api, namespace
+from vicinal._kernels._local_batched import take_rows
+from vicinal._kernels._temperature import fit_temperature
+from vicinal.local._device import class_values, newton_values, ridge_slopes_on_device
+from vicinal.local._selection import draw_rows
+
+
+class ClassifierOnDevice:
+    """Methods of ``LocalClassifier`` for device arrays."""
+
+    # Parameters and methods of the classifier that mixes this in.
+    calibration: Any
+    random_state: Any
+    _device: Any
+    _exact_alpha: Any
+    _objective: Any
+    _settings: Any
+    _encode: Callable
+    _resolve_model: Callable
+    _is_relative: Callable
+    _validate_on_device: Callable
+    _choose_on_device: Callable
+    _map_on_device: Callable
+    _map_left_out: Callable
+
+    def _fit_device_rows(self, X, y, sample_weight, groups, classes) -> None:
+        self._labels_on_device = is_array_api(y)
+        labels = as_numpy(y)
+        self.classes_, codes = encode_labels(labels if classes is None else np.asarray(classes))
+        if classes is not None:
+            codes = self._encode(labels)
+        self._resolve_model()
+        X, codes, weights = self._validate_on_device(X, codes, sample_weight, groups)
+        xp = namespace(X)
+        self._dtype = X.dtype
+        self._codes = xp.asarray(np.asarray(codes, dtype=np.int64), device=device_of(X))
+        self._choose_on_device(X, weights, self._device_criterion)
+        self._calibrate_on_device()
+
+    def _device_criterion(self, data, alphas, degree, rows):
+        """Return evaluation, loss and total weight, as ``_criterion`` does on the host."""
+        codes = self._codes
+        xp = namespace(data.X)
+
+        def evaluate(Q, indices, weights):
+            return class_values(
+                self._objective,
+                data,
+                codes,
+                len(self.classes_),
+                Q,
+                indices,
+                weights,
+                alphas,
+                relative=self._is_relative(),
+                degree=degree,
+            )
+
+        def loss(scores, own):
+            wrong = xp.astype(xp.argmax(scores, axis=1) != xp.take(codes, own), data.X.dtype)
+            return wrong if data.weights is None else wrong * xp.take(data.weights, own)
+
+        chosen = xp.asarray(rows, device=device_of(data.X))
+        total = len(rows) if data.weights is None else float(xp.sum(xp.take(data.weights, chosen)))
+        return evaluate, loss, total
+
+    def _device_values(self, Q, indices, weights) -> Any:
+        settings = self._settings
+        return class_values(
+            self._objective,
+            self._device,
+            self._codes,
+            len(self.classes_),
+            Q,
+            indices,
+            weights,
+            [settings.alpha],
+            relative=settings.relative,
+            degree=settings.degree,
+        )[0]
+
+    def _device_scores(self, X) -> Any:
+        return self._map_on_device(X, self._device_values)
+
+    def _device_labels(self, scores) -> Any:
+        xp = namespace(scores)
+        codes = xp.argmax(scores, axis=1)
+        if not self._labels_on_device:
+            return self.classes_[as_numpy(codes)]
+        return xp.take(xp.asarray(self.classes_, device=device_of(scores)), codes)
+
+    def _device_proba(self, scores) -> Any:
+        xp = namespace(scores)
+        if self._exact_alpha is not None and self._objective.solver == "logistic":
+            second = 1.0 / (1.0 + xp.exp(-scores[:, 1]))
+            return xp.stack([1.0 - second, second], axis=1)
+        if self.temperature_ is not None:
+            scores = scores / self.temperature_
+            powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+        else:
+            if self._objective.solver != "ridge":
+                scores = 1.0 / (1.0 + xp.exp(-scores))
+            powers = xp.maximum(scores, xp.zeros_like(scores))
+        return powers / xp.sum(powers, axis=1, keepdims=True)
+
+    def _device_slopes(self, X) -> Any:
+        settings, data = self._settings, self._device
+        xp = namespace(X)
+
+        def ridge(Q, indices, weights):
+            kinds = xp.arange(len(self.classes_), device=device_of(data.X))
+            indicators = xp.astype(self._codes[:, None] == kinds[None, :], data.X.dtype)
+            return ridge_slopes_on_device(
+                data,
+                indicators,
+                Q,
+                indices,
+                weights,
+                settings.alpha,
+                relative=settings.relative,
+                degree=settings.degree,
+            )
+
+        def newton(Q, indices, weights):
+            labels = take_rows(self._codes, indices)
+            shared = (self._objective, data, labels, len(self.classes_))
+            slopes = newton_values(*shared, Q, indices, weights, settings.alpha, settings.relative)[
+                1
+            ]
+            return slopes / data.scale
+
+        return self._map_on_device(X, ridge if self._objective.solver == "ridge" else newton)
+
+    def _calibrate_on_device(self) -> None:
+        """Fit the temperature on the host: leave-one-out scores of at most 3000 rows are copied."""
+        self.temperature_: float | None = None
+        is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
+        if self.calibration is None or is_sigmoid:
+            return
+        rows = draw_rows(self._device.X.shape[0], self.random_state)
+        scores = as_numpy(self._map_left_out(rows, self._device_values)).astype(np.float64)
+        weights = None if self._device.weights is None else as_numpy(self._device.weights)[rows]
+        self.temperature_ = fit_temperature(scores, as_numpy(self._codes)[rows], weights)

@@ -1,0 +1,262 @@
+"""Local models on arrays of other libraries (torch, CuPy): everything stays on their device."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+
+from vicinal._base import namespace, row_blocks
+from vicinal._kernels._local_batched import (
+    batched_kernel,
+    batched_least_squares,
+    batched_newton,
+    batched_ridge,
+    batched_slopes,
+    batched_vote,
+    put_rows,
+    take_rows,
+)
+from vicinal._kernels._smoothing import nearest_scale
+from vicinal.local._class_models import Objective
+from vicinal.local._neighborhood import NearestRule
+from vicinal.neighbors import NeighborSearch
+
+
+@dataclass(frozen=True)
+class DeviceData:
+    """Training rows in the coordinates of search and fit, on their device.
+
+    ``scale`` and ``mean`` give the coordinates (X - mean) / scale; ``weights`` is None for ones.
+    """
+
+    X: Any
+    search: NeighborSearch
+    mean: Any
+    scale: Any
+    weights: Any
+    are_counts: bool
+
+    @property
+    def total_weight(self) -> float:
+        """Number of rows, counted with their weights."""
+        if self.weights is None:
+            return float(self.X.shape[0])
+        return float(namespace(self.X).sum(self.weights))
+
+    def place(self, X: Any) -> Any:
+        """Return queries in the coordinates of the model."""
+        xp = namespace(X)
+        return (xp.astype(X, self.X.dtype) - self.mean) / self.scale
+
+
+def make_device_data(X: Any, weights: Any, metric: str) -> DeviceData:
+    """Learn the coordinates of a metric and prepare the search."""
+    xp = namespace(X)
+    mean = xp.zeros_like(X[0, :])
+    scale = xp.ones_like(mean)
+    if metric == "standardized":
+        w = xp.ones_like(X[:, 0]) if weights is None else weights
+        w = w / xp.sum(w)
+        mean = xp.sum(w[:, None] * X, axis=0)
+        variance = xp.sum(w[:, None] * (X - mean) ** 2, axis=0)
+        floor = (10.0 * float(xp.finfo(X.dtype).eps)) ** 2 * xp.maximum(mean * mean, scale)
+        scale = xp.sqrt(xp.where(variance > floor, variance, scale))
+    placed = (X - mean) / scale
+    are_counts = weights is None or bool(xp.all(weights == xp.round(weights)))
+    return DeviceData(placed, NeighborSearch().fit(placed), mean, scale, weights, are_counts)
+
+
+def device_candidates(data: DeviceData, Q: Any, rule: NearestRule, rows: Any = None):
+    """Return (distances, indices, user weights) that hold every neighbour of the rule.
+
+    ``rows`` are the training rows that the queries are: one copy of each is left out.
+    """
+    xp = namespace(Q)
+    n = data.X.shape[0]
+    m = min(n, int(np.ceil(rule.count)) + 1 + (rows is not None))
+    while True:
+        distances, indices = data.search.kneighbors(Q, m)
+        user = _user_weights(data, indices, rows)
+        h, reached = _radius(distances, user, rule)
+        needs_ties = (h <= 0.0) if rule.exceed or rule.loess else xp.ones_like(reached)
+        complete = reached & ~(needs_ties & (distances[:, -1] <= h))
+        if m == n or bool(xp.all(complete)):
+            return distances, indices, user
+        m = min(n, 2 * m)
+
+
+def _user_weights(data: DeviceData, indices, rows):
+    xp = namespace(indices)
+    if data.weights is None:
+        user = xp.ones(indices.shape, dtype=data.X.dtype, device=compat.device(data.X))
+    else:
+        user = take_rows(data.weights, indices)
+    if rows is None:
+        return user
+    left = xp.maximum(user - 1.0, xp.zeros_like(user)) if data.are_counts else 0.0 * user
+    return xp.where(indices == rows[:, None], left, user)
+
+
+def _radius(distances, user, rule: NearestRule):
+    """Return the bandwidth of each query and whether enough weight was found."""
+    xp = namespace(distances)
+    total = xp.cumulative_sum(user, axis=1)
+    tolerance = 1e-9 * max(1.0, rule.count)
+    enough = total > rule.count + tolerance if rule.exceed else total >= rule.count - tolerance
+    position = xp.argmax(xp.astype(enough, xp.int8), axis=1)
+    columns = xp.arange(distances.shape[1], device=compat.device(distances))
+    here = columns[None, :] == position[:, None]
+    h = xp.sum(xp.where(here, distances, xp.zeros_like(distances)), axis=1)
+    reached = xp.any(enough, axis=1)
+    widest = distances[:, -1] * (1.0 + 1.0 / max(1.0, rule.count))
+    return xp.where(reached, h, widest), reached
+
+
+def device_weights(found, rule: NearestRule) -> tuple[Any, Any]:
+    """Return row numbers and weights (n_queries, k) of one size among the candidates."""
+    distances, indices, user = found
+    xp = namespace(distances)
+    h, _ = _radius(distances, user, rule)
+    u = distances / xp.where(h > 0.0, h, xp.ones_like(h))[:, None]
+    factor = nearest_scale(rule.kernel)
+    weights = batched_kernel(u * factor if factor != 1.0 else u, rule.kernel)
+    if rule.loess and rule.kernel == "tricube":
+        weights = xp.where(u < 0.001, xp.ones_like(u), weights)
+        weights = xp.where(u > 0.999, xp.zeros_like(u), weights)
+    weights = xp.where(u > 1.0, xp.zeros_like(u), weights)
+    at_query = xp.astype(distances <= 0.0, weights.dtype)
+    weights = xp.where((h > 0.0)[:, None], weights, at_query)
+    return indices, weights * user
+
+
+def query_blocks(data: DeviceData, n_queries: int, count: float) -> Iterator[slice]:
+    """Cut queries into blocks whose gathered rows fit the working memory."""
+    width = (count + 2) * (data.X.shape[1] + 4) * 8 * 4
+    return row_blocks(n_queries, int(width))
+
+
+def ridge_scores(data: DeviceData, Q, indices, weights, alphas, *, relative: bool, degree: int):
+    """Return equivalent kernels for each penalty; degree 0 gives plain averages."""
+    xp = namespace(Q)
+    if degree == 0:
+        level = weights / xp.sum(weights, axis=1)[:, None]
+        return [level for _ in alphas]
+    if any(alpha == 0.0 for alpha in alphas):
+        plain = batched_least_squares(data.X, Q, indices, weights)
+        positive = [alpha for alpha in alphas if alpha > 0.0]
+        rest = batched_ridge(data.X, Q, indices, weights, positive, relative=relative)
+        fits = iter(rest)
+        return [plain if alpha == 0.0 else next(fits) for alpha in alphas]
+    return batched_ridge(data.X, Q, indices, weights, list(alphas), relative=relative)
+
+
+def regression_values(data, Y, Q, indices, weights, alphas, *, relative, degree) -> list[Any]:
+    """Return predictions (n_queries, n_outputs) for each penalty."""
+    xp = namespace(Q)
+    targets = take_rows(Y, indices)
+    fits = ridge_scores(data, Q, indices, weights, alphas, relative=relative, degree=degree)
+    return [xp.sum(l[:, :, None] * targets, axis=1) for l in fits]  # noqa: E741
+
+
+def class_values(
+    objective: Objective, data, codes, n_classes, Q, indices, weights, alphas, *, relative, degree
+) -> list[Any]:
+    """Return scores (n_queries, n_classes) for each penalty."""
+    labels = take_rows(codes, indices)
+    if objective.solver == "ridge":
+        fits = ridge_scores(data, Q, indices, weights, alphas, relative=relative, degree=degree)
+        return [batched_vote(smoother, labels, n_classes) for smoother in fits]
+    return [
+        newton_values(objective, data, labels, n_classes, Q, indices, weights, alpha, relative)[0]
+        for alpha in alphas
+    ]
+
+
+def newton_values(
+    objective: Objective, data, labels, n_classes, Q, indices, weights, alpha, relative
+):
+    """Return one-against-the-rest scores and slopes of iterative local classifiers."""
+    xp = namespace(Q)
+    n_queries, d = Q.shape
+    offsets = take_rows(data.X, indices) - Q[:, None, :]
+    total = xp.sum(weights, axis=1)
+    lam = _relative_penalty(offsets, weights, total, alpha) if relative else alpha + 0.0 * total
+    rho = objective.rho + objective.rho_per_weight * total
+    alone = _alone(objective, total, rho)
+    active = weights > 0.0
+    scores, slopes = [], []
+    tol = max(objective.tol, 50.0 * float(xp.finfo(Q.dtype).eps))
+    for c in range(n_classes):
+        member = labels == c
+        has = xp.any(member & active, axis=1)
+        misses = xp.any(~member & active, axis=1)
+        score = xp.where(has, alone, -alone)
+        slope = xp.zeros((n_queries, d), dtype=Q.dtype, device=compat.device(Q))
+        some = xp.nonzero(has & misses)[0]
+        if some.shape[0]:
+            y = xp.where(member, xp.ones_like(weights), -xp.ones_like(weights))
+            parts = [xp.take(a, some, axis=0) for a in (offsets, y, weights, lam, rho)]
+            theta, _ = batched_newton(
+                *parts, C=objective.C, loss=objective.solver, tol=tol, max_iter=objective.max_iter
+            )
+            score = put_rows(score, some, theta[:, -1])
+            slope = put_rows(slope, some, theta[:, :-1])
+        scores.append(score)
+        slopes.append(slope)
+    return xp.stack(scores, axis=1), xp.stack(slopes, axis=1)
+
+
+def _relative_penalty(offsets, weights, total, alpha: float):
+    xp = namespace(offsets)
+    d = offsets.shape[2]
+    mean = xp.sum(weights[:, :, None] * offsets, axis=1)
+    size = xp.sum(weights * xp.sum(offsets * offsets, axis=2), axis=1)
+    trace = size - xp.sum(mean * mean, axis=1) / total
+    # Without spread the slopes are immaterial; any penalty keeps the system regular.
+    return xp.where(trace > 1e-12 * size, alpha * trace / d, total)
+
+
+def _alone(objective: Objective, total, rho):
+    """Return the score of a class that has the neighbourhood for itself."""
+    xp = namespace(total)
+    if objective.solver == "squared_hinge":
+        return objective.C * total / (objective.C * total + rho)
+    b = xp.zeros_like(total)
+    for _ in range(100):
+        p = 1.0 / (1.0 + xp.exp(b))
+        mass = objective.C * total
+        b = b + (mass * p - rho * b) / (mass * p * (1.0 - p) + rho)
+    return b
+
+
+def ridge_slopes_on_device(data, Y, Q, indices, weights, alpha, *, relative: bool, degree: int):
+    """Return slopes in the columns given, shape (n_queries, n_outputs, n_features)."""
+    xp = namespace(Q)
+    if degree == 0:
+        shape = (Q.shape[0], Y.shape[1], Q.shape[1])
+        return xp.zeros(shape, dtype=Q.dtype, device=compat.device(Q))
+    return batched_slopes(data.X, Y, Q, indices, weights, alpha, relative=relative) / data.scale
+
+
+def device_losses(
+    data: DeviceData,
+    rules: Sequence[NearestRule],
+    rows: np.ndarray,
+    n_alphas: int,
+    evaluate: Callable,
+    loss: Callable,
+) -> np.ndarray:
+    """Return the summed leave-one-out loss of each (rule, alpha); sums alone reach the host."""
+    xp = namespace(data.X)
+    total = np.zeros((len(rules), n_alphas))
+    for block in query_blocks(data, len(rows), rules[-1].count):
+        own = xp.asarray(rows[block], device=compat.device(data.X))
+        Q = xp.take(data.X, own, axis=0)
+        found = device_candidates(data, Q, rules[-1], own)
+        for j, rule in enumerate(rules):
+            indices, weights = device_weights(found, rule)
+            for c, predictions in enumerate(evaluate(Q, indices, weights)):
+                total[j, c] += float(xp.sum(loss(predictions, own)))
+    return total

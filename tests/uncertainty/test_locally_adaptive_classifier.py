@@ -1,0 +1,223 @@
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_digits, load_wine
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import brier_score_loss
+from sklearn.model_selection import train_test_split
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from vicinal._base import as_numpy
+from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
+
+
+@pytest.fixture(scope="module")
+def wine():
+    X, y = load_wine(return_X_y=True)
+    return train_test_split(X, y, stratify=y, test_size=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    return train_test_split(X[:900], y[:900], stratify=y[:900], test_size=0.3, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def crossing():
+    """Two borders that want two metrics: each pair of classes differs in a feature of its own."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(600, 6))
+    right = rng.uniform(size=600) < 0.5
+    X[:, 0] += np.where(right, 6.0, -6.0)
+    y = np.where(right, X[:, 1] > 0, X[:, 2] > 0).astype(int)
+    return X[:400], X[400:], y[:400], y[400:]
+
+
+def quick(n_components=2, **options):
+    return LocallyAdaptiveClassifier(n_components, random_state=0, **options)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"solver": "adam", "max_iter": 10},
+        {"solver": "anneal", "max_iter": 40},
+        {"solver": "anneal", "max_iter": 40, "random_gradient": "rows"},
+        {"neighbors": 3},
+        {"placement": "density"},
+        {"covariance_type": "diag"},
+        {"n_features_out": 5},
+        {"n_components": "auto"},
+        {"early_stopping": False, "max_iter": 20, "tol": 1e-3},
+    ],
+    ids=str,
+)
+def test_every_choice_learns_wine(wine, options):
+    X, X_test, y, y_test = wine
+    model = LocallyAdaptiveClassifier(**{"n_components": 2, "random_state": 0, **options})
+    model.fit(X, y)
+    assert model.score(X_test, y_test) >= 0.92
+    n_out = options.get("n_features_out", 13)
+    assert model.metrics_.shape == (model.n_components_, n_out, 13)
+    assert 0.9 < model.objective_ <= 1.0
+
+
+def test_beats_nearest_neighbours_on_digits(digits):
+    X, X_test, y, y_test = digits
+    model = quick(1).fit(X, y)
+    nearest = make_pipeline(StandardScaler(), KNeighborsClassifier(1)).fit(X, y)
+    assert model.score(X_test, y_test) >= nearest.score(X_test, y_test)
+
+
+def test_two_metrics_beat_one_where_two_are_needed(crossing):
+    X, X_test, y, y_test = crossing
+    scores = {k: quick(k).fit(X, y).score(X_test, y_test) for k in (1, 2)}
+    assert scores[2] > scores[1]
+
+
+def test_auto_takes_what_rows_held_out_prefer(rng):
+    X = rng.normal(size=(150, 4))
+    y = (X[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int)
+    model = quick("auto").fit(X, y)
+    scores = {k: quick(k).fit(X, y).validation_score_ for k in (1, 4)}
+    assert model.n_components_ == max(scores, key=scores.get)
+    assert model.validation_score_ == pytest.approx(max(scores.values()))
+
+
+def test_metrics_and_responsibilities_explain_the_prediction(wine):
+    X, X_test, y, _ = wine
+    model = quick(2).fit(X, y)
+    rows = (X_test - model.mean_) @ model.whitening_.T
+    shares = model.mixture_.predict_proba(rows)
+    expected = np.zeros((len(X_test), 3))
+    for k in range(2):
+        d2 = np.sum(((X_test[:, None] - X[None]) @ model.metrics_[k].T) ** 2, axis=2)
+        e = np.exp(d2.min(axis=1, keepdims=True) - d2)
+        votes = np.stack([e[:, y == c].sum(axis=1) for c in range(3)], axis=1)
+        expected += shares[:, [k]] * votes / votes.sum(axis=1, keepdims=True)
+    assert_allclose(model.predict_proba(X_test), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_scale_of_the_features_does_not_matter(wine):
+    X, X_test, y, _ = wine
+    scale = 10.0 ** np.arange(-6, 7)
+    plain = quick(1, max_iter=5, early_stopping=False, tol=0.1).fit(X, y)
+    scaled = quick(1, max_iter=5, early_stopping=False, tol=0.1)
+    scaled.fit(X * scale, y)
+    assert_array_equal(plain.predict(X_test), scaled.predict(X_test * scale))
+
+
+def test_rows_held_out_stop_the_learning(wine):
+    X, _, y, _ = wine
+    model = quick(1, n_iter_no_change=3).fit(X, y)
+    path = model.objective_paths_[0]
+    assert path.argmax() >= len(path) - 5
+    assert_allclose(model.validation_score_, path.max())
+    held_out = np.isnan(model.uncertainty_)
+    assert 8 <= held_out.sum() <= 16
+    assert set(y[held_out]) == {0, 1, 2}
+
+
+def test_given_validation_rows_are_used_and_nothing_is_held_out(wine):
+    X, X_val, y, y_val = wine
+    model = quick(1).fit(X, y, X_val=X_val, y_val=y_val)
+    assert not np.isnan(model.uncertainty_).any()
+    assert 0.9 < model.validation_score_ <= 1.0
+    with pytest.raises(ValueError, match="without y_val"):
+        quick(1).fit(X, y, X_val=X_val)
+    with pytest.raises(ValueError, match="labels that y does not"):
+        quick(1).fit(X, y, X_val=X_val, y_val=y_val + 7)
+
+
+def test_without_early_stopping_the_objective_is_what_is_watched(wine):
+    X, _, y, _ = wine
+    with pytest.warns(ConvergenceWarning, match="max_iter=4"):
+        model = quick(1, early_stopping=False, max_iter=4, tol=0.0).fit(X, y)
+    assert np.isnan(model.validation_score_)
+    assert_allclose(model.objective_paths_[0][-1], model.objective_, rtol=1e-6)
+    assert np.diff(model.objective_paths_[0]).min() > 0
+
+
+def test_uncertainty_is_the_map_of_the_whitened_rows(wine):
+    X, _, y, _ = wine
+    model = quick(1, init="whiten", early_stopping=False, max_iter=3, tol=1.0).fit(X, y)
+    rows = (X - model.mean_) @ model.whitening_.T
+    assert_allclose(np.cov(rows.T, bias=True), np.eye(13), atol=1e-8)
+    assert_allclose(model.uncertainty_, uncertainty_map(rows, y), rtol=1e-3, atol=1e-4)
+
+
+def test_a_given_start_is_a_map_of_the_features(wine):
+    X, _, y, _ = wine
+    first = quick(1, early_stopping=False, max_iter=30, tol=1e-3, softness=1.0).fit(X, y)
+    again = quick(
+        1, init=first.metrics_[0], early_stopping=False, max_iter=30, tol=1e-2, softness=1.0
+    ).fit(X, y)
+    assert again.objective_ >= first.objective_ - 1e-5
+    assert again.objective_paths_[0][0] == pytest.approx(first.objective_, abs=1e-4)
+    with pytest.raises(ValueError, match="init has shape"):
+        quick(1, init=np.eye(3)).fit(X, y)
+
+
+def test_softness_hears_more_rows_where_classes_overlap(rng):
+    X = rng.normal(size=(600, 2))
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    soft = quick(1).fit(X[:300], y[:300])
+    sharp = quick(1, softness=1.0).fit(X[:300], y[:300])
+    assert soft.softness_ > 1.0
+    soft_loss, sharp_loss = (
+        brier_score_loss(y[300:], model.predict_proba(X[300:])[:, 1]) for model in (soft, sharp)
+    )
+    assert soft_loss < 0.95 * sharp_loss
+    assert_allclose(soft.metrics_ * soft.softness_, sharp.metrics_, rtol=1e-9)
+
+
+def test_far_queries_take_the_class_of_a_row_and_show_in_the_density(wine):
+    X, _, y, _ = wine
+    model = quick(2).fit(X, y)
+    far = X.mean(axis=0)[None] + 1e6
+    assert_allclose(np.sort(model.predict_proba(far)[0]), [0, 0, 1], atol=1e-9)
+    assert model.score_samples(far)[0] < model.score_samples(X).min() - 100
+
+
+def test_dependent_and_constant_features_are_dropped(wine):
+    X, X_test, y, y_test = wine
+    wide = np.hstack([X, X[:, :3] @ np.ones((3, 2)), np.ones((len(X), 1))])
+    wide_test = np.hstack([X_test, X_test[:, :3] @ np.ones((3, 2)), np.ones((len(X_test), 1))])
+    model = quick(1).fit(wide, y)
+    assert model.metrics_.shape == (1, 13, 16)
+    assert model.score(wide_test, y_test) >= 0.92
+    with pytest.raises(ValueError, match="n_features_out=14 exceeds the 13"):
+        quick(1, n_features_out=14).fit(wide, y)
+    with pytest.raises(ValueError, match="all rows of X are equal"):
+        quick(1).fit(np.ones((len(X), 2)), y)
+
+
+def test_a_class_of_one_row_can_still_be_predicted(wine):
+    X, _, y, _ = wine
+    lonely = X.mean(axis=0)[None] + 50 * X.std(axis=0)
+    model = quick(2).fit(np.vstack([X, lonely]), np.r_[y, 9])
+    assert model.predict(lonely)[0] == 9
+
+
+def test_more_neighbours_than_rows_is_an_error(wine):
+    X, _, y, _ = wine
+    with pytest.raises(ValueError, match="neighbors=1000 exceeds"):
+        quick(neighbors=1000).fit(X, y)
+
+
+def test_other_array_libraries_give_the_same_where_they_are(wine, to_array):
+    X, X_test, y, _ = wine
+    settings = {"max_iter": 6, "early_stopping": False, "tol": 1e-2}
+    numpy = quick(2, **settings).fit(X, y)
+    other = quick(2, **settings).fit(to_array(X), y)
+    probabilities = other.predict_proba(to_array(X_test))
+    assert type(probabilities) is type(to_array(X))
+    assert type(other.metrics_) is type(probabilities)
+    assert_allclose(as_numpy(probabilities), numpy.predict_proba(X_test), atol=1e-3)
+    assert_array_equal(other.predict(to_array(X_test)), numpy.predict(X_test))
+    with pytest.raises(TypeError, match="convert X"):
+        other.predict(X_test)

@@ -1,0 +1,104 @@
+"""Ascent on a function whose maximum is known."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from vicinal._kernels._metric_solvers import (
+    BestIterate,
+    adam_ascent,
+    annealed_ascent,
+    lbfgs_ascent,
+)
+
+TOP = np.array([[1.0, -2.0], [0.5, 3.0]])
+
+
+def hill(A):
+    """A bell with its top at ``TOP``."""
+    value = float(np.exp(-np.sum((A - TOP) ** 2) / 20))
+    return value, -(A - TOP) / 10 * value
+
+
+def value_of(A):
+    return hill(A)[0]
+
+
+def test_lbfgs_finds_the_top():
+    watch = BestIterate(value_of, None)
+    assert lbfgs_ascent(hill, np.eye(2), watch, max_iter=100, tol=1e-14)
+    assert_allclose(watch.matrix, TOP, atol=1e-4)
+    assert np.diff(watch.scores).min() >= 0
+
+
+def test_lbfgs_tells_when_it_ran_out_of_steps():
+    watch = BestIterate(value_of, None)
+    assert not lbfgs_ascent(hill, np.eye(2), watch, max_iter=2, tol=0.0)
+    assert len(watch.iterates) == 3
+
+
+def test_adam_finds_the_top(rng):
+    watch = BestIterate(value_of, None)
+    adam_ascent(
+        lambda A, batch: hill(A),
+        100,
+        np.eye(2),
+        watch,
+        max_iter=200,
+        batch_size=10,
+        learning_rate=0.02,
+        random_state=rng,
+    )
+    assert watch.scores[watch.best] > 0.999
+
+
+def test_annealing_climbs_and_keeps_the_best(rng):
+    watch = BestIterate(lambda matrices: sum(value_of(A) for A in matrices), None)
+    annealed_ascent(
+        [hill, hill],
+        [value_of, value_of],
+        [np.eye(2), -np.eye(2)],
+        watch,
+        max_iter=150,
+        temperature=0.1,
+        cooling=0.925,
+        step=0.1,
+        noise=0.02,
+        random_state=rng,
+    )
+    assert watch.matrix.shape == (2, 2, 2)
+    assert watch.scores[watch.best] == max(watch.scores) > 1.9
+
+
+def test_the_sign_of_print_would_descend(rng):
+    """Algorithm 1 prints a minus where the objective is to be maximised."""
+    watch = BestIterate(lambda matrices: value_of(matrices[0]), None)
+    annealed_ascent(
+        [lambda A: (0.0, -hill(A)[1])],
+        [value_of],
+        [np.eye(2)],
+        watch,
+        max_iter=50,
+        temperature=10.0,
+        cooling=1.0,
+        step=0.1,
+        noise=0.0,
+        random_state=rng,
+    )
+    assert watch.best == 0
+
+
+def test_patience_counts_updates_without_gain():
+    scores = iter([0.1, 0.5, 0.50001, 0.4, 0.3])
+    watch = BestIterate(lambda A: next(scores), 3, min_gain=1e-3)
+    stops = [watch.update(np.full((1, 1), i)) for i in range(5)]
+    assert stops == [False, False, False, False, True]
+    assert watch.matrix.item() == 2  # the small gain is kept although it was not waited for
+
+
+@pytest.mark.parametrize("patience", [2, 5])
+def test_early_stopping_ends_lbfgs(patience):
+    watch = BestIterate(lambda A: -value_of(A), patience)
+    assert lbfgs_ascent(hill, np.eye(2), watch, max_iter=100, tol=0.0)
+    assert watch.best == 0
+    assert len(watch.scores) == patience + 1
