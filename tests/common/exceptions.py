@@ -38,6 +38,10 @@ _CONTRACT_REASONS: dict[str, dict[str, str]] = {
         "sparse_equals_dense": "dense features are centred, sparse ones only scaled; equality "
         "without scaling is tested in tests/partition",
     },
+    "SpacePartitioningRegressor": {
+        "sparse_equals_dense": "dense features are centred, sparse ones only scaled; equality "
+        "without scaling is tested in tests/partition",
+    },
 }
 
 

@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.linear_model import LinearRegression, Ridge
+from scipy import sparse
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -77,6 +78,21 @@ def test_any_regressor_serves(roof):
 def test_gates_need_weights(roof):
     with pytest.raises(ValueError, match="gates of a regressor weigh rows, but reject_estimator"):
         SpacePartitioningRegressor("ridge", KNeighborsClassifier()).fit(*roof)
+
+
+def test_sparse_equals_dense_without_scaling(roof):
+    X, y = roof
+    model = SpacePartitioningRegressor(
+        PlainRidge(solver="lsqr", tol=1e-12),
+        LogisticRegression(tol=1e-9, max_iter=5000),
+        n_regions=2,
+        n_init=2,
+        scale=False,
+        random_state=0,
+    )
+    dense = model.fit(X, y).predict(X)
+    found = model.fit(sparse.csr_array(X), y).predict(sparse.csr_array(X))
+    assert_allclose(found, dense, atol=1e-5)
 
 
 def test_auto_takes_one_region_for_a_plane(rng):
