@@ -36,12 +36,16 @@ PARAMETERS: dict[str, list[dict]] = {
     "PrunedTreeRegressor": [{"cv": 3}],
     "RealAdaBoostClassifier": [{"n_estimators": 10}],
     "SpacePartitioningClassifier": [
+        {"n_init": 2, "max_iter": 2},
         {"n_regions": 2, "n_init": 2, "max_iter": 4},
         {"region_estimator": "perceptron", "n_regions": 2, "n_init": 3, "max_iter": 5},
         {"region_estimator": "lda", "n_regions": 2, "n_init": 2, "max_iter": 5, "combine": "best"},
         {"gating": "soft", "n_regions": 2, "n_init": 2, "max_iter": 30},
     ],
-    "SpacePartitioningRegressor": [{"n_regions": 2, "n_init": 2, "max_iter": 5}],
+    "SpacePartitioningRegressor": [
+        {"n_init": 2, "max_iter": 3},
+        {"n_regions": 2, "n_init": 2, "max_iter": 5},
+    ],
     "SurrogatePartitionClassifier": [{"n_init": 2}],
     "LocalDiscriminantTransformer": [{"n_local": 2, "n_init": 1}],
     "LocallyAdaptiveClassifier": [{"n_components": 2, "tol": 1e-3}],
@@ -88,10 +92,17 @@ DRAWS: dict[str, str | Callable] = {
     "LocalDiscriminantTransformer": "the starts of its mixture",
     "ResponsibilityMixture": "the starts of EM",
     "AveragedPerceptron": "the order of rows in each epoch",
-    # Starts are drawn as directions in feature space, so only the perceptrons' orders remain.
+    # Starts are drawn as directions in feature space, so only these remain.
     "SpacePartitioningClassifier": lambda estimator: (
-        "the perceptrons' epochs"
+        "the rows held out to choose the number of regions"
+        if estimator.n_regions == "auto"
+        else "the perceptrons' epochs"
         if (estimator.region_estimator, estimator.gating) == ("perceptron", "hard")
+        else None
+    ),
+    "SpacePartitioningRegressor": lambda estimator: (
+        "the rows held out to choose the number of regions"
+        if estimator.n_regions == "auto"
         else None
     ),
     "SubspaceFusionClassifier": "folds",

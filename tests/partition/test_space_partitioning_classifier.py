@@ -329,9 +329,16 @@ def test_an_array_of_regions_needs_their_number(blobs):
 
 
 def test_validation_fraction_must_leave_something(blobs):
-    for arguments in ({"n_regions": 3, "selection": "validation"}, {"n_regions": "auto"}):
-        with pytest.raises(ValueError, match="leaves no validation sample"):
-            SpacePartitioningClassifier(validation_fraction=0.001, **arguments).fit(*blobs)
+    arguments = {"n_regions": 3, "selection": "validation", "validation_fraction": 0.001}
+    with pytest.raises(ValueError, match="leaves no validation sample"):
+        SpacePartitioningClassifier(**arguments).fit(*blobs)
+
+
+def test_auto_takes_one_region_where_nothing_can_be_held_out():
+    X, y = np.array([[0.0], [1.0], [2.0], [3.0]]), ["a", "a", "b", "b"]
+    model = SpacePartitioningClassifier().fit(X, y)
+    assert model.n_regions_ == 1
+    assert model.predict(X).tolist() == y
 
 
 # --- any learner ---

@@ -139,8 +139,10 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
         return self.n_regions
 
     def _choose_n_regions(self, data: TrainingSet, rng: np.random.RandomState) -> int:
-        train, validation = hold_out(data, self.validation_fraction, rng)
         self.n_regions_errors_: dict[int, float] = {}
+        if not can_hold_out(data, self.validation_fraction):
+            return 1
+        train, validation = hold_out(data, self.validation_fraction, rng)
         for n_regions in _AUTO_REGIONS:
             if n_regions > train.n_samples or _gets_worse(list(self.n_regions_errors_.values())):
                 break
@@ -358,21 +360,26 @@ def first_assignment(
     return assign_kmeans(data.X, data.weight, n_regions, rng)
 
 
+def can_hold_out(data: TrainingSet, fraction: float) -> bool:
+    """Tell whether the share of some class amounts to a sample."""
+    largest = data.n_samples if data.codes is None else np.bincount(data.codes).max()
+    return int(fraction * largest) > 0
+
+
 def hold_out(
     data: TrainingSet, fraction: float, rng: np.random.RandomState
 ) -> tuple[TrainingSet, TrainingSet]:
     """Split off a share of the samples of each class; every class stays in training."""
+    if not can_hold_out(data, fraction):
+        raise ValueError(
+            f"validation_fraction={fraction} leaves no validation sample out of the "
+            f"{data.n_samples} given; raise it, or use selection='train'."
+        )
     groups = np.zeros(data.n_samples, dtype=np.int64) if data.codes is None else data.codes
     held = np.zeros(data.n_samples, dtype=bool)
     for group in np.unique(groups):
         rows = rng.permutation(np.flatnonzero(groups == group))
         held[rows[: int(fraction * len(rows))]] = True
-    if not held.any():
-        raise ValueError(
-            f"validation_fraction={fraction} leaves no validation sample out of the "
-            f"{data.n_samples} given; raise it, or use selection='train' and a number for "
-            "n_regions."
-        )
     return data.take(np.flatnonzero(~held)), data.take(np.flatnonzero(held))
 
 

@@ -4,6 +4,7 @@ Each gives what a clone of the estimator it stands for would give on the same ro
 by index, sums up what can be summed, and scores all regions with one matrix product.
 """
 
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from vicinal.partition._stages import (
 )
 
 
-class LinearLearner:
+class LinearLearner(ABC):
     """Linear scores per class; subclasses say how weights are found from rows.
 
     ``_solve(rows, codes, weight, n_classes, seed, start)`` returns coefficients of shape
@@ -86,11 +87,12 @@ class LinearLearner:
         intercepts = np.stack([model.intercept_ for model in models])
         return linear_errors(data.X, coefs, intercepts, data.codes)
 
-    def finish(self, models: list, data: TrainingSet, region: np.ndarray) -> None:
-        """Complete the models that were kept."""
+    def finish(self, models: list, data: TrainingSet, region: np.ndarray) -> None:  # noqa: B027
+        """Complete the models that were kept; most need nothing more."""
 
+    @abstractmethod
     def _solve(self, rows, codes, weight, n_classes, seed, start):
-        raise NotImplementedError
+        """Return coefficients and intercepts for the given rows."""
 
 
 class LDALearner(LinearLearner):

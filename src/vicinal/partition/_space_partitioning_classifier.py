@@ -54,7 +54,8 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         Classifier of the gates; ``None`` takes the region estimator.
     n_regions : int or "auto", default="auto"
         Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
-        held-out part of the training data, then fits to all of it.
+        held-out part of the training data, then fits to all of it; it takes 1 where there are too
+        few samples to hold any out.
     n_init : int, default=10
         Number of starts. One region needs none and takes one.
     max_iter : int, default=None

@@ -33,7 +33,8 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         Classifier of the gates; it must accept ``sample_weight``.
     n_regions : int or "auto", default="auto"
         Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
-        held-out part of the training data, then fits to all of it.
+        held-out part of the training data, then fits to all of it; it takes 1 where there are too
+        few samples to hold any out.
     n_init : int, default=10
         Number of starts. One region needs none and takes one.
     max_iter : int, default=None
