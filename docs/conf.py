@@ -15,6 +15,7 @@ extensions = [
     "numpydoc",
     "sphinx.ext.autodoc",
     "sphinx.ext.autosummary",
+    "sphinx.ext.extlinks",
     "sphinx.ext.mathjax",
     "sphinx_gallery.gen_gallery",
 ]
@@ -25,7 +26,8 @@ templates_path = ["_templates"]
 
 autosummary_generate = True
 numpydoc_show_class_members = False
-autodoc_default_options = {"members": True, "inherited-members": False}
+default_role = "literal"
+extlinks = {"doi": ("https://doi.org/%s", "doi:%s")}
 
 html_theme = "pydata_sphinx_theme"
 html_title = "vicinal"

@@ -56,7 +56,7 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         The same by name.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has string names.
 
     See Also

@@ -50,8 +50,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
     ----------
     estimators : list of (str, regressor) tuples
         Members; one set to ``"drop"`` is left out.
-    weighting : {"stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic", "evidence"}, \
-            default="stacking"
+    weighting : str, default="stacking"
+        One of ``"stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic", "evidence"``.
         Rule for the weights: of greatest held-out log density of the mixture; of least held-out
         squared error of the mean; softmax of held-out log densities, averaged over Bayesian
         bootstraps or not; of the Bayesian information criterion (members with ``coef_``); of the
@@ -91,7 +91,7 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         The same by name.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has string names.
 
     See Also

@@ -44,7 +44,7 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         Accuracy of ``oob_decision_function_``, NaN where every row was always drawn.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has string names.
 
     See Also

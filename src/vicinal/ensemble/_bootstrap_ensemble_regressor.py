@@ -51,7 +51,7 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         :math:`R^2` of ``oob_prediction_``.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has string names.
 
     See Also

@@ -69,9 +69,9 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels.
-    estimators_ : list of length n_iter_
+    estimators_ : list of length `n_iter_`
         Fitted members; with more than two classes each is a list of one member per class.
-    coef_ : ndarray of shape (n_iter_,)
+    coef_ : ndarray of shape (`n_iter_`,)
         Coefficient of each member, the learning rate included.
     intercept_ : float or ndarray of shape (n_classes,)
         Score before the first round (or its refitted value).
@@ -83,7 +83,7 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         Number of members kept.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has string names.
 
     See Also

@@ -26,8 +26,8 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
     ----------
     estimator : regressor, default=None
         Learner of every round; ``None`` is ``DecisionTreeRegressor(max_depth=3)``.
-    loss : {"squared_error", "absolute_error", "huber", "quantile", "poisson"} or object, \
-            default="squared_error"
+    loss : str or object, default="squared_error"
+        One of ``"squared_error", "absolute_error", "huber", "quantile", "poisson"``, or an object.
         Loss of a raw score. Any object with ``value(y, score)``, ``gradient(y, score)`` and
         ``hessian(y, score)``, each of vectors, will do; it may have ``constant(y, weight)`` (the
         best constant score), ``mean(score)`` (the prediction) and ``has_curvature = False``.
@@ -71,9 +71,9 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
 
     Attributes
     ----------
-    estimators_ : list of length n_iter_
+    estimators_ : list of length `n_iter_`
         Fitted members.
-    coef_ : ndarray of shape (n_iter_,)
+    coef_ : ndarray of shape (`n_iter_`,)
         Coefficient of each member, the learning rate included.
     intercept_ : float
         Score before the first round (or its refitted value).
@@ -85,7 +85,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         Number of members kept.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has string names.
 
     See Also

@@ -54,17 +54,17 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
         Chosen penalty per leaf.
     alphas_ : ndarray of shape (n_alphas,)
         Penalties tried, rising.
-    n_leaves_ : ndarray of shape (n_alphas,)
+    `n_leaves_` : ndarray of shape (n_alphas,)
         Leaves of the tree grown on all rows, pruned at each penalty.
     cv_error_ : ndarray of shape (n_alphas,)
         Cross-validated misclassification rate at each penalty.
     cv_error_se_ : ndarray of shape (n_alphas,)
         Its standard error over folds.
-    feature_importances_ : ndarray of shape (n_features_in_,)
+    feature_importances_ : ndarray of shape (`n_features_in_`,)
         Impurity-based importances of the pruned tree.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has string names.
 
     See Also

@@ -52,15 +52,15 @@ class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Class labels.
-    estimators_ : list of length n_iter_
+    estimators_ : list of length `n_iter_`
         Fitted members; they predict class codes, positions in ``classes_``.
-    estimator_errors_ : ndarray of shape (n_iter_,)
+    estimator_errors_ : ndarray of shape (`n_iter_`,)
         Weighted training error of each member.
     n_iter_ : int
         Number of members.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has string names.
 
     See Also

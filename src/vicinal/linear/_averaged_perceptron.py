@@ -46,7 +46,7 @@ class AveragedPerceptron(LinearScores):
         in :meth:`predict_proba`. These probabilities rank well but are not calibrated.
     n_features_in_ : int
         Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features, where all are strings.
 
     See Also

@@ -71,7 +71,7 @@ class WeightedLDA(LinearScores):
         Class weights, class sums and Gram matrix, see Notes.
     n_features_in_ : int
         Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features, where all are strings.
 
     See Also

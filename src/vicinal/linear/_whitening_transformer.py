@@ -52,7 +52,7 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
         Number of columns or axes found to vary on their own.
     n_features_in_ : int
         Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features, where all are strings.
 
     See Also

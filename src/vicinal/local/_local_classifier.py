@@ -118,7 +118,7 @@ class LocalClassifier(BaseLocalClassifier):
         Leave-one-out error rate of the choice.
     n_features_in_ : int
         Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, when X has string names.
 
     See Also

@@ -59,7 +59,7 @@ class LoessRegressor(BaseLocalRegressor):
         Number of fits behind an interpolated surface.
     n_features_in_ : int
         Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, when X has string names.
 
     See Also

@@ -53,7 +53,7 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
         Leave-one-out mean squared error of the choice, in units of the variance of y.
     n_features_in_ : int
         Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Their names, when X has string names.
 
     See Also

@@ -72,7 +72,7 @@ class NeighborSearch(BaseEstimator):
         Number of training rows.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, where ``X`` has names that are all strings.
 
     See Also
@@ -175,7 +175,7 @@ class NeighborSearch(BaseEstimator):
         exclude : array-like of int of shape (n_queries,), default=None
             Training row that each query must not find, -1 for none. Other rows with the same
             values may be found.
-        groups : array-like of shape (n_samples_fit_,), default=None
+        groups : array-like of shape (`n_samples_fit_`,), default=None
             Groups of the training rows. With ``exclude`` (or ``X=None``) the whole group of the
             excluded row is left out.
 
@@ -233,7 +233,7 @@ class NeighborSearch(BaseEstimator):
             Queries. ``None`` means the training rows, each without itself.
         n_neighbors : float, default=None
             Weight to exceed; ``None`` means the parameter of that name.
-        sample_weight : array-like of shape (n_samples_fit_,), default=None
+        sample_weight : array-like of shape (`n_samples_fit_`,), default=None
             Weights of the training rows, one each for ``None``.
         exclude, groups : array-like, default=None
             Rows left out, as for `kneighbors`.

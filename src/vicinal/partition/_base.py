@@ -283,7 +283,7 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
 
         Returns
         -------
-        scores : ndarray of shape (n_samples, n_regions_ - 1)
+        scores : ndarray of shape (n_samples, `n_regions_` - 1)
             Score of every gate; a sample leaves stage ``k`` for the next one where the score is
             above 0. Gates after the sample's own region are evaluated too, but play no part.
         """

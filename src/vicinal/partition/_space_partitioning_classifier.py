@@ -103,11 +103,11 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
-    region_estimators_ : list of length n_regions_
+    region_estimators_ : list of length `n_regions_`
         Classifiers of the regions of the best start. Fast linear ones have ``coef_`` of shape
         (n_classes, n_features) on scaled features and ``intercept_``, minus infinity for classes
         that a region never saw.
-    reject_estimators_ : list of length n_regions_ - 1
+    reject_estimators_ : list of length `n_regions_` - 1
         Gates of the best start; they predict 1 for "pass on".
     n_regions_ : int
         Number of regions of the best start.
@@ -135,7 +135,7 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         The scaling of the features.
     n_features_in_ : int
         Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features, where all are strings.
 
     See Also
@@ -329,7 +329,7 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
         Returns
         -------
-        counts : ndarray of int of shape (n_regions_, n_classes)
+        counts : ndarray of int of shape (`n_regions_`, n_classes)
             Number of samples of each class in each region.
         """
         X = self._prepared(X)

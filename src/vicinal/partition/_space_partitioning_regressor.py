@@ -67,9 +67,9 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
 
     Attributes
     ----------
-    region_estimators_ : list of length n_regions_
+    region_estimators_ : list of length `n_regions_`
         Regressors of the regions of the best start, on scaled features.
-    reject_estimators_ : list of length n_regions_ - 1
+    reject_estimators_ : list of length `n_regions_` - 1
         Gates of the best start; they predict 1 for "pass on".
     n_regions_ : int
         Number of regions of the best start.
@@ -92,7 +92,7 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         The scaling of the features.
     n_features_in_ : int
         Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features, where all are strings.
 
     See Also

@@ -68,7 +68,7 @@ class SurrogatePartitionClassifier(ClassifierMixin, BaseEstimator):
         The scaling of the features.
     n_features_in_ : int
         Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of features, where all are strings.
 
     See Also

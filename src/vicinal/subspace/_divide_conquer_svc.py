@@ -88,27 +88,27 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         The classes.
     n_clusters_ : int
         Number of clusters.
-    cluster_sizes_ : ndarray of shape (n_clusters_,)
+    cluster_sizes_ : ndarray of shape (`n_clusters_`,)
         Training rows in each.
-    cluster_centers_ : ndarray of shape (n_clusters_, n_features_in_)
+    cluster_centers_ : ndarray of shape (`n_clusters_`, `n_features_in_`)
         Means of the clusters (of their landmarks, for kernel clusters).
     estimators_ : list
         For ``"early"``: the fitted ``SVC`` of each cluster, or the code of its only class.
     gamma_ : float
         The width used.
-    support_vectors_ : ndarray of shape (n_support, n_features_in_)
+    support_vectors_ : ndarray of shape (n_support, `n_features_in_`)
         For ``"exact"``: rows with a positive dual coefficient.
     dual_coef_ : ndarray of shape (n_support, n_pairs)
         For ``"exact"``: signed dual coefficients, one column per pair of classes.
     dual_objective_ : ndarray of shape (n_pairs,)
         For ``"exact"``: the value reached.
-    n_steps_ : ndarray of shape (n_pairs,)
+    `n_steps_` : ndarray of shape (n_pairs,)
         For ``"exact"``: steps of the final descent, after the clusters.
     slope_ : float
         With ``probability=True``: slope from scores to log-probabilities.
     n_features_in_ : int
         Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when they are strings.
 
     See Also

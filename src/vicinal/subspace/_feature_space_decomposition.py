@@ -73,7 +73,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         Number of subspaces; one that would be empty is left out.
     groups_ : list of ndarray
         For every subspace the rows of its transform that it is made of.
-    partition_of_ : ndarray of shape (n_subspaces_,)
+    partition_of_ : ndarray of shape (`n_subspaces_`,)
         For every subspace the index of its transform in ``components_``.
     components_ : list of ndarray or sparse array
         The transforms ``W``, one, or one per partition for the methods with blocks. Formed when
@@ -81,15 +81,15 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     eigenvalues_ : list of ndarray
         What the transform was ranked by: eigenvalues of the scatter matrix, of the discriminant
         problem, or of the block Gram matrix of every partition; empty for the other methods.
-    mean_ : ndarray of shape (n_features_in_,)
+    mean_ : ndarray of shape (`n_features_in_`,)
         Mean about which scatter was measured. It is not subtracted by ``transform``.
-    constant_ : ndarray of bool of shape (n_features_in_,)
+    constant_ : ndarray of bool of shape (`n_features_in_`,)
         Columns that never vary; they belong to no subspace.
     classes_ : ndarray
         The classes, for ``"discriminant"``.
     n_features_in_ : int
         Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when they are strings.
 
     See Also

@@ -38,8 +38,7 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
 
     Parameters
     ----------
-    decompositions : list of str or of FeatureSpaceDecomposition, \
-            default=("random", "principal", "discriminant", "cholesky")
+    decompositions : list, default=("random", "principal", "discriminant", "cholesky")
         Methods of :class:`FeatureSpaceDecomposition`, or instances for full control.
     estimator : classifier, default=None
         The local classifier. ``None`` takes a linear SVM for sparse input or more than 500
@@ -90,7 +89,7 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         Mean and deviation of the training scores.
     n_features_in_ : int
         Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when they are strings.
 
     See Also

@@ -21,8 +21,7 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
 
     Parameters
     ----------
-    decompositions : list of str or of FeatureSpaceDecomposition, \
-            default=("random", "principal", "cholesky")
+    decompositions : list, default=("random", "principal", "cholesky")
         Methods of :class:`FeatureSpaceDecomposition` other than ``"discriminant"``, or instances
         for full control.
     estimator : regressor, default=None
@@ -65,7 +64,7 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
         Mean and deviation of the training predictions.
     n_features_in_ : int
         Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when they are strings.
 
     See Also

@@ -82,7 +82,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     ----------
     classes_ : ndarray of shape (n_classes,)
         The classes.
-    mean_ : ndarray of shape (n_features_in_,)
+    mean_ : ndarray of shape (`n_features_in_`,)
         What is subtracted; zeros without centring.
     gamma_ : float
         The width used.
@@ -96,7 +96,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         Newton steps made; 1 for the squared loss.
     n_features_in_ : int
         Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when they are strings.
 
     See Also

@@ -35,7 +35,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     Attributes
     ----------
-    mean_ : ndarray of shape (n_features_in_,)
+    mean_ : ndarray of shape (`n_features_in_`,)
         What is subtracted; zeros without centring.
     gamma_ : float
         The width used.
@@ -43,7 +43,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         ``J``.
     n_features_in_ : int
         Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when they are strings.
 
     See Also
@@ -135,7 +135,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
         Returns
         -------
-        P : ndarray of shape (n_samples, n_output_features_)
+        P : ndarray of shape (n_samples, `n_output_features_`)
             One column per monomial, by degree, then in lexicographic order.
         """
         check_is_fitted(self)

@@ -33,7 +33,7 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
 
     Attributes
     ----------
-    mean_ : ndarray of shape (n_features_in_,)
+    mean_ : ndarray of shape (`n_features_in_`,)
         What is subtracted; zeros without centring.
     gamma_ : float
         The width used.
@@ -41,7 +41,7 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         The problem that was solved.
     n_features_in_ : int
         Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when they are strings.
 
     See Also

@@ -76,7 +76,7 @@ class LocalDiscriminantTransformer(
         The mixture; ``None`` for k-means.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has names that are all strings.
 
     See Also

@@ -137,7 +137,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
-    metrics_ : array of shape (n_components_, n_features_out, n_features)
+    metrics_ : array of shape (`n_components_`, n_features_out, n_features)
         Local metrics: the distance of component k is ``norm(metrics_[k] @ (x - x_i))``. One of
         them can be handed to other models, e.g. as the metric of a local classifier.
     n_components_ : int
@@ -164,7 +164,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         Map to the coordinates of the start.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has names that are all strings.
 
     See Also

@@ -59,7 +59,7 @@ class ResponsibilityMixture(DensityMixin, BaseEstimator):
     covariances_ : array
         Shaped (n_components, n_features, n_features), (n_features, n_features),
         (n_components, n_features) or (n_components,) as ``covariance_type`` has it.
-    lower_bounds_ : ndarray of shape (n_iter_ + 1,)
+    lower_bounds_ : ndarray of shape (`n_iter_` + 1,)
         Penalised objective per unit of weight at the start and after each step of the best start;
         it never falls.
     converged_ : bool
@@ -70,7 +70,7 @@ class ResponsibilityMixture(DensityMixin, BaseEstimator):
         Weights that were used.
     n_features_in_ : int
         Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (n_features_in_,)
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
         Names of the features, when ``X`` has names that are all strings.
 
     See Also
