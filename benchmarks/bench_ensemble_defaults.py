@@ -16,7 +16,7 @@ from vicinal.ensemble import (
 )
 
 ROUNDS = 100
-ROWS = 800
+ROWS = 500
 
 
 def sample(X, y, seed=0):

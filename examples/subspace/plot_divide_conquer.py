@@ -3,13 +3,13 @@ One support vector machine by clusters
 ======================================
 
 A machine on all rows costs the square of their number, or more. Divided into clusters, each with a
-machine of its own, it costs a fraction, and a query asks only the machine of its cluster. Started
-from the solutions of the clusters, the exact machine is a few steps away.
+machine of its own, it costs a fraction, and a query asks only the machine of its cluster. The
+solutions of the clusters, side by side, also start the descent to the exact machine.
 """
 
 # %%
-# The early machine has seams at the borders of its clusters, far from the classes' boundary or near
-# it; the exact one has none.
+# The early machine has seams at the borders of its clusters, where the boundary may jump; the exact
+# one has none.
 import matplotlib.pyplot as plt
 import numpy as np
 
@@ -25,7 +25,7 @@ exact = DivideConquerSVC(**settings, prediction="exact").fit(X, y)
 titles = {
     "12 clusters": early.predict_cluster,
     "early: the machine of the nearest cluster": early.decision_function,
-    f"exact: {exact.n_steps_[0]} more steps": exact.decision_function,
+    "exact: one machine, started from the clusters": exact.decision_function,
 }
 
 axis = np.linspace(-3, 3, 240)
@@ -33,7 +33,7 @@ grid = np.stack(np.meshgrid(axis, axis), axis=-1)
 fig, axes = plt.subplots(1, 3, figsize=(12, 4.1), sharey=True, layout="constrained")
 for ax, (title, answer) in zip(axes, titles.items(), strict=True):
     values = answer(grid.reshape(-1, 2)).reshape(240, 240)
-    if "clusters" in title and "nearest" not in title:
+    if answer == early.predict_cluster:
         ax.pcolormesh(axis, axis, values, cmap="tab20", alpha=0.35)
         ax.scatter(*X.T, c=y, s=5, cmap="RdBu_r")
         ax.plot(*early.cluster_centers_.T, "k+", markersize=9)

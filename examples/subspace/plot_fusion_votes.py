@@ -25,6 +25,7 @@ model = SubspaceFusionClassifier(
     n_blocks=3,
     subspace_size=0.25,
     cv=3,
+    include_full=False,
     random_state=0,
 ).fit(X_train, y_train)
 

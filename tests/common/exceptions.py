@@ -29,19 +29,20 @@ def expected_failures(estimator):
     return reasons
 
 
+_SCALED_ONLY = (
+    "dense features are centred, sparse ones only scaled; equality without scaling is tested in "
+    "tests/partition"
+)
+
 _CONTRACT_REASONS: dict[str, dict[str, str]] = {
     # class name: {contract name: reason}
     "BootstrapEnsembleRegressor": {
         "sparse_equals_dense": "scikit-learn's trees break ties otherwise on sparse rows"
     },
     "SpacePartitioningClassifier": {
-        "sparse_equals_dense": "dense features are centred, sparse ones only scaled; equality "
-        "without scaling is tested in tests/partition",
+        "sparse_equals_dense": _SCALED_ONLY,
     },
-    "SpacePartitioningRegressor": {
-        "sparse_equals_dense": "dense features are centred, sparse ones only scaled; equality "
-        "without scaling is tested in tests/partition",
-    },
+    "SpacePartitioningRegressor": {"sparse_equals_dense": _SCALED_ONLY},
 }
 
 

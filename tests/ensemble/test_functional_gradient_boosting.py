@@ -252,7 +252,7 @@ class LogCosh:
     """A loss that the library does not know."""
 
     def value(self, y, score):
-        return np.log(np.cosh(score - y))
+        return np.logaddexp(score - y, y - score) - np.log(2.0)
 
     def gradient(self, y, score):
         return np.tanh(score - y)
@@ -269,6 +269,17 @@ def test_a_loss_of_ones_own_works(friedman, kind):
     ).fit(X, y)
     assert model.train_score_[-1] < 0.8 * model.train_score_[0]
     assert model.score(X, y) > 0.4
+
+
+@pytest.mark.parametrize("rate", [0.1, 1.0])
+def test_leaf_values_never_raise_the_loss_where_it_is_nearly_straight(friedman, rate):
+    """Residuals of ten deviations have curvature 1e-9: an undamped Newton step would leave."""
+    X, y = friedman
+    model = FunctionalGradientBoostingRegressor(
+        loss=LogCosh(), coefficients="leaf", learning_rate=rate, n_estimators=15, random_state=0
+    ).fit(X, 5.0 * y)
+    assert np.diff(model.train_score_).max() <= 1e-9
+    assert np.isfinite(model.predict(X)).all()
 
 
 def test_an_object_equals_its_name(friedman):

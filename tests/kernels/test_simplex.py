@@ -67,6 +67,13 @@ def test_weights_of_rows_equal_repetition(densities, rng):
     assert_allclose(weighted, repeated, atol=1e-6)
 
 
+def test_useless_models_get_exactly_zero(rng):
+    good = rng.normal(size=200)
+    log_density = np.column_stack([good, good - rng.uniform(0.5, 2.0, 200), good - 5.0])
+    found, _ = stacking_weights(log_density, np.full(200, 1 / 200))
+    assert found.tolist() == [1.0, 0.0, 0.0]
+
+
 def test_one_model_has_weight_one(densities):
     assert_allclose(stacking_weights(densities[:, :1], np.full(80, 1 / 80))[0], [1.0])
 

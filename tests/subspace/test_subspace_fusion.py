@@ -104,14 +104,25 @@ def test_prediction_is_the_fusion_of_refitted_local_models(two_classes):
     assert_array_equal(votes, (raw > 0).astype(int))
 
 
+def test_scores_come_out_as_a_named_frame(two_classes, wine):
+    pytest.importorskip("pandas")
+    model = _fuse(["random"], RidgeClassifier()).set_output(transform="pandas").fit(*two_classes)
+    assert model.score(*two_classes) > 0.7
+    assert list(model.transform(two_classes[0])) == ["random 0", "random 1", "all features"]
+    names = _fuse(["random"], RidgeClassifier()).fit(*wine).get_feature_names_out()
+    assert names[:4].tolist() == ["random 0, 0", "random 0, 1", "random 0, 2", "random 1, 0"]
+
+
 def test_models_of_the_folds_may_be_kept(two_classes):
     X, y = two_classes
     model = _fuse(["discriminant"], RidgeClassifier(), refit=False, include_full=False).fit(X, y)
     assert [len(models) for models in model.estimators_] == [3, 3]
     # The maps of the folds differ, since each saw other labels.
-    maps = [view.decomposition.components_[0] for view in model._views[0]]
+    maps = [part.components_[0] for part, _, _ in model._views[0]]
     assert not np.allclose(maps[0], maps[1])
-    scores = [view.estimator.decision_function(view.features(X)) for view in model._views[0]]
+    scores = [
+        local.decision_function(part.transform_subspace(X, i)) for part, i, local in model._views[0]
+    ]
     expected = (np.mean(scores, axis=0) - model.score_mean_[0]) / model.score_scale_[0]
     assert_allclose(model.transform(X)[:, 0], expected, atol=1e-10)
 
@@ -182,6 +193,16 @@ def test_a_class_that_a_fold_lacks_does_not_shift_columns(wine):
     model = _fuse(["random"], GaussianNB(), Recorder(), cv=folds, include_full=False)
     R = model.fit(X[order], y[order]).fusion_estimator_.X_
     assert np.isfinite(R).all()
+
+
+def test_a_generator_of_random_numbers_fixes_the_result(two_classes):
+    X, y = two_classes
+    forest = RandomForestClassifier(5)
+    first, second = (
+        _fuse(["random"], forest, forest, random_state=np.random.RandomState(3)).fit(X, y)
+        for _ in range(2)
+    )
+    assert_array_equal(first.predict_proba(X), second.predict_proba(X))
 
 
 def test_decompositions_may_be_instances(two_classes):

@@ -55,6 +55,14 @@ def stacking_weights(
         gained, weights, value = new_value - value, best, new_value
         if gained < tol:
             break
+    # EM approaches a weight of zero without reaching it; whatever the objective does not miss goes.
+    for model in np.argsort(weights)[:-1]:
+        without = np.where(np.arange(n_models) == model, 0.0, weights)
+        without /= without.sum()
+        new_value = score(without)
+        if new_value < value - tol:
+            break
+        weights, value = without, max(value, new_value)
     return weights / weights.sum(), iteration
 
 

@@ -25,6 +25,7 @@ from vicinal.ensemble._learners import fit_learner, fresh_learner, takes_weights
 
 _N_PENALTIES = 30
 _N_FOLDS = 5
+_MAX_HALVINGS = 60
 
 
 class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
@@ -314,11 +315,27 @@ class _Rounds:
                 value = np.where(usable, top / np.where(usable, bottom, 1.0), 0.0)
                 if self.n_scores > 1:
                     value *= (self.n_scores - 1) / self.n_scores
+                value = self._damped(value, leaf[inside], inside, w, k)
             else:
                 value = self._leaf_constants(leaf[inside], inside, w, n_nodes)
             member.tree_.value[:, 0, 0] = value
             output[:, k] = value[leaf]
         return output
+
+    def _damped(self, value, leaf, inside, w, k):
+        """Halve the values of leaves whose loss would rise; far out a loss may be nearly flat."""
+        y, score = self.y[inside], self.score[inside]
+        rate, n_nodes = self.model.learning_rate, len(value)
+        before = np.bincount(leaf, w * self.loss.value(y, self._flat(score)), n_nodes)
+        for _ in range(_MAX_HALVINGS):
+            trial = score.copy()
+            trial[:, k] += rate * value[leaf]
+            after = np.bincount(leaf, w * self.loss.value(y, self._flat(trial)), n_nodes)
+            rises = ~(after <= before + 1e-12 * np.abs(before))
+            if not rises.any():
+                break
+            value = np.where(rises, 0.5 * value, value)
+        return value
 
     def _leaf_constants(self, leaf, inside, w, n_nodes):
         """Each leaf's own minimiser over the residuals, for losses without curvature."""

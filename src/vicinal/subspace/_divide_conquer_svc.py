@@ -67,8 +67,8 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
     class_weight : dict, "balanced" or None, default=None
         Factors on ``C`` per class.
     probability : bool, default=False
-        Whether to offer ``predict_proba``, from a slope fitted on out-of-fold scores (three folds
-        inside each cluster: fitting takes about twice as long).
+        Whether to offer ``predict_proba``, from a slope fitted on out-of-fold scores of the
+        machines of the clusters (three folds inside each: fitting takes about twice as long).
     tol : float, default=1e-3
         The solvers stop when no gradient is violated by more.
     max_steps : int, default=10_000_000
@@ -235,7 +235,7 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         if not used.all():
             X, y, weights = X[used], y[used], weights[used]
         self.classes_, codes = encode_labels(y)
-        self._dtype = X.dtype
+        self._dtype = X.dtype.name
         scale = _scale_gamma(X, weights)
         self.gamma_ = scale if self.gamma == "scale" else float(self.gamma)
         bounds = self.C * weights * self._class_factors(codes, weights)[codes]
@@ -312,6 +312,10 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         y : ndarray of shape (n_samples,)
             Classes.
         """
+        if self.probability:
+            # Where rounding makes two probabilities equal, the label should follow them.
+            chosen = self.predict_proba(X).argmax(axis=1)
+            return self.classes_[chosen]
         scores = self.decision_function(X)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]

@@ -4,9 +4,9 @@ from numbers import Integral, Real
 
 import numpy as np
 import scipy.sparse as sp
-from sklearn.base import BaseEstimator, clone, is_classifier
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.model_selection import check_cv
-from sklearn.utils import check_random_state, get_tags
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
 from vicinal._base import check_weights, draw_seeds, parallel_map
@@ -16,28 +16,8 @@ from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposit
 METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
 _FULL = "all features"
 
-
-class View:
-    """One local model: the subspace it looks at (``None`` for all features) and the model.
-
-    Attributes
-    ----------
-    decomposition : FeatureSpaceDecomposition or None
-        The fitted decomposition that the subspace belongs to.
-    index : int
-        Which of its subspaces.
-    estimator : estimator
-        The fitted local model.
-    """
-
-    def __init__(self, decomposition, index, estimator):
-        self.decomposition = decomposition
-        self.index = index
-        self.estimator = estimator
-
-    def features(self, X):
-        """Return the columns of the subspace for valid rows."""
-        return features_of(self.decomposition, self.index, X)
+# A local model is kept as a tuple (decomposition, index of its subspace, fitted estimator), the
+# decomposition being None for all features: plain containers are what persistence understands.
 
 
 def features_of(decomposition, index, X):
@@ -71,7 +51,7 @@ def fit_local(estimator, X, y, weights):
 
 def _fit_view(estimator, decomposition, index, X, y, weights):
     fitted = fit_local(estimator, features_of(decomposition, index, X), y, weights)
-    return View(decomposition, index, fitted)
+    return decomposition, index, fitted
 
 
 def _fit_and_score(fusion, estimator, decomposition, relearn, index, X, y, weights, train, test):
@@ -83,7 +63,7 @@ def _fit_and_score(fusion, estimator, decomposition, relearn, index, X, y, weigh
     return view, fusion._local_scores(view, X[test])
 
 
-class BaseSubspaceFusion(BaseEstimator):
+class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
     """Local models on subspaces and a fusion of their scores."""
 
     _parameter_constraints: dict = {
@@ -118,10 +98,9 @@ class BaseSubspaceFusion(BaseEstimator):
         used = weights > 0
         return X[used], y[used], weights[used]
 
-    def _fit_locals(self, X, y, weights):
+    def _fit_locals(self, X, y, weights, rng):
         """Learn decompositions and local models; returns the training scores, (n, columns)."""
         self._check_weights_are_taken(weights)
-        rng = check_random_state(self.random_state)
         specs = self._decomposition_specs(rng)
         self.decompositions_ = [spec.fit(X, y, weights) for spec in specs]
         self._places = [
@@ -202,7 +181,7 @@ class BaseSubspaceFusion(BaseEstimator):
             verbose=self.verbose,
         )
 
-    def _fit_fusion(self, scores, y, weights, dtype):
+    def _fit_fusion(self, scores, y, weights, dtype, rng):
         """Standardise the scores and fit the model on top of them."""
         total = np.ones(len(scores)) if weights is None else weights
         mean = np.average(scores, axis=0, weights=total)
@@ -215,13 +194,8 @@ class BaseSubspaceFusion(BaseEstimator):
             )
         self.score_mean_, self.score_scale_ = mean[self._kept], scale[self._kept]
         R = ((scores[:, self._kept] - self.score_mean_) / self.score_scale_).astype(dtype)
-        fusion = seeded_clone(self._fusion_template(R, y, total), self._fusion_seed)
+        fusion = seeded_clone(self._fusion_template(R, y, total), draw_seeds(rng, 1)[0])
         self.fusion_estimator_ = fit_local(fusion, R, y, weights)
-
-    @property
-    def _fusion_seed(self):
-        seed = self.random_state
-        return seed if isinstance(seed, Integral) else None
 
     # --- the parts --------------------------------------------------------------------------------
 
@@ -304,12 +278,35 @@ class BaseSubspaceFusion(BaseEstimator):
             One column per local model, or one per local model and class; columns that never
             varied in training are left out.
         """
-        X = self._validate_queries(X)
-        return self._standardized(self._all_scores(X), X.dtype)
+        return self._fusion_input(X)
 
-    def _standardized(self, scores, dtype):
-        R = (scores[:, self._kept] - self.score_mean_) / self.score_scale_
-        return R.astype(dtype, copy=False)
+    def get_feature_names_out(self, input_features=None):
+        """Return a name for every column that ``transform`` gives.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored; the columns are scores, not features.
+
+        Returns
+        -------
+        names : ndarray of str
+            The subspace, with the class where there is a column for each.
+        """
+        check_is_fitted(self)
+        width = len(self._kept) // len(self._views)
+        names = [
+            name if width == 1 else f"{name}, {label}"
+            for name in self.subspace_names_
+            for label in (self.classes_ if width > 1 else [None])
+        ]
+        return np.array(names, dtype=object)[self._kept]
+
+    def _fusion_input(self, X):
+        """``transform``, always as an array."""
+        X = self._validate_queries(X)
+        R = (self._all_scores(X)[:, self._kept] - self.score_mean_) / self.score_scale_
+        return R.astype(X.dtype, copy=False)
 
     def _validate_queries(self, X):
         check_is_fitted(self)
@@ -333,8 +330,8 @@ class BaseSubspaceFusion(BaseEstimator):
         if not hasattr(self, "_views"):
             raise AttributeError(f"{type(self).__name__} has no estimators_ before fit.")
         if self.refit:
-            return [views[0].estimator for views in self._views]
-        return [[view.estimator for view in views] for views in self._views]
+            return [views[0][2] for views in self._views]
+        return [[estimator for _, _, estimator in views] for views in self._views]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

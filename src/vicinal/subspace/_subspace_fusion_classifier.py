@@ -1,15 +1,16 @@
 """Classifiers of many subspaces, fused by a classifier of their scores."""
 
 import numpy as np
-from sklearn.base import ClassifierMixin, TransformerMixin
+from sklearn.base import ClassifierMixin
 from sklearn.svm import LinearSVC
+from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
 from vicinal._base import atomic_fit, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal._kernels._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
-from vicinal.subspace._fusion_base import BaseSubspaceFusion
+from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._truncated_rbf_classifier import TruncatedRBFClassifier
 
 _MAX_FUSION_MONOMIALS = 2000
@@ -27,7 +28,7 @@ def _fusion_can(method):
     return check
 
 
-class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFusion):
+class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
     r"""Divide the features into subspaces, classify in each, and fuse the scores.
 
     Each decomposition of the feature space gives several subspaces; a local classifier is fitted
@@ -184,8 +185,9 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
         X, y, weights = self._validate(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
         self._check_folds(codes)
-        scores = self._fit_locals(X, codes, weights)
-        self._fit_fusion(scores, codes, weights, X.dtype)
+        rng = check_random_state(self.random_state)
+        scores = self._fit_locals(X, codes, weights, rng)
+        self._fit_fusion(scores, codes, weights, X.dtype, rng)
         return self
 
     @available_if(_fusion_can("decision_function"))
@@ -202,7 +204,7 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
         scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
             Positive for the second of two classes; else one column per class.
         """
-        R = self.transform(X)
+        R = self._fusion_input(X)
         return self.fusion_estimator_.decision_function(R)
 
     @available_if(_fusion_can("predict_proba"))
@@ -219,7 +221,7 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
         p : ndarray of shape (n_samples, n_classes)
             Rows sum to one.
         """
-        R = self.transform(X)
+        R = self._fusion_input(X)
         return self.fusion_estimator_.predict_proba(R)
 
     def predict(self, X):
@@ -235,7 +237,7 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
         y : ndarray of shape (n_samples,)
             Classes.
         """
-        R = self.transform(X)
+        R = self._fusion_input(X)
         if hasattr(self.fusion_estimator_, "predict_proba"):
             return self.classes_[self.fusion_estimator_.predict_proba(R).argmax(axis=1)]
         return self.classes_[self.fusion_estimator_.predict(R)]
@@ -300,7 +302,8 @@ class SubspaceFusionClassifier(ClassifierMixin, TransformerMixin, BaseSubspaceFu
 
     def _local_scores(self, view, X):
         """Scores of one local classifier: one column for two classes, else one per class."""
-        features, model = view.features(X), view.estimator
+        decomposition, index, model = view
+        features = features_of(decomposition, index, X)
         n_classes, present = len(self.classes_), model.classes_
         if self._stack_method == "predict":
             scores = 2.0 * (model.predict(features)[:, None] == np.arange(n_classes)) - 1.0

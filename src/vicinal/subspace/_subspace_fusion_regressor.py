@@ -1,18 +1,19 @@
 """Regressors of many subspaces, fused by a regressor of their predictions."""
 
 import numpy as np
-from sklearn.base import RegressorMixin, TransformerMixin
+from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
+from sklearn.utils import check_random_state
 
 from vicinal._base import atomic_fit
 from vicinal._kernels._truncated_rbf import n_monomials
-from vicinal.subspace._fusion_base import BaseSubspaceFusion
+from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
 
 _MAX_MONOMIALS = 2000
 
 
-class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusion):
+class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
     r"""Divide the features into subspaces, predict in each, and fuse the predictions.
 
     The counterpart of :class:`SubspaceFusionClassifier` for numbers: the fusion learns from
@@ -83,8 +84,8 @@ class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusi
     >>> from sklearn.linear_model import Ridge
     >>> from vicinal.subspace import SubspaceFusionRegressor
     >>> X, y = make_friedman1(600, noise=0.5, random_state=0)
-    >>> Ridge().fit(X[:400], y[:400]).score(X[400:], y[400:]).round(2)
-    np.float64(0.75)
+    >>> round(Ridge().fit(X[:400], y[:400]).score(X[400:], y[400:]), 2)
+    0.75
     >>> model = SubspaceFusionRegressor(random_state=0).fit(X[:400], y[:400])
     >>> round(model.score(X[400:], y[400:]), 2)
     0.94
@@ -140,8 +141,9 @@ class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusi
             The fitted regressor.
         """
         X, y, weights = self._validate(X, y, sample_weight, y_numeric=True)
-        scores = self._fit_locals(X, y, weights)
-        self._fit_fusion(scores, y, weights, X.dtype)
+        rng = check_random_state(self.random_state)
+        scores = self._fit_locals(X, y, weights, rng)
+        self._fit_fusion(scores, y, weights, X.dtype, rng)
         return self
 
     def predict(self, X):
@@ -157,7 +159,7 @@ class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusi
         y : ndarray of shape (n_samples,)
             Predicted values.
         """
-        R = self.transform(X)
+        R = self._fusion_input(X)
         return self.fusion_estimator_.predict(R)
 
     def predict_subspaces(self, X):
@@ -195,7 +197,8 @@ class SubspaceFusionRegressor(RegressorMixin, TransformerMixin, BaseSubspaceFusi
         return _truncated(R.shape[1])
 
     def _local_scores(self, view, X):
-        predicted = view.estimator.predict(view.features(X))
+        decomposition, index, model = view
+        predicted = model.predict(features_of(decomposition, index, X))
         return np.asarray(predicted, dtype=np.float64).reshape(X.shape[0], 1)
 
 

@@ -1,0 +1,301 @@
+"""Faces: tables 1 and 2 of the paper approached on PIE, and the same methods on Yale B and ORL.
+
+``--splits`` chooses some of the splits; what has been measured is kept in ``benchmarks/.cache``, so
+that the page can be made in pieces. ``--figures`` draws Figures 3, 6 and 7.
+"""
+
+import argparse
+import json
+import time
+import warnings
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.neighbors import KNeighborsClassifier
+
+from _harness import RESULTS, ROOT, ResultsPage
+from vicinal.datasets import load_orl, load_pie, load_yaleb
+from vicinal.uncertainty import LocalDiscriminantTransformer, LocallyAdaptiveClassifier
+
+CACHE = ROOT / "benchmarks" / ".cache" / "uncertainty_faces.json"
+EVERY_THIRD = [0, 3, 6, 9, 12, 15, 18]
+# Accuracies (%) of the first trials: Eigenface, whitened 1-NN, Fisherface, LLDA, RMM + Fisher,
+# LCU 1, LCU 7, LCU 7 placed by density.
+TRIALS = {
+    "PIE, lightings between": (54.03, 99.96, 99.96, 97.69, 98.81, 100.00, 99.96, 100.00),
+    "PIE, lightings beyond": (9.07, 83.47, 56.23, 38.99, 46.19, 65.78, 64.22, 65.41),
+    "PIE, unseen poses": (56.72, 53.41, 62.69, 52.99, 60.55, 49.79, 50.85, 51.17),
+}
+METHODS = (
+    "Eigenface",
+    "whitened 1-NN",
+    "Fisherface",
+    "LLDA (k-means)",
+    "RMM + Fisher",
+    "LCU, K = 1",
+    "LCU, K = 7",
+    "LCU, K = 7, by density",
+    "LCU, K = 1, a group held out",
+)
+
+
+def pie():
+    """The 67 complete subjects, five poses by 21 flashes."""
+    data = load_pie()
+    y, number = np.asarray(data.y), np.asarray(data.image_number)
+    kept = (y != 38) & (number >= 16) & (number <= 120)
+    order = number[kept] - 16
+    return np.asarray(data.X, dtype=np.float64)[kept] / 255, y[kept], order // 21, order % 21
+
+
+def splits():
+    """Name -> pixels and labels to learn from and to test on, and a group for each training row."""
+
+    def light_split(train, test):
+        X, y, _, light = pie()
+        a, b = np.isin(light, train), np.isin(light, test)
+        return X[a], y[a], X[b], y[b], light[a]
+
+    def pose_split():
+        X, y, pose, light = pie()
+        usual = np.isin(light, EVERY_THIRD)
+        a, b = usual & np.isin(pose, [0, 2, 4]), usual & np.isin(pose, [1, 3])
+        return X[a], y[a], X[b], y[b], pose[a]
+
+    def per_subject(data, n_train):
+        X, y = np.asarray(data.X, dtype=np.float64) / 255, np.asarray(data.y)
+        rng = np.random.RandomState(0)
+        rank = np.empty(len(y), dtype=int)
+        for label in np.unique(y):
+            rows = np.flatnonzero(y == label)
+            rank[rows[rng.permutation(len(rows))]] = np.arange(len(rows))
+        a = rank < n_train
+        return X[a], y[a], X[~a], y[~a], rank[a] % 5
+
+    return {
+        "PIE, lightings between": lambda: light_split(EVERY_THIRD, [1, 4, 7, 10, 13, 16, 19, 20]),
+        "PIE, lightings beyond": lambda: light_split(
+            [4, 5, 6, 7, 9, 10, 18], [0, 1, 2, 3, 13, 14, 15, 16]
+        ),
+        "PIE, unseen poses": pose_split,
+        "Yale B, 20 per subject": lambda: per_subject(load_yaleb(), 20),
+        "ORL, 5 per subject": lambda: per_subject(load_orl(), 5),
+    }
+
+
+def nearest(train, y, test, y_test):
+    return 100 * KNeighborsClassifier(1).fit(train, y).score(test, y_test)
+
+
+def group_held_out(X, y, groups):
+    """Learn with one group of rows held out after another; return the metric of the best round.
+
+    Rows held out are like the data to come: another lighting or pose. All choices (start, number
+    of iterations) are made on training data.
+    """
+    best = None
+    for group in np.unique(groups):
+        out = groups == group
+        model = LocallyAdaptiveClassifier(
+            1, random_state=0, max_iter=30, n_iter_no_change=4, softness=1.0
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X[~out], y[~out], X_val=X[out], y_val=y[out])
+        # The hardest group to carry over to tells most about groups never seen.
+        if best is None or model.validation_score_ < best.validation_score_:
+            best = model
+    return best.metrics_[0]
+
+
+def accuracies(X, y, X_test, y_test, groups):
+    pca = PCA(0.95).fit(X)
+    raw, raw_test = pca.transform(X), pca.transform(X_test)
+    scale = raw.std(axis=0)
+    white, white_test = raw / scale, raw_test / scale
+    yield nearest(raw, y, raw_test, y_test)
+    yield nearest(white, y, white_test, y_test)
+    fisher = LinearDiscriminantAnalysis().fit(white, y)
+    yield nearest(fisher.transform(white), y, fisher.transform(white_test), y_test)
+    n_outputs = min(len(np.unique(y)) - 1, 7 * white.shape[1])
+    for placement in ("kmeans", "uncertainty"):
+        local = LocalDiscriminantTransformer(
+            n_outputs, n_local=7, placement=placement, random_state=0
+        ).fit(white, y)
+        yield nearest(local.transform(white), y, local.transform(white_test), y_test)
+    for options in (
+        {"n_components": 1},
+        {"n_components": 7},
+        {"n_components": 7, "placement": "density"},
+    ):
+        model = LocallyAdaptiveClassifier(
+            random_state=0, max_iter=30, n_iter_no_change=4, **options
+        )
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(white, y)
+        yield 100 * model.score(white_test, y_test)
+    A = group_held_out(white, y, groups)
+    yield nearest(white @ A.T, y, white_test @ A.T, y_test)
+
+
+def write(found, figures):
+    page = ResultsPage(
+        "uncertainty_faces",
+        "Faces",
+        "Tables 1 and 2 of the paper: recognition under lightings and poses not learned from. PCA "
+        "keeps 95 % of the variance; all methods but Eigenface work on whitened scores; one seed. "
+        "The paper trains on 2,345 images of 67 subjects (5 poses, 7 lightings) and tests on 2,680 "
+        "under 8 other lightings, as our first two splits do.",
+        packages=("matplotlib",),
+    )
+    page.text(
+        "**The published ranking cannot be checked.** Which 7 and 8 of the 21 lightings were used "
+        "is not published, and it decides everything: between known lightings all methods but "
+        "Eigenface are nearly perfect, beyond them a plain whitened nearest neighbour beats most "
+        "learned ones. The 8 unseen poses of Table 2 are not in the public 32 x 32 set, which has "
+        "5. Published averages, Table 1: Eigenface 51.32, Fisherface 83.46, LLDA 96.56, LCU 98.51; "
+        "Table 2: 48.28, 31.64, 43.91, 59.33."
+    )
+    page.table(
+        ["split", *METHODS],
+        [
+            (name, *(f"{value:.2f}" for value in row), *[""] * (len(METHODS) - len(row)))
+            for name, row in found.items()
+        ],
+        "Accuracy (%):",
+    )
+    page.table(
+        ["split", *METHODS[:8]],
+        [(name, *row) for name, row in TRIALS.items() if name in found],
+        "Accuracy (%) of our first trials (fixed 8 iterations, no early stopping):",
+    )
+    for bar, name, method in (
+        (83.47, "PIE, lightings beyond", "whitened 1-NN"),
+        (62.69, "PIE, unseen poses", "Fisherface"),
+    ):
+        if name in found and len(found[name]) == len(METHODS):
+            best = max(found[name][5:])
+            verdict = "met" if best > bar else "NOT met"
+            page.text(f"Aim, {name}: above {bar} ({method}); best LCU {best:.2f}: {verdict}.")
+    for figure in figures:
+        page.text(f"![{figure.stem}]({figure.name})")
+    page.write()
+
+
+def draw_transforms(path):
+    """Figure 6: the first rows of each transform as faces."""
+    import matplotlib.pyplot as plt
+
+    X, y, *_ = splits()["PIE, lightings beyond"]()
+    pca = PCA(0.95).fit(X)
+    raw = pca.transform(X)
+    scale = raw.std(axis=0)
+    white = raw / scale
+    to_pixels = pca.components_ / scale[:, None]
+    fisher = LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-6).fit(white, y)
+    local = LocalDiscriminantTransformer(n_local=7, placement="kmeans", random_state=0).fit(
+        white, y
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LocallyAdaptiveClassifier(7, random_state=0, max_iter=15, init="whiten").fit(
+            white, y
+        )
+    rows = {
+        "Eigenface": pca.components_[:7],
+        "Fisherface": fisher.scalings_[:, :7].T @ to_pixels,
+        "LLDA": local.projections_[0] @ to_pixels,
+        "LCU": model.metrics_[:, 0] @ to_pixels,
+    }
+    figure, axes = plt.subplots(4, 7, figsize=(9, 5.6))
+    for line, (name, faces) in zip(axes, rows.items(), strict=True):
+        for axis, face in zip(line, faces, strict=True):
+            axis.imshow(face.reshape(32, 32), cmap="gray")
+            axis.set(xticks=[], yticks=[])
+        line[0].set_ylabel(name)
+    figure.suptitle("rows of the transforms; LLDA and LCU: the first row of each of 7 components")
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+
+
+def draw_curves(path):
+    """Figures 3 and 7: accuracy against annealing iterations and against the number of features."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, 2, figsize=(11, 4))
+    for name in ("PIE, lightings beyond", "PIE, unseen poses"):
+        X, y, X_test, y_test, _ = splits()[name]()
+        pca = PCA(0.95).fit(X)
+        raw, raw_test = pca.transform(X), pca.transform(X_test)
+        scale = raw.std(axis=0)
+        white, white_test = raw / scale, raw_test / scale
+        steps, scores = [0, 5, 10, 20, 40, 80, 150], []
+        for n_iter in steps:
+            if n_iter == 0:
+                scores.append(nearest(white, y, white_test, y_test))
+                continue
+            model = LocallyAdaptiveClassifier(
+                1,
+                solver="anneal",
+                max_iter=n_iter,
+                early_stopping=False,
+                init="whiten",
+                random_state=0,
+                softness=1.0,
+            ).fit(white, y)
+            scores.append(100 * model.score(white_test, y_test))
+        axes[0].plot(steps, scores, marker="o", label=name)
+        fisher = LinearDiscriminantAnalysis().fit(white, y)
+        z, z_test = fisher.transform(white), fisher.transform(white_test)
+        sizes = [1, 2, 5, 10, 20, 30, 40, 50, z.shape[1]]
+        (line,) = axes[1].plot(
+            sizes,
+            [nearest(z[:, :q], y, z_test[:, :q], y_test) for q in sizes],
+            label=f"Fisherface, {name}",
+        )
+        axes[1].plot(
+            sizes,
+            [nearest(raw[:, :q], y, raw_test[:, :q], y_test) for q in sizes],
+            "--",
+            color=line.get_color(),
+            label=f"Eigenface, {name}",
+        )
+    axes[0].set(xlabel="annealing iterations", ylabel="test accuracy, %")
+    axes[1].set(xlabel="features", ylabel="test accuracy, %")
+    for axis in axes:
+        axis.legend(fontsize=7)
+    figure.tight_layout()
+    figure.savefig(path, dpi=80)
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--splits", nargs="+", type=int, default=list(range(5)))
+    parser.add_argument("--figures", action="store_true")
+    arguments = parser.parse_args()
+    CACHE.parent.mkdir(exist_ok=True)
+    found = json.loads(CACHE.read_text()) if CACHE.exists() else {}
+    names = list(splits())
+    for number in arguments.splits:
+        name = names[number]
+        data = splits()[name]()
+        found[name] = []
+        started = time.perf_counter()
+        for method, value in zip(METHODS, accuracies(*data), strict=True):
+            found[name].append(value)
+            print(
+                f"{name}: {method} {value:.2f} ({time.perf_counter() - started:.0f} s)", flush=True
+            )
+            CACHE.write_text(json.dumps(found))
+    pictures = [RESULTS / f"uncertainty_faces_{kind}.png" for kind in ("transforms", "curves")]
+    if arguments.figures:
+        draw_transforms(pictures[0])
+        draw_curves(pictures[1])
+    write(found, [picture for picture in pictures if picture.exists()])
+
+
+if __name__ == "__main__":
+    main()

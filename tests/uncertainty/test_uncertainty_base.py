@@ -1,0 +1,91 @@
+"""Coordinates of the start, rows held out, and equal rows."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from vicinal._kernels._principal_axes import class_covariances, whitening_map
+from vicinal.uncertainty._base import hold_out, merge_copies
+
+
+@pytest.fixture
+def rows(rng):
+    X = rng.normal(size=(200, 4)) @ rng.normal(size=(4, 4)) + 50.0
+    codes = rng.randint(0, 3, 200)
+    X[:, 1] += 5 * codes
+    return X, codes, rng.uniform(0.5, 2.0, 200)
+
+
+def test_covariances_equal_numpys(rows):
+    X, codes, weights = rows
+    found = class_covariances(X, codes, weights, 3)
+    total = np.cov(X.T, aweights=weights, bias=True)
+    assert_allclose(found.mean, np.average(X, axis=0, weights=weights))
+    assert_allclose(found.scale, np.sqrt(np.diag(total)))
+    assert_allclose(found.total, total / np.outer(found.scale, found.scale), atol=1e-12)
+    within = (
+        sum(
+            weights[codes == c].sum()
+            * np.cov(X[codes == c].T, aweights=weights[codes == c], bias=True)
+            for c in range(3)
+        )
+        / weights.sum()
+    )
+    assert_allclose(found.within, within / np.outer(found.scale, found.scale), atol=1e-12)
+
+
+@pytest.mark.parametrize("within", [False, True])
+def test_whitening_makes_the_covariance_round(rows, within):
+    X, codes, weights = rows
+    found = class_covariances(X, codes, weights, 3)
+    M = whitening_map(found, within=within) * found.scale
+    covariance = M @ (found.within if within else found.total) @ M.T
+    assert_allclose(covariance, np.eye(4), atol=1e-4 if within else 1e-10)
+    assert (np.diff(np.diag(M @ found.total @ M.T)) < 1e-9).all()
+
+
+def test_great_shrinkage_is_standardisation(rows):
+    X, codes, weights = rows
+    found = class_covariances(X, codes, weights, 3)
+    M = whitening_map(found, shrinkage=1e8) * found.scale
+    assert_allclose(M.T @ M * 1e8, np.eye(4), atol=1e-6)
+
+
+def test_directions_without_variance_are_dropped(rows):
+    X, codes, weights = rows
+    wide = np.column_stack([X, X[:, 0] - X[:, 1], np.full(200, 7.0)])
+    M = whitening_map(class_covariances(wide, codes, weights, 3))
+    assert M.shape == (4, 6)
+    assert_array_equal(M[:, 5], 0.0)
+
+
+def test_held_out_rows_follow_the_classes(rng):
+    codes = np.repeat([0, 1, 2, 3], [500, 100, 30, 1])
+    mask = hold_out(codes, 0.1, rng)
+    assert_allclose(np.bincount(codes[mask], minlength=4), [50, 10, 3, 0], atol=1)
+    assert not mask[-1]
+
+
+def test_no_class_is_held_out_whole(rng):
+    codes = np.repeat(np.arange(5), 2)
+    for _ in range(20):
+        assert len(np.unique(codes[~hold_out(codes, 0.9, rng)])) == 5
+
+
+def test_equal_rows_of_a_class_are_merged():
+    X = np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0], [-0.0, 0.0], [1.0, 2.0]])
+    first, kind, weights = merge_copies(X, np.array([0, 1, 0, 1, 1]), np.array([1.0, 2, 3, 4, 5]))
+    assert len(first) == 3
+    assert kind[0] == kind[2] != kind[4]
+    assert kind[1] == kind[3]
+    assert_array_equal(weights[kind], [4, 6, 4, 6, 5])
+
+
+def test_merged_rows_have_an_order_of_their_own(rng):
+    X, codes = rng.normal(size=(50, 3)), rng.randint(0, 2, 50)
+    order = rng.permutation(50)
+    first, *_ = merge_copies(X, codes, np.ones(50))
+    shuffled, *_ = merge_copies(X[order], codes[order], np.ones(50))
+    single, *_ = merge_copies(X.astype(np.float32), codes, np.ones(50))
+    assert_array_equal(X[first], X[order][shuffled])
+    assert_array_equal(first, single)
