@@ -80,21 +80,6 @@ def test_gates_need_weights(roof):
         SpacePartitioningRegressor("ridge", KNeighborsClassifier()).fit(*roof)
 
 
-def test_sparse_equals_dense_without_scaling(roof):
-    X, y = roof
-    model = SpacePartitioningRegressor(
-        PlainRidge(solver="lsqr", tol=1e-12),
-        LogisticRegression(tol=1e-9, max_iter=5000),
-        n_regions=2,
-        n_init=2,
-        scale=False,
-        random_state=0,
-    )
-    dense = model.fit(X, y).predict(X)
-    found = model.fit(sparse.csr_array(X), y).predict(sparse.csr_array(X))
-    assert_allclose(found, dense, atol=1e-5)
-
-
 def test_auto_takes_one_region_for_a_plane(rng):
     X = rng.normal(size=(200, 3))
     model = SpacePartitioningRegressor(n_regions="auto", n_init=2, random_state=0)
