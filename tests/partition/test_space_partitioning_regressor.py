@@ -95,3 +95,19 @@ def test_report_describes_the_regions(roof):
     assert report["n_samples"].sum() == 300
     assert_allclose((report["share"] * report["mean"]).sum(), y.mean())
     assert_allclose((report["share"] * report["error"]).sum(), model.train_error_)
+
+
+def test_sparse_equals_dense_without_scaling(roof):
+    X, y = roof
+    # Solvers run to the minimum, where dense and sparse rows agree.
+    model = SpacePartitioningRegressor(
+        Ridge(solver="lsqr", tol=1e-12),
+        LogisticRegression(tol=1e-9, max_iter=5000),
+        n_regions=2,
+        n_init=2,
+        scale=False,
+        random_state=0,
+    )
+    dense = model.fit(X, y).predict(X)
+    found = model.fit(sparse.csr_array(X), y).predict(sparse.csr_array(X))
+    assert_allclose(found, dense, atol=1e-5)
