@@ -56,8 +56,8 @@ docs: $(VENV)/.dev  ## the HTML documentation, gallery included
 	@$(BIN)/python -m sphinx -W --keep-going -b html docs docs/_build/html
 	@echo "open docs/_build/html/index.html"
 
-doctest: $(VENV)/.dev  ## examples in the guide
-	@$(BIN)/python -m pytest -q --doctest-glob='*.md' --doctest-glob='*.rst' --ignore=docs/_build --ignore=docs/auto_examples docs README.md
+doctest: $(VENV)/.dev  ## examples in docstrings, guide and README
+	@$(BIN)/python -m pytest -q src tests/docs
 
 bench: $(VENV)/.dev  ## every benchmark, results in docs/results (hours)
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
