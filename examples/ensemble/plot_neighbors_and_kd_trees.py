@@ -22,13 +22,14 @@ x = np.sort(rng.uniform(0, 1, 120))
 y = np.sin(4 * np.pi * x) + 0.3 * rng.normal(size=120)
 grid = np.linspace(0, 1, 500)[:, None]
 
-figure, (left, right) = plt.subplots(1, 2, figsize=(12, 4), layout="constrained")
-left.scatter(x, y, s=10, color="0.6")
+_, axis = plt.subplots(figsize=(7, 4), layout="constrained")
+axis.scatter(x, y, s=10, color="0.6")
 for k in (1, 10, 60):
     model = KNeighborsRegressor(k).fit(x[:, None], y)
-    left.plot(grid, model.predict(grid), label=f"k = {k}")
-left.set_title("nearest-neighbour regression")
-left.legend()
+    axis.plot(grid, model.predict(grid), label=f"k = {k}")
+axis.set_title("nearest-neighbour regression")
+axis.legend()
+plt.show()
 
 # %%
 # What a kd-tree saves, and when
@@ -36,6 +37,7 @@ left.legend()
 # In three dimensions a query looks at a handful of leaves; in twenty it looks at nearly all rows,
 # and stepping through them is as good.
 
+_, axis = plt.subplots(figsize=(7, 4), layout="constrained")
 sizes = (1_000, 4_000, 16_000, 64_000)
 for n_columns in (3, 20):
     seconds = []
@@ -47,9 +49,9 @@ for n_columns in (3, 20):
             tree.query(queries, k=10)
             best = min(best, time.perf_counter() - started)
         seconds.append(1e6 * best / 100)
-    right.loglog(sizes, seconds, marker="o", label=f"{n_columns} columns")
-right.set(title="kd-tree search of 10 neighbours", xlabel="rows", ylabel="microseconds a query")
-right.legend()
+    axis.loglog(sizes, seconds, marker="o", label=f"{n_columns} columns")
+axis.set(title="kd-tree search of 10 neighbours", xlabel="rows", ylabel="microseconds a query")
+axis.legend()
 plt.show()
 
 # %%
