@@ -78,8 +78,8 @@ def exact(n_train=6000, n_clusters=16):
 EARLY = "DC-SVM early, k=64, 100,000 rows"
 ALL_ROWS = "DC-SVM early, k=256, all rows"
 PUBLISHED = {
-    EARLY: "7.22 (specification), bar 7.6",
-    ALL_ROWS: "3.88 (paper), 4.06 (specification), bar 4.3",
+    EARLY: "7.22 (reference run), bar 7.6",
+    ALL_ROWS: "3.88 (paper), 4.06 (reference run), bar 4.3",
 }
 
 
@@ -130,7 +130,7 @@ def write_page(names, done):
         "Support vector machines by clusters",
         "Error and time of `DivideConquerSVC` on covtype (class 2 against the rest, columns in "
         "[0, 1], random 0.8/0.2 split, C = gamma = 32) beside one machine on fewer rows and beside "
-        "today's usual models. Processor seconds count all threads and hardly suffer from other "
+        "today's usual models. Processor seconds count all threads and suffer less from other "
         "work on the machine; wall seconds do, and the machine was shared.",
     )
     header = ["model", "training rows", "error %", "standard error", "fit, wall s"]

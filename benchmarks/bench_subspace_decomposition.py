@@ -30,7 +30,7 @@ def _off_block(parts, X):
 
 
 def invariants():
-    """Return the bars of the specification, each as (claim, found, bar)."""
+    """Return the bars, each as (claim, found, bar)."""
     rng = np.random.RandomState(0)
     X = rng.normal(size=(500, 13)) @ rng.normal(size=(13, 13))
     broken = X.copy()
@@ -177,7 +177,7 @@ def main():
         rows,
         "## ABD on sparse rows of the size of news20\n\n20,000 x 1,355,191, generated with "
         "frequent columns; blocks are made one at a time. Bar: 60 s in all and 1.5 GB at 10 "
-        "blocks. The table of the specification has 3.0 s + 13.9 s and 0.58 GB.",
+        "blocks. A reference run had 3.0 s + 13.9 s and 0.58 GB.",
     )
     found = parts.get("cost", cost)
     table = {}
