@@ -237,6 +237,17 @@ def test_metric_params_and_callable(rng):
     assert_array_equal(squared.kneighbors(Q)[0], NeighborSearch().fit(X).kneighbors(Q)[0])
 
 
+def test_unsorted_sparse_queries_are_left_as_they_are(rng):
+    X = sparse.random(60, 8, 0.4, random_state=0, format="csr")
+    backwards = sparse.csr_array(([1.0, 2.0], [5, 2], [0, 2]), shape=(1, 8))
+    distances, _ = NeighborSearch().fit(X).kneighbors(backwards, 3)
+    assert backwards.indices.tolist() == [5, 2]
+    expected, _ = (
+        NeighborSearch(algorithm="brute").fit(X.toarray()).kneighbors(backwards.toarray(), 3)
+    )
+    assert_allclose(distances, expected, rtol=1e-12)
+
+
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 def test_sparse_equals_dense(rng, dtype):
     X = sparse.random(300, 40, 0.1, random_state=0, format="csr", dtype=dtype)

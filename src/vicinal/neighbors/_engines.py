@@ -265,5 +265,7 @@ def _flat(arrays, dtype):
 
 
 def _csr(matrix):
-    matrix.sort_indices()
+    """Return the three arrays with sorted columns; the matrix may be the caller's, so it stays."""
+    if not matrix.has_sorted_indices:
+        matrix = matrix.sorted_indices()
     return matrix.data, matrix.indices, matrix.indptr
