@@ -58,7 +58,7 @@ def main():
         our_counts, our_failed = contract_counts(estimator)
         unexplained += [(name, check) for check in (*sklearn_failed, *our_failed)]
         rows.append(
-            [f"`{estimator}`".replace("\n", " ")]
+            [f"`{' '.join(str(estimator).split())}`"]
             + [sklearn_counts[s] for s in ("passed", "skipped", "xfail")]
             + [our_counts[s] for s in ("passed", "skipped", "xfail")]
             + [len(sklearn_failed) + len(our_failed)]
