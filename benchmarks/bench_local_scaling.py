@@ -74,8 +74,8 @@ def main(larger):
         rows,
     )
     page.text(
-        "Time per (row, query) pair is level once the fixed cost per query is small beside the "
-        "search: linear in rows and in queries. Memory beyond the rows themselves is bounded by "
+        "Where the time per (row, query) pair is level, time is linear in rows and in queries; for "
+        "few rows the fixed cost of a fit shows. Memory beyond the rows themselves is bounded by "
         "scikit-learn's `working_memory` and by the blocks of the search."
     )
     page.text(
