@@ -5,9 +5,7 @@ from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_threads
 from sklearn.utils._param_validation import (
     HasMethods,
-    Hidden,
     Interval,
-    MissingValues,
     Options,
     StrOptions,
     validate_params,
@@ -20,9 +18,7 @@ from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
     "HasMethods",
-    "Hidden",
     "Interval",
-    "MissingValues",
     "NamedParts",
     "Options",
     "StrOptions",
