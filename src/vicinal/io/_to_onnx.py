@@ -13,14 +13,9 @@ from sklearn.utils.validation import check_is_fitted
 import vicinal
 from vicinal._base import import_optional, write_whole
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx import _ensemble, _linear, _partition, _subspace, _trees
+from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _subspace, _trees
 from vicinal.io._onnx._graph import Graph
-from vicinal.local import (
-    LocalClassifier,
-    LocalRegressor,
-    LoessRegressor,
-    NadarayaWatsonRegressor,
-)
+from vicinal.local import LoessRegressor, NadarayaWatsonRegressor
 from vicinal.uncertainty import (
     LocalDiscriminantTransformer,
     LocallyAdaptiveClassifier,
@@ -34,6 +29,7 @@ _WRITERS: dict[str, dict] = {
         **_partition.PROBA,
         **_ensemble.PROBA,
         **_subspace.PROBA,
+        **_local.PROBA,
     },
     "scores": {**_linear.SCORES, **_subspace.SCORES},
     "values": {
@@ -42,18 +38,13 @@ _WRITERS: dict[str, dict] = {
         **_partition.VALUES,
         **_ensemble.VALUES,
         **_subspace.VALUES,
+        **_local.VALUES,
     },
     "features": {**_linear.FEATURES, **_subspace.FEATURES},
 }
 
-_NEEDS_ROWS = (
-    "fits a model around every query and so needs its training rows; fit with anchors=m, which "
-    "stores m models and blends them, and export that"
-)
 # Why a model of ours has no graph, for the message.
 _REASONS: dict[type, str] = {
-    LocalClassifier: _NEEDS_ROWS,
-    LocalRegressor: _NEEDS_ROWS,
     LoessRegressor: "fits a model around every query and so needs its training rows; use "
     "LocalRegressor(anchors=m), which stores m models and blends them",
     NadarayaWatsonRegressor: "averages its training rows anew for every query; use "

@@ -152,6 +152,22 @@ class Graph:
         cross = self.affine(shifted, -2.0 * centers.T, (centers**2).sum(axis=1))
         return self.add("Relu", self.add("Add", own, cross))
 
+    def smallest(self, x: str, count: int) -> tuple[str, str]:
+        """Return the smallest values of each line, in order, and their positions."""
+        values, positions = self.name("smallest"), self.name("positions")
+        self.nodes.append(
+            self.helper.make_node(
+                "TopK",
+                [x, self.constant([count])],
+                [values, positions],
+                name=values,
+                axis=1,
+                largest=0,
+                sorted=1,
+            )
+        )
+        return values, positions
+
     def probabilities(self, scores: str, n_classes: int) -> str:
         """Return the logistic function of one score, or the softmax of several."""
         if n_classes > 2:
