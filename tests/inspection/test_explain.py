@@ -1,4 +1,5 @@
 import json
+import warnings
 from html.parser import HTMLParser
 
 import matplotlib
@@ -89,6 +90,18 @@ def test_every_model_gives_reasons_in_every_form(model):
     found.plot()
     if hasattr(model, "predict_proba") and is_classifier(model):
         assert_allclose(list(found.probabilities.values()), model.predict_proba(X[3:4])[0])
+
+
+@pytest.mark.parametrize("model", PREDICTORS, ids=lambda model: type(model).__name__)
+def test_models_fitted_on_frames_are_asked_with_frames(model):
+    y = TARGET if is_regressor(model) else np.where(TWO, "yes", "no")
+    frame = pd.DataFrame(X, columns=list("vwxyz"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(frame, y if is_classifier(model) or is_regressor(model) else LABELS)
+    found = explain(model, frame.iloc[[3]])
+    assert found.to_dict() == explain(model, X[3]).to_dict()
+    assert list(found.row) == list("vwxyz")
 
 
 # --- numbers: partition ---

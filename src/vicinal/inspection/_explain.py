@@ -141,7 +141,7 @@ def explain(
             f"{type(model).__name__} has no predict, so there is no prediction to explain; pass a "
             "classifier or regressor, or a pipeline that ends in one."
         )
-    table = one_row(X_row)
+    table = one_row(X_row, model)
     names = names_of(table, feature_names, model)
     steps, last = _unwrapped(model)
     seen = table
@@ -196,7 +196,8 @@ def _answer(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
 
 
 def _sections(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    X = X if hasattr(X, "toarray") else np.asarray(X, dtype=float)
+    if not hasattr(X, "toarray") and not hasattr(X, "columns"):
+        X = np.asarray(X, dtype=float)
     for types, explainer in _EXPLAINERS:
         if isinstance(model, types):
             return explainer(model, X, columns)

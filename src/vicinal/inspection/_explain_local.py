@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.inspection._columns import Columns
+from vicinal.inspection._columns import Columns, dense_row
 from vicinal.inspection._explain_linear import coefficient_section
 from vicinal.inspection._explanation import ExplanationSection, show
 
@@ -115,7 +115,7 @@ def _slopes(model: Any, X: Any, columns: Columns) -> ExplanationSection | None:
         said = f"the score of {show(model.classes_[chosen])}"
     elif slopes.ndim == 2:
         slopes, said = slopes[0], "the first target"
-    x = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)[0]
+    x = dense_row(X)[0]
     centre = _centre(model, X, x)
     speakers = "neighbours" if getattr(model, "anchors_", None) is None else "anchors"
     return coefficient_section(
