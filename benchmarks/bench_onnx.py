@@ -157,8 +157,8 @@ def main():
     page = ResultsPage(
         "onnx",
         "Models and their ONNX graphs",
-        "Does the graph that `vicinal.io.to_onnx` writes say what the model says, on test rows that "
-        "neither has seen, and what do a table and a single row cost? Differences are in "
+        "Does the graph that `vicinal.io.to_onnx` writes say what the model says, on test rows "
+        "that it has not seen, and what do a table and a single row cost? Differences are in "
         "probabilities, or in predictions relative to the largest; all graphs compute in double "
         "precision. One thread for the graph, the model as it comes; least of "
         f"{REPEAT} runs on a shared machine.",

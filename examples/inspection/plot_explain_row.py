@@ -22,7 +22,7 @@ data = load_breast_cancer(as_frame=True)
 X, y = data.data, data.target_names[data.target]
 X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=1)
 
-partition = SpacePartitioningClassifier("lda", n_regions=3, combine="best", random_state=0)
+partition = SpacePartitioningClassifier(n_regions=3, combine="best", random_state=0)
 partition.fit(X_train, y_train)
 local = make_pipeline(StandardScaler(), LocalClassifier(random_state=0)).fit(X_train, y_train)
 for model in (partition, local):
@@ -60,7 +60,7 @@ axes[0].set_title(f"region {by_region['region'].values['region']} of the partiti
 axes[1].set_title("line around the row")
 axes[2].set_title("who speaks for it")
 axes[2].set_ylabel("training row")
-fig.suptitle(by_neighbors.headline().replace("LocalClassifier predicts", "Both predict"))
+fig.suptitle(f"Both models predict {by_region.prediction}")
 plt.show()
 
 # %%

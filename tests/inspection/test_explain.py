@@ -125,6 +125,17 @@ def test_contributions_of_a_region_add_up_to_the_margin(scale):
         assert section.values["chosen"] == found.prediction
 
 
+def test_regions_of_one_class_have_no_coefficients():
+    model = SpacePartitioningClassifier(n_regions=2, n_init=1, combine="best", random_state=0)
+    model.fit(X, NAMES)
+    row = X[model.apply(X) == 0][0]
+    region = model.restarts_[0].regions[0]
+    region.coef_[:], region.intercept_[:] = 0.0, [-np.inf, 0.0, -np.inf]
+    found = explain(model, row)
+    assert found["coefficients"].summary == "Region 0 held b only, and so always says it."
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
 def test_coefficients_are_per_unit_of_the_columns():
     model = SpacePartitioningRegressor(n_regions=2, n_init=1, combine="best", random_state=0)
     model.fit(X, TARGET)

@@ -42,13 +42,13 @@ def _path(model: Any, best: Any, prepared: Any, region: int) -> ExplanationSecti
     }
     if len(model.restarts_) > 1:
         answers = np.array([_answer(model, start, prepared) for start in model.restarts_])
-        agree = int((answers == answers[0]).sum()) if hasattr(model, "classes_") else None
         values["n_cascades"] = len(model.restarts_)
-        if agree is not None:
-            values["n_agreeing"] = agree
+        if hasattr(model, "classes_"):
+            said = model._predict_labels(model.restarts_, prepared)[0]
+            values["n_agreeing"] = int((answers == said).sum())
             summary += (
                 f" This is the best of {len(model.restarts_)} cascades that vote together; "
-                f"{agree} of them choose the same class."
+                f"{values['n_agreeing']} of them would say {show(said)}."
             )
         else:
             summary += (
@@ -82,6 +82,9 @@ def _region_model(model: Any, part: Any, prepared: Any, columns: Columns, region
             coef = np.vstack([np.zeros_like(coef[0]), coef[0]])
             intercept = np.array([0.0, float(intercept[0])])
         first, second = two_best(coef @ z + intercept)
+        if not np.isfinite(intercept[second]):
+            said = f"Region {region} held {show(part.classes_[first])} only, and so always says it."
+            return ExplanationSection("coefficients", "Coefficients", said)
         slope = coef[first] - coef[second]
         level = float(intercept[first] - intercept[second])
         chosen, rival = part.classes_[first], part.classes_[second]
