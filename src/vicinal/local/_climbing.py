@@ -34,7 +34,7 @@ class Climbing:
     verbose: int
     combine: str = "best"
     max_fit_time: float | None = None
-    _stack: Stack | None = None
+    _stack: Any = None
     _generic: Any
     _alpha_candidates: Callable
     _degree_candidates: Callable
@@ -43,6 +43,7 @@ class Climbing:
     _forest_data: Callable
     _keep: Callable
     _judge: Callable
+    _nearest_rule: Callable
     _adopt: Callable
 
     def _climbs(self, X) -> bool:
