@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._base import is_array_api, namespace
 from vicinal._base._compat import num_samples
 from vicinal._kernels._smoothing import robustness_weights
+from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
 from vicinal.local._data import drop_zero_weights, smoothers
 from vicinal.local._device import regression_values, ridge_slopes_on_device
@@ -24,7 +25,7 @@ from vicinal.local._inference import (
     squared_norms,
 )
 from vicinal.local._line import Line
-from vicinal.local._neighborhood import Neighborhoods
+from vicinal.local._neighborhood import Neighborhoods, take_queries
 
 
 class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
@@ -50,9 +51,14 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
-        self._choose(X, None, Y if self._is_multi_output else Y[:, 0], weights, groups)
+        self._check_anchors(X)
+        targets = Y if self._is_multi_output else Y[:, 0]
+        self._choose(X, None, targets, weights, groups)
         self._prepare_line()
         self._reweight()
+        if self.anchors is not None:
+            self._drop_to_anchors(X, None, targets, weights, groups)
+            self._targets, self._line = self.anchors_.values, None
 
     def _fit_device_rows(self, X, y, sample_weight, groups):
         X, y, weights = self._validate_on_device(X, y, sample_weight, groups)
@@ -174,10 +180,38 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
 
         return evaluate, loss
 
+    def _can_refit(self) -> bool:
+        return True
+
+    def _target_columns(self, rows) -> np.ndarray:
+        return self._targets[rows]
+
+    def _tangents(self, data, origins, found: Neighborhoods, alphas):
+        """Yield values and slopes of the models at the origins, for each penalty."""
+        mean = np.average(self._targets, axis=0, weights=data.sample_weight)
+        near = np.flatnonzero(found.sizes() > 0)
+        some = take_queries(found, near)
+        for alpha in alphas:
+            values = np.tile(mean, (found.n_queries, 1))
+            slopes = np.zeros((found.n_queries, len(mean), origins.shape[1]))
+            values[near], slopes[near] = ridge_planes(
+                data.rows,
+                self._targets,
+                origins[near],
+                some,
+                alpha,
+                relative=self._is_relative(),
+                degree=self._settings.degree,
+                n_jobs=self.n_jobs,
+            )
+            yield values, slopes
+
     # --- predict ---
 
     def _evaluate(self, design, found: Neighborhoods) -> np.ndarray:
         """Return the predictions of a block of neighbourhoods, (n_queries, n_outputs)."""
+        if self.anchors_ is not None:
+            return self.anchors_.predict(design, found, self.n_jobs)
         if self._generic is not None:
             return generic_predictions(
                 self._generic,
@@ -309,6 +343,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         self._check_linear_smoother("statistics()")
         self._check_on_host("statistics()")
+        self._check_rows("statistics()")
         exact = dof == "exact" or (dof == "auto" and self._data.n_samples <= MAX_EXACT_ROWS)
         if exact not in self._statistics_cache:
             self._statistics_cache[exact] = smoother_statistics(
@@ -448,6 +483,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         check_is_fitted(self)
         self._check_on_host("leave_one_out")
+        self._check_rows("leave_one_out")
         out = np.empty_like(self._targets)
         rows = np.arange(self._data.n_samples)
         for block, design, found in self._localized_training(rows, leave_out=True):
