@@ -89,8 +89,8 @@ class Anchored:
             )
         if sparse.issparse(X):
             raise ValueError(
-                f"anchors={_name(self.anchors)} needs a dense X: models at anchors have a slope "
-                "for every column. Use anchors=None, or reduce the columns first."
+                f"anchors={_name(self.anchors)} needs a dense X, not a sparse one: models at "
+                "anchors have a slope for every column. Use anchors=None, or reduce the columns."
             )
         if getattr(self, "clip", False):
             raise ValueError(
@@ -105,7 +105,7 @@ class Anchored:
                 "anchors=None."
             )
 
-    def _drop_to_anchors(self, X, codes, targets, weights, groups):
+    def _drop_to_anchors(self, X, codes, targets, weights, groups, *, hold_out: bool):
         """Replace the rows by models at anchors; return held-out predictions and their rows."""
         arrays = (X, codes, targets, weights, groups)
         if self._settings.is_global:
@@ -113,7 +113,7 @@ class Anchored:
             plan = Plan(self._settings.rule, self._settings.alpha, 1)
         else:
             centers, plan = self._choose_anchors(arrays)
-        held_out = self._held_out_predictions(centers, plan, arrays)
+        held_out = self._held_out_predictions(centers, plan, arrays) if hold_out else None
         place = self._to_place(centers)
         found = _Search(self._data, place, [plan.rule], self._factor).found(plan.rule, None)
         self._keep_anchors(self._fit_plan(self._data, place, found, plan), plan)

@@ -239,8 +239,13 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
 
     def _anchor(self, X, weights, groups) -> None:
         """Keep models at anchors instead of the rows, with a temperature of their own."""
-        scores, rows = self._drop_to_anchors(X, self._codes, self._codes, weights, groups)
-        self._set_temperature(scores, self._codes[rows], None if weights is None else weights[rows])
+        arrays = (X, self._codes, self._codes, weights, groups)
+        held_out = self._drop_to_anchors(*arrays, hold_out=self._has_temperature())
+        self.temperature_ = None
+        if held_out is not None:
+            scores, rows = held_out
+            share = None if weights is None else weights[rows]
+            self.temperature_ = fit_temperature(scores, self._codes[rows], share)
         self._codes = np.empty(0, dtype=np.int64)
 
     def _can_refit(self) -> bool:
@@ -309,16 +314,11 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             used.append(some)
         order = np.concatenate(used)
         share = None if weights is None else weights[order]
-        self._set_temperature(np.concatenate(scores), self._codes[order], share)
+        self.temperature_ = fit_temperature(np.concatenate(scores), self._codes[order], share)
 
     def _has_temperature(self) -> bool:
         is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
         return self._generic is None and self.calibration is not None and not is_sigmoid
-
-    def _set_temperature(self, scores, codes, weights) -> None:
-        self.temperature_ = None
-        if self._has_temperature():
-            self.temperature_ = fit_temperature(scores, codes, weights)
 
     def _left_out_scores(self, rows, data) -> np.ndarray:
         scores = np.empty((len(rows), len(self.classes_)))

@@ -348,7 +348,7 @@ class LocalRegressor(BaseLocalRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.anchors is None
         return tags
 
 

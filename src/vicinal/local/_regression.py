@@ -57,7 +57,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._prepare_line()
         self._reweight()
         if self.anchors is not None:
-            self._drop_to_anchors(X, None, targets, weights, groups)
+            self._drop_to_anchors(X, None, targets, weights, groups, hold_out=False)
             self._targets, self._line = self.anchors_.values, None
 
     def _fit_device_rows(self, X, y, sample_weight, groups):
