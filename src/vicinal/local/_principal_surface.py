@@ -91,8 +91,8 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     A bandwidth that suits the density is too small for its derivatives. For normal data the best
     one for derivatives of order r is proportional to
-    :math:`(4/((d + 2r + 2) n))^{1/(d + 2r + 4)}` [2]_; the automatic choice is the likelihood's times
-    the ratio of this rate at r = 2 (the Hessian; r = 1 for modes) to that at r = 0.
+    :math:`(4/((d + 2r + 2) n))^{1/(d + 2r + 4)}` [2]_; the automatic choice is the likelihood's
+    times the ratio of this rate at r = 2 (the Hessian; r = 1 for modes) to that at r = 0.
 
     The output has as many columns as the input: points on the surface, not coordinates along it.
 
