@@ -147,8 +147,8 @@ class Anchored:
             for place in candidates:
                 centers = place()
                 losses = self._anchor_losses(centers, rows, arrays)
-                plan = _preferred(losses)
-                losses |= self._refit_losses(centers, plan, rows, arrays)
+                for plan in _worth_refitting(losses):
+                    losses |= self._refit_losses(centers, plan, rows, arrays)
                 plan = _preferred(losses)
                 table += [(len(centers), p, v.sum() / total) for p, v in losses.items()]
                 progress.advance(
@@ -424,6 +424,17 @@ def _is_close(losses: np.ndarray, reference: np.ndarray) -> bool:
     """Tell whether the excess over the reference is within one standard error of itself."""
     excess = losses - reference
     return bool(excess.mean() <= excess.std() / np.sqrt(len(excess)))
+
+
+def _worth_refitting(losses: dict[Plan, np.ndarray]) -> list[Plan]:
+    """Return the preferred plan, and the best one of the largest neighbourhoods.
+
+    Wide neighbourhoods have most to gain: refits remove their bias, and they have little variance.
+    """
+    largest = max(plan.size for plan in losses)
+    wide = min((p for p in losses if p.size == largest), key=lambda p: losses[p].sum())
+    preferred = _preferred(losses)
+    return [preferred] if preferred.size == largest else [preferred, wide]
 
 
 def _preferred(losses: dict[Plan, np.ndarray]) -> Plan:

@@ -12,11 +12,11 @@ from vicinal.local._neighborhood import NearestRule, Neighborhoods
 from vicinal.local._search import NeighborIndex
 
 # Rows on which the centres are placed: enough for k-means, few enough to forget n.
-_ROWS_PER_ANCHOR = 10
+_ROWS_PER_ANCHOR = 20
 _MIN_ROWS = 10_000
-_LLOYD_ITERATIONS = 6
+_LLOYD_ITERATIONS = 10
 # Beyond this number of centres a spread-out start gains nothing over a weighted draw.
-_MAX_SPREAD_START = 512
+_MAX_SPREAD_START = 1024
 # Neighbours whose labels tell how far classes mix around a row, and the say of a pure row.
 _MIXING_NEIGHBORS = 20
 _PURE_SHARE = 0.1
@@ -119,7 +119,9 @@ def place_centers(m: int, X, index: NeighborIndex, coordinates, codes, weights, 
     if codes is not None:
         share = share * (_PURE_SHARE + _mixing(place, codes[some]))
     if m <= _MAX_SPREAD_START:
-        start, _ = kmeans_plusplus(place, m, sample_weight=share, random_state=rng)
+        start, _ = kmeans_plusplus(
+            place, m, sample_weight=share, random_state=rng, n_local_trials=1
+        )
     else:
         start = place[rng.choice(len(place), m, replace=False, p=share / share.sum())]
     start = np.unique(start, axis=0)
