@@ -29,6 +29,7 @@ class Climbing:
     metric_params: Any
     degree: Any
     location_columns: Any
+    anchors: Any
     n_jobs: int | None
     random_state: Any
     verbose: int
@@ -53,6 +54,7 @@ class Climbing:
             and self.metric == "auto"
             and self.bandwidth is None
             and self.location_columns is None
+            and self.anchors is None
             and self._generic is None
             and self._has_linear_rungs()
             and not sparse.issparse(X)
