@@ -3,10 +3,16 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy import special
 
 from vicinal._base import as_numpy
-from vicinal._kernels._local_batched import batched_newton
-from vicinal._kernels._local_newton import LOGISTIC, SQUARED_HINGE, local_newton
+from vicinal._kernels._local_batched import batched_newton, one_class_scores
+from vicinal._kernels._local_newton import (
+    LOGISTIC,
+    SQUARED_HINGE,
+    local_newton,
+    one_class_score,
+)
 from vicinal.local import LocalClassifier, LocalRegressor, NadarayaWatsonRegressor
 
 
@@ -129,11 +135,60 @@ def test_unsupported_settings_are_named(to_array, data):
         model.predict(X)
 
 
-def test_float32_tensors_stay_float32(data):
+@pytest.mark.parametrize("solver", ["ridge", "logistic", "squared_hinge"])
+def test_float32_tensors_give_the_float64_answer(solver, rng):
+    """Classes at the rim of a neighbourhood have tiny weights, which float32 sums would lose."""
     torch = pytest.importorskip("torch")
+    centres = rng.normal(size=(12, 6))
+    y = rng.randint(0, 12, 900)
+    X = (centres[y] + rng.normal(size=(900, 6))).astype(np.float32)
+    model = LocalClassifier(
+        solver=solver, n_neighbors=30, alpha=0.1, metric="euclidean", calibration=None
+    )
+    expected = model.fit(X[:700].astype(np.float64), y[:700]).decision_function(X[700:])
+    found = model.fit(torch.asarray(X[:700]), torch.asarray(y[:700])).decision_function(
+        torch.asarray(X[700:])
+    )
+    assert found.dtype == torch.float32
+    assert_allclose(found.numpy(), expected, atol=1e-4)
+
+
+@pytest.mark.parametrize(
+    ("loss", "code"), [("squared_hinge", SQUARED_HINGE), ("logistic", LOGISTIC)]
+)
+@pytest.mark.parametrize("penalty", [1e-8, 1e-3, 1.0, 50.0, 0.0])
+def test_one_class_scores_agree(to_array, loss, code, penalty):
+    totals = np.array([1e-3, 1.0, 40.0])
+    found = one_class_scores(to_array(totals), to_array(penalty * totals), C=0.7, loss=loss)
+    expected = [one_class_score(s, 0.7, penalty * s, code) for s in totals]
+    assert_allclose(as_numpy(found), expected, rtol=1e-10)
+
+
+def test_newton_finds_the_minimum_in_float32(rng):
+    """With weights over eight orders of magnitude a further step in float64 moves nothing."""
+    torch = pytest.importorskip("torch")
+    offsets = rng.normal(size=(50, 20, 3)).astype(np.float32)
+    weights = (10.0 ** rng.uniform(-8, 0, size=(50, 20))).astype(np.float32)
+    y = np.where(rng.uniform(size=(50, 20)) < 0.3, 1.0, -1.0).astype(np.float32)
+    lam, rho = np.full(50, 0.01, np.float32), np.full(50, 1e-6, np.float32)
+    theta, converged = batched_newton(
+        *map(torch.asarray, (offsets, y, weights, lam, rho)),
+        C=1.0, loss="logistic", tol=1e-9, max_iter=100,
+    )  # fmt: skip
+    assert bool(converged.all())
+    for i, t in enumerate(theta.numpy().astype(np.float64)):
+        A = np.column_stack([offsets[i], np.ones(20)]).astype(np.float64)
+        penalties = np.array([lam[i]] * 3 + [rho[i]], dtype=np.float64)
+        miss = special.expit(-y[i] * (A @ t))
+        gradient = penalties * t - A.T @ (weights[i] * miss * y[i])
+        hessian = (A.T * (weights[i] * miss * (1.0 - miss))) @ A + np.diag(penalties)
+        assert_allclose(np.linalg.solve(hessian, gradient), 0.0, atol=1e-4)
+
+
+def test_two_classes_mirror_each_other(to_array, data):
     X, y, Q = data
-    model = LocalClassifier(solver="squared_hinge", n_neighbors=20, alpha=0.3, metric="euclidean")
-    tensors = [torch.asarray(a, dtype=torch.float32) for a in (X, Q)]
-    proba = model.fit(tensors[0], torch.asarray(y)).predict_proba(tensors[1])
-    assert proba.dtype == torch.float32
-    assert_allclose(proba.numpy(), model.fit(X, y).predict_proba(Q), atol=1e-3)
+    model = LocalClassifier(solver="logistic", n_neighbors=20, alpha=0.3, calibration=None)
+    device = model.fit(to_array(X), to_array(np.minimum(y, 1)))
+    slopes = as_numpy(device.local_coef(to_array(Q)))
+    host = model.fit(X, np.minimum(y, 1)).local_coef(Q)
+    assert_allclose(slopes, host, rtol=1e-5, atol=1e-6)

@@ -3,6 +3,7 @@
 from vicinal._base._arrays import (
     as_numpy,
     check_same_library,
+    free_memory,
     is_array_api,
     is_torch,
     namespace,
@@ -29,6 +30,7 @@ __all__ = [
     "check_weights",
     "draw_seeds",
     "encode_labels",
+    "free_memory",
     "import_optional",
     "is_array_api",
     "is_torch",

@@ -51,3 +51,16 @@ def as_numpy(x: Any) -> np.ndarray:
             compat.to_device(x, "cpu") if compat.is_cupy_array(x) else np.from_dlpack(x)
         )
     return np.asarray(x)
+
+
+def free_memory(x: Any) -> float | None:
+    """Return the MiB that one block of work beside ``x`` may take, for `row_blocks`.
+
+    A quarter of what the CUDA device of ``x`` has free, torch's own cache counted as free;
+    elsewhere ``None``, which stands for scikit-learn's ``working_memory``.
+    """
+    if not (compat.is_torch_array(x) and x.device.type == "cuda"):
+        return None
+    cuda = namespace(x).cuda
+    cached = cuda.memory_reserved(x.device) - cuda.memory_allocated(x.device)
+    return (cuda.mem_get_info(x.device)[0] + cached) / 2**22

@@ -10,7 +10,7 @@ from typing import Any
 
 import array_api_compat as compat
 
-from vicinal._base import is_torch, namespace, row_blocks
+from vicinal._base import free_memory, is_torch, namespace, row_blocks
 from vicinal._kernels._nearest import rounding_bound
 
 
@@ -59,7 +59,7 @@ def nearest_on_device(
     width = min(n_rows, k + n_spare + 8)
     cost = 4 * n_rows * _itemsize(Q) + 40 * width * (Q.shape[1] + 4)
     places, distances, indices = [], [], []
-    for block in row_blocks(Q.shape[0], cost, working_memory=_budget(Q)):
+    for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
         bounds, unit = fitted.lower_bounds(Q[block, :])
         pending, wide = xp.arange(block.start, block.stop, device=compat.device(Q)), width
         while pending.shape[0]:
@@ -90,7 +90,7 @@ def within_on_device(
     xp = namespace(Q)
     parts = []
     cost = 6 * fitted.X.shape[0] * _itemsize(Q)
-    for block in row_blocks(Q.shape[0], cost, working_memory=_budget(Q)):
+    for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
         bounds, unit = fitted.lower_bounds(Q[block, :])
         reach = xp.astype(radii[block], xp.float64)
         limit = xp.astype(reach * reach * (unit * (1 + 1e-6)), Q.dtype)
@@ -124,10 +124,12 @@ def _ordered(X, Q, candidates, row_codes, query_codes, k):
     xp = namespace(Q)
     n_queries, width = candidates.shape
     rows = xp.sort(candidates, axis=1)
-    queries = xp.arange(n_queries, device=compat.device(Q))[:, None] + xp.zeros_like(rows)
     flat = xp.reshape(rows, (-1,))
-    squares = _pair_squares(X, Q, xp.reshape(queries, (-1,)), flat)
-    squares = xp.reshape(squares, (n_queries, width))
+    found = xp.reshape(xp.take(X, flat, axis=0), (n_queries, width, X.shape[1]))
+    difference = xp.astype(found, xp.float64)
+    difference -= xp.astype(Q, xp.float64)[:, None, :]
+    difference *= difference
+    squares = xp.sum(difference, axis=2)
     left_out = xp.reshape(xp.take(row_codes, flat), (n_queries, width)) == query_codes[:, None]
     squares = xp.where(left_out, xp.asarray(xp.inf, dtype=xp.float64), squares)
     order = xp.argsort(squares, axis=1, stable=True)[:, :k]
@@ -163,10 +165,3 @@ def _product_eps(X) -> float:
             xp.get_float32_matmul_precision()
         ]
     return float(xp.finfo(X.dtype).eps)
-
-
-def _budget(X) -> float | None:
-    """Return a quarter of a CUDA device's free memory in MiB; elsewhere scikit-learn's setting."""
-    if is_torch(X) and X.device.type == "cuda":
-        return namespace(X).cuda.mem_get_info(X.device)[0] / 2**22
-    return None

@@ -131,10 +131,8 @@ class ClassifierOnDevice:
 
         def newton(Q, indices, weights):
             labels = take_rows(self._codes, indices)
-            shared = (self._objective, data, labels, len(self.classes_))
-            slopes = newton_values(*shared, Q, indices, weights, settings.alpha, settings.relative)[
-                1
-            ]
+            shared = (self._objective, data, labels, len(self.classes_), Q, indices, weights)
+            _, slopes = newton_values(*shared, settings.alpha, settings.relative, want_slopes=True)
             return slopes / data.scale
 
         return self._map_on_device(X, ridge if self._objective.solver == "ridge" else newton)
