@@ -6,8 +6,12 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import as_numpy, check_same_library, namespace, validate_array_api
-from vicinal._base._compat import check_sample_weight
+from vicinal._base import (
+    check_same_library,
+    namespace,
+    validate_array_api,
+    weighted_device_rows,
+)
 from vicinal.local._data import Settings
 from vicinal.local._device import (
     DeviceData,
@@ -51,20 +55,9 @@ class OnDevice:
         """Return X, the targets as given, and weights on the device; unweighted rows dropped."""
         self._check_device_parameters(groups)
         X = validate_array_api(self, X, reset=True)
-        xp = namespace(X)
         if X.shape[0] < 2:
             raise ValueError(f"Found {X.shape[0]} sample(s); at least 2 are needed.")
-        if y.shape[0] != X.shape[0]:
-            raise ValueError(f"y has {y.shape[0]} entries for {X.shape[0]} rows of X.")
-        if sample_weight is None:
-            return X, y, None
-        weights = check_sample_weight(as_numpy(sample_weight), np.empty((X.shape[0], 0)))
-        if weights.min() < 0 or not weights.any():
-            raise ValueError("sample_weight must be at least 0, and positive for some row.")
-        keep = xp.asarray(np.flatnonzero(weights), device=compat.device(X))
-        y = xp.take(y, keep, axis=0) if not isinstance(y, np.ndarray) else y[as_numpy(keep)]
-        weights = xp.asarray(weights[weights > 0], dtype=X.dtype, device=compat.device(X))
-        return xp.take(X, keep, axis=0), y, weights
+        return weighted_device_rows(X, y, sample_weight)
 
     def _check_device_parameters(self, groups) -> None:
         unsupported = {
