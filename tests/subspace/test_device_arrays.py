@@ -7,6 +7,7 @@ from sklearn.base import clone
 
 from vicinal._base import as_numpy
 from vicinal.subspace import (
+    FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
     TruncatedRBFFeatures,
     TruncatedRBFRegressor,
@@ -53,7 +54,7 @@ def test_regressors_agree(to_array, data, solver):
 
 @pytest.mark.parametrize("center", [True, False])
 def test_features_agree(to_array, data, center):
-    X, _, Q = data
+    X = data[0]
     model = TruncatedRBFFeatures(2, center=center)
     host = clone(model).fit_transform(X)
     device = clone(model).fit(to_array(X))
@@ -64,7 +65,9 @@ def test_labels_from_the_host_come_back_as_they_were(to_array, data):
     X, y, Q = data
     names = np.array(["low", "mid", "high"])[y]
     device = TruncatedRBFClassifier().fit(to_array(X), names)
-    assert_array_equal(device.predict(to_array(Q)), TruncatedRBFClassifier().fit(X, names).predict(Q))
+    assert_array_equal(
+        device.predict(to_array(Q)), TruncatedRBFClassifier().fit(X, names).predict(Q)
+    )
 
 
 def test_float32_tensors_stay_float32(data):
@@ -96,3 +99,29 @@ def test_wide_gamma_warns_on_a_device_too(to_array, data):
     X, y, _ = data
     with pytest.warns(UserWarning, match="above order/2"):
         TruncatedRBFClassifier(gamma=10.0).fit(to_array(X), to_array(y))
+
+
+@pytest.mark.parametrize(
+    "method", ["random", "principal", "discriminant", "cholesky", "approximate"]
+)
+def test_decompositions_agree(to_array, data, method):
+    X, y, Q = data
+    X, Q = (np.column_stack([a, np.ones(len(a))]) for a in (X, Q))
+    weights = np.random.RandomState(0).randint(0, 3, len(y)).astype(float)
+    model = FeatureSpaceDecomposition(method, n_blocks=2, random_state=0)
+    host = clone(model).fit(X, y, sample_weight=weights)
+    device = clone(model).fit(to_array(X), to_array(y), sample_weight=to_array(weights))
+    queries = to_array(Q)
+    assert type(device.transform(queries)) is type(queries)
+    assert_allclose(as_numpy(device.transform(queries)), host.transform(Q), rtol=1e-7, atol=1e-9)
+    assert_array_equal(device.constant_, host.constant_)
+    with pytest.raises(TypeError, match="convert X"):
+        device.transform(Q)
+
+
+def test_mixed_libraries_are_refused(data):
+    torch = pytest.importorskip("torch")
+    strict = pytest.importorskip("array_api_strict")
+    X, y, _ = data
+    with pytest.raises(TypeError, match="y is a .* give both in one array library"):
+        TruncatedRBFClassifier().fit(torch.asarray(X), strict.asarray(y))

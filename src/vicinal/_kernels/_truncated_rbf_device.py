@@ -26,9 +26,7 @@ def plan_on_device(plan: MonomialPlan, X: Any) -> MonomialPlan:
     def move(column):
         return tuple(xp.asarray(a, device=device) for a in column)
 
-    return MonomialPlan(
-        move(plan.parents), move(plan.letters), move(plan.factors), plan.n_outputs
-    )
+    return MonomialPlan(move(plan.parents), move(plan.letters), move(plan.factors), plan.n_outputs)
 
 
 def feature_row_bytes(plan: MonomialPlan, n_features: int) -> int:
