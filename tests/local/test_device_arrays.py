@@ -6,7 +6,15 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
 
 from vicinal._base import as_numpy
-from vicinal._kernels._local_batched import batched_newton, one_class_scores
+from vicinal._kernels._local_batched import (
+    batched_newton,
+    batched_ridge,
+    batched_ridge_values,
+    batched_slopes,
+    one_class_scores,
+    slope_metric_step,
+    slope_outer_product,
+)
 from vicinal._kernels._local_newton import (
     LOGISTIC,
     SQUARED_HINGE,
@@ -78,18 +86,93 @@ def test_more_columns_than_neighbours(to_array, rng):
     assert_allclose(as_numpy(device.local_coef(queries)), host.local_coef(Q), rtol=1e-6, atol=1e-9)
 
 
-def test_choices_agree(to_array, data):
+@pytest.mark.parametrize("metric", ["euclidean", "standardized"])
+def test_choices_agree(to_array, data, metric):
     X, y, Q = data
     for model, target in (
-        (LocalClassifier(random_state=0), y),
-        (LocalRegressor(degree=1), X[:, 0] ** 2),
-        (NadarayaWatsonRegressor(), X[:, 0] ** 2),
+        (LocalClassifier(random_state=0, metric=metric), y),
+        (LocalRegressor(degree=1, metric=metric), X[:, 0] ** 2),
+        (NadarayaWatsonRegressor(metric=metric), X[:, 0] ** 2),
     ):
         host, device, queries = both(model, to_array, X, target, Q)
         assert_allclose(device.selection_["loss"], host.selection_["loss"], rtol=1e-7, atol=1e-9)
-        assert device.metric_ == host.metric_
         assert device.n_neighbors_ == host.n_neighbors_
         assert_allclose(as_numpy(device.predict(queries)), host.predict(Q), rtol=1e-6)
+
+
+def test_automatic_metric_lets_irrelevant_columns_fade(to_array, rng):
+    X = rng.normal(size=(260, 12))
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    weights = rng.randint(0, 3, 200).astype(float)
+    model = LocalRegressor(degree=1, random_state=0)
+    model.fit(to_array(X[:200]), to_array(y[:200]), sample_weight=to_array(weights))
+    assert model.metric_.startswith("gradient")
+    losses = {
+        kind: min(
+            loss
+            for name, loss in zip(model.selection_["metric"], model.selection_["loss"], strict=True)
+            if name.startswith(kind)
+        )
+        for kind in ("standardized", "gradient")
+    }
+    assert losses["gradient"] < 0.7 * losses["standardized"]
+    queries = to_array(X[200:])
+    error = np.mean((as_numpy(model.predict(queries)) - y[200:]) ** 2) / y.var()
+    assert error < 2 * losses["gradient"]
+    slopes = np.abs(as_numpy(model.local_coef(queries))).mean(axis=0)
+    assert slopes[:2].min() > 3 * slopes[2:].max()
+
+
+def test_named_gradient_metric(to_array, data):
+    X, y, Q = data
+    model = LocalClassifier(n_neighbors=20, alpha=1.0, metric="gradient", random_state=0)
+    proba = as_numpy(model.fit(to_array(X), to_array(y)).predict_proba(to_array(Q)))
+    assert model.metric_ == "gradient"
+    assert_allclose(proba.sum(axis=1), 1.0)
+    # The columns are scaled first, so that only shifts and scales leave the metric alone.
+    moved = model.fit(to_array(3.0 * X + 1.0), to_array(y)).predict_proba(to_array(3.0 * Q + 1.0))
+    assert_allclose(as_numpy(moved), proba, atol=1e-6)
+
+
+def test_left_out_labels_do_not_teach_the_metric(to_array, rng):
+    """Labels without meaning: the error reported by the choice stays at chance."""
+    X, y = rng.normal(size=(150, 20)), rng.randint(0, 2, 150)
+    model = LocalClassifier(random_state=0).fit(to_array(X), to_array(y))
+    gradient = [name.startswith("gradient") for name in model.selection_["metric"]]
+    assert np.mean(model.selection_["loss"][gradient]) > 0.42
+
+
+def test_ridge_twins_agree(to_array, rng):
+    """Predictions of all penalties at once equal the equivalent kernels times the targets."""
+    X, Y, Q = rng.normal(size=(80, 4)), rng.normal(size=(80, 3)), rng.normal(size=(6, 4))
+    for k in (3, 25):
+        indices = np.stack([rng.permutation(80)[:k] for _ in range(6)])
+        weights = rng.uniform(0, 1, size=(6, k))
+        shared = [to_array(a) for a in (Q, indices, weights)]
+        alphas = [0.01, 1.0, 30.0]
+        values = batched_ridge_values(to_array(X), to_array(Y), *shared, alphas, relative=True)
+        kernels = batched_ridge(to_array(X), *shared, alphas, relative=True)
+        for value, kernel in zip(values, kernels, strict=True):
+            expected = np.einsum("qk,qkc->qc", as_numpy(kernel), Y[indices])
+            assert_allclose(as_numpy(value), expected, rtol=1e-8, atol=1e-10)
+
+
+def test_slopes_and_metric_step_by_hand(to_array):
+    """Targets linear in two columns: the outer product is theirs, its fourth root the map."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 3))
+    beta = np.array([[3.0, 0.0, 0.0], [0.0, 4.0, 0.0]])
+    indices = np.tile(np.arange(60), (5, 1))
+    slopes = batched_slopes(
+        *map(to_array, (X, X @ beta.T, X[:5], indices, np.ones((5, 60)))), 1e-9, relative=True
+    )
+    assert_allclose(as_numpy(slopes), np.tile(beta, (5, 1, 1)), atol=1e-6)
+    G = slope_outer_product(slopes, to_array(np.full(5, 0.2)))
+    assert_allclose(as_numpy(G), np.diag([9.0, 16.0, 0.0]), atol=1e-6)
+    step = as_numpy(slope_metric_step(to_array(np.diag([1.0, 16.0, 0.0])), floor=0.0))
+    assert_allclose(step, np.diag([1.0, 2.0, 0.0]) * np.sqrt(3 / 5), atol=1e-12)
+    still = slope_metric_step(to_array(np.zeros((3, 3))), floor=1e-3)
+    assert_allclose(as_numpy(still), np.eye(3))
 
 
 def test_duplicates_of_the_query(to_array):
@@ -187,7 +270,9 @@ def test_newton_finds_the_minimum_in_float32(rng):
 
 def test_two_classes_mirror_each_other(to_array, data):
     X, y, Q = data
-    model = LocalClassifier(solver="logistic", n_neighbors=20, alpha=0.3, calibration=None)
+    model = LocalClassifier(
+        solver="logistic", n_neighbors=20, alpha=0.3, metric="euclidean", calibration=None
+    )
     device = model.fit(to_array(X), to_array(np.minimum(y, 1)))
     slopes = as_numpy(device.local_coef(to_array(Q)))
     host = model.fit(X, np.minimum(y, 1)).local_coef(Q)

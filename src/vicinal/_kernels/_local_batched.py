@@ -86,21 +86,64 @@ def batched_ridge(
     k, d = indices.shape[1], X.shape[1]
     Z, mean, total, trace = _centred(X, Q, indices, weights)
     level = weights / total[:, None]
-    flat = (trace <= 0.0)[:, None, None]
-    Z = xp.where(flat, xp.zeros_like(Z), Z)
+    gram, right = _ridge_system(Z, mean)
     root = xp.sqrt(weights)
-    if d <= k:
-        gram, right = transpose(Z) @ Z, mean[:, :, None]
-    else:
-        gram, right = Z @ transpose(Z), Z @ mean[:, :, None]
-    identity = _eye(gram.shape[1], X)
     out = []
-    for alpha in alphas:
-        lam = _penalty(trace, alpha, relative, d)[:, None, None]
-        solution = xp.linalg.solve(gram + lam * identity, right)
+    for solution in _ridge_path(gram, right, trace, alphas, relative, d):
         along = Z @ solution if d <= k else solution
         out.append(level - root * along[:, :, 0])
     return out
+
+
+def batched_ridge_values(
+    X: Any, Y: Any, Q: Any, indices: Any, weights: Any, alphas: list[float], *, relative: bool
+) -> list[Any]:
+    """Return ridge predictions at the queries, (n_queries, n_outputs), for each penalty.
+
+    With (V + lam I) u = m and S = sum w (x - q - m)(y - ybar)' they are ybar - S'u: one pass over
+    the neighbours serves all penalties and outputs.
+    """
+    k, d = indices.shape[1], X.shape[1]
+    Z, mean, total, trace = _centred(X, Q, indices, weights)
+    level, T = _centred_targets(Y, indices, weights, total)
+    gram, right = _ridge_system(Z, mean)
+    cross = transpose(Z) @ T if d <= k else T  # (n_queries, min(d, k), n_outputs)
+    return [
+        level - (transpose(solution) @ cross)[:, 0, :]
+        for solution in _ridge_path(gram, right, trace, alphas, relative, d)
+    ]
+
+
+def _centred_targets(Y, indices, weights, total):
+    """Return weighted means of the targets, and deviations from them times root weights."""
+    xp = namespace(Y)
+    targets = take_rows(Y, indices)
+    level = (transpose(targets) @ weights[:, :, None])[:, :, 0] / total[:, None]
+    return level, (targets - level[:, None, :]) * xp.sqrt(weights)[:, :, None]
+
+
+def _ridge_system(Z, mean):
+    """Return the smaller Gram matrix of the two, and its right-hand side."""
+    if Z.shape[2] <= Z.shape[1]:
+        return transpose(Z) @ Z, mean[:, :, None]
+    return Z @ transpose(Z), Z @ mean[:, :, None]
+
+
+def _ridge_path(gram, right, trace, alphas, relative, d):
+    """Yield the solutions of (gram + lam I) u = right for each penalty; zero without spread."""
+    xp = namespace(gram)
+    identity = _eye(gram.shape[1], gram)
+    flat = (trace <= 0.0)[:, None, None]
+    for alpha in alphas:
+        lam = _penalty(trace, alpha, relative, d)[:, None, None]
+        solution = _solve(gram + lam * identity, right)
+        yield xp.where(flat, xp.zeros_like(solution), solution)
+
+
+def _solve(A, B):
+    """Solve batches of regular systems, without a word from the device about singular ones."""
+    xp = namespace(A)
+    return xp.linalg.solve_ex(A, B)[0] if is_torch(A) else xp.linalg.solve(A, B)
 
 
 def batched_slopes(
@@ -110,18 +153,38 @@ def batched_slopes(
     xp = namespace(X)
     k, d = indices.shape[1], X.shape[1]
     Z, _, total, trace = _centred(X, Q, indices, weights)
-    targets = take_rows(Y, indices)
-    mean = xp.sum(weights[:, :, None] * targets, axis=1) / total[:, None]
-    T = (targets - mean[:, None, :]) * xp.sqrt(weights)[:, :, None]
-    lam = _penalty(trace, alpha, relative, d)[:, None, None]
-    if d <= k:
-        solution = xp.linalg.solve(
-            transpose(Z) @ Z + lam * _eye(d, X), transpose(Z) @ T
-        )  # (n_queries, d, n_outputs)
-    else:
-        solution = transpose(Z) @ xp.linalg.solve(Z @ transpose(Z) + lam * _eye(k, X), T)
-    slopes = transpose(solution)
+    _, T = _centred_targets(Y, indices, weights, total)
+    gram = transpose(Z) @ Z if d <= k else Z @ transpose(Z)
+    right = transpose(Z) @ T if d <= k else T
+    (solution,) = _ridge_path(gram, right, trace, [alpha], relative, d)
+    slopes = transpose(solution if d <= k else transpose(Z) @ solution)
     return xp.where((trace > 0.0)[:, None, None], slopes, xp.zeros_like(slopes))
+
+
+def slope_outer_product(slopes: Any, weights: Any) -> Any:
+    """Return sum_q w_q B_q' B_q in double precision, of slopes (n_queries, n_outputs, d)."""
+    xp = namespace(slopes)
+    rows = xp.astype(slopes, xp.float64) * xp.sqrt(xp.astype(weights, xp.float64))[:, None, None]
+    rows = xp.reshape(rows, (-1, slopes.shape[2]))
+    return rows.T @ rows
+
+
+def slope_metric_step(G: Any, *, floor: float, diagonal: bool = False) -> Any:
+    """Return the map U diag(w_j^(1/4) + floor w_1^(1/4)) U' of one round for G = U diag(w_j) U'.
+
+    It is scaled to squared Frobenius norm d. ``floor`` keeps every direction: one that is lost
+    cannot return. A product of zero changes nothing.
+    """
+    xp = namespace(G)
+    d = G.shape[0]
+    identity = _eye(d, G)
+    values, vectors = xp.linalg.eigh(G * identity if diagonal else G)
+    roots = xp.maximum(values, xp.zeros_like(values)) ** 0.25
+    largest = xp.max(roots)
+    step = (vectors * (roots + floor * largest)) @ vectors.T
+    size = xp.sqrt(xp.sum(step * step))
+    step = step * (d**0.5 / xp.where(size > 0.0, size, xp.ones_like(size)))
+    return xp.where(largest > 0.0, step, identity)
 
 
 def batched_least_squares(X: Any, Q: Any, indices: Any, weights: Any) -> Any:
@@ -346,9 +409,7 @@ def solve_positive(H: Any, right: Any) -> Any:
     ridge = 10.0 * float(xp.finfo(H.dtype).eps) * H.shape[1]
     H = H * scale[:, :, None] * scale[:, None, :] + ridge * _eye(H.shape[1], H)
     right = right * scale[:, :, None]
-    # torch's plain function waits for the device to ask whether a factor failed.
-    solution = xp.linalg.solve_ex(H, right)[0] if is_torch(H) else xp.linalg.solve(H, right)
-    return solution * scale[:, :, None]
+    return _solve(H, right) * scale[:, :, None]
 
 
 def _step_length(problem, theta, value, margins, step, change, slope, C, loss):

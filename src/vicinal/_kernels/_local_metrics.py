@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import as_numpy, is_array_api
+from vicinal._base import as_numpy, free_memory, is_array_api
 from vicinal._kernels._block_map import block_map
 from vicinal._kernels._uncertainty import blank, class_blocks
 
@@ -196,7 +196,11 @@ def _similarity_engine(
 
 def _pair_blocks(bounds: np.ndarray, references: References) -> list[tuple[int, slice]]:
     """Blocks of rows, none crossing a class, whose similarities fit the cache."""
-    size = _DEVICE_BLOCK_MIB if is_array_api(references.X) else _HOST_BLOCK_MIB
+    size: float = _HOST_BLOCK_MIB
+    if is_array_api(references.X):
+        # A device that is nearly full gets shorter blocks.
+        free = free_memory(references.X)
+        size = _DEVICE_BLOCK_MIB if free is None else min(_DEVICE_BLOCK_MIB, free)
     return class_blocks(bounds, 8 * references.X.shape[0], working_memory=size)
 
 

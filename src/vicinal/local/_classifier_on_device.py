@@ -15,7 +15,12 @@ from vicinal._base import (
 )
 from vicinal._kernels._local_batched import take_rows
 from vicinal._kernels._temperature import fit_temperature
-from vicinal.local._device import class_values, newton_values, ridge_slopes_on_device
+from vicinal.local._device import (
+    class_values,
+    indicators,
+    newton_values,
+    ridge_slopes_on_device,
+)
 from vicinal.local._selection import draw_rows
 
 
@@ -51,6 +56,10 @@ class ClassifierOnDevice:
         self._dtype = X.dtype
         self._choose_on_device(X, weights, self._device_criterion)
         self._calibrate_on_device()
+
+    def _slope_targets(self, data) -> tuple[Any, float]:
+        """Return indicators of the classes, and the penalty of slopes that suits them."""
+        return indicators(self._codes, len(self.classes_), data.X), 1.0
 
     def _device_criterion(self, data, alphas, degree, rows):
         """Return evaluation, loss and total weight, as ``_criterion`` does on the host."""
@@ -116,14 +125,11 @@ class ClassifierOnDevice:
 
     def _device_slopes(self, X) -> Any:
         settings, data = self._settings, self._device
-        xp = namespace(X)
 
         def ridge(Q, indices, weights):
-            kinds = xp.arange(len(self.classes_), device=device_of(data.X))
-            indicators = xp.astype(self._codes[:, None] == kinds[None, :], data.X.dtype)
             return ridge_slopes_on_device(
                 data,
-                indicators,
+                indicators(self._codes, len(self.classes_), data.X),
                 Q,
                 indices,
                 weights,
@@ -136,7 +142,7 @@ class ClassifierOnDevice:
             labels = take_rows(self._codes, indices)
             shared = (self._objective, data, labels, len(self.classes_), Q, indices, weights)
             _, slopes = newton_values(*shared, settings.alpha, settings.relative, want_slopes=True)
-            return slopes / data.scale
+            return data.pull_back(slopes)
 
         return self._map_on_device(X, ridge if self._objective.solver == "ridge" else newton)
 

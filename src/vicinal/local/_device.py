@@ -1,7 +1,7 @@
 """Local models on arrays of other libraries (torch, CuPy): everything stays on their device."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import array_api_compat as compat
@@ -13,6 +13,7 @@ from vicinal._kernels._local_batched import (
     batched_least_squares,
     batched_newton,
     batched_ridge,
+    batched_ridge_values,
     batched_slopes,
     batched_vote,
     one_class_scores,
@@ -30,7 +31,8 @@ from vicinal.neighbors import NeighborSearch
 class DeviceData:
     """Training rows in the coordinates of search and fit, on their device.
 
-    ``scale`` and ``mean`` give the coordinates (X - mean) / scale; ``weights`` is None for ones.
+    The coordinates are (X - mean) / scale, times ``matrix`` if there is one; ``weights`` is None
+    for ones.
     """
 
     X: Any
@@ -39,6 +41,7 @@ class DeviceData:
     scale: Any
     weights: Any
     are_counts: bool
+    matrix: Any = None
 
     @property
     def total_weight(self) -> float:
@@ -50,15 +53,35 @@ class DeviceData:
     def place(self, X: Any) -> Any:
         """Return queries in the coordinates of the model."""
         xp = namespace(X)
-        return (xp.astype(X, self.X.dtype) - self.mean) / self.scale
+        placed = (xp.astype(X, self.X.dtype) - self.mean) / self.scale
+        return placed if self.matrix is None else placed @ self.matrix
+
+    def pull_back(self, slopes: Any) -> Any:
+        """Return slopes with respect to the columns given, from those in coordinates."""
+        if self.matrix is not None:
+            slopes = slopes @ self.matrix.T
+        return slopes / self.scale
+
+    def mapped(self, matrix: Any) -> "DeviceData":
+        """Return the same rows with their standardised columns mapped by ``matrix``."""
+        matrix = namespace(self.X).astype(matrix, self.X.dtype)
+        X = self.X @ matrix
+        return replace(self, X=X, search=NeighborSearch().fit(X), matrix=matrix)
+
+    def take(self, rows: Any) -> "DeviceData":
+        """Return some of the rows, in the same coordinates."""
+        xp = namespace(self.X)
+        X = xp.take(self.X, rows, axis=0)
+        weights = None if self.weights is None else xp.take(self.weights, rows)
+        return replace(self, X=X, search=NeighborSearch().fit(X), weights=weights)
 
 
 def make_device_data(X: Any, weights: Any, metric: str) -> DeviceData:
-    """Learn the coordinates of a metric and prepare the search."""
+    """Learn the coordinates of a metric that needs no labels, and prepare the search."""
     xp = namespace(X)
     mean = xp.zeros_like(X[0, :])
     scale = xp.ones_like(mean)
-    if metric == "standardized":
+    if metric != "euclidean":
         w = xp.ones_like(X[:, 0]) if weights is None else weights
         w = w / xp.sum(w)
         mean = xp.sum(w[:, None] * X, axis=0)
@@ -139,26 +162,22 @@ def query_blocks(data: DeviceData, n_queries: int, count: float) -> Iterator[sli
     return row_blocks(n_queries, int(width), working_memory=free_memory(data.X))
 
 
-def ridge_scores(data: DeviceData, Q, indices, weights, alphas, *, relative: bool, degree: int):
-    """Return equivalent kernels for each penalty; degree 0 gives plain averages."""
+def ridge_values(
+    data: DeviceData, Y, Q, indices, weights, alphas, *, relative: bool, degree: int
+) -> list[Any]:
+    """Return predictions (n_queries, n_outputs) for each penalty; degree 0 gives plain averages."""
     xp = namespace(Q)
+    if degree > 0 and all(alpha > 0.0 for alpha in alphas):
+        return batched_ridge_values(data.X, Y, Q, indices, weights, list(alphas), relative=relative)
     if degree == 0:
         level = weights / xp.sum(weights, axis=1)[:, None]
-        return [level for _ in alphas]
-    if any(alpha == 0.0 for alpha in alphas):
+        fits = [level for _ in alphas]
+    else:
         plain = batched_least_squares(data.X, Q, indices, weights)
         positive = [alpha for alpha in alphas if alpha > 0.0]
-        rest = batched_ridge(data.X, Q, indices, weights, positive, relative=relative)
-        fits = iter(rest)
-        return [plain if alpha == 0.0 else next(fits) for alpha in alphas]
-    return batched_ridge(data.X, Q, indices, weights, list(alphas), relative=relative)
-
-
-def regression_values(data, Y, Q, indices, weights, alphas, *, relative, degree) -> list[Any]:
-    """Return predictions (n_queries, n_outputs) for each penalty."""
-    xp = namespace(Q)
+        rest = iter(batched_ridge(data.X, Q, indices, weights, positive, relative=relative))
+        fits = [plain if alpha == 0.0 else next(rest) for alpha in alphas]
     targets = take_rows(Y, indices)
-    fits = ridge_scores(data, Q, indices, weights, alphas, relative=relative, degree=degree)
     return [xp.sum(l[:, :, None] * targets, axis=1) for l in fits]  # noqa: E741
 
 
@@ -166,14 +185,21 @@ def class_values(
     objective: Objective, data, codes, n_classes, Q, indices, weights, alphas, *, relative, degree
 ) -> list[Any]:
     """Return scores (n_queries, n_classes) for each penalty."""
-    labels = take_rows(codes, indices)
     if objective.solver == "ridge":
-        fits = ridge_scores(data, Q, indices, weights, alphas, relative=relative, degree=degree)
-        return [batched_vote(smoother, labels, n_classes) for smoother in fits]
+        Y = indicators(codes, n_classes, data.X)
+        return ridge_values(data, Y, Q, indices, weights, alphas, relative=relative, degree=degree)
+    labels = take_rows(codes, indices)
     return [
         newton_values(objective, data, labels, n_classes, Q, indices, weights, alpha, relative)[0]
         for alpha in alphas
     ]
+
+
+def indicators(codes, n_classes: int, like) -> Any:
+    """Return one column per class, 1 where a row belongs to it."""
+    xp = namespace(like)
+    kinds = xp.arange(n_classes, device=compat.device(like))
+    return xp.astype(codes[:, None] == kinds[None, :], like.dtype)
 
 
 def newton_values(
@@ -275,7 +301,8 @@ def ridge_slopes_on_device(data, Y, Q, indices, weights, alpha, *, relative: boo
     if degree == 0:
         shape = (Q.shape[0], Y.shape[1], Q.shape[1])
         return xp.zeros(shape, dtype=Q.dtype, device=compat.device(Q))
-    return batched_slopes(data.X, Y, Q, indices, weights, alpha, relative=relative) / data.scale
+    slopes = batched_slopes(data.X, Y, Q, indices, weights, alpha, relative=relative)
+    return data.pull_back(slopes)
 
 
 def device_losses(
