@@ -21,7 +21,7 @@ from vicinal._kernels._local_newton import (
     local_newton,
     one_class_score,
 )
-from vicinal.local import LocalClassifier, LocalRegressor, NadarayaWatsonRegressor
+from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor, NadarayaWatsonRegressor
 
 
 @pytest.fixture
@@ -132,6 +132,23 @@ def test_named_gradient_metric(to_array, data):
     # The columns are scaled first, so that only shifts and scales leave the metric alone.
     moved = model.fit(to_array(3.0 * X + 1.0), to_array(y)).predict_proba(to_array(3.0 * Q + 1.0))
     assert_allclose(as_numpy(moved), proba, atol=1e-6)
+
+
+@pytest.mark.parametrize("diagonal", [True, False])
+def test_gradient_metrics_agree(to_array, data, diagonal):
+    X, y, Q = data
+    X, Q = (np.column_stack([a, np.ones(len(a))]) for a in (X, Q))
+    weights = np.random.RandomState(0).randint(0, 3, len(y)).astype(float)
+    for target in (y, X[:, 0] ** 2, X[:, :2] ** 2):
+        model = GradientMetric(n_rounds=2, n_neighbors=25, diagonal=diagonal, random_state=0)
+        host, device, queries = both(model, to_array, X, target, Q, sample_weight=weights)
+        for name in ("components_", "outer_products_", "feature_importances_"):
+            found = as_numpy(getattr(device, name))
+            assert_allclose(found, getattr(host, name), rtol=1e-6, atol=1e-8)
+        assert type(device.transform(queries)) is type(queries)
+        assert_allclose(as_numpy(device.transform(queries)), host.transform(Q), atol=1e-7)
+    with pytest.raises(TypeError, match="convert X"):
+        device.transform(Q)
 
 
 def test_left_out_labels_do_not_teach_the_metric(to_array, rng):

@@ -6,7 +6,6 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.random import sample_without_replacement
 
 from vicinal._base import namespace
 from vicinal._kernels._local_batched import (
@@ -21,17 +20,8 @@ from vicinal.local._device import (
     device_weights,
     query_blocks,
 )
+from vicinal.local._gradient_round import FLOOR, slope_neighbors, slope_queries
 from vicinal.local._neighborhood import NearestRule
-
-# A direction whose slope vanished keeps this share of the largest scale.
-_FLOOR = 1e-3
-# Slopes at so many rows settle the outer product.
-_MAX_QUERIES = 1500
-
-
-def slope_count(n_features: int, total_weight: float) -> int:
-    """Return a neighbourhood that can carry a slope per column without seeing everything."""
-    return max(2, int(min(max(40, 2 * n_features), 160, total_weight / 3)))
 
 
 def device_outer_product(data: DeviceData, Y: Any, rows: Any, *, count: int, alpha: float) -> Any:
@@ -52,23 +42,19 @@ def device_outer_product(data: DeviceData, Y: Any, rows: Any, *, count: int, alp
 
 
 def next_map(
-    data: DeviceData, Y: Any, P: Any, rng: np.random.RandomState, *, alpha: float,
-    count: int | None = None, diagonal: bool = False,
+    data: DeviceData, Y: Any, P: Any, queries: np.ndarray, *, count: int, alpha: float,
+    diagonal: bool = False,
 ) -> tuple[Any, Any]:  # fmt: skip
     """Return the map after one more round, of squared Frobenius norm d, and the outer product.
 
-    ``data`` are rows in the first coordinates, ``P`` the map reached so far.
+    ``data`` are rows in the first coordinates, ``P`` the map reached so far, ``queries`` the rows
+    at which slopes are taken.
     """
-    xp, device = namespace(data.X), compat.device(data.X)
-    n, d = data.X.shape
-    drawn = np.arange(n)
-    if n > _MAX_QUERIES:
-        drawn = np.sort(sample_without_replacement(n, _MAX_QUERIES, random_state=rng))
-    rows = xp.asarray(drawn, dtype=xp.int64, device=device)
-    count = slope_count(d, data.total_weight) if count is None else count
+    xp = namespace(data.X)
+    rows = xp.asarray(queries, dtype=xp.int64, device=compat.device(data.X))
     G = device_outer_product(data.mapped(P), Y, rows, count=count, alpha=alpha)
-    P = P @ slope_metric_step(G, floor=_FLOOR, diagonal=diagonal)
-    return P * (d**0.5 / xp.sqrt(xp.sum(P * P))), G
+    P = P @ slope_metric_step(G, floor=FLOOR, diagonal=diagonal)
+    return P * (P.shape[0] ** 0.5 / xp.sqrt(xp.sum(P * P))), G
 
 
 class DeviceRounds:
@@ -117,4 +103,7 @@ class DeviceRounds:
         return self.base.mapped(self.maps[-1])
 
     def _next(self, data, Y, P) -> Any:
-        return next_map(data, Y, P, self.rng, alpha=self.alpha)[0]
+        n, d = data.X.shape
+        count = slope_neighbors(d, data.total_weight)
+        queries = slope_queries(n, d, count, self.rng)
+        return next_map(data, Y, P, queries, count=count, alpha=self.alpha)[0]
