@@ -86,6 +86,21 @@ def test_more_columns_than_neighbours(to_array, rng):
     assert_allclose(as_numpy(device.local_coef(queries)), host.local_coef(Q), rtol=1e-6, atol=1e-9)
 
 
+@pytest.mark.parametrize("solver", ["logistic", "squared_hinge"])
+def test_iterative_fits_with_more_columns_than_neighbours(to_array, rng, solver):
+    y = rng.randint(0, 3, 80)
+    X = rng.normal(size=(80, 30)) + y[:, None]
+    X[1] = X[0]
+    model = LocalClassifier(
+        solver=solver, n_neighbors=12, alpha=0.3, metric="euclidean", calibration=None
+    )
+    host, device, queries = both(model, to_array, X, y, X[:10] + 0.1)
+    assert_allclose(
+        as_numpy(device.decision_function(queries)), host.decision_function(X[:10] + 0.1), atol=1e-6
+    )
+    assert_allclose(as_numpy(device.local_coef(queries)), host.local_coef(X[:10] + 0.1), atol=1e-6)
+
+
 @pytest.mark.parametrize("metric", ["euclidean", "standardized"])
 def test_choices_agree(to_array, data, metric):
     X, y, Q = data

@@ -299,6 +299,13 @@ def batched_newton(
         Whether the tolerance was met.
     """
     xp = namespace(offsets)
+    if offsets.shape[2] > offsets.shape[1]:
+        basis, rows = _row_span(offsets)
+        theta, converged = batched_newton(
+            rows, y, weights, lam, rho, C=C, loss=loss, tol=tol, max_iter=max_iter
+        )
+        slopes = (transpose(basis) @ theta[:, :-1, None])[:, :, 0]
+        return xp.concat([slopes, theta[:, -1:]], axis=1), converged
     problem = NewtonProblem(offsets, y, weights, lam, rho)
     theta = xp.zeros(
         (offsets.shape[0], offsets.shape[2] + 1),
@@ -312,6 +319,24 @@ def batched_newton(
         problem.astype(xp.float64), fine, C, loss, max(tol**0.5, _FINE), max_iter
     )
     return xp.astype(fine, offsets.dtype), converged
+
+
+def _row_span(offsets):
+    """Return an orthonormal basis of the rows, (n, k, d), and the rows in it, (n, k, k).
+
+    The best slopes lie in the span of the rows, where the problem has k coefficients instead of d.
+    """
+    xp = namespace(offsets)
+    wide = xp.astype(offsets, xp.float64)
+    gram = wide @ transpose(wide)
+    k = gram.shape[1]
+    size = xp.sum(xp.linalg.diagonal(gram), axis=1) / k
+    # Equal rows leave the matrix singular; this changes margins by their rounding only.
+    jitter = 1e-13 * k * size + xp.astype(size <= 0.0, xp.float64)
+    gram = gram + jitter[:, None, None] * _eye(k, gram)
+    lower = xp.linalg.cholesky_ex(gram)[0] if is_torch(gram) else xp.linalg.cholesky(gram)
+    basis = solve_regular(lower, wide)
+    return xp.astype(basis, offsets.dtype), xp.astype(lower, offsets.dtype)
 
 
 def _newton(problem, theta, C, loss, tol, max_iter):

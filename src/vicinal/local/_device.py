@@ -259,7 +259,8 @@ def _newton_pairs(
     xp = namespace(Q)
     k, d = indices.shape[1], Q.shape[1]
     # Offsets and their weighted copy in both precisions, the row-wise terms, and the systems.
-    cost = 24 * k * d + 150 * k + 40 * (d + 1) ** 2
+    p = min(k, d) + 1
+    cost = 24 * k * d + 24 * k * p + 150 * k + 40 * p * p
     parts = [xp.zeros((0, d + 1), dtype=Q.dtype, device=compat.device(Q))]
     for block in row_blocks(queries.shape[0], cost, working_memory=free_memory(Q)):
         some = queries[block]
