@@ -156,7 +156,9 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._exact_alpha = None
         if self.estimator is None:
             max_iter = 10_000 if self.solver == "hinge" else 100
-            self._objective = Objective(self.solver, max_iter=max_iter)
+            # A class of tiny weight bends the logistic loss little: the gradient must be smaller.
+            tol = 1e-11 if self.solver == "logistic" else 1e-9
+            self._objective = Objective(self.solver, tol=tol, max_iter=max_iter)
             return
         exact = exact_objective(self.estimator)
         # Beyond two classes LogisticRegression is one multinomial model, not one against the rest.

@@ -16,7 +16,7 @@ from vicinal._kernels._smoothing import robustness_weights
 from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
 from vicinal.local._data import drop_zero_weights, smoothers
-from vicinal.local._device import regression_values, ridge_slopes_on_device
+from vicinal.local._device import ridge_slopes_on_device, ridge_values
 from vicinal.local._fits import local_slopes, smooth
 from vicinal.local._generic import generic_predictions
 from vicinal.local._inference import (
@@ -112,6 +112,16 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._targets = Y if self._is_multi_output else Y[:, None]
         self._choose_on_device(X, weights, self._device_criterion)
 
+    def _slope_targets(self, data) -> tuple[Any, float]:
+        """Return targets in units of their spread, and the penalty of slopes that suits them."""
+        Y = self._targets
+        xp = namespace(Y)
+        share = xp.ones_like(Y[:, 0]) if data.weights is None else data.weights
+        share = share / xp.sum(share)
+        centred = Y - xp.sum(share[:, None] * Y, axis=0)
+        spread = xp.sqrt(xp.sum(share[:, None] * centred * centred, axis=0))
+        return centred / xp.where(spread > 0.0, spread, xp.ones_like(spread)), 0.1
+
     def _device_criterion(self, data, alphas, degree, rows):
         """Return evaluation, loss and total weight, as ``_criterion`` does on the host."""
         Y = self._targets
@@ -123,7 +133,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         scale = xp.where(scale > 0.0, scale, xp.ones_like(scale))
 
         def evaluate(Q, indices, weights):
-            return regression_values(
+            return ridge_values(
                 data, Y, Q, indices, weights, alphas, relative=self._is_relative(), degree=degree
             )
 
@@ -139,7 +149,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         settings, shared = self._settings, {"degree": self._settings.degree}
         values = self._map_on_device(
             X,
-            lambda Q, indices, weights: regression_values(
+            lambda Q, indices, weights: ridge_values(
                 self._device,
                 self._targets,
                 Q,
