@@ -10,9 +10,9 @@ intercept jointly gives, with H z = (0, .., 0, 1) for the Hessian H of the objec
     grad F = b - rho (z_0 b + F z_b) + sum_i c_i grad w_i,
     c_i = -C loss'_i (a_i'z) - (b'z_b) dlam/dw_i - F z_0 drho/dw_i,
 
-which is the joint form of Brown and Benton's equation (6) with every dependence on q in it: c_i is the derivative of the
-score with respect to the weight of row i. Their equations (7) and (8) treat b and the intercept
-apart and lose the cross block of H.
+which is the joint form of Brown and Benton's equation (6) with every dependence on q in it: c_i is
+the derivative of the score with respect to the weight of row i. Their equations (7) and (8) treat b
+and the intercept apart and lose the cross block of H.
 
 The hinge loss has no Hessian. Between changes of the active set the rows on the margin stay there,
 and z = P (0, .., 0, 1) with P the inverse of the penalty restricted to the directions that keep
@@ -102,7 +102,7 @@ def _through_weights(P, place, rows, radial, common, extra, k, c, out):
 
 @fast_jit
 def _alone_slope(alone, s, C, rho, rho_per_weight, loss):
-    """Derivative of the score of a one-class neighbourhood with respect to the total weight."""
+    """Differentiate the score of a one-class neighbourhood by the total weight."""
     if loss == SQUARED_HINGE:
         fixed = rho - rho_per_weight * s
         return C * fixed / ((C * s + rho) * (C * s + rho))
