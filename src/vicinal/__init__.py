@@ -17,6 +17,7 @@ _SUBPACKAGES = (
     "partition",
     "report",
     "subspace",
+    "surface",
     "uncertainty",
 )
 
@@ -47,6 +48,8 @@ _ESTIMATORS: dict[str, str] = {
     "TruncatedRBFClassifier": "subspace",
     "TruncatedRBFFeatures": "subspace",
     "TruncatedRBFRegressor": "subspace",
+    "DecisionSurface": "surface",
+    "SurfaceCalibratedClassifier": "surface",
     "LocalDiscriminantTransformer": "uncertainty",
     "LocallyAdaptiveClassifier": "uncertainty",
     "ResponsibilityMixture": "uncertainty",
