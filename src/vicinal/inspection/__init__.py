@@ -2,7 +2,7 @@
 
 from vicinal.inspection._boosting_display import BoostingCurveDisplay
 from vicinal.inspection._candidates import candidate_models
-from vicinal.inspection._compare import Comparison, ComparisonEntry, compare
+from vicinal.inspection._compare import Comparison, ComparisonEntry, OutOfFold, compare
 from vicinal.inspection._partition_histogram_display import PartitionHistogramDisplay
 from vicinal.inspection._partition_history_display import PartitionHistoryDisplay
 from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
@@ -14,6 +14,7 @@ __all__ = [
     "BoostingCurveDisplay",
     "Comparison",
     "ComparisonEntry",
+    "OutOfFold",
     "PartitionHistogramDisplay",
     "PartitionHistoryDisplay",
     "PartitionRegionsDisplay",

@@ -1,0 +1,296 @@
+"""What each command does, in terms of the public API."""
+
+import json
+import os
+import re
+import runpy
+import sys
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+from sklearn import datasets
+from sklearn.metrics import get_scorer_names
+from sklearn.pipeline import Pipeline, make_pipeline
+
+import vicinal
+from vicinal.cli._check_table import CheckedTable, check_table
+from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._models import one_model, pick
+from vicinal.cli._read_table import check_folder, read_table, write_table
+from vicinal.cli._show import LiveBoard, print_leaderboard, say
+
+_MOST_JOBS = 4
+
+
+@dataclass(frozen=True)
+class Source:
+    """Where a labelled table comes from and how it is to be read."""
+
+    path: Path | None
+    target: str | None
+    embedded: str | None
+    delimiter: str | None
+    task: str | None
+    drop: list[str] | None
+    category: list[str] | None
+    repair: bool
+
+    @property
+    def title(self) -> str:
+        """A heading: the name of the file or of the embedded set."""
+        return (self.path.name if self.path else self.embedded or "").replace("_", " ")
+
+    def load(self, min_rows: int = 2) -> CheckedTable:
+        """Read and check the table, and say what was found."""
+        if self.path is None:
+            frame, target = _embedded(self.embedded or "")
+        elif self.target is None:
+            raise InputError("a table needs --target, the name of the column to predict")
+        else:
+            frame, target = read_table(self.path, self.delimiter), self.target
+        checked = check_table(
+            frame,
+            target,
+            task=self.task,
+            drop=tuple(self.drop or ()),
+            category=tuple(self.category or ()),
+            repair=self.repair,
+            min_rows=min_rows,
+        )
+        say(f"{self.title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}")
+        for note in checked.notes:
+            say(f"  note: {note}")
+        return checked
+
+
+def _embedded(name: str) -> tuple[pl.DataFrame, str]:
+    bunch = getattr(datasets, f"load_{name}")()
+    columns = {str(name): bunch.data[:, j] for j, name in enumerate(bunch.feature_names)}
+    names = getattr(bunch, "target_names", None)
+    target = bunch.target if names is None else np.asarray(names)[bunch.target]
+    return pl.DataFrame({**columns, "target": target}), "target"
+
+
+def _guess(checked: CheckedTable) -> str:
+    if checked.task == "regression":
+        return f"regression on {checked.target!r}"
+    return f"classification of {checked.target!r} ({len(np.unique(checked.y))} classes)"
+
+
+# --- compare ------------------------------------------------------------------------------------
+
+
+def compare(
+    source: Source,
+    *,
+    models: str | None,
+    metric: str | None,
+    budget: str,
+    folds: int,
+    seed: int,
+    jobs: int | None,
+    out: Path,
+    cache: Path | None,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Rank models on a table, print the leaderboard and write the report."""
+    check_folder(out, "--out")
+    seconds = parse_seconds(budget)
+    checked = source.load(min_rows=2 * folds)
+    board = _leaderboard(checked, models, metric, seconds, folds, seed, jobs, cache, fresh, as_json)
+    if as_json:
+        print(json.dumps(board.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        print_leaderboard(board)
+    if not any(len(entry.scores) for entry in board.entries):
+        raise RuntimeError("no model finished a fold; the lines above say why")
+    say(f"report: {_write_comparison_report(board, checked, source.title, seed, out)}")
+
+
+def _leaderboard(checked, models, metric, seconds, folds, seed, jobs, cache, fresh, quiet):
+    from vicinal.inspection import candidate_models
+    from vicinal.inspection import compare as compare_models
+
+    chosen = candidate_models(checked.task, random_state=seed)
+    if models is not None:
+        chosen = pick(chosen, models)
+    with LiveBoard(len(chosen), seconds, quiet) as live, warnings.catch_warnings():
+        # A class with fewer rows than folds is missing in some folds, and models can bear that.
+        warnings.filterwarnings("ignore", message="The least populated class")
+        return compare_models(
+            chosen,
+            checked.X,
+            checked.y,
+            cv=folds,
+            metric=resolve_metric(metric, checked),
+            encoder=checked.encoder(),
+            time_budget=seconds,
+            cache=None if fresh else cache or cache_folder(),
+            n_jobs=jobs or min(_MOST_JOBS, os.cpu_count() or 1),
+            random_state=seed,
+            callback=live,
+        )
+
+
+def _write_comparison_report(board, checked, title, seed, out) -> Path:
+    from vicinal.report import ComparisonReport
+
+    return ComparisonReport(board, title).write_html(out)
+
+
+def parse_seconds(text: str) -> float:
+    """Read a duration: 90, 90s, 5m, 1.5h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not found or float(found[1]) == 0:
+        raise InputError(f"--budget {text!r} must be a time such as 90s, 5m or 1h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def resolve_metric(name: str | None, checked: CheckedTable) -> str | None:
+    """Return the name of a scikit-learn scorer; a few short names are understood."""
+    if name is None:
+        return None
+    several = checked.task == "classification" and len(np.unique(checked.y)) > 2
+    short = {
+        "auc": "roc_auc_ovr" if several else "roc_auc",
+        "logloss": "neg_log_loss",
+        "log_loss": "neg_log_loss",
+        "f1": "f1_macro",
+        "rmse": "neg_root_mean_squared_error",
+        "mse": "neg_mean_squared_error",
+        "mae": "neg_mean_absolute_error",
+    }
+    known = get_scorer_names()
+    resolved = short.get(name.lower(), name)
+    if resolved not in known:
+        raise InputError(f"--metric {name!r} is unknown; choose from {quoted([*short, *known], 99)}")
+    return resolved
+
+
+def cache_folder() -> Path:
+    """Return the folder of finished folds."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "vicinal" / "folds"
+
+
+# --- one model ----------------------------------------------------------------------------------
+
+
+def fit(source: Source, *, model: str, settings: list[str], seed: int, out: Path) -> None:
+    """Fit a model with its encoder and save both as one."""
+    from vicinal.io import save
+
+    check_folder(out, "--out")
+    checked = source.load()
+    name, estimator = one_model(model, checked.task, seed, settings)
+    try:
+        fitted = with_encoder(checked, estimator).fit(checked.X, checked.y)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} cannot be fitted: {error}") from error
+    save(fitted, out)
+    say(f"{name} saved: {out}")
+
+
+def with_encoder(checked: CheckedTable, estimator: Any) -> Pipeline:
+    """Return the model behind the encoder of its table."""
+    return make_pipeline(checked.encoder(), estimator)
+
+
+def predict(model: Path, table: Path, *, out: Path | None, proba: bool, delimiter) -> None:
+    """Predict every row of a table."""
+    fitted = load_model(model)
+    frame = read_table(table, delimiter)
+    if out is not None:
+        check_folder(out, "--out")
+    columns: dict[str, Any] = {}
+    if proba:
+        if not hasattr(fitted, "predict_proba"):
+            raise InputError(f"--proba: the model {str(model)!r} gives no probabilities")
+        shares = np.asarray(fitted.predict_proba(frame))
+        columns["prediction"] = fitted.classes_[shares.argmax(axis=1)]
+        columns |= {f"P({label})": shares[:, j] for j, label in enumerate(fitted.classes_)}
+    else:
+        columns["prediction"] = np.asarray(fitted.predict(frame))
+    answers = pl.DataFrame(columns)
+    if out is None:
+        sys.stdout.write(answers.write_csv())
+        return
+    write_table(answers, out)
+    say(f"{answers.height:,} predictions: {out}")
+
+
+def load_model(path: Path) -> Any:
+    """Load a model that `fit` wrote."""
+    from vicinal.io import load
+
+    if not path.is_file():
+        raise InputError(f"the model {str(path)!r} does not exist")
+    try:
+        fitted = load(path)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"the model {str(path)!r} cannot be loaded: {error}") from error
+    if not hasattr(fitted, "predict"):
+        raise InputError(f"the model {str(path)!r} holds a {type(fitted).__name__}, no predictor")
+    return fitted
+
+
+def explain(model: Path, table: Path, *, row: int, out: Path | None, delimiter, as_json) -> None:
+    """Explain one row."""
+
+
+def report(model: Path, table: Path, *, out: Path, rows: int, seed: int, delimiter) -> None:
+    """Write a page about a model on a table."""
+
+
+def info(model: Path, *, as_json: bool) -> None:
+    """Print what a model file says of itself."""
+    from vicinal.io import info as read_info
+
+    if not model.is_file():
+        raise InputError(f"the model {str(model)!r} does not exist")
+    try:
+        facts = read_info(model)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"the model {str(model)!r} cannot be read: {error}") from error
+    if as_json:
+        print(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
+        return
+    width = max(len(key) for key in facts)
+    for key, value in facts.items():
+        text = quoted(value, 12) if isinstance(value, list | tuple) else value
+        print(f"{key:<{width}}  {text}")
+
+
+# --- reproduce ----------------------------------------------------------------------------------
+
+
+def reproduce(name: str | None, benchmarks: Path | None) -> None:
+    """Run the script behind a table of the papers."""
+    folder = benchmarks or Path(vicinal.__path__[0]).parents[1] / "benchmarks"
+    scripts = {path.stem.removeprefix("bench_"): path for path in folder.glob("bench_*.py")}
+    if not scripts:
+        raise InputError(
+            f"there are no benchmark scripts in {str(folder)!r}; they come with a clone of the "
+            "source: run the command there or name the folder with --benchmarks"
+        )
+    if name is None:
+        width = max(map(len, scripts))
+        for key, path in sorted(scripts.items()):
+            print(f"{key:<{width}}  {_first_line(path)}")
+        return
+    if name not in scripts:
+        raise InputError(f"no table is called {name!r}; choose from {quoted(sorted(scripts), 99)}")
+    sys.path.insert(0, str(folder))
+    sys.argv = [str(scripts[name])]
+    runpy.run_path(str(scripts[name]), run_name="__main__")
+
+
+def _first_line(script: Path) -> str:
+    import ast
+
+    return (ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "").partition("\n")[0]

@@ -1,0 +1,46 @@
+"""From arguments to an exit code, with one line for every error."""
+
+import sys
+
+import typer
+from typer.main import get_command
+
+from vicinal.cli._errors import InputError
+
+_INTERRUPTED = 130
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code.
+
+    0 is success, 2 an input or an option that the reader can mend, 1 everything else, 130 an
+    interruption. ``--debug`` anywhere lets the trace through.
+    """
+    from vicinal.cli._app import app
+
+    debug = "--debug" in arguments
+    arguments = [argument for argument in arguments if argument != "--debug"]
+    try:
+        # Without "standalone", errors and exit codes come back here instead of boxes and exits.
+        return get_command(app).main(arguments, prog_name="vicinal", standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        return _fail("interrupted", _INTERRUPTED)
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+
+
+def _explain(error: Exception) -> int:
+    if isinstance(error, InputError):
+        return _fail(str(error), 2)
+    if hasattr(error, "format_message"):  # click's own errors, whichever copy of click it is
+        return _fail(error.format_message(), getattr(error, "exit_code", 2))
+    text = str(error).strip().splitlines()
+    reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    return _fail(f"{reason} (--debug shows where)", 1)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"vicinal: {' '.join(message.split())}", file=sys.stderr)
+    return code
