@@ -11,6 +11,7 @@ _SUBPACKAGES = (
     "datasets",
     "ensemble",
     "inspection",
+    "io",
     "linear",
     "local",
     "neighbors",

@@ -1,7 +1,7 @@
 """The one kind of error that is the reader's to mend."""
 
 
-class InputError(Exception):
+class InputError(ValueError):
     """A file, a column or an option is not what the command needs; one line, exit code 2."""
 
 

@@ -43,8 +43,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Their kinds.
     feature_names_in_ : ndarray of str
         The same columns, as scikit-learn names them.
-    origins_ : list of [str, str]
-        For every encoded column, the column it came from and the level, part or empty text.
+    input_to_outputs_ : dict of str to list of str
+        The encoded columns that each column became, as skrub's encoders name this.
     """
 
     def __init__(self, kinds=None, *, target=None, max_levels=40, text_components=10):
@@ -62,10 +62,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.feature_names_in_ = np.array(self.columns_, dtype=object)
         self.n_features_in_ = len(self.columns_)
         self.fills_, self.levels_, self.texts_ = {}, {}, {}
-        self.origins_ = []
+        self.input_to_outputs_ = {}
         for name, kind in zip(self.columns_, self.kinds_, strict=True):
             parts = getattr(self, f"_fit_{kind}")(name, _cast(frame[name], kind))
-            self.origins_ += [[name, part] for part in parts]
+            self.input_to_outputs_[name] = [f"{name} {part}".rstrip() for part in parts]
         return self
 
     def transform(self, X):
@@ -86,7 +86,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     def get_feature_names_out(self, input_features=None):
         """Return a readable name for every encoded column."""
         check_is_fitted(self)
-        return np.array([_label(*origin) for origin in self.origins_], dtype=object)
+        names = [label for labels in self.input_to_outputs_.values() for label in labels]
+        return np.array(names, dtype=object)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -191,7 +192,3 @@ def _date_parts(column: pl.Series) -> list[np.ndarray]:
     parts = [when.year(), when.month(), when.day(), when.weekday()]
     days = when.epoch("us").cast(pl.Float64) / 86_400e6
     return [part.cast(pl.Float64).to_numpy() for part in (*parts, days)]
-
-
-def _label(name: str, part: str) -> str:
-    return f"{name} {part}".rstrip()

@@ -1,0 +1,129 @@
+"""Explain one prediction of any fitted model."""
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from sklearn.base import is_classifier
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal.inspection._columns import Columns, columns_behind, names_of, one_row, values_of
+from vicinal.inspection._explain_local import explain_local
+from vicinal.inspection._explain_partition import explain_cascade, explain_surrogate
+from vicinal.inspection._explanation import Explanation, ExplanationSection
+from vicinal.local import (
+    LocalClassifier,
+    LocalRegressor,
+    LoessRegressor,
+    NadarayaWatsonRegressor,
+)
+from vicinal.partition import (
+    SpacePartitioningClassifier,
+    SpacePartitioningRegressor,
+    SurrogatePartitionClassifier,
+)
+
+# Who explains which model: a function of the model, the row as the model sees it, and its columns.
+_EXPLAINERS: list[tuple[tuple[type, ...], Callable[..., list[ExplanationSection]]]] = [
+    ((SpacePartitioningClassifier, SpacePartitioningRegressor), explain_cascade),
+    ((SurrogatePartitionClassifier,), explain_surrogate),
+    ((LocalClassifier, LocalRegressor, LoessRegressor, NadarayaWatsonRegressor), explain_local),
+]
+
+
+def explain(
+    model: Any,
+    X_row: Any,
+    *,
+    feature_names: Sequence[str] | None = None,
+    background: Any = None,
+) -> Explanation:
+    """Explain what a fitted model says about one row.
+
+    Each family gives its own reasons: the way through the gates and the coefficients of the region
+    (`vicinal.partition`), the neighbours with their weights and the local coefficients
+    (`vicinal.local`), responsibilities and metric (`vicinal.uncertainty`), votes of the subspaces
+    (`vicinal.subspace`), members and their weights (`vicinal.ensemble`). Behind a pipeline the
+    columns keep the names of the table.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted classifier or regressor, or a pipeline that ends in one.
+    X_row : array-like, frame, series or mapping
+        One row, as the model takes it.
+    feature_names : sequence of str, default=None
+        Names of the columns; ``None`` takes those of the frame or of the model.
+    background : array-like or frame of shape (n_rows, n_features), default=None
+        Rows like those of the training set, for reasons that compare with other rows.
+
+    Returns
+    -------
+    explanation : Explanation
+        With the forms ``text()``, ``to_dict()``, ``to_html()`` and ``plot()``.
+
+    See Also
+    --------
+    Explanation : What comes back.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_breast_cancer
+    >>> from vicinal import SpacePartitioningClassifier
+    >>> from vicinal.inspection import explain
+    >>> data = load_breast_cancer()
+    >>> names = data.target_names[data.target]
+    >>> model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0)
+    >>> explanation = explain(
+    ...     model.fit(data.data, names), data.data[0], feature_names=data.feature_names
+    ... )
+    >>> explanation["region"].values["n_regions"]
+    2
+    >>> explanation["coefficients"].columns
+    ('column', 'value', 'coefficient', 'contribution')
+    """
+    check_is_fitted(model)
+    table = one_row(X_row)
+    names = names_of(table, feature_names, model)
+    steps, last = _unwrapped(model)
+    seen = table
+    for step in steps:
+        seen = step.transform(seen)
+    columns = columns_behind(steps, table, names, seen)
+    prediction, probabilities = _answer(model, table)
+    return Explanation(
+        type(last).__name__,
+        prediction,
+        probabilities,
+        dict(zip(names, values_of(table), strict=True)),
+        _sections(last, seen, columns),
+    )
+
+
+def _unwrapped(model: Any) -> tuple[list[Any], Any]:
+    """Return the transformers before the model that speaks, and that model."""
+    if isinstance(model, Pipeline):
+        before = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+        inner, last = _unwrapped(model.steps[-1][1])
+        return [*before, *inner], last
+    if hasattr(model, "best_estimator_"):
+        return _unwrapped(model.best_estimator_)
+    return [], model
+
+
+def _answer(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
+    prediction = np.asarray(model.predict(table))[0]
+    prediction = prediction.item() if isinstance(prediction, np.generic) else prediction
+    if not is_classifier(model) or not hasattr(model, "predict_proba"):
+        return prediction, None
+    proba = np.asarray(model.predict_proba(table))[0]
+    return prediction, dict(zip(model.classes_.tolist(), proba.tolist(), strict=True))
+
+
+def _sections(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    for types, explainer in _EXPLAINERS:
+        if isinstance(model, types):
+            X = X if hasattr(X, "toarray") else np.asarray(X, dtype=float)
+            return explainer(model, X, columns)
+    return []

@@ -1,0 +1,113 @@
+"""Reasons of a local model: who speaks for the row, and the model fitted around it."""
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.inspection._columns import Columns
+from vicinal.inspection._explain_linear import coefficient_section
+from vicinal.inspection._explanation import ExplanationSection, show
+
+
+def explain_local(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return neighbours and local coefficients."""
+    sections = [_neighbors(model, X)]
+    slopes = _slopes(model, X, columns)
+    return sections if slopes is None else [*sections, slopes]
+
+
+def _neighbors(model: Any, X: Any) -> ExplanationSection:
+    found = _neighborhood(model, X)
+    rows, weight, distance = found.indices, found.weights, found.distances
+    size = float(model.effective_sample_size(X)[0])
+    share = weight / weight.sum() if len(weight) else weight
+    target = _targets(model, rows)
+    table = [
+        (int(rows[i]), target[i], float(distance[i]), float(share[i]))
+        for i in np.argsort(-weight, kind="stable").tolist()
+    ]
+    values: dict[str, Any] = {"n_neighbors": len(rows), "effective_sample_size": size}
+    summary = "No training row is near enough to speak; the prediction is the overall answer."
+    if len(rows):
+        summary = (
+            f"{len(rows)} training rows speak for this one, worth {show(size)} of equal weight; "
+            f"the nearest is {show(float(distance.min()))} away, the farthest "
+            f"{show(float(distance.max()))}."
+        )
+        values["bandwidth"] = float(found.bandwidths[0])
+    if hasattr(model, "classes_") and len(rows):
+        shares = np.bincount(model._codes[rows], share, minlength=len(model.classes_))
+        by_class = dict(zip(model.classes_.tolist(), shares.tolist(), strict=True))
+        values["class_shares"] = by_class
+        said = ", ".join(f"{show(c)} {part:.2f}" for c, part in by_class.items() if part > 0)
+        summary += f" Their weight by class: {said}."
+    return ExplanationSection(
+        "neighbors",
+        "Neighbours",
+        summary,
+        ("training row", "target", "distance", "weight"),
+        table,
+        "weight",
+        values,
+    )
+
+
+def _neighborhood(model: Any, X: Any) -> Any:
+    """Return the weighted neighbours of the row."""
+    return next(iter(model._localized(model._validate_queries(X))))[2]
+
+
+def _targets(model: Any, rows: np.ndarray) -> list[Any]:
+    if hasattr(model, "classes_"):
+        return list(model.classes_[model._codes[rows]])
+    targets = model._targets[rows]
+    return list(targets[:, 0]) if targets.shape[1] == 1 else [tuple(t) for t in targets]
+
+
+def _slopes(model: Any, X: Any, columns: Columns) -> ExplanationSection | None:
+    try:
+        slopes = np.asarray(model.local_coef(X))[0]
+    except (AttributeError, ValueError):
+        # A black box around every query, or coordinates that are no linear map, have no slopes.
+        return None
+    said = "the prediction"
+    if hasattr(model, "classes_"):
+        chosen = 1
+        if slopes.ndim == 2:
+            chosen = int(np.argmax(model.predict_proba(X)[0]))
+            slopes = slopes[chosen]
+        said = f"the score of {show(model.classes_[chosen])}"
+    elif slopes.ndim == 2:
+        slopes, said = slopes[0], "the first target"
+    x = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)[0]
+    centre = _centre(model, X, x)
+    return coefficient_section(
+        columns,
+        slopes,
+        x - centre,
+        f"Around this row, {said} changes by so much per unit of a column; contributions are "
+        "counted from the weighted mean of the neighbours.",
+    )
+
+
+def _centre(model: Any, X: Any, x: np.ndarray) -> np.ndarray:
+    """Return the weighted mean of the neighbours in the columns of the row."""
+    found, data = _neighborhood(model, X), model._data
+    if not len(found.indices):
+        return x
+    share = found.weights / found.weights.sum()
+    mean = np.asarray(share @ data.rows[found.indices]).ravel()
+    if model.location_columns is not None:
+        centre = x.copy()
+        centre[~model._location_mask(len(x))] = mean
+        return centre
+    place = np.asarray(data.coordinates(x[None, :]))[0]
+    # Coordinates are a linear map of the columns; the shortest step of the columns that makes the
+    # step of the coordinates.
+    step = mean - place
+    matrix = data.coordinates.matrix
+    if data.coordinates.transformer is not None:
+        matrix = data.coordinates._jacobian(x[None, :])
+    if matrix is None:
+        return x + step
+    return x + (step / matrix if matrix.ndim == 1 else step @ np.linalg.pinv(matrix))
