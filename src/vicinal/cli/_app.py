@@ -11,7 +11,6 @@ from vicinal.cli._models import known_names
 
 app = typer.Typer(
     add_completion=True,
-    no_args_is_help=True,
     rich_markup_mode=None,  # errors of one plain line instead of boxes
     context_settings={"help_option_names": ["-h", "--help"]},
 )

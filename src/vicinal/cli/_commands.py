@@ -6,7 +6,7 @@ import re
 import runpy
 import sys
 import warnings
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +17,7 @@ from sklearn.metrics import get_scorer_names
 from sklearn.pipeline import Pipeline, make_pipeline
 
 import vicinal
+from vicinal._base import write_whole
 from vicinal.cli._check_table import CheckedTable, check_table
 from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._models import one_model, pick
@@ -24,6 +25,8 @@ from vicinal.cli._read_table import check_folder, read_table, write_table
 from vicinal.cli._show import LiveBoard, print_leaderboard, say
 
 _MOST_JOBS = 4
+# A column of free text brings skrub's encoder, which holds a vectorizer and a decomposition.
+_TRUSTED = ["skrub._string_encoder.StringEncoder"]
 
 
 @dataclass(frozen=True)
@@ -61,7 +64,9 @@ class Source:
             repair=self.repair,
             min_rows=min_rows,
         )
-        say(f"{self.title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}")
+        say(
+            f"{self.title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}"
+        )
         for note in checked.notes:
             say(f"  note: {note}")
         return checked
@@ -102,7 +107,14 @@ def compare(
     check_folder(out, "--out")
     seconds = parse_seconds(budget)
     checked = source.load(min_rows=2 * folds)
-    board = _leaderboard(checked, models, metric, seconds, folds, seed, jobs, cache, fresh, as_json)
+    try:
+        board = _leaderboard(
+            checked, models, metric, seconds, folds, seed, jobs, cache, fresh, as_json
+        )
+    except KeyboardInterrupt:
+        if not fresh:
+            say("finished folds are kept: the same command goes on from there")
+        raise
     if as_json:
         print(json.dumps(board.to_dict(), indent=2, ensure_ascii=False))
     else:
@@ -168,7 +180,9 @@ def resolve_metric(name: str | None, checked: CheckedTable) -> str | None:
     known = get_scorer_names()
     resolved = short.get(name.lower(), name)
     if resolved not in known:
-        raise InputError(f"--metric {name!r} is unknown; choose from {quoted([*short, *known], 99)}")
+        raise InputError(
+            f"--metric {name!r} is unknown; choose from {quoted([*short, *known], 99)}"
+        )
     return resolved
 
 
@@ -192,13 +206,24 @@ def fit(source: Source, *, model: str, settings: list[str], seed: int, out: Path
         fitted = with_encoder(checked, estimator).fit(checked.X, checked.y)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
-    save(fitted, out)
+    save(fitted, out, metadata=_about(source, checked, name), trusted=_TRUSTED)
     say(f"{name} saved: {out}")
 
 
 def with_encoder(checked: CheckedTable, estimator: Any) -> Pipeline:
     """Return the model behind the encoder of its table."""
     return make_pipeline(checked.encoder(), estimator)
+
+
+def _about(source, checked, name) -> dict[str, Any]:
+    return {
+        "model": name,
+        "task": checked.task,
+        "target": checked.target,
+        "table": source.title,
+        "n_rows": checked.X.height,
+        "columns": {column: str(checked.X[column].dtype) for column in checked.X.columns},
+    }
 
 
 def predict(model: Path, table: Path, *, out: Path | None, proba: bool, delimiter) -> None:
@@ -231,7 +256,7 @@ def load_model(path: Path) -> Any:
     if not path.is_file():
         raise InputError(f"the model {str(path)!r} does not exist")
     try:
-        fitted = load(path)
+        fitted = load(path, trusted=_TRUSTED)
     except (ValueError, TypeError) as error:
         raise InputError(f"the model {str(path)!r} cannot be loaded: {error}") from error
     if not hasattr(fitted, "predict"):
@@ -241,6 +266,39 @@ def load_model(path: Path) -> Any:
 
 def explain(model: Path, table: Path, *, row: int, out: Path | None, delimiter, as_json) -> None:
     """Explain one row."""
+    from vicinal.inspection import explain as explain_row
+
+    fitted = load_model(model)
+    frame = read_table(table, delimiter)
+    if not 0 <= row < frame.height:
+        raise InputError(f"--row {row}: the table has the rows 0 to {frame.height - 1}")
+    forms = {".html": lambda found: found.to_html(), ".json": _as_json}
+    if out is not None:
+        check_folder(out, "--out")
+        if out.suffix not in forms:
+            raise InputError(f"--out {str(out)!r} must end in .html or .json")
+    columns = known_columns(fitted, frame)
+    found = explain_row(fitted, frame[row].select(columns))
+    print(_as_json(found) if as_json else found.text())
+    if out is not None:
+        write_whole(out, forms[out.suffix](found))
+        say(f"explanation: {out}")
+
+
+def _as_json(explanation) -> str:
+    return json.dumps(explanation.to_dict(), indent=2, ensure_ascii=False)
+
+
+def known_columns(fitted: Any, frame: pl.DataFrame) -> list[str]:
+    """Return the columns of a table that a model uses; one that is missing is an error."""
+    columns = [str(name) for name in getattr(fitted, "feature_names_in_", frame.columns)]
+    missing = [name for name in columns if name not in frame.columns]
+    if missing:
+        raise InputError(
+            f"the table lacks {'the column' if len(missing) == 1 else 'the columns'} "
+            f"{quoted(missing)} that the model was fitted on; it has {quoted(frame.columns)}"
+        )
+    return columns
 
 
 def report(model: Path, table: Path, *, out: Path, rows: int, seed: int, delimiter) -> None:
@@ -258,12 +316,19 @@ def info(model: Path, *, as_json: bool) -> None:
     except (ValueError, TypeError) as error:
         raise InputError(f"the model {str(model)!r} cannot be read: {error}") from error
     if as_json:
-        print(json.dumps(facts, indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(asdict(facts), indent=2, ensure_ascii=False, default=str))
         return
-    width = max(len(key) for key in facts)
-    for key, value in facts.items():
-        text = quoted(value, 12) if isinstance(value, list | tuple) else value
-        print(f"{key:<{width}}  {text}")
+    lines = {**facts.metadata, "saved": facts.saved, "size": f"{facts.size:,} bytes"}
+    lines["versions"] = ", ".join(f"{name} {text}" for name, text in facts.versions.items())
+    lines["classes"] = None if facts.classes is None else quoted(facts.classes, 12)
+    columns = lines.pop("columns", dict.fromkeys(facts.feature_names_in or [], ""))
+    lines.setdefault("model", facts.model)
+    for key, value in lines.items():
+        if value is not None:
+            print(f"{key:<9} {value}")
+    print(f"columns   {len(columns)}")
+    for name, dtype in columns.items():
+        print(f"  {name}  {dtype}")
 
 
 # --- reproduce ----------------------------------------------------------------------------------

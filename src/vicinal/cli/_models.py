@@ -17,8 +17,7 @@ BASELINES = {
 def known_names() -> list[str]:
     """Return every name that --model takes, without importing a model."""
     baselines = [name.replace(" ", "-") for names in BASELINES.values() for name in names]
-    predictors = [name for name in vicinal._ESTIMATORS if name.endswith(_ENDINGS)]
-    return sorted({*baselines, *(_short(name) for name in predictors)}, key=str.lower)
+    return sorted({*baselines, *(_short(name) for name in _predictors())}, key=str.lower)
 
 
 def pick(models: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -55,7 +54,12 @@ def one_model(wanted: str, task: str, seed: int, settings: list[str]) -> tuple[s
     return name, model
 
 
-_ENDINGS = ("Classifier", "Regressor", "SVC")
+def _predictors() -> list[str]:
+    """Return the estimators that predict and that need no other model to be made."""
+    names = [
+        name for name in vicinal._ESTIMATORS if name.endswith(("Classifier", "Regressor", "SVC"))
+    ]
+    return [name for name in names if not name.startswith("BayesianModelAveraging")]
 
 
 def _estimators(task: str, seed: int) -> dict[str, Any]:
@@ -64,9 +68,7 @@ def _estimators(task: str, seed: int) -> dict[str, Any]:
 
     fits = is_classifier if task == "classification" else is_regressor
     found = {}
-    for name in vicinal._ESTIMATORS:
-        if not name.endswith(_ENDINGS):
-            continue
+    for name in _predictors():
         model = getattr(vicinal, name)()
         if fits(model):
             seeded = "random_state" in model.get_params()
@@ -95,8 +97,8 @@ def _value(text: str) -> Any:
 
 
 def _short(name: str) -> str:
-    return re.sub("(?<=.)(Classifier|Regressor)$", "", name)
+    return re.sub("(?i)(?<=.)(classifier|regressor)$", "", name)
 
 
 def _plain(name: str) -> str:
-    return re.sub("[^a-z0-9]", "", _short(name.strip()).lower())
+    return _short(re.sub("[^a-z0-9]", "", name.lower()))

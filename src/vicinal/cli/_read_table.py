@@ -115,7 +115,7 @@ def _read_parquet(path: Path, delimiter: str | None) -> pl.DataFrame:
 
 def _read_arrow(path: Path, delimiter: str | None) -> pl.DataFrame:
     try:
-        return pl.read_ipc(path, memory_map=False)
+        return pl.read_ipc(path)
     except pl.exceptions.ComputeError:
         return pl.read_ipc_stream(path)
 

@@ -19,16 +19,17 @@ def run(arguments: list[str]) -> int:
     from vicinal.cli._app import app
 
     debug = "--debug" in arguments
-    arguments = [argument for argument in arguments if argument != "--debug"]
+    arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
     try:
         # Without "standalone", errors and exit codes come back here instead of boxes and exits.
-        return get_command(app).main(arguments, prog_name="vicinal", standalone_mode=False) or 0
+        code = get_command(app).main(arguments, prog_name="vicinal", standalone_mode=False) or 0
     except (KeyboardInterrupt, typer.Abort):
-        return _fail("interrupted", _INTERRUPTED)
+        code = _INTERRUPTED
     except Exception as error:
         if debug:
             raise
         return _explain(error)
+    return _fail("interrupted", code) if code == _INTERRUPTED else code
 
 
 def _explain(error: Exception) -> int:

@@ -155,7 +155,13 @@ def as_frame(X: Any) -> pl.DataFrame:
     if isinstance(X, pl.DataFrame):
         return X
     if hasattr(X, "columns"):
-        return pl.DataFrame({str(name): list(X[name]) for name in X.columns}, strict=False)
+        # NaN is how pandas says that any value is missing, and nothing else is unequal to itself.
+        columns = {str(name): X[name].tolist() for name in X.columns}
+        known = {
+            name: [value if value == value else None for value in values]
+            for name, values in columns.items()
+        }
+        return pl.DataFrame(known, strict=False)
     raise InputError(
         f"a table with named columns is needed (polars or pandas), got {type(X).__name__}"
     )

@@ -338,8 +338,9 @@ class _Board:
         order = np.argsort(rows)
         prediction = np.concatenate([result.prediction for result in results])[order]
         proba = None
-        if all(result.proba is not None for result in results):
-            proba = np.concatenate([_aligned(result, self.classes) for result in results])[order]
+        if self.classes is not None and all(result.proba is not None for result in results):
+            aligned = [_aligned(result.proba, result.classes, self.classes) for result in results]
+            proba = np.concatenate(aligned)[order]
         return OutOfFold(rows[order], prediction, proba, self.classes)
 
 
@@ -353,12 +354,12 @@ def _all_classes(runner) -> np.ndarray | None:
     return np.unique(np.asarray(runner.y))
 
 
-def _aligned(result: FoldResult, classes: np.ndarray) -> np.ndarray:
+def _aligned(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:
     """Spread probabilities over all classes; a fold may have missed a rare one."""
-    if len(result.classes) == len(classes):
-        return result.proba
-    full = np.zeros((len(result.proba), len(classes)), dtype=result.proba.dtype)
-    full[:, np.searchsorted(classes, result.classes)] = result.proba
+    if len(known) == len(classes):
+        return proba
+    full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
+    full[:, np.searchsorted(classes, known)] = proba
     return full
 
 
@@ -373,6 +374,9 @@ def _run_in_workers(board: _Board, n_workers: int, budget: float) -> None:
     end = time.monotonic() + budget
     with WorkerPool(board.runner, n_workers) as pool:
         while board.todo or pool.busy:
+            if not pool.busy and not pool.has_room():
+                end += pool.wait_for_start()  # the start of a process is nobody's fold
+                continue
             left = end - time.monotonic()
             if board.todo and pool.has_room():
                 name, fold = board.todo[0]

@@ -6,6 +6,7 @@ import os
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import joblib
 import numpy as np
@@ -40,25 +41,22 @@ class FoldCache:
     def read(self, model: Any, fold: int) -> FoldResult | None:
         """Return what was stored; nothing, or a file that cannot be read, is ``None``."""
         try:
-            with np.load(self.path(model, fold), allow_pickle=False) as stored:
-                arrays = {name: stored[name] if name in stored else None for name in _ARRAYS}
-                seconds = stored["seconds"]
-        except (OSError, ValueError, KeyError, EOFError):
+            content = io.BytesIO(self.path(model, fold).read_bytes())
+            with np.load(content, allow_pickle=False) as stored:
+                arrays: Any = [stored[name] if name in stored else None for name in _ARRAYS]
+                fit_seconds, predict_seconds = map(float, stored["seconds"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
             return None
-        return FoldResult(
-            **arrays, fit_seconds=float(seconds[0]), predict_seconds=float(seconds[1])
-        )
+        return FoldResult(*arrays, fit_seconds, predict_seconds)
 
     def write(self, model: Any, fold: int, result: FoldResult) -> None:
-        """Keep a finished fold; labels that are Python objects are kept as text where they are."""
+        """Keep a finished fold, unless its labels are Python objects other than text."""
         arrays = {name: getattr(result, name) for name in _ARRAYS}
         arrays = {name: _plain(value) for name, value in arrays.items() if value is not None}
         if any(value.dtype.hasobject for value in arrays.values()):
             return
         buffer = io.BytesIO()
-        np.savez_compressed(
-            buffer, seconds=[result.fit_seconds, result.predict_seconds], **arrays
-        )
+        np.savez_compressed(buffer, seconds=[result.fit_seconds, result.predict_seconds], **arrays)
         write_whole(self.path(model, fold), buffer.getvalue())
 
 

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
+from sklearn.utils.metaestimators import available_if
 
 from vicinal._base._compat import rows_of
 
@@ -90,7 +91,14 @@ def _answers(model, X):
 def score(result: FoldResult, y_test: Any, metric: str) -> float:
     """Score the stored answers of a fold as scikit-learn's scorer would score the model itself."""
     stored = (_StoredRegressor if result.classes is None else _StoredClassifier)(result)
-    return float(check_scoring(stored, metric)(stored, np.zeros((len(y_test), 1)), y_test))
+    try:
+        return float(check_scoring(stored, metric)(stored, np.zeros((len(y_test), 1)), y_test))
+    except AttributeError as error:
+        raise ValueError(f"{metric} needs scores that this model does not give") from error
+
+
+def _has(answer: str):
+    return available_if(lambda stored: getattr(stored.result, answer) is not None)
 
 
 class _Stored(BaseEstimator):
@@ -100,16 +108,20 @@ class _Stored(BaseEstimator):
         self.result = result
         if result.classes is not None:
             self.classes_ = result.classes
-        if result.proba is not None:
-            self.predict_proba = lambda X: result.proba
-        if result.decision is not None:
-            self.decision_function = lambda X: result.decision
 
     def fit(self, X, y):
         return self
 
     def predict(self, X):
         return self.result.prediction
+
+    @_has("proba")
+    def predict_proba(self, X):
+        return self.result.proba
+
+    @_has("decision")
+    def decision_function(self, X):
+        return self.result.decision
 
     def __sklearn_is_fitted__(self):
         return True

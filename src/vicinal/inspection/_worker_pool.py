@@ -24,6 +24,7 @@ _THREAD_VARIABLES = (
     "POLARS_MAX_THREADS",
     "LOKY_MAX_CPU_COUNT",
 )
+_LONG = 3600.0  # seconds; a queue cannot wait forever and be interrupted
 
 
 class _Worker:
@@ -34,7 +35,7 @@ class _Worker:
         self.started = self.limit = float("nan")
         self.log = tempfile.TemporaryFile()
         # A plain subprocess, not multiprocessing: the user's script is not imported again.
-        self.process = subprocess.Popen(
+        self.process: Any = subprocess.Popen(
             [sys.executable, "-m", "vicinal.inspection._fold_worker"],
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
@@ -109,11 +110,6 @@ class WorkerPool:
         """Whether a fold is being computed."""
         return any(worker.task for worker in self._workers)
 
-    @property
-    def running(self) -> list[tuple[str, int]]:
-        """The tasks that are being computed."""
-        return [worker.task for worker in self._workers if worker.task]
-
     def has_room(self) -> bool:
         """Say whether a worker waits for a task."""
         return bool(self._ready)
@@ -129,7 +125,7 @@ class WorkerPool:
         become ready.
         """
         ends = [worker.started + worker.limit for worker in self._workers if worker.task]
-        left = min([timeout, *(end - time.monotonic() for end in ends)])
+        left = min([timeout, _LONG, *(end - time.monotonic() for end in ends)])
         try:
             worker, answer = self._answers.get(timeout=max(0.0, left))
         except queue.Empty:
@@ -141,6 +137,13 @@ class WorkerPool:
             return self._after_death(worker, task)
         self._ready.append(worker)
         return None if task is None else (task, answer)
+
+    def wait_for_start(self) -> float:
+        """Wait until a worker is ready and return how long that took."""
+        started = time.monotonic()
+        while not self._ready:
+            self.wait(_LONG)
+        return time.monotonic() - started
 
     def _stop_one_over_limit(self):
         now = time.monotonic()
