@@ -43,11 +43,12 @@ class FoldCache:
         try:
             content = io.BytesIO(self.path(model, fold).read_bytes())
             with np.load(content, allow_pickle=False) as stored:
-                arrays: Any = [stored[name] if name in stored else None for name in _ARRAYS]
+                found: Any = (stored[name] if name in stored else None for name in _ARRAYS)
+                prediction, classes, proba, decision = found
                 fit_seconds, predict_seconds = map(float, stored["seconds"])
         except (OSError, ValueError, KeyError, EOFError, BadZipFile):
             return None
-        return FoldResult(*arrays, fit_seconds, predict_seconds)
+        return FoldResult(prediction, classes, proba, decision, fit_seconds, predict_seconds)
 
     def write(self, model: Any, fold: int, result: FoldResult) -> None:
         """Keep a finished fold, unless its labels are Python objects other than text."""

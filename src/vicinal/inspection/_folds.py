@@ -53,10 +53,9 @@ class FoldRunner:
         started = time.perf_counter()
         model.fit(X_train, rows_of(self.y, self.folds[fold][0]))
         fitted = time.perf_counter()
-        answers = _answers(model, X_test)
-        return FoldResult(
-            *answers, fit_seconds=fitted - started, predict_seconds=time.perf_counter() - fitted
-        )
+        prediction, classes, proba, decision = _answers(model, X_test)
+        ended = time.perf_counter()
+        return FoldResult(prediction, classes, proba, decision, fitted - started, ended - fitted)
 
     def _rows(self, fold):
         if self._encoded is None or self._encoded[0] != fold:
