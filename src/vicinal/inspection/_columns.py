@@ -22,10 +22,15 @@ class Columns:
         made from several.
     values : list
         Value of the source in the row; where there is no single source, of the column itself.
+    rates : ndarray
+        Change of each column per unit of its source, so that coefficients can be told in units of
+        the table; one for categories and for columns without a source.
     """
 
-    def __init__(self, names: list[str], sources: list[str | None], values: list[Any]) -> None:
-        self.names, self.sources, self.values = names, sources, values
+    def __init__(
+        self, names: list[str], sources: list[str | None], values: list[Any], rates: np.ndarray
+    ) -> None:
+        self.names, self.sources, self.values, self.rates = names, sources, values, rates
 
     @property
     def are_encoded(self) -> bool:
@@ -187,7 +192,7 @@ def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) ->
     """Return the columns that a model behind ``steps`` sees in the row ``table``."""
     values = values_of(table)
     if not steps:
-        return Columns(names, list(names), values)
+        return Columns(names, list(names), values, np.ones(len(names)))
     encoder = Pipeline([(str(j), step) for j, step in enumerate(steps)])
     cells = values_of(seen)
     shown = names_out(encoder, names, None)
@@ -196,8 +201,50 @@ def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) ->
     sources = sources_of(encoder, len(names), names)
     if sources is None or len(sources) != len(cells):
         sources = [None] * len(cells)
+    derivatives = _derivatives(encoder, table, values, np.asarray(cells, dtype=float))
+    rates = np.ones(len(cells))
+    for k, at in enumerate(sources):
+        moved = np.flatnonzero(derivatives[k])
+        if len(moved) > 1 or (len(moved) == 1 and at is not None and moved[0] != at):
+            sources[k] = None  # a name may stay while the columns are mixed, as by whitening
+        elif len(moved) == 1 and at is not None:
+            rates[k] = derivatives[k, at]
     return Columns(
         [name.split("__", 1)[-1] for name in shown],
         [None if at is None else names[at] for at in sources],
         [cell if at is None else values[at] for at, cell in zip(sources, cells, strict=True)],
+        rates,
     )
+
+
+def _derivatives(encoder: Any, table: Any, values: list[Any], cells: np.ndarray) -> np.ndarray:
+    """Return how each column behind the encoder changes with each number of the row."""
+    found = np.zeros((len(cells), len(values)))
+    for j, value in enumerate(values):
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not is_number or not np.isfinite(value):
+            continue
+        step = 1e-3 * max(1.0, abs(float(value)))
+        try:
+            moved = encoder.transform(with_value(table, j, float(value) + step))
+        except (TypeError, ValueError):
+            continue  # a category that happens to be a number
+        moved = np.asarray(values_of(moved), dtype=float)
+        change = (moved - cells) / step
+        found[:, j] = np.where(np.abs(moved - cells) > 1e-9 * np.abs(cells).max(), change, 0.0)
+    return found
+
+
+def with_value(table: Any, j: int, value: Any) -> Any:
+    """Return a copy of a table of one row with another value in column ``j``."""
+    if hasattr(table, "with_columns"):  # polars
+        return table.with_columns(**{table.columns[j]: np.array([value])})
+    if hasattr(table, "columns"):
+        return table.assign(**{table.columns[j]: [value]})
+    if hasattr(table, "tolil"):
+        copy = table.tolil(copy=True)
+        copy[0, j] = value
+        return copy.tocsr()
+    copy = np.array(table, dtype=object if table.dtype == object else float)
+    copy[0, j] = value
+    return copy

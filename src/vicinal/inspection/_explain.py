@@ -4,13 +4,41 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from sklearn.base import is_classifier, is_regressor
+from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
+from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal.ensemble import (
+    BayesianModelAveragingClassifier,
+    BayesianModelAveragingRegressor,
+    BootstrapEnsembleClassifier,
+    BootstrapEnsembleRegressor,
+    FunctionalGradientBoostingClassifier,
+    FunctionalGradientBoostingRegressor,
+    PrunedTreeClassifier,
+    PrunedTreeRegressor,
+    RealAdaBoostClassifier,
+)
 from vicinal.inspection._columns import Columns, columns_behind, names_of, one_row, values_of
+from vicinal.inspection._explain_ensemble import (
+    explain_adaboost,
+    explain_averaging,
+    explain_boosting,
+    explain_bootstrap,
+    explain_pruned_tree,
+    explain_tree,
+)
 from vicinal.inspection._explain_local import explain_local
+from vicinal.inspection._explain_other import borrowed_columns, explain_linear, explain_nearest
 from vicinal.inspection._explain_partition import explain_cascade, explain_surrogate
+from vicinal.inspection._explain_subspace import (
+    explain_clusters,
+    explain_fusion,
+    explain_truncated,
+)
+from vicinal.inspection._explain_uncertainty import explain_adaptive, explain_mixture
 from vicinal.inspection._explanation import Explanation, ExplanationSection
 from vicinal.local import (
     LocalClassifier,
@@ -23,12 +51,35 @@ from vicinal.partition import (
     SpacePartitioningRegressor,
     SurrogatePartitionClassifier,
 )
+from vicinal.subspace import (
+    DivideConquerSVC,
+    SubspaceFusionClassifier,
+    SubspaceFusionRegressor,
+    TruncatedRBFClassifier,
+    TruncatedRBFRegressor,
+)
+from vicinal.uncertainty import LocallyAdaptiveClassifier, ResponsibilityMixture
 
 # Who explains which model: a function of the model, the row as the model sees it, and its columns.
 _EXPLAINERS: list[tuple[tuple[type, ...], Callable[..., list[ExplanationSection]]]] = [
     ((SpacePartitioningClassifier, SpacePartitioningRegressor), explain_cascade),
     ((SurrogatePartitionClassifier,), explain_surrogate),
     ((LocalClassifier, LocalRegressor, LoessRegressor, NadarayaWatsonRegressor), explain_local),
+    ((LocallyAdaptiveClassifier,), explain_adaptive),
+    ((ResponsibilityMixture,), explain_mixture),
+    ((SubspaceFusionClassifier, SubspaceFusionRegressor), explain_fusion),
+    ((DivideConquerSVC,), explain_clusters),
+    ((TruncatedRBFClassifier, TruncatedRBFRegressor), explain_truncated),
+    ((BayesianModelAveragingClassifier, BayesianModelAveragingRegressor), explain_averaging),
+    (
+        (FunctionalGradientBoostingClassifier, FunctionalGradientBoostingRegressor),
+        explain_boosting,
+    ),
+    ((RealAdaBoostClassifier,), explain_adaboost),
+    ((BootstrapEnsembleClassifier, BootstrapEnsembleRegressor), explain_bootstrap),
+    ((PrunedTreeClassifier, PrunedTreeRegressor), explain_pruned_tree),
+    ((BaseDecisionTree,), explain_tree),
+    ((KNeighborsClassifier, KNeighborsRegressor), explain_nearest),
 ]
 
 
@@ -84,6 +135,11 @@ def explain(
     ('column', 'value', 'coefficient', 'contribution')
     """
     check_is_fitted(model)
+    if not hasattr(model, "predict"):
+        raise ValueError(
+            f"{type(model).__name__} has no predict, so there is no prediction to explain; pass a "
+            "classifier or regressor, or a pipeline that ends in one."
+        )
     table = one_row(X_row)
     names = names_of(table, feature_names, model)
     steps, last = _unwrapped(model)
@@ -92,12 +148,15 @@ def explain(
         seen = step.transform(seen)
     columns = columns_behind(steps, table, names, seen)
     prediction, probabilities = _answer(model, table)
+    sections = _sections(last, seen, columns)
+    if background is not None and (is_classifier(model) or is_regressor(model)):
+        sections.append(borrowed_columns(model, table, names, prediction, background))
     return Explanation(
         type(last).__name__,
         prediction,
         probabilities,
         dict(zip(names, values_of(table), strict=True)),
-        _sections(last, seen, columns),
+        sections,
     )
 
 
@@ -122,8 +181,8 @@ def _answer(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
 
 
 def _sections(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    X = X if hasattr(X, "toarray") else np.asarray(X, dtype=float)
     for types, explainer in _EXPLAINERS:
         if isinstance(model, types):
-            X = X if hasattr(X, "toarray") else np.asarray(X, dtype=float)
             return explainer(model, X, columns)
-    return []
+    return explain_linear(model, X, columns) if hasattr(model, "coef_") else []

@@ -24,7 +24,7 @@ def coefficient_section(
     columns : Columns
         Names and values.
     coef : ndarray of shape (n_columns,)
-        Change of the score per unit of each column.
+        Change of the score per unit of each column; the table tells it per unit of the source.
     offset : ndarray of shape (n_columns,)
         Distance of the row from the point that contributions are counted from.
     summary : str
@@ -36,6 +36,7 @@ def coefficient_section(
     order = np.argsort(-np.abs(contribution), kind="stable")
     names: tuple[str, ...] = ("column", "value", "coefficient", "contribution")
     rows: list[tuple] = []
+    coef = np.asarray(coef, dtype=float) * columns.rates
     for j in order:
         row = (columns.names[j], columns.values[j], float(coef[j]), float(contribution[j]))
         rows.append((*row, columns.sources[j]) if columns.are_encoded else row)

@@ -70,12 +70,16 @@ def _slopes(model: Any, X: Any, columns: Columns) -> ExplanationSection | None:
     except (AttributeError, ValueError):
         # A black box around every query, or coordinates that are no linear map, have no slopes.
         return None
+    if not slopes.any():
+        # Local means and pure neighbourhoods are flat.
+        return None
     said = "the prediction"
     if hasattr(model, "classes_"):
-        chosen = 1
+        chosen = model.classes_.tolist().index(model.predict(X)[0])
         if slopes.ndim == 2:
-            chosen = int(np.argmax(model.predict_proba(X)[0]))
             slopes = slopes[chosen]
+        elif chosen == 0:
+            slopes = -slopes
         said = f"the score of {show(model.classes_[chosen])}"
     elif slopes.ndim == 2:
         slopes, said = slopes[0], "the first target"

@@ -106,13 +106,15 @@ def explain_surrogate(model: Any, X: Any, columns: Columns) -> list[ExplanationS
     path = ExplanationSection(
         "region", "Region", summary, ("stage", "score", "decision"), rows, None, values
     )
-    slope, z = model.coef_[region], prepared[0]
-    level = float(model.intercept_[region])
+    chosen = model.classes_.tolist().index(model.predict(X)[0])
+    sign = 1.0 if chosen == 1 else -1.0
+    slope, z = sign * model.coef_[region], prepared[0]
+    level = sign * float(model.intercept_[region])
     per_unit = unscaled(slope, model.scaler_)
     offset = np.divide(slope * z, per_unit, out=np.zeros_like(z), where=per_unit != 0)
     said = (
-        f"The model of region {region} prefers {show(model.classes_[1])} to "
-        f"{show(model.classes_[0])} where the sum of these contributions and {show(level)} is "
-        "above 0."
+        f"The model of region {region} prefers {show(model.classes_[chosen])} to "
+        f"{show(model.classes_[1 - chosen])} where the sum of these contributions and "
+        f"{show(level)} is above 0."
     )
     return [path, coefficient_section(columns, per_unit, offset, said, intercept=level)]

@@ -299,7 +299,7 @@ def show(value: Any) -> str:
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, float):
         return str(value)
-    return f"{value:.4g}"
+    return f"{0.0 if abs(value) < 1e-12 else value:.4g}"
 
 
 def is_number(value: Any) -> bool:
