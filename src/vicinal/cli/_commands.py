@@ -25,6 +25,8 @@ from vicinal.cli._read_table import check_folder, read_table, write_table
 from vicinal.cli._show import LiveBoard, print_leaderboard, say
 
 _MOST_JOBS = 4
+_EXPLAINED_ROWS = 24
+_BEARABLE_SECONDS = 20.0
 # A column of free text brings skrub's encoder, which holds a vectorizer and a decomposition.
 _TRUSTED = ["skrub._string_encoder.StringEncoder"]
 
@@ -152,7 +154,59 @@ def _leaderboard(checked, models, metric, seconds, folds, seed, jobs, cache, fre
 def _write_comparison_report(board, checked, title, seed, out) -> Path:
     from vicinal.report import ComparisonReport
 
-    return ComparisonReport(board, title).write_html(out)
+    heading = f"{title}: local models beside baselines"
+    detail = _closer_look(board, checked, seed)
+    return ComparisonReport(board, heading, detail=detail).write_html(out)
+
+
+def _closer_look(board, checked, seed):
+    """Fit the best local model again, without the rows that it will be asked to explain."""
+    from vicinal.inspection import candidate_models
+    from vicinal.report import ModelReport
+
+    models = candidate_models(checked.task, random_state=seed)
+    own = [entry for entry in board.entries if len(entry.scores) and _is_ours(models[entry.name])]
+    if not own:
+        return None
+    best = own[0]
+    chosen = ModelReport.choose_rows(best.out_of_fold, checked.y, _EXPLAINED_ROWS, seed)
+    say(f"explaining {len(chosen)} rows with {best.name}")
+    fitted, used = _fit_without(checked, models[best.name], chosen, best.fit_seconds, seed)
+    regions = next((entry for entry in own if entry.name.startswith("SpacePartitioning")), None)
+    partition = None
+    if regions is not None and regions is not best:
+        partition = _fit_without(
+            checked, models[regions.name], chosen, regions.fit_seconds, seed
+        )[0]
+    notes = list(checked.notes)
+    if used < checked.X.height - len(chosen):
+        notes.append(f"reasons are those of a model fitted on {used:,} rows drawn from the table")
+    return ModelReport(
+        fitted,
+        checked.X,
+        checked.y,
+        target=checked.target,
+        out_of_fold=best.out_of_fold,
+        partition=partition,
+        explained=chosen,
+        notes=notes,
+        random_state=seed,
+    )
+
+
+def _is_ours(model: Any) -> bool:
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return type(last).__module__.startswith("vicinal.")
+
+
+def _fit_without(checked, model, rows, fold_seconds, seed) -> tuple[Any, int]:
+    """Fit on all other rows, or on as many as should take a bearable time."""
+    others = np.setdiff1d(np.arange(checked.X.height), rows)
+    bearable = int(len(others) * min(1.0, _BEARABLE_SECONDS / max(fold_seconds, 1e-9)))
+    n_used = min(len(others), max(bearable, 1000))
+    used = np.random.RandomState(seed).permutation(others)[:n_used]
+    used.sort()
+    return with_encoder(checked, model).fit(checked.X[used], checked.y[used]), n_used
 
 
 def parse_seconds(text: str) -> float:
@@ -303,6 +357,46 @@ def known_columns(fitted: Any, frame: pl.DataFrame) -> list[str]:
 
 def report(model: Path, table: Path, *, out: Path, rows: int, seed: int, delimiter) -> None:
     """Write a page about a model on a table."""
+    from vicinal.io import info as read_info
+    from vicinal.report import ModelReport
+
+    check_folder(out, "--out")
+    fitted = load_model(model)
+    frame = read_table(table, delimiter)
+    X = frame.select(known_columns(fitted, frame))
+    about = read_info(model).metadata
+    target = about.get("target")
+    y, notes = _known_target(frame, target, fitted)
+    page = ModelReport(
+        fitted,
+        X,
+        y,
+        title=f"{model.name} on {table.name}",
+        target=target or "the target",
+        n_explained=rows,
+        notes=notes,
+        random_state=seed,
+    )
+    say(f"report: {page.write_html(out)}")
+
+
+def _known_target(frame, target, fitted) -> tuple[Any, list[str]]:
+    """Return the target where the table has it, in the type that the model answers in."""
+    if target is None or target not in frame.columns:
+        return None, [f"the table has no column {target!r}: how good the answers are is unknown"]
+    column = frame[target]
+    if column.null_count():
+        raise InputError(f"the target {target!r} is missing in {column.null_count()} rows")
+    if not hasattr(fitted, "classes_"):
+        return column.cast(pl.Float64).to_numpy(), []
+    classes = np.asarray(fitted.classes_)
+    y = column.cast(pl.String).to_numpy().astype(str) if classes.dtype.kind in "UO" else (
+        column.to_numpy()
+    )
+    unknown = np.setdiff1d(y, classes)
+    if len(unknown):
+        raise InputError(f"the target {target!r} has classes unknown to the model: {quoted([*unknown])}")
+    return y, []
 
 
 def info(model: Path, *, as_json: bool) -> None:
