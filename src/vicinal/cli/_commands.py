@@ -175,9 +175,9 @@ def _closer_look(board, checked, seed):
     regions = next((entry for entry in own if entry.name.startswith("SpacePartitioning")), None)
     partition = None
     if regions is not None and regions is not best:
-        partition = _fit_without(
-            checked, models[regions.name], chosen, regions.fit_seconds, seed
-        )[0]
+        partition = _fit_without(checked, models[regions.name], chosen, regions.fit_seconds, seed)[
+            0
+        ]
     notes = list(checked.notes)
     if used < checked.X.height - len(chosen):
         notes.append(f"reasons are those of a model fitted on {used:,} rows drawn from the table")
@@ -390,12 +390,16 @@ def _known_target(frame, target, fitted) -> tuple[Any, list[str]]:
     if not hasattr(fitted, "classes_"):
         return column.cast(pl.Float64).to_numpy(), []
     classes = np.asarray(fitted.classes_)
-    y = column.cast(pl.String).to_numpy().astype(str) if classes.dtype.kind in "UO" else (
-        column.to_numpy()
+    y = (
+        column.cast(pl.String).to_numpy().astype(str)
+        if classes.dtype.kind in "UO"
+        else (column.to_numpy())
     )
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
-        raise InputError(f"the target {target!r} has classes unknown to the model: {quoted([*unknown])}")
+        raise InputError(
+            f"the target {target!r} has classes unknown to the model: {quoted([*unknown])}"
+        )
     return y, []
 
 

@@ -16,7 +16,9 @@ def classification_facts(y: np.ndarray, proba: np.ndarray, classes: np.ndarray) 
     likelihood = np.clip(proba[np.arange(len(codes)), codes], 1e-15, 1.0)
     facts = {
         "accuracy": float(np.mean(chosen == codes)),
-        "balanced accuracy": float(np.mean([np.mean(chosen[codes == k] == k) for k in np.unique(codes)])),
+        "balanced accuracy": float(
+            np.mean([np.mean(chosen[codes == k] == k) for k in np.unique(codes)])
+        ),
         "log loss": float(-np.mean(np.log(likelihood))),
     }
     if len(classes) == 2 and len(np.unique(codes)) == 2:
@@ -75,6 +77,15 @@ def confusion(y: np.ndarray, prediction: np.ndarray, classes: np.ndarray) -> dic
             [{"count": int(c), "share": float(c / totals[i])} for c in row]
             for i, row in enumerate(counts)
         ],
+        "per_class": [
+            {
+                "label": labels[k],
+                "count": int(counts[k].sum()),
+                "found": float(counts[k, k] / totals[k]),
+                "right": float(counts[k, k] / max(1, counts[:, k].sum())),
+            }
+            for k in range(len(classes))
+        ],
         "mistakes": [
             {
                 "true": labels[i],
@@ -83,7 +94,7 @@ def confusion(y: np.ndarray, prediction: np.ndarray, classes: np.ndarray) -> dic
                 "share": float(counts[i, j] / totals[i]),
             }
             for i, j in pairs
-            if counts[i, j]
+            if wrong[i, j]
         ],
     }
 
@@ -97,7 +108,11 @@ def residuals(y: np.ndarray, prediction: np.ndarray, rows: np.ndarray) -> dict[s
         "low": low,
         "high": high,
         "points": [
-            {"row": int(i), "x": float((prediction[i] - low) / span), "y": float((y[i] - low) / span)}
+            {
+                "row": int(i),
+                "x": float((prediction[i] - low) / span),
+                "y": float((y[i] - low) / span),
+            }
             for i in rows
         ],
     }

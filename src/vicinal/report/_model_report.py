@@ -102,7 +102,7 @@ class ModelReport:
         chosen = self.explained
         if chosen is None:
             chosen = self.choose_rows(answers, self.y, self.n_explained, self.random_state)
-        explanations = self._explanations(np.asarray(chosen, dtype=int), answers)
+        explanations = self._explanations(np.asarray(chosen, dtype=int))
         content: dict[str, Any] = {
             "title": self.title,
             "target": self.target,
@@ -196,45 +196,47 @@ class ModelReport:
         if not trouble.any():
             return []
         return [
-            self._answer(at, answers) | {"has_reasons": int(answers.rows[at]) in explained}
+            self._answer(
+                int(answers.rows[at]),
+                answers.prediction[at],
+                answers.classes,
+                None if answers.proba is None else answers.proba[at],
+            )
+            | {"has_reasons": int(answers.rows[at]) in explained}
             for at in np.argsort(-trouble, kind="stable")[:12].tolist()
         ]
 
-    def _answer(self, at: int, answers: OutOfFold) -> dict[str, Any]:
-        row = int(answers.rows[at])
+    def _answer(self, row: int, prediction: Any, classes: Any, proba: Any) -> dict[str, Any]:
         answer: dict[str, Any] = {
             "row": row,
-            "prediction": _plain(answers.prediction[at]),
+            "prediction": _plain(prediction),
             "truth": None if self.y is None else _plain(self.y[row]),
             "shares": [],
         }
         answer["is_wrong"] = (
-            answers.classes is not None
+            classes is not None
             and answer["truth"] is not None
             and answer["truth"] != answer["prediction"]
         )
-        if answers.proba is not None:
-            order = np.argsort(-answers.proba[at], kind="stable")[:4]
+        if proba is not None:
+            order = np.argsort(-proba, kind="stable")[:4].tolist()
             answer["shares"] = [
-                {
-                    "label": str(answers.classes[k]),
-                    "share": float(answers.proba[at, k]),
-                    "code": int(k),
-                }
-                for k in order
+                {"label": str(classes[k]), "share": float(proba[k]), "code": k} for k in order
             ]
         return answer
 
-    def _explanations(self, rows: np.ndarray, answers: OutOfFold) -> list[dict[str, Any]]:
-        place = {int(row): at for at, row in enumerate(answers.rows)}
+    def _explanations(self, rows: np.ndarray) -> list[dict[str, Any]]:
         end = time.monotonic() + self.time_budget
         parts: list[dict[str, Any]] = []
         for row in rows.tolist():
             if parts and time.monotonic() > end:
                 break
             found = explain(self.model, rows_of(self.X, slice(row, row + 1)))
+            classes = getattr(self.model, "classes_", None)
+            shares = found.probabilities
+            proba = None if shares is None else np.array([shares[c] for c in classes.tolist()])
             parts.append(
-                self._answer(place[row], answers)
+                self._answer(row, found.prediction, classes, proba)
                 | {
                     "headline": found.headline(),
                     "values": [
@@ -249,14 +251,15 @@ class ModelReport:
     def _places(self, answers: OutOfFold, explained: set[int]) -> dict[str, Any]:
         rows = answers.rows[self._sample(len(answers.rows), _PLACE_ROWS, answers, explained)]
         steps, last = _split(self.model)
-        Z, names = _encoded(steps, rows_of(self.X, rows))
+        table, names = _encoded(steps, rows_of(self.X, rows))
         y = None if self.y is None else self.y[rows]
-        seen = answers.prediction[np.searchsorted(answers.rows, rows)] if y is None else y
-        content = {"map": self._map(Z, seen, rows, answers, explained)}
+        shown = answers.prediction[np.searchsorted(answers.rows, rows)] if y is None else y
+        Z = np.asarray(table, dtype=float)
+        content = {"map": self._map(Z, shown, rows, answers, explained)}
         if self.partition is not None and not hasattr(last, "n_regions_"):
             steps, last = _split(self.partition)
-            Z, names = _encoded(steps, rows_of(self.X, rows))
-        content["regions"] = _places.regions(last, Z, y, names)
+            table, names = _encoded(steps, rows_of(self.X, rows))
+        content["regions"] = _places.regions(last, table, y, names)
         return content
 
     def _map(self, Z, y, rows, answers, explained) -> dict[str, Any] | None:
@@ -335,15 +338,15 @@ def _split(model: Any) -> tuple[list[Any], Any]:
     return [], model
 
 
-def _encoded(steps: list[Any], X: Any) -> tuple[np.ndarray, list[str]]:
-    """Return the rows as the last model sees them, and the names of those columns."""
+def _encoded(steps: list[Any], X: Any) -> tuple[Any, list[str]]:
+    """Return the rows as the last model takes them, dense, and the names of those columns."""
     names = [str(name) for name in getattr(X, "columns", [])]
     for step in steps:
         given = None if hasattr(step, "feature_names_in_") or not names else names
         X = step.transform(X)
         names = [str(name) for name in step.get_feature_names_out(given)]
-    Z = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
-    return Z, names if len(names) == Z.shape[1] else [f"x{j}" for j in range(Z.shape[1])]
+    X = X.toarray() if hasattr(X, "toarray") else X
+    return X, names if len(names) == X.shape[1] else [f"x{j}" for j in range(X.shape[1])]
 
 
 def _section(section: Any) -> dict[str, Any]:
@@ -352,13 +355,15 @@ def _section(section: Any) -> dict[str, Any]:
     at = None if section.bars is None else section.columns.index(section.bars)
     lengths = [0.0 if at is None else float(row[at]) for row in rows]
     longest = max(map(abs, lengths), default=0.0) or 1.0
+    # An encoded column is named after its source already.
+    kept = [j for j, name in enumerate(section.columns) if name != "made from"]
     return {
         "key": section.key,
         "title": section.title,
         "summary": section.summary,
-        "columns": list(section.columns),
+        "columns": [section.columns[j] for j in kept],
         "rows": [
-            {"cells": [_plain(cell) for cell in row], "bar": length / longest}
+            {"cells": [_plain(row[j]) for j in kept], "bar": length / longest}
             for row, length in zip(rows, lengths, strict=True)
         ],
         "has_bars": at is not None,

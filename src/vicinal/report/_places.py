@@ -3,8 +3,6 @@
 from typing import Any
 
 import numpy as np
-from sklearn.cross_decomposition import PLSRegression
-from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.preprocessing import StandardScaler
 
@@ -14,22 +12,21 @@ from vicinal.uncertainty import uncertainty_map
 def flat_picture(Z: np.ndarray, y: np.ndarray, is_classification: bool) -> np.ndarray:
     """Return two coordinates per row, in the unit square: the plane that shows the target best.
 
-    Classes: discriminant axes, and for two classes the main direction across the one axis there
-    is. Numbers: the first two components of partial least squares.
+    Three classes or more have two discriminant axes. Two classes and numbers have one axis, the
+    discriminant or the covariance with the target; the other is the main direction across it.
     """
     Z = StandardScaler().fit_transform(Z)
-    if Z.shape[1] < 2:
-        Z = np.column_stack([Z, np.zeros(len(Z))])
     if is_classification:
         lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1).fit(Z, y)
-        plane = lda.transform(Z)[:, :2]
-        if plane.shape[1] < 2:
-            axis = lda.scalings_[:, :1] / np.linalg.norm(lda.scalings_[:, :1])
-            across = PCA(1, random_state=0).fit_transform(Z - (Z @ axis) @ axis.T)
-            plane = np.column_stack([plane, across])
+        axes = lda.scalings_[:, : min(2, len(lda.classes_) - 1, Z.shape[1])]
     else:
-        plane = PLSRegression(2).fit(Z, y).transform(Z)
-    low, high = np.percentile(plane, [1, 99], axis=0)
+        axes = (Z.T @ (y - y.mean()))[:, None]
+    if axes.shape[1] < 2:
+        axis = axes / (np.linalg.norm(axes) or 1.0)
+        across = Z - (Z @ axis) @ axis.T
+        axes = np.column_stack([axis, np.linalg.eigh(across.T @ across)[1][:, -1]])
+    plane = Z @ axes
+    low, high = np.percentile(plane, [0.3, 99.7], axis=0)
     return np.clip((plane - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
 
 
@@ -38,14 +35,18 @@ def neighbor_doubt(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
     return uncertainty_map(StandardScaler().fit_transform(Z), y)
 
 
-def regions(model: Any, Z: np.ndarray, y: Any, names: list[str]) -> dict[str, Any] | None:
-    """Describe the regions of a partition; ``None`` for a model that has none."""
+def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | None:
+    """Describe the regions of a partition; ``None`` for a model that has none.
+
+    ``X`` is the table as the model takes it, all numbers.
+    """
     if not hasattr(model, "n_regions_") or not hasattr(model, "apply"):
         return None
-    region = np.asarray(model.apply(Z))
+    Z = np.asarray(X, dtype=float)
+    region = np.asarray(model.apply(X))
     region = region[:, 0] if region.ndim == 2 else region  # the best of several cascades
     scale = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
-    wrong = None if y is None else _loss(model, Z, y)
+    wrong = None if y is None else _loss(model, X, y)
     table = []
     for k in range(model.n_regions_):
         inside = region == k
@@ -61,7 +62,9 @@ def regions(model: Any, Z: np.ndarray, y: Any, names: list[str]) -> dict[str, An
                 "loss": None if wrong is None else float(wrong[inside].mean()),
                 "target": [] if y is None else _target_shares(y[inside], model),
                 "apart": [
-                    {"name": names[j], "shift": float(shift[j])} for j in order if abs(shift[j]) > 0.1
+                    {"name": names[j], "shift": float(shift[j])}
+                    for j in order
+                    if abs(shift[j]) > 0.1
                 ],
             }
         )
@@ -73,8 +76,8 @@ def regions(model: Any, Z: np.ndarray, y: Any, names: list[str]) -> dict[str, An
     }
 
 
-def _loss(model, Z, y) -> np.ndarray:
-    answer = model.predict(Z)
+def _loss(model, X, y) -> np.ndarray:
+    answer = model.predict(X)
     return (answer != y).astype(float) if hasattr(model, "classes_") else np.abs(answer - y)
 
 

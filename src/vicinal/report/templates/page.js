@@ -16,7 +16,7 @@
         left: pick.offsetLeft - pick.parentElement.offsetLeft - 40,
       });
     }
-    for (const point of document.querySelectorAll(".pt.why")) {
+    for (const point of document.querySelectorAll(".pt.ringed")) {
       point.classList.toggle("on", point.dataset.row === row);
     }
     if (jump) document.getElementById("reasons").scrollIntoView();
@@ -27,7 +27,7 @@
     if (source) show(source.dataset.row, !source.classList.contains("pick"));
   });
   document.addEventListener("keydown", (event) => {
-    const point = event.target.closest(".pt.why");
+    const point = event.target.closest(".pt.ringed");
     if (point && (event.key === "Enter" || event.key === " ")) {
       event.preventDefault();
       show(point.dataset.row, true);
