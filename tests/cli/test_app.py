@@ -177,6 +177,35 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert "rows 0 to 119" in capsys.readouterr().err
 
 
+def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_path, capsys):
+    page = tmp_path / "model.html"
+    assert run(["report", str(model), str(csv), "--rows", "3", "--out", str(page)]) == 0
+    assert "Calibration" in page.read_text()
+    assert page.read_text().count('class="pick"') == 3
+    table.drop("income").write_csv(tmp_path / "new.csv")
+    arguments = ["report", str(model), str(tmp_path / "new.csv"), "--rows", "2"]
+    assert run([*arguments, "--out", str(page)]) == 0
+    assert "how good the answers are is unknown" in page.read_text()
+    assert run([*arguments, "--out", str(page), "--target", "wage"]) == 2
+    assert "no column 'wage'" in capsys.readouterr().err
+    table.with_columns(income=pl.lit("middling")).write_csv(tmp_path / "new.csv")
+    assert run([*arguments, "--out", str(page)]) == 2
+    assert "unknown to the model: 'middling'" in capsys.readouterr().err
+
+
+def test_warnings_are_notes_of_one_line(csv, tmp_path, monkeypatch, capsys):
+    import warnings
+
+    def warn(*args, **kwargs):
+        warnings.warn("take care\nof it", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr("vicinal.cli._commands.info", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run(["info", str(csv)]) == 0
+    assert capsys.readouterr().err == "  note: take care of it\n"
+
+
 def test_info_tells_columns_and_target(model, capsys):
     assert run(["info", str(model)]) == 0
     text = capsys.readouterr().out

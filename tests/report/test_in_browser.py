@@ -11,17 +11,11 @@ from sklearn.preprocessing import StandardScaler
 
 pytest.importorskip("jinja2")
 pytest.importorskip("pandas")
-webdriver = pytest.importorskip(
-    "selenium.webdriver", reason="the browser test needs selenium: pip install selenium"
-)
-BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
-if not (BROWSER and DRIVER):
-    pytest.skip(
-        "the browser test needs chromium and chromedriver (Debian: chromium chromium-driver)",
-        allow_module_level=True,
-    )
+pytest.importorskip("selenium", reason="the browser test needs selenium: pip install selenium")
 
 import pandas as pd
+from selenium import webdriver
+from selenium.common.exceptions import NoAlertPresentException
 from selenium.webdriver.common.by import By
 from selenium.webdriver.common.keys import Keys
 
@@ -29,6 +23,11 @@ from vicinal import SpacePartitioningClassifier
 from vicinal.inspection import compare
 from vicinal.report import ComparisonReport, ModelReport
 
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (BROWSER and DRIVER),
+    reason="the browser test needs chromium and chromedriver (Debian: chromium chromium-driver)",
+)
 EVIL = "<script>alert(1)</script>"
 EVIL_IMAGE = '"><img src=x onerror=alert(2)>'
 
@@ -96,8 +95,6 @@ def test_page_loads_without_errors_and_asks_for_nothing(opened, page):
 
 
 def test_hostile_names_are_shown_as_text_and_run_nothing(opened):
-    from selenium.common.exceptions import NoAlertPresentException
-
     with pytest.raises(NoAlertPresentException):
         opened.switch_to.alert  # noqa: B018
     assert opened.find_element(By.TAG_NAME, "h1").text == EVIL

@@ -232,6 +232,9 @@ def report_model(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
         "report.html"
     ),
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="The true answers; as in `fit` by default.")
+    ] = None,
     rows: Annotated[int, typer.Option(min=1, max=200, help="Rows that are explained.")] = 24,
     seed: Seed = 0,
     delimiter: Delimiter = None,
@@ -245,7 +248,9 @@ def report_model(
     """
     from vicinal.cli import _commands
 
-    _commands.report(model, table, out=out, rows=rows, seed=seed, delimiter=delimiter)
+    _commands.report(
+        model, table, target=target, out=out, rows=rows, seed=seed, delimiter=delimiter
+    )
 
 
 @app.command("info")

@@ -26,6 +26,7 @@ from vicinal.cli._show import LiveBoard, print_leaderboard, say
 
 _MOST_JOBS = 4
 _EXPLAINED_ROWS = 24
+_BACKGROUND_ROWS = 500  # the rows of the table that an explained one is compared with
 _BEARABLE_SECONDS = 20.0
 # A column of free text brings skrub's encoder, which holds a vectorizer and a decomposition.
 _TRUSTED = ["skrub._string_encoder.StringEncoder"]
@@ -165,10 +166,9 @@ def _closer_look(board, checked, seed):
     from vicinal.report import ModelReport
 
     models = candidate_models(checked.task, random_state=seed)
-    own = [entry for entry in board.entries if len(entry.scores) and _is_ours(models[entry.name])]
-    if not own:
-        return None
-    best = own[0]
+    scored = [entry for entry in board.entries if len(entry.scores)]
+    own = [entry for entry in scored if _is_ours(models[entry.name])]
+    best = (own or scored)[0]
     chosen = ModelReport.choose_rows(best.out_of_fold, checked.y, _EXPLAINED_ROWS, seed)
     say(f"explaining {len(chosen)} rows with {best.name}")
     fitted, used = _fit_without(checked, models[best.name], chosen, best.fit_seconds, seed)
@@ -331,8 +331,9 @@ def explain(model: Path, table: Path, *, row: int, out: Path | None, delimiter, 
         check_folder(out, "--out")
         if out.suffix not in forms:
             raise InputError(f"--out {str(out)!r} must end in .html or .json")
-    columns = known_columns(fitted, frame)
-    found = explain_row(fitted, frame[row].select(columns))
+    rows = frame.select(known_columns(fitted, frame))
+    others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
+    found = explain_row(fitted, rows[row], background=others if others.height else None)
     print(_as_json(found) if as_json else found.text())
     if out is not None:
         write_whole(out, forms[out.suffix](found))
@@ -355,7 +356,9 @@ def known_columns(fitted: Any, frame: pl.DataFrame) -> list[str]:
     return columns
 
 
-def report(model: Path, table: Path, *, out: Path, rows: int, seed: int, delimiter) -> None:
+def report(
+    model: Path, table: Path, *, target: str | None, out: Path, rows: int, seed: int, delimiter
+) -> None:
     """Write a page about a model on a table."""
     from vicinal.io import info as read_info
     from vicinal.report import ModelReport
@@ -364,8 +367,9 @@ def report(model: Path, table: Path, *, out: Path, rows: int, seed: int, delimit
     fitted = load_model(model)
     frame = read_table(table, delimiter)
     X = frame.select(known_columns(fitted, frame))
-    about = read_info(model).metadata
-    target = about.get("target")
+    if target is not None and target not in frame.columns:
+        raise InputError(f"the table has no column {target!r}; it has {quoted(frame.columns)}")
+    target = target or read_info(model).metadata.get("target")
     y, notes = _known_target(frame, target, fitted)
     page = ModelReport(
         fitted,
@@ -383,7 +387,8 @@ def report(model: Path, table: Path, *, out: Path, rows: int, seed: int, delimit
 def _known_target(frame, target, fitted) -> tuple[Any, list[str]]:
     """Return the target where the table has it, in the type that the model answers in."""
     if target is None or target not in frame.columns:
-        return None, [f"the table has no column {target!r}: how good the answers are is unknown"]
+        column = "target" if target is None else f"column {target!r}"
+        return None, [f"the table has no {column}: how good the answers are is unknown"]
     column = frame[target]
     if column.null_count():
         raise InputError(f"the target {target!r} is missing in {column.null_count()} rows")

@@ -1,6 +1,7 @@
 """From arguments to an exit code, with one line for every error."""
 
 import sys
+import warnings
 
 import typer
 from typer.main import get_command
@@ -19,6 +20,13 @@ def run(arguments: list[str]) -> int:
     from vicinal.cli._app import app
 
     debug = "--debug" in arguments
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.showwarning = _note
+        return _run(app, arguments, debug)
+
+
+def _run(app: typer.Typer, arguments: list[str], debug: bool) -> int:
     arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
     try:
         # Without "standalone", errors and exit codes come back here instead of boxes and exits.
@@ -40,6 +48,11 @@ def _explain(error: Exception) -> int:
     text = str(error).strip().splitlines()
     reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
     return _fail(f"{reason} (--debug shows where)", 1)
+
+
+def _note(message, category, filename, lineno, file=None, line=None) -> None:
+    """Print a warning as one line, without the place in the code that gave it."""
+    print(f"  note: {' '.join(str(message).split())}", file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:

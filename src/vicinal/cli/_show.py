@@ -26,7 +26,7 @@ class LiveBoard:
         console = Console(stderr=True)
         self.live = None
         if console.is_terminal and not quiet:
-            self.live = Live(console=console, get_renderable=self._render, refresh_per_second=4)
+            self.live = Live(console=console, transient=True, get_renderable=self._render)
 
     def __enter__(self) -> "LiveBoard":
         if self.live:
@@ -35,7 +35,6 @@ class LiveBoard:
 
     def __exit__(self, *exception: Any) -> None:
         if self.live:
-            self.live.update(Text(""))
             self.live.stop()
 
     def __call__(self, board: Any) -> None:

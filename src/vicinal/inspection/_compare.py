@@ -3,6 +3,7 @@
 import math
 import os
 import time
+from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -185,7 +186,8 @@ def compare(
         each fold, once for all models, and its time is not counted.
     time_budget : float, default=None
         Seconds for all models together; ``None`` waits for every fold. Every model gets its first
-        fold before any gets its second, and a single fold may take half of the time that is left.
+        fold before any gets its second, then quick models go first, and a single fold may take
+        half of the time that is left.
         A fold that takes longer is stopped, and its model is listed with what it has finished and
         a note. Results of a cache cost nothing.
     cache : path-like, default=None
@@ -253,7 +255,6 @@ class _Board:
         self.errors: dict[str, str] = {}
         self.notes: dict[str, str] = {}
         self.classes = _all_classes(runner)
-        # Fold by fold, not model by model: what is done when time runs out can be compared.
         self.todo = [(name, k) for k in range(len(runner.folds)) for name in runner.models]
         for name, fold in list(self.todo) if cache else []:
             known = cache.read(runner.models[name], fold)
@@ -275,6 +276,18 @@ class _Board:
         self._drop_tasks(name)
         if self.callback is not None:
             self.callback(self.comparison())
+
+    def next_task(self) -> tuple[str, int]:
+        """Return the fold to run next: first folds first, then the quickest model."""
+        waiting = Counter(name for name, _ in self.todo)
+
+        def key(task: tuple[str, int]) -> tuple[int, float, int]:
+            name, fold = task
+            if self.results[name]:
+                return 1, self.seconds(name), fold
+            return 2 * (waiting[name] < len(self.runner.folds)), 0.0, fold
+
+        return min(self.todo, key=key)
 
     def seconds(self, name: str) -> float:
         """Return how long the slowest finished fold of a model took; 0 without one."""
@@ -379,12 +392,13 @@ def _run_in_workers(board: _Board, n_workers: int, budget: float) -> None:
                 continue
             left = end - time.monotonic()
             if board.todo and pool.has_room():
-                name, fold = board.todo[0]
-                if board.seconds(name) > left or left <= 0:
-                    board.give_up(name, _note(board, name))
+                task = board.next_task()
+                if board.seconds(task[0]) > left or left <= 0:
+                    board.give_up(task[0], _note(board, task[0]))
                     continue
-                limit = _share(board, fold, left, n_workers)
-                pool.submit(board.todo.pop(0), limit)
+                limit = _share(board, left, n_workers)
+                board.todo.remove(task)
+                pool.submit(task, limit)
                 continue
             ended = pool.wait(left)
             if ended is None:
@@ -397,12 +411,12 @@ def _run_in_workers(board: _Board, n_workers: int, budget: float) -> None:
                 board.finish((name, fold), result)
 
 
-def _share(board: _Board, fold: int, left: float, n_workers: int) -> float:
+def _share(board: _Board, left: float, n_workers: int) -> float:
     """Return the seconds a fold may take: half of what is left, or a fair share if that is more.
 
     Half is generous on purpose: the first fold may have to compile.
     """
-    waiting = sum(1 for _, k in board.todo if k == fold)
+    waiting = len({name for name, _ in board.todo})
     return left * max(0.5, min(1.0, n_workers / waiting))
 
 

@@ -11,6 +11,8 @@ from sklearn.utils.metaestimators import available_if
 
 from vicinal._base._compat import rows_of
 
+_MOST_BYTES = 2**29
+
 
 @dataclass(frozen=True)
 class FoldResult:
@@ -31,15 +33,12 @@ class FoldResult:
 
 
 class FoldRunner:
-    """Fits models on folds of one table; the encoded rows of the last fold are kept.
-
-    Folds are run one after the other for all models, so the encoder is fitted once per fold.
-    """
+    """Fits models on folds of one table; encoded rows are kept within a bound of memory."""
 
     def __init__(self, models: dict, X: Any, y: Any, folds: list, encoder: Any) -> None:
         self.models, self.X, self.y = models, X, y
         self.folds, self.encoder = folds, encoder
-        self._encoded: tuple[int, Any, Any] | None = None
+        self._encoded: dict[int, tuple[Any, Any]] = {}
 
     def run(self, name: str, fold: int) -> FoldResult:
         """Fit and predict; an exception becomes the ``error`` of the result."""
@@ -58,14 +57,19 @@ class FoldRunner:
         return FoldResult(prediction, classes, proba, decision, fitted - started, ended - fitted)
 
     def _rows(self, fold):
-        if self._encoded is None or self._encoded[0] != fold:
-            train, test = (rows_of(self.X, rows) for rows in self.folds[fold])
-            if self.encoder is not None:
-                encoder = clone(self.encoder)
-                train = encoder.fit_transform(train, rows_of(self.y, self.folds[fold][0]))
-                test = encoder.transform(test)
-            self._encoded = (fold, train, test)
-        return self._encoded[1:]
+        train, test = self.folds[fold]
+        if self.encoder is None:
+            return rows_of(self.X, train), rows_of(self.X, test)
+        if fold not in self._encoded:
+            encoder = clone(self.encoder)
+            encoded = encoder.fit_transform(rows_of(self.X, train), rows_of(self.y, train))
+            known = sum(
+                getattr(part, "nbytes", 0) for pair in self._encoded.values() for part in pair
+            )
+            if known > _MOST_BYTES:
+                self._encoded.clear()
+            self._encoded[fold] = encoded, encoder.transform(rows_of(self.X, test))
+        return self._encoded[fold]
 
 
 def failure(message: str) -> FoldResult:

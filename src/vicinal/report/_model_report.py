@@ -18,6 +18,7 @@ from vicinal.report._page import render
 
 _MAP_ROWS = 800
 _PLACE_ROWS = 4000
+_BACKGROUND_ROWS = 200
 
 
 class ModelReport:
@@ -227,12 +228,17 @@ class ModelReport:
 
     def _explanations(self, rows: np.ndarray) -> list[dict[str, Any]]:
         end = time.monotonic() + self.time_budget
+        others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
+        background = rows_of(self.X, others) if len(others) else None
         parts: list[dict[str, Any]] = []
         for row in rows.tolist():
-            if parts and time.monotonic() > end:
+            left = end - time.monotonic()
+            if parts and left < 0:
                 break
-            found = explain(self.model, rows_of(self.X, slice(row, row + 1)))
-            classes = getattr(self.model, "classes_", None)
+            # Reasons that compare with other rows cost most; the last rows may go without.
+            beside = background if left > 0.4 * self.time_budget else None
+            found = explain(self.model, rows_of(self.X, slice(row, row + 1)), background=beside)
+            classes: Any = getattr(self.model, "classes_", None)
             shares = found.probabilities
             proba = None if shares is None else np.array([shares[c] for c in classes.tolist()])
             parts.append(
