@@ -36,6 +36,7 @@ _ESTIMATORS: dict[str, str] = {
     "LocalRegressor": "local",
     "LoessRegressor": "local",
     "NadarayaWatsonRegressor": "local",
+    "GradientMetric": "local",
     "SpacePartitioningClassifier": "partition",
     "SpacePartitioningRegressor": "partition",
     "SurrogatePartitionClassifier": "partition",

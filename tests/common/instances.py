@@ -72,6 +72,11 @@ PARAMETERS: dict[str, list[dict]] = {
         {"decompositions": ["cholesky"], "estimator": Ridge(), "n_subspaces": 2, "cv": 2}
     ],
     "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
+    # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local and
+    # `make test-statistical` check it, here one metric stands for it.
+    "LocalClassifier": [{"metric": "standardized"}],
+    "LocalRegressor": [{"metric": "standardized"}],
+    "GradientMetric": [{"n_rounds": 1}],
     # The checks bring fewer rows than a polynomial in their columns has coefficients.
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],

@@ -1,4 +1,5 @@
 import json
+import warnings
 from html.parser import HTMLParser
 
 import matplotlib
@@ -91,6 +92,18 @@ def test_every_model_gives_reasons_in_every_form(model):
         assert_allclose(list(found.probabilities.values()), model.predict_proba(X[3:4])[0])
 
 
+@pytest.mark.parametrize("model", PREDICTORS, ids=lambda model: type(model).__name__)
+def test_models_fitted_on_frames_are_asked_with_frames(model):
+    y = TARGET if is_regressor(model) else np.where(TWO, "yes", "no")
+    frame = pd.DataFrame(X, columns=list("vwxyz"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(frame, y if is_classifier(model) or is_regressor(model) else LABELS)
+    found = explain(model, frame.iloc[[3]])
+    assert found.to_dict() == explain(model, X[3]).to_dict()
+    assert list(found.row) == list("vwxyz")
+
+
 # --- numbers: partition ---
 
 
@@ -110,6 +123,17 @@ def test_contributions_of_a_region_add_up_to_the_margin(scale):
         total = sum(column(section, "contribution")) + section.values["intercept"]
         assert_allclose(total, scores[-1] - scores[-2], rtol=1e-6)
         assert section.values["chosen"] == found.prediction
+
+
+def test_regions_of_one_class_have_no_coefficients():
+    model = SpacePartitioningClassifier(n_regions=2, n_init=1, combine="best", random_state=0)
+    model.fit(X, NAMES)
+    row = X[model.apply(X) == 0][0]
+    region = model.restarts_[0].regions[0]
+    region.coef_[:], region.intercept_[:] = 0.0, [-np.inf, 0.0, -np.inf]
+    found = explain(model, row)
+    assert found["coefficients"].summary == "Region 0 held b only, and so always says it."
+    json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_coefficients_are_per_unit_of_the_columns():

@@ -9,6 +9,8 @@ from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 
+from vicinal._base import import_optional
+
 
 class Columns:
     """Names and values of the columns that the last model of a pipeline sees.
@@ -38,11 +40,12 @@ class Columns:
         return any(source != name for source, name in zip(self.sources, self.names, strict=True))
 
 
-def one_row(X_row: Any) -> Any:
-    """Return a table of one row from a row of any kind: frame, series, mapping, vector, matrix."""
-    if isinstance(X_row, Mapping):
-        from vicinal._base import import_optional
+def one_row(X_row: Any, model: Any) -> Any:
+    """Return a table of one row from a row of any kind: frame, series, mapping, vector, matrix.
 
+    A model that was fitted on a frame gets a frame.
+    """
+    if isinstance(X_row, Mapping):
         pandas = import_optional("pandas", needed_by="explain with a mapping", extra="frame")
         return pandas.DataFrame([dict(X_row)])
     if hasattr(X_row, "to_frame") and getattr(X_row, "ndim", 2) == 1 and hasattr(X_row, "index"):
@@ -56,7 +59,27 @@ def one_row(X_row: Any) -> Any:
         raise ValueError(
             f"explain takes one row, got an array of shape {tuple(table.shape)}; pass X[i:i + 1]."
         )
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) == table.shape[1] and isinstance(table, np.ndarray):
+        pandas = import_optional(
+            "pandas", needed_by="explain with a model fitted on a frame", extra="frame"
+        )
+        return pandas.DataFrame(table, columns=names)
     return table
+
+
+def dense_row(X: Any) -> np.ndarray:
+    """Return a table of one row as a matrix of floats."""
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+
+
+def table_like(X: Any, rows: np.ndarray) -> Any:
+    """Return rows as a table of the kind of ``X``, with its names."""
+    if not hasattr(X, "columns"):
+        return rows
+    if hasattr(X, "with_columns"):  # polars
+        return type(X)(rows, schema=X.columns)
+    return type(X)(rows, columns=X.columns)
 
 
 def values_of(table: Any) -> list[Any]:

@@ -1,6 +1,7 @@
 """Explain one prediction of any fitted model."""
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -140,7 +141,7 @@ def explain(
             f"{type(model).__name__} has no predict, so there is no prediction to explain; pass a "
             "classifier or regressor, or a pipeline that ends in one."
         )
-    table = one_row(X_row)
+    table = one_row(X_row, model)
     names = names_of(table, feature_names, model)
     steps, last = _unwrapped(model)
     seen = table
@@ -149,8 +150,8 @@ def explain(
     columns = columns_behind(steps, table, names, seen)
     prediction, probabilities = _answer(model, table)
     sections = _sections(last, seen, columns)
-    if background is not None and (is_classifier(model) or is_regressor(model)):
-        sections.append(borrowed_columns(model, table, names, prediction, background))
+    if background is not None:
+        sections += _sections_beside(model, table, names, prediction, background)
     return Explanation(
         type(last).__name__,
         prediction,
@@ -158,6 +159,20 @@ def explain(
         dict(zip(names, values_of(table), strict=True)),
         sections,
     )
+
+
+def _sections_beside(
+    model: Any, table: Any, names: list[str], prediction: Any, background: Any
+) -> list[ExplanationSection]:
+    """Return the reasons that come from a comparison with other rows."""
+    found = []
+    if is_classifier(model) and find_spec("vicinal.surface") is not None:
+        from vicinal.inspection._explain_surface import surface_section
+
+        found.append(surface_section(model, table, names, prediction, background))
+    if is_classifier(model) or is_regressor(model):
+        found.append(borrowed_columns(model, table, names, prediction, background))
+    return [section for section in found if section is not None]
 
 
 def _unwrapped(model: Any) -> tuple[list[Any], Any]:
@@ -181,7 +196,8 @@ def _answer(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
 
 
 def _sections(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    X = X if hasattr(X, "toarray") else np.asarray(X, dtype=float)
+    if not hasattr(X, "toarray") and not hasattr(X, "columns"):
+        X = np.asarray(X, dtype=float)
     for types, explainer in _EXPLAINERS:
         if isinstance(model, types):
             return explainer(model, X, columns)

@@ -4,17 +4,22 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.inspection._columns import Columns
+from vicinal.inspection._columns import Columns, dense_row
 from vicinal.inspection._explanation import ExplanationSection, show
+
+
+def _inner(X: Any) -> Any:
+    """Return the row as members got theirs: validated, without names."""
+    return X if hasattr(X, "toarray") else dense_row(X)
 
 
 def explain_averaging(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
     """Return the weights of unlike members and what they say."""
-    rows = []
+    rows, inner = [], _inner(X)
     for name, member, weight in zip(
         model.named_estimators_, model.estimators_, model.weights_, strict=True
     ):
-        said = np.asarray(member.predict(X))[0]
+        said = np.asarray(member.predict(inner))[0]
         said = model.classes_[said] if hasattr(model, "classes_") else float(said)
         rows.append((name, type(member).__name__, said, float(weight)))
     rows.sort(key=lambda row: -row[3])
@@ -29,7 +34,9 @@ def explain_averaging(model: Any, X: Any, columns: Columns) -> list[ExplanationS
 
 def explain_boosting(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
     """Return what every round adds to the score."""
-    outputs = np.stack(list(model._members(X)), axis=1)[0] if model.n_iter_ else np.zeros((0, 1))
+    outputs = (
+        np.stack(list(model._members(_inner(X))), axis=1)[0] if model.n_iter_ else np.zeros((0, 1))
+    )
     column, sign, said = 0, 1.0, "the prediction"
     if hasattr(model, "classes_"):
         chosen = int(np.argmax(model.predict_proba(X)[0]))
@@ -81,9 +88,9 @@ def explain_adaboost(model: Any, X: Any, columns: Columns) -> list[ExplanationSe
 
 def explain_bootstrap(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
     """Return how the members spread."""
-    n = len(model.estimators_)
+    n, inner = len(model.estimators_), _inner(X)
     if not hasattr(model, "classes_"):
-        said = np.array([float(member.predict(X)[0]) for member in model.estimators_])
+        said = np.array([float(member.predict(inner)[0]) for member in model.estimators_])
         levels = (0.05, 0.25, 0.5, 0.75, 0.95)
         rows = [(f"{level:.0%}", float(np.quantile(said, level))) for level in levels]
         low, high = model.predict_interval(X)[0]
@@ -97,7 +104,8 @@ def explain_bootstrap(model: Any, X: Any, columns: Columns) -> list[ExplanationS
         return [ExplanationSection("members", "Members", summary, head, rows, None, values)]
     mean, std = model.predict_proba(X, return_std=True)
     votes = np.bincount(
-        [int(member.predict(X)[0]) for member in model.estimators_], minlength=len(model.classes_)
+        [int(member.predict(inner)[0]) for member in model.estimators_],
+        minlength=len(model.classes_),
     )
     order = np.argsort(-mean[0], kind="stable")
     table = [(model.classes_[c], int(votes[c]), float(mean[0, c]), float(std[0, c])) for c in order]
@@ -127,7 +135,7 @@ def explain_pruned_tree(model: Any, X: Any, columns: Columns) -> list[Explanatio
 def explain_tree(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
     """Return the questions that a decision tree asks on the way to a leaf."""
     tree = model.tree_
-    x = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=np.float32)[0]
+    x = dense_row(X)[0].astype(np.float32)
     node, rows = 0, []
     while tree.children_left[node] != -1:
         j, threshold = int(tree.feature[node]), float(tree.threshold[node])

@@ -4,14 +4,15 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.inspection._columns import Columns
+from vicinal.inspection._columns import Columns, dense_row
 from vicinal.inspection._explain_linear import coefficient_section
 from vicinal.inspection._explanation import ExplanationSection, show
 
 
 def explain_local(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    """Return neighbours and local coefficients."""
-    sections = [_neighbors(model, X)]
+    """Return neighbours (or anchors) and local coefficients."""
+    is_anchored = getattr(model, "anchors_", None) is not None
+    sections = [_anchors(model, X) if is_anchored else _neighbors(model, X)]
     slopes = _slopes(model, X, columns)
     return sections if slopes is None else [*sections, slopes]
 
@@ -52,6 +53,37 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
     )
 
 
+def _anchors(model: Any, X: Any) -> ExplanationSection:
+    """Return the stored models that are blended for the row, and what each of them says."""
+    valid = model._validate_queries(X)
+    _, design, found = next(iter(model._localized(valid)))
+    anchors, rows = model.anchors_, found.indices
+    step = np.asarray(design)[0] - anchors.origins[rows]
+    said = anchors.values[rows] + np.einsum("mcp,mp->mc", anchors.slopes[rows], step)
+    if hasattr(model, "classes_"):
+        answers = list(model.classes_[said.argmax(axis=1)])
+    else:
+        answers = said[:, 0].tolist()
+    share = found.weights / found.weights.sum()
+    table = [
+        (int(rows[i]), answers[i], float(found.distances[i]), float(share[i]))
+        for i in np.argsort(-share, kind="stable").tolist()
+    ]
+    size = float(1.0 / (share**2).sum())
+    summary = (
+        f"{len(rows)} of {len(anchors.centers)} stored models are blended for this row, worth "
+        f"{show(size)} of equal weight; the nearest stands {show(float(found.distances.min()))} "
+        "away."
+    )
+    values = {
+        "n_anchors": len(anchors.centers),
+        "n_blended": len(rows),
+        "effective_sample_size": size,
+    }
+    head = ("anchor", "says", "distance", "weight")
+    return ExplanationSection("anchors", "Anchors", summary, head, table, "weight", values)
+
+
 def _neighborhood(model: Any, X: Any) -> Any:
     """Return the weighted neighbours of the row."""
     return next(iter(model._localized(model._validate_queries(X))))[2]
@@ -83,14 +115,15 @@ def _slopes(model: Any, X: Any, columns: Columns) -> ExplanationSection | None:
         said = f"the score of {show(model.classes_[chosen])}"
     elif slopes.ndim == 2:
         slopes, said = slopes[0], "the first target"
-    x = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)[0]
+    x = dense_row(X)[0]
     centre = _centre(model, X, x)
+    speakers = "neighbours" if getattr(model, "anchors_", None) is None else "anchors"
     return coefficient_section(
         columns,
         slopes,
         x - centre,
         f"Around this row, {said} changes by so much per unit of a column; contributions are "
-        "counted from the weighted mean of the neighbours.",
+        f"counted from the weighted mean of the {speakers}.",
     )
 
 

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._base._compat import num_samples, rows_of
-from vicinal.inspection._columns import Columns, values_of
+from vicinal.inspection._columns import Columns, dense_row, values_of
 from vicinal.inspection._explain_linear import coefficient_section, two_best
 from vicinal.inspection._explanation import ExplanationSection, show
 
@@ -19,7 +19,7 @@ def explain_linear(model: Any, X: Any, columns: Columns) -> list[ExplanationSect
     coef = np.atleast_2d(coef)
     if coef.shape[1] != len(columns.names):
         return []
-    x = np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)[0]
+    x = dense_row(X)[0]
     intercept = np.broadcast_to(np.atleast_1d(model.intercept_), len(coef)).astype(float)
     if not hasattr(model, "classes_"):
         level, slope = float(intercept[0]), coef[0]

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.inspection._columns import Columns
+from vicinal.inspection._columns import Columns, dense_row
 from vicinal.inspection._explain_linear import coefficient_section, two_best, unscaled
 from vicinal.inspection._explanation import ExplanationSection, show
 
@@ -42,13 +42,13 @@ def _path(model: Any, best: Any, prepared: Any, region: int) -> ExplanationSecti
     }
     if len(model.restarts_) > 1:
         answers = np.array([_answer(model, start, prepared) for start in model.restarts_])
-        agree = int((answers == answers[0]).sum()) if hasattr(model, "classes_") else None
         values["n_cascades"] = len(model.restarts_)
-        if agree is not None:
-            values["n_agreeing"] = agree
+        if hasattr(model, "classes_"):
+            said = model._predict_labels(model.restarts_, prepared)[0]
+            values["n_agreeing"] = int((answers == said).sum())
             summary += (
                 f" This is the best of {len(model.restarts_)} cascades that vote together; "
-                f"{agree} of them choose the same class."
+                f"{values['n_agreeing']} of them would say {show(said)}."
             )
         else:
             summary += (
@@ -71,7 +71,7 @@ def _region_model(model: Any, part: Any, prepared: Any, columns: Columns, region
     coef = getattr(part, "coef_", None)
     if coef is None or np.ndim(coef) == 0 or np.shape(coef)[-1] != len(columns.names):
         return None
-    z = np.asarray(prepared.toarray() if hasattr(prepared, "toarray") else prepared)[0]
+    z = dense_row(prepared)[0]
     coef, intercept = np.atleast_2d(coef), np.atleast_1d(part.intercept_)
     if not hasattr(part, "classes_"):
         slope, level = coef[0], float(intercept[0])
@@ -82,6 +82,9 @@ def _region_model(model: Any, part: Any, prepared: Any, columns: Columns, region
             coef = np.vstack([np.zeros_like(coef[0]), coef[0]])
             intercept = np.array([0.0, float(intercept[0])])
         first, second = two_best(coef @ z + intercept)
+        if not np.isfinite(intercept[second]):
+            said = f"Region {region} held {show(part.classes_[first])} only, and so always says it."
+            return ExplanationSection("coefficients", "Coefficients", said)
         slope = coef[first] - coef[second]
         level = float(intercept[first] - intercept[second])
         chosen, rival = part.classes_[first], part.classes_[second]
@@ -99,7 +102,7 @@ def explain_surrogate(model: Any, X: Any, columns: Columns) -> list[ExplanationS
     """Return the side of the gate and the coefficients there for the two-region surrogate."""
     score = float(np.ravel(model.decision_path(X))[0])
     region = int(model.apply(X)[0])
-    prepared = np.asarray(X if model.scaler_ is None else model.scaler_.transform(X))
+    prepared = model._prepared(X)
     summary = f"The gate gives {show(score)}, so the row falls in region {region} of 2."
     rows = [("gate", score, f"region {region}")]
     values = {"region": region, "n_regions": 2, "gate_scores": [score]}

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.inspection._columns import Columns
+from vicinal.inspection._columns import Columns, dense_row, table_like
 from vicinal.inspection._explain_linear import coefficient_section, two_best
 from vicinal.inspection._explanation import ExplanationSection, show
 
@@ -63,8 +63,7 @@ def explain_fusion(model: Any, X: Any, columns: Columns) -> list[ExplanationSect
 def explain_clusters(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
     """Return which cluster's machine answers, and the slopes of its score."""
     cluster = int(model.predict_cluster(X)[0])
-    x = np.asarray(X, dtype=float)
-    distance = np.linalg.norm(model.cluster_centers_ - x, axis=1)
+    distance = np.linalg.norm(model.cluster_centers_ - dense_row(X), axis=1)
     rows = [
         (f"cluster {c}", int(model.cluster_sizes_[c]), float(distance[c]))
         for c in np.argsort(distance, kind="stable")
@@ -84,23 +83,24 @@ def explain_clusters(model: Any, X: Any, columns: Columns) -> list[ExplanationSe
         {"cluster": cluster, "n_clusters": int(model.n_clusters_)},
     )
     centre = model.cluster_centers_[cluster]
-    return [section, slope_section(model, x, columns, centre, "the centre of the cluster")]
+    return [section, slope_section(model, X, columns, centre, "the centre of the cluster")]
 
 
 def explain_truncated(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
     """Return the slopes of the polynomial score."""
-    x = np.asarray(X, dtype=float)
-    return [slope_section(model, x, columns, model.mean_, "the mean of the training rows")]
+    return [slope_section(model, X, columns, model.mean_, "the mean of the training rows")]
 
 
 def slope_section(
-    model: Any, x: np.ndarray, columns: Columns, origin: np.ndarray, origin_name: str
+    model: Any, X: Any, columns: Columns, origin: np.ndarray, origin_name: str
 ) -> ExplanationSection:
     """Return the gradient of a smooth score, by central differences."""
-    score, said = _score(model, x)
+    score, said = _score(model, X)
+    x = dense_row(X)
     step = _STEP * np.maximum(1.0, np.maximum(np.abs(x[0]), np.abs(x[0] - origin)))
     away = np.diag(step)
-    slopes = (score(x + away) - score(x - away)) / (2.0 * step)
+    up, down = table_like(X, x + away), table_like(X, x - away)
+    slopes = (score(up) - score(down)) / (2.0 * step)
     return coefficient_section(
         columns,
         slopes,
@@ -110,11 +110,11 @@ def slope_section(
     )
 
 
-def _score(model: Any, x: np.ndarray):
+def _score(model: Any, X: Any):
     """Return the score that decides, as a function of rows, and what to call it."""
     if not hasattr(model, "classes_"):
         return lambda rows: np.asarray(model.predict(rows), dtype=float), "the prediction"
-    scores = np.asarray(model.decision_function(x))
+    scores = np.asarray(model.decision_function(X))
     if scores.ndim == 1:
         chosen = int(scores[0] > 0)
         sign = 1.0 if chosen == 1 else -1.0

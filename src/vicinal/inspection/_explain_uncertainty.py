@@ -5,13 +5,13 @@ from typing import Any
 import numpy as np
 
 from vicinal._base import as_numpy
-from vicinal.inspection._columns import Columns
+from vicinal.inspection._columns import Columns, dense_row
 from vicinal.inspection._explanation import ExplanationSection, show
 
 
 def explain_adaptive(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
     """Return responsibilities, the leading metric, and the rows that vote in it."""
-    row = as_numpy(model._whiten(X))
+    row = as_numpy(model._whiten(dense_row(X)))
     shares = as_numpy(model.mixture_.predict_proba(row))[0]
     votes = np.vstack([as_numpy(model._votes(A, row))[0] for A in model._matrices])
     votes = votes[:, model._numbers]
@@ -93,7 +93,7 @@ def explain_mixture(model: Any, X: Any, columns: Columns) -> list[ExplanationSec
         f"Component {leader} of {len(shares)} is responsible for this row by {shares[leader]:.3f}."
     )
     centre = as_numpy(model.means_)[leader]
-    x = np.asarray(X, dtype=float)[0]
+    x = dense_row(X)[0]
     order = np.argsort(-np.abs(x - centre), kind="stable")
     place = [(columns.names[j], columns.values[j], float(centre[j])) for j in order]
     return [

@@ -2,6 +2,7 @@
 
 from vicinal.io._errors import ModelFileError, ModelVersionWarning, OnnxExportError
 from vicinal.io._model_file import ModelInfo, info, load, save
+from vicinal.io._to_onnx import to_onnx
 
 __all__ = [
     "ModelFileError",
@@ -11,4 +12,5 @@ __all__ = [
     "info",
     "load",
     "save",
+    "to_onnx",
 ]

@@ -10,12 +10,13 @@ numbers and arrays named below.
 import importlib
 import json
 from collections.abc import Iterable
-from types import ModuleType
+from types import FunctionType
 from typing import Any
 
 from vicinal.io._errors import ModelFileError
 
-# Modules of ours whose classes models are made of; every class defined there is trusted.
+# Packages of ours that models are made of: every class defined there is trusted, and every plain
+# function may be referred to.
 MODEL_PACKAGES = (
     "_kernels",
     "cli",  # the encoder of a table, a part of every model that the command `vicinal fit` writes
@@ -135,7 +136,7 @@ class TypePolicy:
         if loader == "TypeNode":
             return name in self.types or self._is_class(name)
         if loader == "FunctionNode":
-            return name in self.functions
+            return name in self.functions or is_own_function(name)
         if loader == "TupleNode":
             return name == "builtins.tuple" or is_own_class(name, named_tuple=True)
         if loader == "LossNode":
@@ -193,15 +194,23 @@ def _check_keys(node: dict[str, Any]) -> None:
 
 def is_own_class(name: str, *, named_tuple: bool = False) -> bool:
     """Tell whether ``name`` is a class (or a named tuple) defined in our own model packages."""
-    module_name, _, class_name = name.rpartition(".")
+    found = _own(name)
+    return isinstance(found, type) and issubclass(found, tuple) == named_tuple
+
+
+def is_own_function(name: str) -> bool:
+    """Tell whether ``name`` is a plain function (not compiled) of our own model packages."""
+    return isinstance(_own(name), FunctionType)
+
+
+def _own(name: str) -> Any:
+    """Return what our own model packages define under a full name, ``None`` if nothing."""
+    module_name, _, short = name.rpartition(".")
     package = module_name.split(".")
     if len(package) < 2 or package[0] != "vicinal" or package[1] not in MODEL_PACKAGES:
-        return False
+        return None
     try:
-        module: ModuleType = importlib.import_module(module_name)
+        found = vars(importlib.import_module(module_name)).get(short)
     except ImportError:
-        return False
-    found = vars(module).get(class_name)
-    if not isinstance(found, type) or found.__module__ != module_name:
-        return False
-    return issubclass(found, tuple) == named_tuple
+        return None
+    return found if getattr(found, "__module__", None) == module_name else None
