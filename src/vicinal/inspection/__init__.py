@@ -2,7 +2,7 @@
 
 from vicinal.inspection._boosting_display import BoostingCurveDisplay
 from vicinal.inspection._candidates import candidate_models
-from vicinal.inspection._compare import Comparison, ComparisonEntry, compare
+from vicinal.inspection._compare import Comparison, ComparisonEntry, OutOfFold, compare
 from vicinal.inspection._explain import explain
 from vicinal.inspection._explanation import Explanation, ExplanationSection
 from vicinal.inspection._partition_histogram_display import PartitionHistogramDisplay
@@ -18,6 +18,7 @@ __all__ = [
     "ComparisonEntry",
     "Explanation",
     "ExplanationSection",
+    "OutOfFold",
     "PartitionHistogramDisplay",
     "PartitionHistoryDisplay",
     "PartitionRegionsDisplay",

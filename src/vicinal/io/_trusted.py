@@ -19,6 +19,7 @@ from vicinal.io._errors import ModelFileError
 # function may be referred to.
 MODEL_PACKAGES = (
     "_kernels",
+    "cli",  # the encoder of a table, a part of every model that the command `vicinal fit` writes
     "ensemble",
     "linear",
     "local",
