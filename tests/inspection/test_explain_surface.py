@@ -17,8 +17,6 @@ from sklearn.tree import DecisionTreeClassifier
 
 from vicinal.inspection import explain
 
-pytest.importorskip("vicinal.surface")
-
 X, LABELS = make_classification(120, 4, n_informative=3, n_redundant=0, random_state=0)
 NAMES = np.array(["no", "yes"])[LABELS]
 
