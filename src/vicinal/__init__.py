@@ -35,6 +35,7 @@ _ESTIMATORS: dict[str, str] = {
     "LocalRegressor": "local",
     "LoessRegressor": "local",
     "NadarayaWatsonRegressor": "local",
+    "GradientMetric": "local",
     "PrincipalSurface": "local",
     "SpacePartitioningClassifier": "partition",
     "SpacePartitioningRegressor": "partition",

@@ -72,8 +72,17 @@ PARAMETERS: dict[str, list[dict]] = {
         {"decompositions": ["cholesky"], "estimator": Ridge(), "n_subspaces": 2, "cv": 2}
     ],
     "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
-    "LocalClassifier": [{}, {"n_neighbors": 5, "metric": "euclidean", "alpha": 1.0, "anchors": 4}],
-    "LocalRegressor": [{}, {"n_neighbors": 5, "degree": 1, "alpha": 1.0, "anchors": 4}],
+    # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local and
+    # `make test-statistical` check it, here one metric stands for it.
+    "LocalClassifier": [
+        {"metric": "standardized"},
+        {"metric": "standardized", "n_neighbors": 5, "alpha": 1.0, "anchors": 4},
+    ],
+    "LocalRegressor": [
+        {"metric": "standardized"},
+        {"metric": "standardized", "n_neighbors": 5, "degree": 1, "alpha": 1.0, "anchors": 4},
+    ],
+    "GradientMetric": [{"n_rounds": 1}],
     # The checks bring fewer rows than a polynomial in their columns has coefficients.
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],

@@ -75,8 +75,8 @@ def test_more_columns_than_neighbours(to_array, rng):
 def test_choices_agree(to_array, data):
     X, y, Q = data
     for model, target in (
-        (LocalClassifier(random_state=0), y),
-        (LocalRegressor(degree=1), X[:, 0] ** 2),
+        (LocalClassifier(metric="standardized", random_state=0), y),
+        (LocalRegressor(metric="standardized", degree=1), X[:, 0] ** 2),
         (NadarayaWatsonRegressor(), X[:, 0] ** 2),
     ):
         host, device, queries = both(model, to_array, X, target, Q)

@@ -331,7 +331,10 @@ def test_choice_counts_left_out_errors(data):
 def test_choice_sees_through_useless_scales(rng):
     X = rng.normal(size=(250, 3)) * [1.0, 1.0, 1000.0]
     y = (np.sin(2 * X[:, 0]) > X[:, 1]).astype(int)
-    assert LocalClassifier(random_state=0).fit(X, y).metric_ in ("standardized", "within_class")
+    path = LocalClassifier(random_state=0).fit(X, y).selection_
+    loss = dict(zip(path["metric"], path["loss"], strict=True))
+    assert loss["standardized"] < 0.8 * loss["euclidean"]
+    assert path["weight"][path["metric"] == "euclidean"].sum() < 0.2
 
 
 def test_metrics_that_see_labels_are_cross_fitted(rng):

@@ -1,5 +1,6 @@
 """Models fitted anew around each query."""
 
+from vicinal.local._gradient_metric import GradientMetric
 from vicinal.local._local_classifier import LocalClassifier
 from vicinal.local._local_regressor import LocalRegressor
 from vicinal.local._loess_regressor import LoessRegressor
@@ -11,5 +12,6 @@ __all__ = [
     "LocalRegressor",
     "LoessRegressor",
     "NadarayaWatsonRegressor",
+    "GradientMetric",
     "PrincipalSurface",
 ]

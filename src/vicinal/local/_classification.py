@@ -1,5 +1,6 @@
 """What the local classifier does behind its methods: models, scores, probabilities, choice."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from vicinal.local._fits import pure_queries
 from vicinal.local._generic import check_local_estimator, generic_class_scores
 from vicinal.local._neighborhood import Neighborhoods, take_queries
 from vicinal.local._selection import ALPHA_LADDER, MAX_ROWS, draw_rows
+from vicinal.local._stacking import ClassJudge
 
 # Newton's method costs ten times a ridge solve: fewer candidates, around those that win.
 _ITERATIVE_ALPHAS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -60,6 +62,11 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._resolve_model()
         self._factor = self._class_factors(weights)
         self._check_anchors(X)
+        self._stack = None
+        if self._climbs(X):
+            indicators = np.eye(len(self.classes_))[self._codes]
+            self._climb(X, indicators, self._codes, self._codes, weights, groups)
+            return
         self._choose(X, self._codes, self._codes, weights, groups)
         if self.anchors is None:
             self._calibrate(X, weights, groups)
@@ -77,9 +84,29 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         )
         weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
         codes = self._encode(y)
+        joined = np.concatenate([self._codes, codes])
+        if self._stack is not None:
+            self._extend_stack(X, codes, weights, groups, joined)
+            return
         self._add_rows(X, weights, groups)
-        self._codes = np.concatenate([self._codes, codes])
+        self._codes = joined
         self._factor = self._class_factors(self._data.sample_weight)
+
+    def _extend_stack(self, X, codes, weights, groups, joined) -> None:
+        """Give every rung the further rows; global models are fitted again."""
+
+        def append(rung):
+            rung = copy(rung)
+            rung._add_rows(X, weights, groups)
+            rung._codes = joined
+            rung._factor = rung._class_factors(rung._data.sample_weight)
+            return rung
+
+        self._stack = self._stack.joined(
+            append, X, np.eye(len(self.classes_))[codes], codes, weights
+        )
+        self._codes = joined
+        self.rungs_ = self._stack.rungs
 
     def _encode(self, y) -> np.ndarray:
         """Return the codes of labels that must be among the classes."""
@@ -91,6 +118,36 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
                 f"{self.classes_.tolist()}; name all of them in the first call (classes=)."
             )
         return codes.astype(np.int64)
+
+    # --- rungs ---
+
+    def _has_linear_rungs(self) -> bool:
+        return self._objective is not None and self._objective.solver == "ridge"
+
+    def _judge(self, rows, weights) -> ClassJudge:
+        return ClassJudge(self._codes[rows], None if weights is None else weights[rows])
+
+    def _adopt(self, rung) -> None:
+        """Give a rung what it shares with the whole."""
+        for name in ("classes_", "_codes", "_dtype", "_factor", "n_features_in_"):
+            setattr(rung, name, getattr(self, name))
+        if hasattr(self, "feature_names_in_"):
+            rung.feature_names_in_ = self.feature_names_in_
+        rung._resolve_model()
+        rung.temperature_ = None
+
+    def _set_temperature(self, temperature: float) -> None:
+        self.temperature_ = temperature if self.calibration == "temperature" else None
+
+    def _raw_scores(self, X) -> np.ndarray:
+        return self._scores(X)
+
+    def _raw_slopes(self, X) -> np.ndarray:
+        parts = [self._class_slopes(design, found) for _, design, found in self._localized(X)]
+        return self._pull_back(np.concatenate(parts), X)
+
+    def _raw_left_out(self) -> np.ndarray:
+        return self._left_out_scores(np.arange(self._data.n_samples), self._data)
 
     # --- models ---
 
@@ -163,6 +220,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         if method is None:
             offered = ("predict_proba", "decision_function")
             method = next((m for m in offered if hasattr(self.estimator, m)), "predict")
+        if self._stack is not None:
+            return self._stack.scores(X)
         out = np.empty((num_samples(X), len(self.classes_)))
         if self._has_global_model():
             return self._global_scores(X)

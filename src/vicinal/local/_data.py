@@ -1,12 +1,14 @@
 """Training rows and resolved settings, as the local fits see them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._fits import equivalent_kernels
+from vicinal.local._forest import ForestIndex, ForestLocalizer, ForestRule
 from vicinal.local._neighborhood import Localizer, NearestRule, RadiusRule
 from vicinal.local._search import NeighborIndex
 from vicinal.local._sparse import sparse_equivalent_kernels
@@ -16,7 +18,7 @@ from vicinal.local._sparse import sparse_equivalent_kernels
 class Settings:
     """What a local fit needs to know, resolved from parameters or chosen."""
 
-    rule: NearestRule | RadiusRule
+    rule: NearestRule | RadiusRule | ForestRule
     degree: int = 1
     alpha: float = 1.0
     relative: bool = True
@@ -32,7 +34,7 @@ class LocalData:
     """The training rows as the local models see them."""
 
     rows: np.ndarray | sparse.csr_matrix
-    index: NeighborIndex
+    index: NeighborIndex | ForestIndex
     coordinates: Coordinates
     sample_weight: np.ndarray | None
     groups: np.ndarray | None
@@ -47,8 +49,10 @@ class LocalData:
         """Number of rows, counted with their weights."""
         return float(self.n_samples if self.sample_weight is None else self.sample_weight.sum())
 
-    def localizer(self, rule, factor=None) -> Localizer:
+    def localizer(self, rule, factor=None) -> Any:
         """Return the map from queries to neighbourhoods."""
+        if isinstance(self.index, ForestIndex):
+            return ForestLocalizer(self.index, rule, factor=factor)
         return Localizer(self.index, rule, sample_weight=self.sample_weight, factor=factor)
 
 

@@ -1,13 +1,12 @@
 """Classification by a weighted model around every query."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
-import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import atomic_fit
-from vicinal._base._compat import HasMethods, Options, StrOptions
+from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal.local._anchored import keeps_rows
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._class_models import exact_objective
@@ -202,6 +201,8 @@ class LocalClassifier(BaseLocalClassifier):
         "outside": [StrOptions({"nearest", "prior", "raise"})],
         "calibration": [StrOptions({"temperature"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "combine": [StrOptions({"stack", "best"})],
+        "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -223,6 +224,8 @@ class LocalClassifier(BaseLocalClassifier):
         outside="nearest",
         calibration="temperature",
         class_weight=None,
+        combine="stack",
+        max_fit_time=None,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -243,6 +246,8 @@ class LocalClassifier(BaseLocalClassifier):
         self.outside = outside
         self.calibration = calibration
         self.class_weight = class_weight
+        self.combine = combine
+        self.max_fit_time = max_fit_time
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -296,7 +301,7 @@ class LocalClassifier(BaseLocalClassifier):
         self : object
             Fitted estimator.
         """
-        if not hasattr(self, "_settings"):
+        if not hasattr(self, "classes_"):
             self._fit_rows(X, y, sample_weight, groups, classes)
         else:
             self._append_rows(X, y, sample_weight, groups, classes)
@@ -363,7 +368,9 @@ class LocalClassifier(BaseLocalClassifier):
             # Indicators 0 and 1 become the targets -1 and 1.
             scores = 2.0 * scores - 1.0
         if len(self.classes_) == 2:
-            scores = scores[:, 1]
+            # Two ridge scores are opposite, unless a global model has joined them.
+            first, second = scores[:, 0], scores[:, 1]
+            scores = second if self._stack is None else 0.5 * (second - first)
         return scores if self._device is not None else scores.astype(self._dtype, copy=False)
 
     def local_coef(self, X):
@@ -385,8 +392,8 @@ class LocalClassifier(BaseLocalClassifier):
         if self._device is not None:
             slopes = self._device_slopes(X)
             return slopes[:, 1, :] if len(self.classes_) == 2 else slopes
-        parts = [self._class_slopes(design, found) for _, design, found in self._localized(X)]
-        slopes = self._pull_back(np.concatenate(parts), X).astype(self._dtype, copy=False)
+        slopes = self._raw_slopes(X) if self._stack is None else self._stack.slopes(X)
+        slopes = slopes.astype(self._dtype, copy=False)
         return slopes[:, 1] if len(self.classes_) == 2 else slopes
 
     def equivalent_kernel(self, X):
@@ -409,7 +416,7 @@ class LocalClassifier(BaseLocalClassifier):
                 "equivalent_kernel exists for the ridge solver only: other local classifiers are "
                 "not linear in the labels."
             )
-        return self._stack_rows(X, self._smoother)
+        return self._raw_kernel(X) if self._stack is None else self._stack.kernel(X)
 
     def leave_one_out(self):
         """Return the class probabilities of every training row by a model that did not see it.
@@ -423,8 +430,9 @@ class LocalClassifier(BaseLocalClassifier):
         self._check_compiled("leave_one_out")
         self._check_on_host("leave_one_out")
         self._check_rows("leave_one_out")
-        rows = np.arange(self._data.n_samples)
-        return self._proba(self._left_out_scores(rows, self._data))
+        if self._stack is not None:
+            return self._proba(self._stack.left_out())
+        return self._proba(self._raw_left_out())
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,6 +1,6 @@
 """Regression by a weighted model around every query."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
@@ -16,7 +16,7 @@ from vicinal.local._regression import BaseLocalRegressor
 # Regression targets often need less shrinkage than class indicators.
 _ALPHA_LADDER = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 # Quadratic models have (d + 1)(d + 2) / 2 coefficients; beyond this they are not tried by "auto".
-_MAX_QUADRATIC_COLUMNS = 4
+_MAX_QUADRATIC_COLUMNS = 8
 
 
 class LocalRegressor(BaseLocalRegressor):
@@ -180,6 +180,8 @@ class LocalRegressor(BaseLocalRegressor):
         "robust_iterations": [Interval(Integral, 0, None, closed="left")],
         "outside": [StrOptions({"nearest", "nan", "prior", "raise"})],
         "clip": ["boolean"],
+        "combine": [StrOptions({"stack", "best"})],
+        "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -200,6 +202,8 @@ class LocalRegressor(BaseLocalRegressor):
         algorithm="auto",
         outside="nearest",
         clip=False,
+        combine="stack",
+        max_fit_time=None,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -219,6 +223,8 @@ class LocalRegressor(BaseLocalRegressor):
         self.algorithm = algorithm
         self.outside = outside
         self.clip = clip
+        self.combine = combine
+        self.max_fit_time = max_fit_time
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -270,7 +276,7 @@ class LocalRegressor(BaseLocalRegressor):
         self : object
             Fitted estimator.
         """
-        if not hasattr(self, "_settings"):
+        if not hasattr(self, "_targets"):
             self._resolve_estimator()
             self._fit_rows(X, y, sample_weight, groups)
         else:
@@ -319,6 +325,9 @@ class LocalRegressor(BaseLocalRegressor):
         if self._exact_alpha is None:
             self._generic = estimator
             self._generic_weighted = check_local_estimator(estimator, self.kernel)
+
+    def _has_linear_rungs(self) -> bool:
+        return self.estimator is None and self.robust_iterations == 0 and not self.clip
 
     def _is_relative(self) -> bool:
         return self._exact_alpha is None and self.penalty == "relative"

@@ -333,7 +333,7 @@ def _enough_for_all(h, distances, user, rule) -> np.ndarray:
 
 
 def drop_zeros(found: Neighborhoods) -> Neighborhoods:
-    """Remove neighbours of weight zero."""
+    """Return the neighbourhoods without rows of weight zero."""
     mask = found.weights > 0.0
     if mask.all():
         return found

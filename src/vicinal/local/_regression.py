@@ -1,5 +1,6 @@
 """What the local regressors share: targets, prediction, linear-smoother inference."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -9,7 +10,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import is_array_api, namespace
+from vicinal._base import is_array_api, namespace, row_blocks
 from vicinal._base._compat import num_samples
 from vicinal._kernels._smoothing import robustness_weights
 from vicinal.local._anchors import ridge_planes
@@ -26,6 +27,7 @@ from vicinal.local._inference import (
 )
 from vicinal.local._line import Line
 from vicinal.local._neighborhood import Neighborhoods, take_queries
+from vicinal.local._stacking import NumberJudge
 
 
 class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
@@ -52,13 +54,53 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
         self._check_anchors(X)
+        self._stack = None
         targets = Y if self._is_multi_output else Y[:, 0]
-        self._choose(X, None, targets, weights, groups)
-        self._prepare_line()
-        self._reweight()
+        if self._climbs(X):
+            self._climb(X, Y, None, targets, weights, groups)
+        else:
+            self._choose(X, None, targets, weights, groups)
+        if self._stack is None:
+            self._prepare_line()
+            self._reweight()
         if self.anchors is not None:
             self._drop_to_anchors(X, None, targets, weights, groups, hold_out=False)
             self._targets, self._line = self.anchors_.values, None
+
+    # --- rungs ---
+
+    def _judge(self, rows, weights) -> NumberJudge:
+        Y = self._targets
+        mean = np.average(Y, axis=0, weights=weights)
+        scale = np.average((Y - mean) ** 2, axis=0, weights=weights)
+        return NumberJudge(
+            Y[rows], None if weights is None else weights[rows], np.where(scale > 0, scale, 1.0)
+        )
+
+    def _adopt(self, rung) -> None:
+        """Give a rung what it shares with the whole."""
+        for name in ("_targets", "_dtype", "_is_multi_output", "n_features_in_"):
+            setattr(rung, name, getattr(self, name))
+        if hasattr(self, "feature_names_in_"):
+            rung.feature_names_in_ = self.feature_names_in_
+        rung._statistics_cache = {}
+        rung._resolve_estimator()
+
+    def _raw_scores(self, X) -> np.ndarray:
+        return self._predict_values(X)[0]
+
+    def _raw_slopes(self, X) -> np.ndarray:
+        parts = [
+            self._slopes(design, found, self._targets) for _, design, found in self._localized(X)
+        ]
+        return self._pull_back(np.concatenate(parts), X)
+
+    def _raw_left_out(self) -> np.ndarray:
+        out = np.empty_like(self._targets)
+        rows = np.arange(self._data.n_samples)
+        for block, design, found in self._localized_training(rows, leave_out=True):
+            out[block] = self._evaluate(design, found)
+        return out
 
     def _fit_device_rows(self, X, y, sample_weight, groups):
         X, y, weights = self._validate_on_device(X, y, sample_weight, groups)
@@ -127,12 +169,30 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
                 f"y has {Y.shape[1]} outputs, but earlier rows had {self._targets.shape[1]}."
             )
         weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
-        self._add_rows(X, weights, groups)
-        self._targets = np.vstack([self._targets, Y])
+        joined = np.vstack([self._targets, Y])
         self._statistics_cache = {}
+        if self._stack is not None:
+            self._extend_stack(X, Y, weights, groups, joined)
+            return
+        self._add_rows(X, weights, groups)
+        self._targets = joined
         self._factor = None
         self._prepare_line()
         self._reweight()
+
+    def _extend_stack(self, X, Y, weights, groups, joined) -> None:
+        """Give every rung the further rows; global models are fitted again."""
+
+        def append(rung):
+            rung = copy(rung)
+            rung._add_rows(X, weights, groups)
+            rung._targets = joined
+            rung._statistics_cache = {}
+            return rung
+
+        self._stack = self._stack.joined(append, X, Y, None, weights)
+        self._targets = joined
+        self.rungs_ = self._stack.rungs
 
     def _prepare_line(self) -> None:
         self._line = None
@@ -228,6 +288,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """Return predictions and, if asked, |l(q)|^2 of every query."""
         self._check_on_host("This method")
         n_queries = num_samples(X)
+        if self._stack is not None:
+            return self._stacked_values(X, with_norms)
         out = np.empty((n_queries, self._targets.shape[1]))
         norms = np.empty(n_queries if with_norms else 0)
         if self._has_global_model() and not with_norms:
@@ -247,6 +309,15 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             if empty.size:
                 out[block.start + empty] = self._answer_outside()
         return out, norms
+
+    def _stacked_values(self, X, with_norms: bool):
+        values = self._stack.scores(X)
+        norms = np.empty(len(values) if with_norms else 0)
+        if with_norms:
+            for block in row_blocks(len(values), 24 * len(self._targets)):
+                kernel = self._stack.kernel(X[block])
+                norms[block] = _row_norms(kernel, self._stack.sample_weight)
+        return values, norms
 
     def _line_predictions(self, design, *, with_norms: bool):
         """Predict through sorted points; the few undetermined queries go the general way."""
@@ -344,21 +415,31 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._check_linear_smoother("statistics()")
         self._check_on_host("statistics()")
         self._check_rows("statistics()")
-        exact = dof == "exact" or (dof == "auto" and self._data.n_samples <= MAX_EXACT_ROWS)
+        exact = dof == "exact" or (dof == "auto" and len(self._targets) <= MAX_EXACT_ROWS)
         if exact not in self._statistics_cache:
             self._statistics_cache[exact] = smoother_statistics(
                 self._smoother_rows,
                 self._targets,
-                self._data.sample_weight,
+                self._stack.sample_weight if self._stack else self._data.sample_weight,
                 exact=exact,
                 random_state=check_random_state(0),
             )
         return self._statistics_cache[exact]
 
     def _smoother_rows(self):
+        if self._stack is not None:
+            yield from self._stacked_smoother_rows()
+            return
         rows = np.arange(self._data.n_samples)
         for block, design, found in self._localized_training(rows, leave_out=False):
             yield block, found, self._smoother(design, found)
+
+    def _stacked_smoother_rows(self):
+        X = self._stack.X
+        for block in row_blocks(len(X), 24 * len(X)):
+            kernel = self._stack.kernel(X[block])
+            none = np.empty(0)
+            yield block, Neighborhoods(kernel.indptr, kernel.indices, none, none, none), kernel.data
 
     def _predict_with_std(self, X):
         self._check_linear_smoother("return_std=True")
@@ -431,7 +512,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         X = self._validate_queries(X)
         self._check_linear_smoother("equivalent_kernel")
-        return self._stack_rows(X, self._smoother)
+        return self._raw_kernel(X) if self._stack is None else self._stack.kernel(X)
 
     def local_coef(self, X):
         """Return the slopes of the local model at each query.
@@ -450,10 +531,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._check_linear_smoother("local_coef")
         if self._device is not None:
             return self._slopes_on_device(X)
-        parts = [
-            self._slopes(design, found, self._targets) for _, design, found in self._localized(X)
-        ]
-        slopes = self._pull_back(np.concatenate(parts), X).astype(self._dtype, copy=False)
+        slopes = self._raw_slopes(X) if self._stack is None else self._stack.slopes(X)
+        slopes = slopes.astype(self._dtype, copy=False)
         return slopes if self._is_multi_output else slopes[:, 0]
 
     def _slopes_on_device(self, X):
@@ -484,11 +563,15 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         check_is_fitted(self)
         self._check_on_host("leave_one_out")
         self._check_rows("leave_one_out")
-        out = np.empty_like(self._targets)
-        rows = np.arange(self._data.n_samples)
-        for block, design, found in self._localized_training(rows, leave_out=True):
-            out[block] = self._evaluate(design, found)
-        return self._shape(out)
+        return self._shape(self._raw_left_out() if self._stack is None else self._stack.left_out())
+
+
+def _row_norms(kernel, weights) -> np.ndarray:
+    """Return |l(q)|^2 of the rows of a stacked equivalent kernel."""
+    squares = kernel.multiply(kernel)
+    if weights is None:
+        return np.asarray(squares.sum(axis=1)).ravel()
+    return np.asarray(squares @ (1.0 / weights)).ravel()
 
 
 def _clip_to_neighbors(values, found: Neighborhoods, targets) -> np.ndarray:
