@@ -17,6 +17,7 @@ from vicinal._base._validation import (
     check_neighbor_count,
     check_weights,
     encode_labels,
+    positive_rows,
     validate_array_api,
 )
 
@@ -35,6 +36,7 @@ __all__ = [
     "n_threads",
     "namespace",
     "parallel_map",
+    "positive_rows",
     "row_blocks",
     "thread_map",
     "validate_array_api",

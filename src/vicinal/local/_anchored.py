@@ -451,9 +451,9 @@ def _is_auto(anchors) -> bool:
 
 
 def _is_close(losses: np.ndarray, reference: np.ndarray) -> bool:
-    """Tell whether the excess over the reference is within one standard error of itself."""
+    """Tell whether the excess over the reference is within one standard error, or one per cent."""
     excess = losses - reference
-    return bool(excess.mean() <= excess.std() / np.sqrt(len(excess)))
+    return bool(excess.mean() <= max(excess.std() / np.sqrt(len(excess)), 0.01 * reference.mean()))
 
 
 def _worth_refitting(losses: dict[Plan, np.ndarray]) -> list[Plan]:

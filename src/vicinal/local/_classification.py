@@ -8,7 +8,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base import encode_labels, is_array_api
+from vicinal._base import encode_labels, is_array_api, positive_rows
 from vicinal._base._compat import num_samples
 from vicinal._kernels._temperature import clipped_proba, fit_temperature, temperature_proba
 from vicinal.local._anchors import ridge_planes
@@ -20,7 +20,6 @@ from vicinal.local._class_models import (
     iterative_fits,
 )
 from vicinal.local._classifier_on_device import ClassifierOnDevice
-from vicinal.local._data import drop_zero_weights
 from vicinal.local._fits import pure_queries
 from vicinal.local._generic import check_local_estimator, generic_class_scores
 from vicinal.local._neighborhood import Neighborhoods, take_queries
@@ -51,7 +50,7 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             return
         X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
         check_classification_targets(y)
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        weights, X, y, groups = positive_rows(weights, X, y, groups, compact=True)
         if classes is None:
             self.classes_, codes = encode_labels(y)
         else:
@@ -82,7 +81,7 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         X, y, weights, groups = self._validate_training(
             X, y, sample_weight, groups, reset=False, min_samples=1
         )
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        weights, X, y, groups = positive_rows(weights, X, y, groups, compact=True)
         codes = self._encode(y)
         joined = np.concatenate([self._codes, codes])
         if self._stack is not None:

@@ -7,10 +7,9 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import Progress, atomic_fit, check_weights, encode_labels
+from vicinal._base import Progress, atomic_fit, encode_labels, positive_rows
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._linear_maps import standard_scale
-from vicinal.local._data import drop_zero_weights
 from vicinal.local._gradient_round import (
     gradient_round,
     rescaled,
@@ -154,7 +153,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X, y = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=3
         )
-        weights, X, y = drop_zero_weights(check_weights(sample_weight, X), X, y)
+        weights, X, y = positive_rows(sample_weight, X, y, compact=True)
         self._dtype = X.dtype
         task = self._task(y)
         Y = _outputs(y, task, weights)
