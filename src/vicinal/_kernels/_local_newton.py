@@ -232,7 +232,7 @@ def newton_fit(A, y, weights, p, k, C, lam, rho, loss, tol, max_iter, theta, wor
 
 
 @fast_jit
-def _columns(R, k, d, K, F, pivots, A):
+def design_columns(R, k, d, K, F, pivots, A):
     """Write the rows of one neighbourhood as columns; return their number."""
     if d <= k:
         for a in range(d):
@@ -247,7 +247,7 @@ def _columns(R, k, d, K, F, pivots, A):
 
 
 @fast_jit
-def _slopes_from(theta, p, R, full, k, F, pivots, out):
+def slopes_from(theta, p, R, full, k, F, pivots, out):
     """Turn coefficients into slopes on the original columns (the first of the design)."""
     d = out.shape[0]
     if full <= k:
@@ -354,7 +354,7 @@ def local_newton(
             lam = alpha * trace / full
         p = 0
         if degree > 0 and not (relative and lam == 0.0):
-            p = _columns(R, k, full, K, F, pivots, A)
+            p = design_columns(R, k, full, K, F, pivots, A)
         first = -1
         for c in range(n_classes):
             if counts[c] == 0:
@@ -374,4 +374,4 @@ def local_newton(
             converged[t] = converged[t] and done
             scores[t, c] = theta[p]
             if want_slopes and p > 0:
-                _slopes_from(theta, p, R, full, k, F, pivots, slopes[t, c])
+                slopes_from(theta, p, R, full, k, F, pivots, slopes[t, c])

@@ -4,6 +4,7 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
@@ -61,6 +62,11 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._resolve_model()
         self._factor = self._class_factors(weights)
         self._check_anchors(X)
+        if self.anchors is not None and self._objective.solver == "multinomial":
+            raise ValueError(
+                "Multinomial local models have no score for an absent class, which anchors would "
+                'need; use solver="logistic", or anchors=None.'
+            )
         self._stack = None
         if self._climbs(X):
             indicators = np.eye(len(self.classes_))[self._codes]
@@ -157,9 +163,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             max_iter = 10_000 if self.solver == "hinge" else 100
             self._objective = Objective(self.solver, max_iter=max_iter)
             return
-        exact = exact_objective(self.estimator)
-        # Beyond two classes LogisticRegression is one multinomial model, not one against the rest.
-        if exact is not None and (exact[0].solver != "logistic" or len(self.classes_) == 2):
+        exact = exact_objective(self.estimator, len(self.classes_))
+        if exact is not None:
             self._objective, self._exact_alpha = exact
             return
         self._objective = None
@@ -349,6 +354,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
     def _proba(self, scores: np.ndarray) -> np.ndarray:
         if self._generic is not None:
             return scores
+        if self._objective.solver == "multinomial":
+            return softmax(scores, axis=1)
         if self._exact_alpha is not None and self._objective.solver == "logistic":
             second = 1.0 / (1.0 + np.exp(-scores[:, 1]))
             return np.column_stack([1.0 - second, second])
@@ -375,8 +382,11 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self.temperature_ = fit_temperature(np.concatenate(scores), self._codes[order], share)
 
     def _has_temperature(self) -> bool:
-        is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
-        return self._generic is None and self.calibration is not None and not is_sigmoid
+        if self._generic is not None or self.calibration is None:
+            return False
+        # Logistic models of an estimator's own come with their probabilities.
+        is_own = self._exact_alpha is not None
+        return not (is_own and self._objective.solver in ("logistic", "multinomial"))
 
     def _left_out_scores(self, rows, data) -> np.ndarray:
         scores = np.empty((len(rows), len(self.classes_)))
