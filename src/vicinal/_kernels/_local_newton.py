@@ -98,7 +98,7 @@ def one_class_score(s, C, rho, loss):
 
 
 @fast_jit
-def _margins(A, theta, p, k, f):
+def margins(A, theta, p, k, f):
     """Write the scores a_i'theta; the last row of ``A`` is the constant one."""
     for i in range(k):
         f[i] = theta[p]
@@ -128,7 +128,7 @@ def _objective(f, y, weights, theta, p, k, C, lam, rho, loss):
 
 
 @fast_jit
-def _system(A, f, y, weights, theta, p, k, C, lam, rho, loss, B, H, g):
+def newton_system(A, f, y, weights, theta, p, k, C, lam, rho, loss, B, H, g):
     """Fill the Hessian (lower triangle) and the negative gradient; return the rows in use."""
     n_used = 0
     for a in range(p):
@@ -185,10 +185,10 @@ def newton_fit(A, y, weights, p, k, C, lam, rho, loss, tol, max_iter, theta, wor
     total = 0.0
     for i in range(k):
         total += weights[i]
-    _margins(A, theta, p, k, f)
+    margins(A, theta, p, k, f)
     value = _objective(f, y, weights, theta, p, k, C, lam, rho, loss)
     for _ in range(max_iter):
-        _system(A, f, y, weights, theta, p, k, C, lam, rho, loss, B, H, g)
+        newton_system(A, f, y, weights, theta, p, k, C, lam, rho, loss, B, H, g)
         largest = 0.0
         for a in range(p + 1):
             largest = max(largest, abs(g[a]))
@@ -208,7 +208,7 @@ def newton_fit(A, y, weights, p, k, C, lam, rho, loss, tol, max_iter, theta, wor
         for _ in range(_MAX_HALVINGS):
             for a in range(p + 1):
                 theta[a] += step * trial[a]
-            _margins(A, theta, p, k, new)
+            margins(A, theta, p, k, new)
             candidate = _objective(new, y, weights, theta, p, k, C, lam, rho, loss)
             if candidate <= value - _ARMIJO * step * slope:
                 accepted = True

@@ -51,7 +51,7 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-class BaseLocal(OnDevice, Climbing, Anchored, LeaveOneOutChoice, BaseEstimator):
+class BaseLocal(OnDevice, Anchored, Climbing, LeaveOneOutChoice, BaseEstimator):
     r"""Private base of the local classifier and regressors."""
 
     # Factors on the weights of training rows, set by robust iterations.

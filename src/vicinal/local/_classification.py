@@ -61,13 +61,13 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._dtype = X.dtype
         self._resolve_model()
         self._factor = self._class_factors(weights)
+        self._stack = None
         self._check_anchors(X)
         if self.anchors is not None and self._objective.solver == "multinomial":
             raise ValueError(
                 "Multinomial local models have no score for an absent class, which anchors would "
                 'need; use solver="logistic", or anchors=None.'
             )
-        self._stack = None
         if self._climbs(X):
             indicators = np.eye(len(self.classes_))[self._codes]
             self._climb(X, indicators, self._codes, self._codes, weights, groups)
@@ -161,7 +161,9 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._exact_alpha = None
         if self.estimator is None:
             max_iter = 10_000 if self.solver == "hinge" else 100
-            self._objective = Objective(self.solver, max_iter=max_iter)
+            # A class of tiny weight bends the logistic loss little: the gradient must be smaller.
+            tol = 1e-11 if self.solver == "logistic" else 1e-9
+            self._objective = Objective(self.solver, tol=tol, max_iter=max_iter)
             return
         exact = exact_objective(self.estimator, len(self.classes_))
         if exact is not None:

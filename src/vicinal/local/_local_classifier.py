@@ -11,6 +11,7 @@ from vicinal.local._anchored import keeps_rows
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._class_models import exact_objective
 from vicinal.local._classification import BaseLocalClassifier
+from vicinal.local._gradient import has_gradient, scores_and_gradients
 
 _SOLVERS = ("ridge", "logistic", "squared_hinge", "hinge")
 
@@ -372,6 +373,38 @@ class LocalClassifier(BaseLocalClassifier):
             first, second = scores[:, 0], scores[:, 1]
             scores = second if self._stack is None else 0.5 * (second - first)
         return scores if self._device is not None else scores.astype(self._dtype, copy=False)
+
+    @available_if(has_gradient)
+    def decision_function_and_gradient(self, X, *, weights_move=True):
+        """Return the decision function and its exact gradient.
+
+        The gradient follows every part of the local fit: the model, the weights that move with the
+        query, the bandwidth and the penalty. It exists, once fitted, for the built-in models of
+        degree 0 or 1 on dense rows with Euclidean distances (in columns as given, standardised or
+        whitened); between changes of the set of neighbours or margins, where the function has
+        kinks, it is exact.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+        weights_move : bool, default=True
+            ``False`` holds the weights fixed and gives the slopes of the local models.
+
+        Returns
+        -------
+        values : ndarray of shape (n_queries,) or (n_queries, n_classes)
+            As ``decision_function`` returns them.
+        gradients : ndarray of shape (n_queries, n_features) or (n_queries, n_classes, n_features)
+            With respect to the columns of X.
+        """
+        X = self._validate_queries(X)
+        scores, gradients = scores_and_gradients(self, X, weights_move)
+        if self._objective.solver == "ridge":
+            scores, gradients = 2.0 * scores - 1.0, 2.0 * gradients
+        if len(self.classes_) == 2:
+            scores, gradients = scores[:, 1], gradients[:, 1]
+        return scores.astype(self._dtype, copy=False), gradients.astype(self._dtype, copy=False)
 
     def local_coef(self, X):
         """Return the slopes of the local models at each query.

@@ -16,7 +16,7 @@ from vicinal._kernels._smoothing import robustness_weights
 from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
 from vicinal.local._data import smoothers
-from vicinal.local._device import regression_values, ridge_slopes_on_device
+from vicinal.local._device import ridge_slopes_on_device, ridge_values
 from vicinal.local._fits import local_slopes, smooth
 from vicinal.local._generic import generic_predictions
 from vicinal.local._inference import (
@@ -53,16 +53,17 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         weights, X, Y, groups = positive_rows(weights, X, Y, groups, compact=True)
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
-        self._check_anchors(X)
         self._stack = None
+        self._check_anchors(X)
         targets = Y if self._is_multi_output else Y[:, 0]
         if self._climbs(X):
             self._climb(X, Y, None, targets, weights, groups)
         else:
             self._choose(X, None, targets, weights, groups)
-        if self._stack is None:
-            self._prepare_line()
-            self._reweight()
+        if self._stack is not None:
+            return
+        self._prepare_line()
+        self._reweight()
         if self.anchors is not None:
             self._drop_to_anchors(X, None, targets, weights, groups, hold_out=False)
             self._targets, self._line = self.anchors_.values, None
@@ -111,6 +112,16 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._targets = Y if self._is_multi_output else Y[:, None]
         self._choose_on_device(X, weights, self._device_criterion)
 
+    def _slope_targets(self, data) -> tuple[Any, float]:
+        """Return targets in units of their spread, and the penalty of slopes that suits them."""
+        Y = self._targets
+        xp = namespace(Y)
+        share = xp.ones_like(Y[:, 0]) if data.weights is None else data.weights
+        share = share / xp.sum(share)
+        centred = Y - xp.sum(share[:, None] * Y, axis=0)
+        spread = xp.sqrt(xp.sum(share[:, None] * centred * centred, axis=0))
+        return centred / xp.where(spread > 0.0, spread, xp.ones_like(spread)), 0.1
+
     def _device_criterion(self, data, alphas, degree, rows):
         """Return evaluation, loss and total weight, as ``_criterion`` does on the host."""
         Y = self._targets
@@ -122,7 +133,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         scale = xp.where(scale > 0.0, scale, xp.ones_like(scale))
 
         def evaluate(Q, indices, weights):
-            return regression_values(
+            return ridge_values(
                 data, Y, Q, indices, weights, alphas, relative=self._is_relative(), degree=degree
             )
 
@@ -138,7 +149,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         settings, shared = self._settings, {"degree": self._settings.degree}
         values = self._map_on_device(
             X,
-            lambda Q, indices, weights: regression_values(
+            lambda Q, indices, weights: ridge_values(
                 self._device,
                 self._targets,
                 Q,
