@@ -12,8 +12,8 @@ from vicinal._base import (
     encode_device_labels,
     is_array_api,
     namespace,
+    take_rows,
 )
-from vicinal._kernels._local_batched import take_rows
 from vicinal._kernels._temperature import fit_temperature
 from vicinal.local._device import (
     class_values,
