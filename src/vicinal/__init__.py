@@ -36,6 +36,7 @@ _ESTIMATORS: dict[str, str] = {
     "LoessRegressor": "local",
     "NadarayaWatsonRegressor": "local",
     "GradientMetric": "local",
+    "PrincipalSurface": "local",
     "SpacePartitioningClassifier": "partition",
     "SpacePartitioningRegressor": "partition",
     "SurrogatePartitionClassifier": "partition",

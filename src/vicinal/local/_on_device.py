@@ -78,6 +78,7 @@ class OnDevice:
             "class_weight": getattr(self, "class_weight", None) is not None,
             "robust_iterations": getattr(self, "robust_iterations", 0) > 0,
             "clip": getattr(self, "clip", False),
+            "anchors": getattr(self, "anchors", None) is not None,
         }
         named = [name for name, is_set in unsupported.items() if is_set]
         if named:
