@@ -11,12 +11,14 @@ _SUBPACKAGES = (
     "datasets",
     "ensemble",
     "inspection",
+    "io",
     "linear",
     "local",
     "neighbors",
     "partition",
     "report",
     "subspace",
+    "surface",
     "uncertainty",
 )
 
@@ -47,6 +49,8 @@ _ESTIMATORS: dict[str, str] = {
     "TruncatedRBFClassifier": "subspace",
     "TruncatedRBFFeatures": "subspace",
     "TruncatedRBFRegressor": "subspace",
+    "DecisionSurface": "surface",
+    "SurfaceCalibratedClassifier": "surface",
     "LocalDiscriminantTransformer": "uncertainty",
     "LocallyAdaptiveClassifier": "uncertainty",
     "ResponsibilityMixture": "uncertainty",

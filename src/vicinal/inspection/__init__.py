@@ -2,7 +2,10 @@
 
 from vicinal.inspection._boosting_display import BoostingCurveDisplay
 from vicinal.inspection._candidates import candidate_models
-from vicinal.inspection._compare import Comparison, ComparisonEntry, compare
+from vicinal.inspection._compare import Comparison, ComparisonEntry, OutOfFold, compare
+from vicinal.inspection._explain import explain
+from vicinal.inspection._explanation import Explanation, ExplanationSection
+from vicinal.inspection._local_choice_display import LocalChoiceDisplay
 from vicinal.inspection._partition_histogram_display import PartitionHistogramDisplay
 from vicinal.inspection._partition_history_display import PartitionHistoryDisplay
 from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
@@ -14,6 +17,10 @@ __all__ = [
     "BoostingCurveDisplay",
     "Comparison",
     "ComparisonEntry",
+    "Explanation",
+    "ExplanationSection",
+    "LocalChoiceDisplay",
+    "OutOfFold",
     "PartitionHistogramDisplay",
     "PartitionHistoryDisplay",
     "PartitionRegionsDisplay",
@@ -23,4 +30,5 @@ __all__ = [
     "SubspaceVotesDisplay",
     "candidate_models",
     "compare",
+    "explain",
 ]

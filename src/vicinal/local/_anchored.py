@@ -356,7 +356,7 @@ class Anchored:
 class Plan:
     """How models at anchors are fitted and blended."""
 
-    rule: NearestRule | RadiusRule
+    rule: Any
     alpha: float
     n_blended: int
     n_refits: int = 0

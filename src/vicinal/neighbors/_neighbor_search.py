@@ -331,6 +331,10 @@ class NeighborSearch(BaseEstimator):
             return BruteEngine(X, self.n_jobs)
         return MetricEngine(*settings)
 
+    def _rebuild_engine(self, X):
+        """Build the engine again from the rows of the fit, which is all that files keep of it."""
+        self._engine = self._build_engine(X, draw_seeds(self.random_state, 2)[0])
+
     def _measure_recall(self, X, seed):
         """Compare the neighbours of some training rows with the exact ones."""
         k = min(self.n_neighbors, X.shape[0] - 1)
