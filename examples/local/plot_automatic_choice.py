@@ -2,8 +2,8 @@
 What the default does
 =====================
 
-``LocalClassifier()`` tries several ideas of "near" and global models too, judges each on rows it has
-not seen, and averages those that carry weight. Every part of the answer can be looked at.
+``LocalClassifier()`` tries several ideas of "near", and global models too, judges each on rows it
+has not seen, and averages those that carry weight. Every part of the answer can be looked at.
 """
 
 # %%

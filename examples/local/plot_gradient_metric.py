@@ -33,9 +33,8 @@ print("share of the variance missed, by rounds:", np.round(missed, 3))
 # %%
 # What the map has learned
 # ------------------------
-# Left: the length of each column under the map. Middle: the metric itself after six rounds, in which
-# the first two columns have become one direction. Right: the error of fresh rows; some of the noise
-# of the target stays.
+# Left: the length of each column under the map. Middle: the metric itself after six rounds, in
+# which the first two columns have become one direction. Right: the error of fresh rows.
 import matplotlib.pyplot as plt
 
 fig, axes = plt.subplots(1, 3, figsize=(13, 3.8), layout="constrained")

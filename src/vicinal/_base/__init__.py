@@ -23,6 +23,7 @@ from vicinal._base._validation import (
     check_weights,
     encode_device_labels,
     encode_labels,
+    positive_rows,
     validate_array_api,
     weighted_device_rows,
 )
@@ -47,6 +48,7 @@ __all__ = [
     "n_threads",
     "namespace",
     "parallel_map",
+    "positive_rows",
     "row_blocks",
     "take_rows",
     "thread_map",
