@@ -207,6 +207,24 @@ def test_slopes_and_metric_step_by_hand(to_array):
     assert_allclose(as_numpy(still), np.eye(3))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_out_rows_agree(to_array, data, weighted):
+    X, y, Q = data
+    weights = np.random.RandomState(0).randint(0, 3, len(y)) if weighted else None
+    fit = {} if weights is None else {"sample_weight": weights}
+    shared = {"n_neighbors": 20, "alpha": 0.5, "metric": "standardized"}
+    for model, target in (
+        (LocalClassifier(**shared), y),
+        (LocalClassifier(solver="logistic", calibration=None, **shared), y),
+        (LocalRegressor(degree=1, **shared), X[:, 0] ** 2),
+        (LocalRegressor(degree=1, **shared), X[:, :2] ** 2),
+    ):
+        host, device, _ = both(model, to_array, X, target, Q, **fit)
+        assert_allclose(
+            as_numpy(device.leave_one_out()), host.leave_one_out(), rtol=1e-5, atol=1e-7
+        )
+
+
 def test_duplicates_of_the_query(to_array):
     X = np.array([[1.0, 1.0]] * 6 + [[2.0, 2.0], [3.0, 1.0]])
     y = np.array([1.0, 2, 3, 4, 5, 6, 50, 60])

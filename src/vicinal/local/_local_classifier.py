@@ -478,7 +478,8 @@ class LocalClassifier(BaseLocalClassifier):
         """
         check_is_fitted(self)
         self._check_compiled("leave_one_out")
-        self._check_on_host("leave_one_out")
+        if self._device is not None:
+            return self._device_left_out()
         self._check_rows("leave_one_out")
         if self._stack is not None:
             return self._proba(self._stack.left_out())
