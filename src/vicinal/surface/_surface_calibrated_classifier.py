@@ -153,8 +153,6 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         weights = check_weights(sample_weight, X)
         kept = np.flatnonzero(weights > 0.0)
-        if not kept.size:
-            raise ValueError("sample_weight is zero for every row; at least one must be positive.")
         given = given if hasattr(given, "columns") else X
         if len(kept) < len(X):
             given, X, y, weights = rows_of(given, kept), X[kept], y[kept], weights[kept]
