@@ -36,7 +36,7 @@ def adult():
     X, y = np.asarray(data.X_train, dtype=float), np.asarray(data.y_train)
     kept = np.random.RandomState(0).permutation(len(X))[:3000]
     X, y = X[kept], np.unique(y[kept], return_inverse=True)[1]
-    categorical = [int(j) for j in data.categorical_features]
+    categorical = np.flatnonzero(data.categorical_features).tolist()
     numeric = [j for j in range(X.shape[1]) if j not in categorical]
     X[:, numeric] = (X[:, numeric] - X[:, numeric].mean(axis=0)) / X[:, numeric].std(axis=0)
     for j in categorical:
@@ -109,7 +109,7 @@ def main():
             points = np.where(found.found[:, None], found.points, np.nan)
             ours[name] = points
             rows.append(line(name, points, seconds / len(Q), Q, forest, categorical))
-        seconds, one = timed(
+        seconds, _ = timed(
             lambda s=surface, q=Q[:1], c=categorical: s.counterfactual(q, categorical=c or None)
         )
         note = f"fit of the surface {fit_s:.2f} s; one row alone {seconds:.2f} s."

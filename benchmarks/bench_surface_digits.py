@@ -114,7 +114,8 @@ def main():
         rows.append([name, f"local, h chosen on training rows ({best:g})", *local[best]])
         print(*rows[-7:], sep="\n", flush=True)
         if name == "raw 0..16":
-            seconds, (D, sigmoids, fits) = timed(lambda: orthogonal(A, a, Q, 20.0 * h))
+            seconds, answer = timed(lambda d=(A, a, Q, 20.0 * h): orthogonal(*d))
+            D, sigmoids, fits = answer
             rows.append([name, "local, h = 20, orthogonal", *scores(q, D.argmax(axis=1))])
             for kind, label in ((0.01, "c = 0.01, as the paper"), ("scaled", "scaled, c = 1")):
                 predicted = calibrated(D, sigmoids, kind)

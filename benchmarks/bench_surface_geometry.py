@@ -48,8 +48,9 @@ def gradient_table(page, X, y):
     page.table(
         ["loss", "data shifted by", "median", "90 %", "worst"],
         rows,
-        "**Gradient against central differences** (error relative to the larger of 1e-3 and the gradient, 30 random points, h = 0.6; the "
-        "worst ones straddle a change of the active set)",
+        "**Gradient against central differences** (error relative to the gradient, or to 1e-3 "
+        "where that is larger; 30 random points, h = 0.6; the worst ones straddle a change of the "
+        "active set)",
     )
 
 

@@ -39,7 +39,7 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         as in [3]_.
     method : {"orthogonal", "first_order"}, default="orthogonal"
         Distance to the nearest point of the surface, or the score divided by the length of its
-        gradient (one evaluation a row, for classifiers with scores).
+        gradient (one evaluation a row; classifiers without scores take the orthogonal one).
     metric : str, array-like or None, default=None
         Metric of the distance, see :class:`DecisionSurface`.
     c : float, default=1
@@ -216,7 +216,11 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         part = rows_of(X, rows)
         fit_params = {"sample_weight": weights[rows]} if self._is_weighted else {}
         estimator = clone(self.estimator).fit(part, target[rows].astype(np.int64), **fit_params)
-        surface = DecisionSurface(estimator, metric=self.metric, random_state=self._seed)
+        options = {"metric": self.metric, "random_state": self._seed}
+        if self.method == "first_order":
+            # No search will start at points of the surface; a few show what the scores are like.
+            options["n_surface_points"] = 30
+        surface = DecisionSurface(estimator, **options)
         with warnings.catch_warnings():
             # A clone that gives one answer to all rows has infinite distances, dealt with below.
             warnings.filterwarnings("ignore", message=".* predicts .* for every row given to fit")
@@ -229,6 +233,7 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(distances, dtype=np.float64)
 
     def _method_of(self, surface) -> str:
+        """Classifiers without scores have orthogonal distances only."""
         return self.method if surface.oracle_ in ("gradient", "differences") else "orthogonal"
 
     @staticmethod
