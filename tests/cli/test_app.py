@@ -1,42 +1,282 @@
+"""The commands from the outside: what they print, what they write, how they end."""
+
+import json
+import os
+import signal
 import subprocess
 import sys
+import time
+from pathlib import Path
 
+import numpy as np
 import pytest
 
 pytest.importorskip("typer")
+pytest.importorskip("polars")
 
-from typer.testing import CliRunner
+import polars as pl
 
-from vicinal.cli._app import app
-from vicinal.inspection import candidate_models
+import vicinal
+from vicinal.cli._models import known_names
+from vicinal.cli._run import run
+
+SOURCE = str(Path(vicinal.__path__[0]).parent)
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="module")
+def table():
+    rng = np.random.RandomState(0)
+    n = 120
+    age, city = rng.randint(18, 80, n), rng.choice(["Rome", "Oslo", "Bern"], n)
+    rich = (age + 10 * (city == "Oslo") + rng.normal(0, 6, n)) > 52
+    return pl.DataFrame({"age": age, "city": city, "income": np.where(rich, "high", "low")})
 
 
 @pytest.fixture
-def quick_models(monkeypatch):
-    """Two baselines only: what the command does with models is the point here."""
-
-    def few(task, *, random_state):
-        models = candidate_models(task, random_state=random_state)
-        return dict(list(models.items())[:2])
-
-    monkeypatch.setattr("vicinal.cli._app.candidate_models", few)
+def csv(table, tmp_path):
+    table.write_csv(tmp_path / "people.csv")
+    return tmp_path / "people.csv"
 
 
-@pytest.mark.parametrize("data", ["wine", "diabetes"])
-def test_compare_prints_a_leaderboard_and_writes_the_report(quick_models, tmp_path, data):
-    page = tmp_path / "report.html"
-    result = CliRunner().invoke(
-        app, ["compare", "--data", data, "--folds", "3", "--out", str(page)]
-    )
-    assert result.exit_code == 0, result.output
-    assert "3-fold" in result.output
+@pytest.fixture
+def model(csv, tmp_path, capsys):
+    pytest.importorskip("skops")
+    out = tmp_path / "people.vicinal"
+    arguments = ["--model", "space-partitioning", "--set", "n_regions=2", "--set", "n_init=2"]
+    assert run(["fit", str(csv), "-t", "income", *arguments, "--out", str(out)]) == 0
+    capsys.readouterr()
+    return out
+
+
+# --- compare ---
+
+QUICK = ["--models", "frequent,logistic", "--folds", "3", "--budget", "60s"]
+
+
+def test_compare_prints_a_leaderboard_and_writes_the_report(csv, tmp_path, capsys):
+    page = tmp_path / "page.html"
+    assert run(["compare", str(csv), "-t", "income", *QUICK, "--out", str(page)]) == 0
+    stdout, stderr = capsys.readouterr()
+    assert "120 rows, 2 columns; classification of 'income' (2 classes)" in stderr
+    assert stdout.splitlines()[0].startswith("120 rows, 2 columns, 3-fold accuracy")
+    assert stdout.splitlines()[2].split()[1:3] == ["logistic", "regression"]
     assert page.exists()
 
 
-def test_missing_folder_is_one_clear_line_before_any_work(tmp_path):
-    result = CliRunner().invoke(app, ["compare", "--out", str(tmp_path / "no" / "page.html")])
-    assert result.exit_code == 2
-    assert "does not exist" in result.output
+def test_compare_as_json_has_the_leaderboard_alone_on_standard_output(csv, tmp_path, capsys):
+    arguments = ["compare", str(csv), "-t", "income", *QUICK, "--json", "--metric", "logloss"]
+    assert run([*arguments, "--out", str(tmp_path / "page.html")]) == 0
+    board = json.loads(capsys.readouterr().out)
+    assert board["metric"] == "neg_log_loss"
+    assert [model["name"] for model in board["models"]] == [
+        "logistic regression",
+        "most frequent class",
+    ]
+    assert len(board["models"][0]["fold_scores"]) == 3
+
+
+@pytest.mark.parametrize("data", ["diabetes"])
+def test_without_a_table_an_embedded_set_is_used(data, tmp_path, capsys):
+    arguments = ["compare", "--data", data, "--models", "mean,ridge", "--folds", "2"]
+    assert run([*arguments, "--out", str(tmp_path / "page.html")]) == 0
+    assert "442 rows, 10 columns; regression on 'target'" in capsys.readouterr().err
+
+
+def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path, capsys):
+    """Kill -9 after some folds: the finished ones are read back, bit for bit, the rest computed."""
+    cache = tmp_path / "folds"
+    arguments = ["compare", str(csv), "-t", "income", "--folds", "10", "--jobs", "1"]
+    arguments += ["--models", "frequent,logistic,forest", "--cache", str(cache), "--json"]
+    arguments += ["--out", str(tmp_path / "page.html")]
+    code = f"import sys; from vicinal.cli._run import run; sys.exit(run({arguments!r}))"
+    process = subprocess.Popen(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    deadline = time.monotonic() + 60
+    while len(list(cache.glob("*.npz"))) < 5 and time.monotonic() < deadline:
+        time.sleep(0.01)
+    process.send_signal(signal.SIGKILL)
+    process.wait()
+    finished = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.npz")}
+    assert 5 <= len(finished) < 30
+    assert not (tmp_path / "page.html").exists()
+    assert run(arguments) == 0
+    board = json.loads(capsys.readouterr().out)
+    assert [len(model["fold_scores"]) for model in board["models"]] == [10, 10, 10]
+    after = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.npz")}
+    assert len(after) == 30
+    assert finished.items() <= after.items()
+
+
+# --- fit, predict, explain, info ---
+
+
+def test_predictions_are_those_of_the_model_in_python(model, csv, table, tmp_path):
+    from vicinal.io import load
+
+    out = tmp_path / "answers.csv"
+    assert run(["predict", str(model), str(csv), "--proba", "--out", str(out)]) == 0
+    answers = pl.read_csv(out)
+    assert answers.columns == ["prediction", "P(high)", "P(low)"]
+    fitted = load(model)
+    assert answers["prediction"].to_list() == fitted.predict(table).tolist()
+    np.testing.assert_allclose(
+        answers.select("P(high)", "P(low)").to_numpy(), fitted.predict_proba(table), rtol=1e-12
+    )
+
+
+def test_predictions_go_to_standard_output_without_a_file(model, csv, table, capsys):
+    assert run(["predict", str(model), str(csv)]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "prediction"
+    assert len(lines) == 1 + table.height
+
+
+def test_prediction_needs_the_columns_of_the_fit_but_not_the_target(model, table, tmp_path, capsys):
+    table.drop("income").write_parquet(tmp_path / "new.parquet")
+    assert run(["predict", str(model), str(tmp_path / "new.parquet")]) == 0
+    capsys.readouterr()
+    table.drop("age").write_csv(tmp_path / "narrow.csv")
+    out = tmp_path / "answers.csv"
+    assert run(["predict", str(model), str(tmp_path / "narrow.csv"), "--out", str(out)]) == 2
+    assert "lacks the column 'age'" in capsys.readouterr().err
+    assert not out.exists()
+
+
+def test_failed_prediction_leaves_the_old_file(model, csv, tmp_path, monkeypatch):
+    out = tmp_path / "answers.csv"
+    out.write_text("old")
+
+    def full_disk(*args):
+        raise OSError("no space left on device")
+
+    monkeypatch.setattr("os.replace", full_disk)
+    assert run(["predict", str(model), str(csv), "--out", str(out)]) == 1
+    assert out.read_text() == "old"
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
+    page = tmp_path / "why.html"
+    assert run(["explain", str(model), str(csv), "--row", "3", "--out", str(page)]) == 0
+    text = capsys.readouterr().out
+    assert "predicts" in text
+    assert "city = Oslo" in text
+    assert "vicinal-explanation" in page.read_text()
+    assert run(["explain", str(model), str(csv), "--row", "3", "--json"]) == 0
+    assert set(json.loads(capsys.readouterr().out)["row"]) == {"age", "city"}
+    assert run(["explain", str(model), str(csv), "--row", "120"]) == 2
+    assert "rows 0 to 119" in capsys.readouterr().err
+
+
+def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_path, capsys):
+    page = tmp_path / "model.html"
+    assert run(["report", str(model), str(csv), "--rows", "3", "--out", str(page)]) == 0
+    assert "Calibration" in page.read_text()
+    assert page.read_text().count('class="pick"') == 3
+    table.drop("income").write_csv(tmp_path / "new.csv")
+    arguments = ["report", str(model), str(tmp_path / "new.csv"), "--rows", "2"]
+    assert run([*arguments, "--out", str(page)]) == 0
+    assert "how good the answers are is unknown" in page.read_text()
+    assert run([*arguments, "--out", str(page), "--target", "wage"]) == 2
+    assert "no column 'wage'" in capsys.readouterr().err
+    table.with_columns(income=pl.lit("middling")).write_csv(tmp_path / "new.csv")
+    assert run([*arguments, "--out", str(page)]) == 2
+    assert "unknown to the model: 'middling'" in capsys.readouterr().err
+
+
+def test_warnings_are_notes_of_one_line(csv, tmp_path, monkeypatch, capsys):
+    import warnings
+
+    def warn(*args, **kwargs):
+        warnings.warn("take care\nof it", UserWarning, stacklevel=1)
+
+    monkeypatch.setattr("vicinal.cli._commands.info", warn)
+    with warnings.catch_warnings():
+        warnings.simplefilter("always")
+        assert run(["info", str(csv)]) == 0
+    assert capsys.readouterr().err == "  note: take care of it\n"
+
+
+def test_info_tells_columns_and_target(model, capsys):
+    assert run(["info", str(model)]) == 0
+    text = capsys.readouterr().out
+    for part in ("SpacePartitioningClassifier", "income", "city  String", "'high', 'low'"):
+        assert part in text
+    assert run(["info", str(model), "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["metadata"]["target"] == "income"
+
+
+@pytest.mark.parametrize("command", ["predict", "info"])
+def test_damaged_model_is_one_line_and_exit_code_2(command, model, csv, capsys):
+    model.write_bytes(model.read_bytes()[:-40])
+    table = [str(csv)] if command == "predict" else []
+    assert run([command, str(model), *table]) == 2
+    stderr = capsys.readouterr().err
+    assert len(stderr.splitlines()) == 1
+    assert "people.vicinal" in stderr
+
+
+@pytest.mark.parametrize(
+    ("setting", "expected"),
+    [
+        ("n_region=2", "no parameter 'n_region'"),
+        ("n_regions", "key=value"),
+        ("n_regions=-1", "cannot be fitted"),
+    ],
+)
+def test_bad_settings_are_named(setting, expected, csv, tmp_path, capsys):
+    out = tmp_path / "m.vicinal"
+    arguments = ["fit", str(csv), "-t", "income", "-m", "space-partitioning", "--set", setting]
+    assert run([*arguments, "--out", str(out)]) == 2
+    assert expected in capsys.readouterr().err
+    assert not out.exists()
+
+
+# --- the rest ---
+
+
+@pytest.mark.parametrize("task", ["classification", "regression"])
+def test_every_candidate_can_be_typed_and_is_completed(task):
+    from vicinal.cli._models import match, one_model
+    from vicinal.inspection import candidate_models
+
+    names = list(candidate_models(task))
+    completed = known_names()
+    for name in names:
+        assert match(name.lower().replace(" ", "-"), names) == name
+        short = name.replace(" ", "-").removesuffix("Classifier").removesuffix("Regressor")
+        assert short in completed
+    assert one_model("local", task, 0, ["n_neighbors=7"])[1].n_neighbors == 7
+    forest = one_model("forest", task, 0, ["max_features=sqrt", "bootstrap=false"])[1]
+    assert (forest.max_features, forest.bootstrap) == ("sqrt", False)
+
+
+def test_tables_of_the_papers_are_listed_and_run(tmp_path, capsys):
+    script = tmp_path / "bench_table7.py"
+    script.write_text('"""Table 7 of nobody."""\nif __name__ == "__main__":\n    print("ran")\n')
+    assert run(["reproduce", "--benchmarks", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "table7  Table 7 of nobody.\n"
+    assert run(["reproduce", "table7", "--benchmarks", str(tmp_path)]) == 0
+    assert capsys.readouterr().out == "ran\n"
+
+
+def test_help_has_examples_for_every_command(capsys):
+    for command in ("compare", "fit", "predict", "explain", "report", "info", "reproduce"):
+        assert run([command, "--help"]) == 0
+        assert f"  vicinal {command}" in capsys.readouterr().out
+    assert run(["--version"]) == 0
+    assert vicinal.__version__ in capsys.readouterr().out
+    assert run([]) == 0
+    assert "Usage: vicinal" in capsys.readouterr().out
 
 
 def test_without_its_extra_the_command_says_what_to_install():

@@ -81,11 +81,27 @@ PARAMETERS: dict[str, list[dict]] = {
         },
     ],
     "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
+    # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local checks
+    # it, here one metric stands for it.
+    "LocalClassifier": [
+        {"metric": "standardized"},
+        {"n_neighbors": 5, "metric": "euclidean", "alpha": 1.0, "anchors": 4},
+    ],
+    "LocalRegressor": [
+        {"metric": "standardized"},
+        {"n_neighbors": 5, "degree": 1, "alpha": 1.0, "anchors": 4},
+    ],
+    "GradientMetric": [{"n_rounds": 1}],
     # The checks bring fewer rows than a polynomial in their columns has coefficients.
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
+
+
+def _anchors(estimator):
+    return None if estimator.anchors is None else "the centres of its anchors and folds"
+
 
 DRAWS: dict[str, str | Callable] = {
     # class name: what it draws, or a function of the instance that says it (None for nothing)
@@ -98,6 +114,8 @@ DRAWS: dict[str, str | Callable] = {
     "PrunedTreeClassifier": "folds",
     "PrunedTreeRegressor": "folds",
     "RealAdaBoostClassifier": "the order of features that breaks ties in its trees",
+    "LocalClassifier": _anchors,
+    "LocalRegressor": _anchors,
     "LocalDiscriminantTransformer": "the starts of its mixture",
     "ResponsibilityMixture": "the starts of EM",
     "AveragedPerceptron": "the order of rows in each epoch",

@@ -2,9 +2,14 @@ import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.dummy import DummyClassifier
+from sklearn.ensemble import AdaBoostClassifier
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.svm import LinearSVC
 
 from vicinal.inspection import candidate_models, compare
 
@@ -21,6 +26,182 @@ def test_scores_equal_cross_val_score_on_the_same_folds(three_classes):
     expected = cross_val_score(KNeighborsClassifier(), X, y, cv=folds)
     np.testing.assert_array_equal(board.entries[0].scores, expected)
     assert board.entries[0].standard_error == pytest.approx(expected.std(ddof=1) / 2)
+
+
+@pytest.mark.parametrize("metric", ["neg_log_loss", "roc_auc_ovr", "f1_macro", "neg_brier_score"])
+def test_scores_of_stored_answers_are_those_of_the_model(three_classes, metric):
+    X, y = three_classes
+    board = compare({"bayes": GaussianNB()}, X, y, metric=metric)
+    folds = StratifiedKFold(5, shuffle=True, random_state=np.random.RandomState(0))
+    expected = cross_val_score(GaussianNB(), X, y, cv=folds, scoring=metric)
+    np.testing.assert_allclose(board.entries[0].scores, expected)
+
+
+def test_decision_values_are_enough_for_a_metric_that_takes_them(three_classes):
+    X, y = three_classes
+    models = {"svc": LinearSVC(random_state=0)}
+    assert compare(models, X, y == 1, metric="roc_auc").entries[0].mean > 0.7
+    failed = compare(models, X, y == 1, metric="neg_log_loss").entries[0]
+    assert "neg_log_loss needs scores that this model does not give" in failed.error
+
+
+def test_losses_are_shown_as_people_say_them(three_classes):
+    models = {"guess": DummyClassifier(), "bayes": GaussianNB()}
+    board = compare(models, *three_classes, metric="neg_log_loss")
+    assert board.entries[0].name == "bayes"
+    lines = str(board).splitlines()
+    assert lines[0].endswith("5-fold log loss, lower is better")
+    assert 0 < float(lines[2].split()[2]) < float(lines[3].split()[2])
+    assert board.to_dict()["models"][0]["score"] < 0
+
+
+def test_out_of_fold_answers_cover_every_row_once(three_classes):
+    X, y = three_classes
+    found = compare({"bayes": GaussianNB()}, X, y).entries[0].out_of_fold
+    np.testing.assert_array_equal(found.rows, np.arange(len(y)))
+    np.testing.assert_array_equal(found.classes, [0, 1, 2])
+    assert found.proba.shape == (len(y), 3)
+    assert np.mean(found.prediction == y) == pytest.approx(
+        compare({"bayes": GaussianNB()}, X, y).entries[0].mean
+    )
+
+
+def test_class_missing_in_a_fold_shifts_no_column(three_classes):
+    X, y = three_classes
+    y = np.where(np.arange(len(y)) == 7, 9, y)  # one row of class 9: four folds train on it
+    with pytest.warns(UserWarning, match="least populated class"):
+        board = compare({"bayes": GaussianNB(var_smoothing=1e-3)}, X, y)
+    found = board.entries[0].out_of_fold
+    assert found.proba.shape == (len(y), 4)
+    np.testing.assert_array_equal(found.classes[found.proba.argmax(axis=1)], found.prediction)
+
+
+def test_encoder_sees_training_rows_only(three_classes):
+    X, y = three_classes
+    plain = compare({"3-NN": KNeighborsClassifier(3)}, X * [1, 9, 1, 50, 2], y)
+    encoded = compare(
+        {"3-NN": KNeighborsClassifier(3)}, X * [1, 9, 1, 50, 2], y, encoder=StandardScaler()
+    )
+    folds = StratifiedKFold(5, shuffle=True, random_state=np.random.RandomState(0))
+    piped = make_pipeline(StandardScaler(), KNeighborsClassifier(3))
+    expected = cross_val_score(piped, X * [1, 9, 1, 50, 2], y, cv=folds)
+    np.testing.assert_array_equal(encoded.entries[0].scores, expected)
+    assert plain.entries[0].mean != encoded.entries[0].mean
+
+
+# --- workers, budget, cache ---
+
+
+def test_workers_give_the_scores_of_this_process(three_classes):
+    models = {"guess": DummyClassifier(), "bayes": GaussianNB()}
+    here = compare(models, *three_classes)
+    there = compare(models, *three_classes, n_jobs=2)
+    for a, b in zip(here.entries, there.entries, strict=True):
+        assert a.name == b.name
+        np.testing.assert_array_equal(a.scores, b.scores)
+
+
+def test_slow_model_is_stopped_and_the_others_are_not_made_to_wait(three_classes):
+    slow = AdaBoostClassifier(n_estimators=10**7)  # hours
+    models = {"guess": DummyClassifier(), "slow": slow, "bayes": GaussianNB()}
+    board = compare(models, *three_classes, time_budget=4, n_jobs=1)
+    assert [entry.name for entry in board.entries] == ["bayes", "guess", "slow"]
+    assert len(board.entries[0].scores) == 5
+    assert board.entries[2].note == "over budget: 0 of 5 folds"
+    assert "over budget: 0 of 5 folds" in str(board)
+
+
+def test_first_folds_come_first_and_then_the_quickest_model():
+    from vicinal._base import Progress
+    from vicinal.inspection._compare import _Board
+    from vicinal.inspection._folds import FoldResult, FoldRunner
+
+    y = np.arange(6) % 2
+    folds = [(np.arange(6), np.arange(k, 6, 3)) for k in range(3)]
+    models = {"slow": GaussianNB(), "quick": DummyClassifier()}
+    with Progress(6, "test") as progress:
+        board = _Board(
+            FoldRunner(models, y[:, None], y, folds, None), "accuracy", None, progress, None
+        )
+        order = []
+        while board.todo:
+            name, fold = board.next_task()
+            order.append((name, fold))
+            board.todo.remove((name, fold))
+            seconds = 9.0 if name == "slow" else 1.0
+            answer = FoldResult(y[folds[fold][1]], np.array([0, 1]), None, None, seconds, 0.0)
+            board.finish((name, fold), answer)
+    quick = [("quick", 1), ("quick", 2)]
+    assert order == [("slow", 0), ("quick", 0), *quick, ("slow", 1), ("slow", 2)]
+
+
+def test_model_that_kills_its_process_is_listed_with_the_reason(three_classes):
+    models = {"bayes": GaussianNB(), "suicidal": GaussianNB(priors=_Suicidal())}
+    board = compare(models, *three_classes, n_jobs=1)
+    assert [entry.name for entry in board.entries] == ["bayes", "suicidal"]
+    assert "its process ended (exit code 3)" in board.entries[1].error
+
+
+class _Suicidal:
+    """Ends the process that turns it into an array."""
+
+    def __reduce__(self):
+        return eval, (
+            "type('Bomb', (), {'__array__': lambda *a, **k: __import__('os')._exit(3)})()",
+        )
+
+
+def test_cache_gives_back_what_was_computed(three_classes, tmp_path):
+    X, y = three_classes
+    names = np.array(["a", "b", "c"], dtype=object)[y]
+    models = {"bayes": GaussianNB(), "line": LinearSVC(random_state=0)}
+    first = compare(models, X, names, cache=tmp_path)
+    assert len(list(tmp_path.glob("*.npz"))) == 10
+    again = compare(models, X, names, cache=tmp_path)
+    for a, b in zip(first.entries, again.entries, strict=True):
+        np.testing.assert_array_equal(a.scores, b.scores)
+        assert a.fit_seconds == b.fit_seconds  # not computed again
+        np.testing.assert_array_equal(a.out_of_fold.prediction, b.out_of_fold.prediction)
+    assert not list(tmp_path.glob(".*"))
+
+
+def test_cache_knows_data_model_folds_and_encoder_apart(three_classes, tmp_path):
+    X, y = three_classes
+    model = {"bayes": GaussianNB()}
+    calls = [
+        (model, X, {}),
+        (model, X + 1, {}),
+        ({"bayes": GaussianNB(var_smoothing=0.1)}, X, {}),
+        (model, X, {"cv": 4}),
+        (model, X, {"random_state": 1}),
+        (model, X, {"encoder": StandardScaler()}),
+    ]
+    for n, (models, table, options) in enumerate(calls, start=1):
+        compare(models, table, y, cache=tmp_path, **options)
+        n_files = 5 * n if n < 4 else 5 * n - 1
+        assert len(list(tmp_path.glob("*.npz"))) == n_files
+    compare(model, X, y, cache=tmp_path, metric="neg_log_loss")  # from the same answers
+    assert len(list(tmp_path.glob("*.npz"))) == n_files
+
+
+def test_damaged_file_in_the_cache_is_computed_again(three_classes, tmp_path):
+    first = compare({"bayes": GaussianNB()}, *three_classes, cache=tmp_path)
+    for path in tmp_path.glob("*.npz"):
+        path.write_bytes(path.read_bytes()[:50])
+    again = compare({"bayes": GaussianNB()}, *three_classes, cache=tmp_path)
+    np.testing.assert_array_equal(first.entries[0].scores, again.entries[0].scores)
+
+
+def test_callback_sees_the_leaderboard_grow(three_classes):
+    seen = []
+    compare(
+        {"guess": DummyClassifier(), "bayes": GaussianNB()},
+        *three_classes,
+        callback=lambda board: seen.append([len(entry.scores) for entry in board.entries]),
+    )
+    assert seen[0] == [1]
+    assert seen[1] == [1, 1]
+    assert seen[-1] == [5, 5]
 
 
 def test_best_first_and_failures_last_with_their_reason(three_classes):
@@ -45,6 +226,13 @@ def test_progress_on_request(three_classes, capsys):
 def test_nothing_to_compare_is_an_error(three_classes):
     with pytest.raises(ValueError, match="models is empty"):
         compare({}, *three_classes)
+
+
+def test_unknown_metric_and_empty_budget_are_errors_before_work(three_classes):
+    with pytest.raises(ValueError, match="'beauty'"):
+        compare({"guess": DummyClassifier()}, *three_classes, metric="beauty")
+    with pytest.raises(ValueError, match="time_budget=0 must be positive"):
+        compare({"guess": DummyClassifier()}, *three_classes, time_budget=0)
 
 
 def test_unknown_task_names_the_choices():

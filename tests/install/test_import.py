@@ -71,7 +71,11 @@ class Hide:
             raise ModuleNotFoundError(f"No module named {{name!r}}", name=name)
 sys.meta_path.insert(0, Hide())
 """
-OPTIONAL = (*HEAVY, "pyarrow", "skops", "onnx", "pynndescent", "distributed", "lightgbm")
+OPTIONAL = (
+    *HEAVY,
+    *("pyarrow", "skops", "onnx", "skl2onnx", "onnxruntime"),
+    *("pynndescent", "distributed", "lightgbm"),
+)
 
 
 def test_every_public_package_imports_with_the_core_alone():

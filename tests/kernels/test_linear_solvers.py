@@ -41,6 +41,15 @@ def path(request, monkeypatch):
         monkeypatch.setattr(_linear_model, "_GRAM_FEATURES", 0)
 
 
+@pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array])
+def test_sparse_matrices_and_arrays_give_the_dense_fit(data, kind):
+    X, codes, n_classes, weights = data
+    X = np.where(X > 0, X, 0.0)
+    dense = fit_logistic(X, codes, weights, n_classes, alpha=1.0, tol=1e-10)
+    rows = fit_logistic(kind(X), codes, weights, n_classes, alpha=1.0, tol=1e-10)
+    assert_allclose(rows.coef, dense.coef, atol=1e-5)
+
+
 @pytest.mark.parametrize("name", sorted(LOSSES))
 def test_margin_losses_by_differences(rng, name):
     loss = LOSSES[name]

@@ -6,7 +6,7 @@ intercept free. Parameters are one vector, the intercept last.
 """
 
 from collections.abc import Callable, Iterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -107,7 +107,9 @@ def gram_metric(
         return lambda right: cho_solve((factor, True), right)
     squares = np.zeros(X.shape[1])
     for span in row_blocks(X.shape[0], 8 * X.shape[1]):
-        squares += (X[span] ** 2).T @ weights[span]
+        block: Any = X[span]
+        # The square of a sparse matrix is a matrix product.
+        squares += (block.multiply(block) if sparse.issparse(block) else block**2).T @ weights[span]
     diagonal = curvature * np.append(squares, weights.sum())
     diagonal[:-1] += alpha
     diagonal += 1e-10 * diagonal.max()

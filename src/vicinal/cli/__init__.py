@@ -5,7 +5,7 @@ from importlib.util import find_spec
 
 __all__ = ["main"]
 
-_NEEDED = ("typer", "rich", "jinja2")
+_NEEDED = ("typer", "rich", "jinja2", "polars")
 
 
 def main() -> None:
@@ -18,6 +18,6 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(1)
-    from vicinal.cli._app import app
+    from vicinal.cli._run import run
 
-    app()
+    sys.exit(run(sys.argv[1:]))

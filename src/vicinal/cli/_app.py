@@ -1,20 +1,18 @@
-"""Commands and their options."""
+"""Commands and their options. What a command needs is imported when it runs."""
 
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
-from sklearn import datasets
 
-from vicinal.inspection import candidate_models, compare
-from vicinal.report import ComparisonReport
+import vicinal
+from vicinal.cli._models import known_names
 
 app = typer.Typer(
     add_completion=True,
-    no_args_is_help=True,
     rich_markup_mode=None,  # errors of one plain line instead of boxes
-    help="Local learning from the shell: models that are simple where you stand.",
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 
 
@@ -27,32 +25,261 @@ class EmbeddedData(StrEnum):
     diabetes = "diabetes"
 
 
+class Task(StrEnum):
+    """What the target is."""
+
+    classification = "classification"
+    regression = "regression"
+
+
+def _complete_model(incomplete: str) -> list[str]:
+    head, comma, last = incomplete.rpartition(",")
+    names = [name for name in known_names() if name.lower().startswith(last.lower())]
+    return [f"{head}{comma}{name}" for name in names]
+
+
+def _version(value: bool) -> None:
+    if value:
+        typer.echo(f"vicinal {vicinal.__version__}")
+        raise typer.Exit
+
+
+Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Arrow or JSON lines.")]
+Model = Annotated[Path, typer.Argument(help="A model written by `vicinal fit`.")]
+Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
+Delimiter = Annotated[
+    str | None, typer.Option(help="What separates the columns of a text table; found by default.")
+]
+TaskOption = Annotated[Task | None, typer.Option(help="What the target is; guessed by default.")]
+Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")]
+Category = Annotated[
+    list[str] | None, typer.Option(help="A column of labels, whatever its type; may be repeated.")
+]
+Repair = Annotated[
+    bool,
+    typer.Option("--repair", help="Leave out or encode what is not plain numbers and labels."),
+]
+Seed = Annotated[int, typer.Option(help="Seed of the folds and of every model.")]
+AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+
+
 @app.callback()
-def _commands() -> None:
-    # A callback keeps `compare` a named command while it is the only one.
-    pass
+def _main(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version.")
+    ] = False,
+    debug: Annotated[bool, typer.Option("--debug", help="Show the trace of an error.")] = False,
+) -> None:
+    """Local learning from the shell: models that are simple where you stand.
+
+    \b
+    vicinal compare people.csv --target income
+    vicinal fit people.csv --target income --model local --out people.vicinal
+    vicinal predict people.vicinal new.csv --proba --out answers.csv
+    vicinal explain people.vicinal new.csv --row 0
+    """
 
 
 @app.command("compare")
 def compare_models(
-    data: Annotated[EmbeddedData, typer.Option(help="An embedded real table.")] = (
-        EmbeddedData.breast_cancer
-    ),
+    table: Annotated[
+        Path | None,
+        typer.Argument(help="CSV, TSV, Parquet, Arrow or JSON lines; none: an embedded set."),
+    ] = None,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="The column to predict.")
+    ] = None,
+    data: Annotated[
+        EmbeddedData, typer.Option(help="The embedded set that is used without a table.")
+    ] = EmbeddedData.breast_cancer,
+    models: Annotated[
+        str | None,
+        typer.Option(
+            help="Names, separated by commas; all by default.", autocompletion=_complete_model
+        ),
+    ] = None,
+    metric: Annotated[
+        str | None,
+        typer.Option(help="A scikit-learn score, or auc, logloss, rmse, mae; accuracy or R²."),
+    ] = None,
+    budget: Annotated[str, typer.Option(help="Time for all models: 90s, 5m, 1h.")] = "2m",
     folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
-    seed: Annotated[int, typer.Option(help="Seed of the folds and of every model.")] = 0,
+    seed: Seed = 0,
+    jobs: Annotated[
+        int | None, typer.Option(help="Folds at a time, each a process; one per core, at most 4.")
+    ] = None,
     out: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("report.html"),
+    task: TaskOption = None,
+    drop: Drop = None,
+    category: Category = None,
+    repair: Repair = False,
+    delimiter: Delimiter = None,
+    cache: Annotated[
+        Path | None, typer.Option(help="Folder of finished folds; yours by default.")
+    ] = None,
+    fresh: Annotated[
+        bool, typer.Option("--fresh", help="Neither read nor write the cache.")
+    ] = False,
+    as_json: AsJson = False,
 ) -> None:
-    """Rank the local models beside baselines on one table and write an HTML report."""
-    if not out.parent.is_dir():
-        raise typer.BadParameter(
-            f"the folder {str(out.parent)!r} does not exist", param_hint="--out"
-        )
-    X, y = getattr(datasets, f"load_{data.value}")(return_X_y=True)
-    task = "regression" if data is EmbeddedData.diabetes else "classification"
-    board = compare(
-        candidate_models(task, random_state=seed), X, y, cv=folds, random_state=seed, verbose=1
+    """Rank the local models beside baselines on one table and write an HTML report.
+
+    A run that was stopped, in whatever way, goes on where it was: the same command again computes
+    only the folds that are missing.
+
+    \b
+    vicinal compare
+    vicinal compare people.csv --target income --budget 5m
+    vicinal compare people.csv -t income --models local,random-forest --metric auc
+    vicinal compare sales.parquet -t price --drop id --json > board.json
+    """
+    from vicinal.cli import _commands
+
+    _commands.compare(
+        _commands.Source(table, target, data.value, delimiter, task, drop, category, repair),
+        models=models,
+        metric=metric,
+        budget=budget,
+        folds=folds,
+        seed=seed,
+        jobs=jobs,
+        out=out,
+        cache=cache,
+        fresh=fresh,
+        as_json=as_json,
     )
-    typer.echo(board)
-    title = f"{data.value.replace('_', ' ')}: local models beside baselines"
-    path = ComparisonReport(board, title).write_html(out)
-    typer.echo(f"report: {path}")
+
+
+@app.command("fit")
+def fit_model(
+    table: Table,
+    target: Target,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
+    model: Annotated[
+        str, typer.Option("--model", "-m", help="Its name.", autocompletion=_complete_model)
+    ] = "local",
+    settings: Annotated[
+        list[str] | None, typer.Option("--set", help="key=value of the model; may be repeated.")
+    ] = None,
+    seed: Seed = 0,
+    task: TaskOption = None,
+    drop: Drop = None,
+    category: Category = None,
+    repair: Repair = False,
+    delimiter: Delimiter = None,
+) -> None:
+    """Fit one model on a whole table and save it with its encoder.
+
+    \b
+    vicinal fit people.csv --target income --out people.vicinal
+    vicinal fit people.csv -t income -m space-partitioning --set n_regions=4 -o people.vicinal
+    """
+    from vicinal.cli import _commands
+
+    source = _commands.Source(table, target, None, delimiter, task, drop, category, repair)
+    _commands.fit(source, model=model, settings=settings or [], seed=seed, out=out)
+
+
+@app.command("predict")
+def predict_rows(
+    model: Model,
+    table: Table,
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="A table; standard output by default.")
+    ] = None,
+    proba: Annotated[
+        bool, typer.Option("--proba", help="Add the probability of every class.")
+    ] = False,
+    delimiter: Delimiter = None,
+) -> None:
+    """Predict every row of a table.
+
+    \b
+    vicinal predict people.vicinal new.csv --out answers.csv
+    vicinal predict people.vicinal new.parquet --proba --out answers.parquet
+    """
+    from vicinal.cli import _commands
+
+    _commands.predict(model, table, out=out, proba=proba, delimiter=delimiter)
+
+
+@app.command("explain")
+def explain_row(
+    model: Model,
+    table: Table,
+    row: Annotated[int, typer.Option("--row", "-r", help="Which row, from 0.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", "-o", help="An .html or .json file, beside the text.")
+    ] = None,
+    delimiter: Delimiter = None,
+    as_json: AsJson = False,
+) -> None:
+    """Say why the model answers as it does for one row.
+
+    \b
+    vicinal explain people.vicinal new.csv --row 3
+    vicinal explain people.vicinal new.csv --row 3 --out why.html
+    """
+    from vicinal.cli import _commands
+
+    _commands.explain(model, table, row=row, out=out, delimiter=delimiter, as_json=as_json)
+
+
+@app.command("report")
+def report_model(
+    model: Model,
+    table: Table,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
+        "report.html"
+    ),
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="The true answers; as in `fit` by default.")
+    ] = None,
+    rows: Annotated[int, typer.Option(min=1, max=200, help="Rows that are explained.")] = 24,
+    seed: Seed = 0,
+    delimiter: Delimiter = None,
+) -> None:
+    """Write an HTML page about a model on a table that it has not seen.
+
+    With the target among the columns the page shows how good the answers are.
+
+    \b
+    vicinal report people.vicinal test.csv --out people.html
+    """
+    from vicinal.cli import _commands
+
+    _commands.report(
+        model, table, target=target, out=out, rows=rows, seed=seed, delimiter=delimiter
+    )
+
+
+@app.command("info")
+def show_info(model: Model, as_json: AsJson = False) -> None:
+    """Say what a model file holds, without loading the model.
+
+    \b
+    vicinal info people.vicinal
+    """
+    from vicinal.cli import _commands
+
+    _commands.info(model, as_json=as_json)
+
+
+@app.command("reproduce")
+def reproduce_table(
+    name: Annotated[
+        str | None, typer.Argument(help="Name of a table; none: the list of names.")
+    ] = None,
+    benchmarks: Annotated[
+        Path | None, typer.Option(help="The folder `benchmarks` of a clone; found by default.")
+    ] = None,
+) -> None:
+    """Compute a table of the papers again, beside the published numbers.
+
+    \b
+    vicinal reproduce
+    vicinal reproduce partition_table1
+    """
+    from vicinal.cli import _commands
+
+    _commands.reproduce(name, benchmarks)

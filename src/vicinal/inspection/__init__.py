@@ -2,7 +2,10 @@
 
 from vicinal.inspection._boosting_display import BoostingCurveDisplay
 from vicinal.inspection._candidates import candidate_models
-from vicinal.inspection._compare import Comparison, ComparisonEntry, compare
+from vicinal.inspection._compare import Comparison, ComparisonEntry, OutOfFold, compare
+from vicinal.inspection._explain import explain
+from vicinal.inspection._explanation import Explanation, ExplanationSection
+from vicinal.inspection._local_choice_display import LocalChoiceDisplay
 from vicinal.inspection._partition_histogram_display import PartitionHistogramDisplay
 from vicinal.inspection._partition_history_display import PartitionHistoryDisplay
 from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
@@ -21,6 +24,10 @@ __all__ = [
     "ComparisonEntry",
     "CounterfactualDisplay",
     "DecisionSurfaceDisplay",
+    "Explanation",
+    "ExplanationSection",
+    "LocalChoiceDisplay",
+    "OutOfFold",
     "PartitionHistogramDisplay",
     "PartitionHistoryDisplay",
     "PartitionRegionsDisplay",
@@ -31,4 +38,5 @@ __all__ = [
     "SurfaceDistanceDisplay",
     "candidate_models",
     "compare",
+    "explain",
 ]

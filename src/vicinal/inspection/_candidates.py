@@ -1,5 +1,6 @@
 """The models that a comparison starts from: baselines and one of each local family."""
 
+from importlib.util import find_spec
 from typing import Any
 
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -22,12 +23,15 @@ from vicinal.ensemble import (
 )
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
-from vicinal.subspace import DivideConquerSVC
+from vicinal.subspace import DivideConquerSVC, TruncatedRBFRegressor
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 
 def candidate_models(task: str, *, random_state: Any = 0) -> dict[str, Any]:
     """Return named, unfitted models for a task: baselines, then the local models.
+
+    The baselines are a guess, a linear model, nearest neighbours, a random forest, histogram
+    boosting, and LightGBM where it is installed.
 
     Parameters
     ----------
@@ -61,6 +65,7 @@ def _classification_baselines(seed):
         "k nearest neighbours": make_pipeline(StandardScaler(), KNeighborsClassifier()),
         "random forest": RandomForestClassifier(n_jobs=-1, random_state=seed),
         "histogram boosting": HistGradientBoostingClassifier(random_state=seed),
+        **_lightgbm("LGBMClassifier", seed),
     }
 
 
@@ -71,7 +76,16 @@ def _regression_baselines(seed):
         "k nearest neighbours": make_pipeline(StandardScaler(), KNeighborsRegressor()),
         "random forest": RandomForestRegressor(n_jobs=-1, random_state=seed),
         "histogram boosting": HistGradientBoostingRegressor(random_state=seed),
+        **_lightgbm("LGBMRegressor", seed),
     }
+
+
+def _lightgbm(name, seed):
+    if find_spec("lightgbm") is None:
+        return {}
+    import lightgbm
+
+    return {"LightGBM": getattr(lightgbm, name)(random_state=seed, verbosity=-1)}
 
 
 def _local_classifiers(seed):
@@ -92,5 +106,6 @@ def _local_regressors(seed):
         "FunctionalGradientBoostingRegressor": FunctionalGradientBoostingRegressor(
             random_state=seed
         ),
+        "TruncatedRBFRegressor": make_pipeline(StandardScaler(), TruncatedRBFRegressor()),
         "PrunedTreeRegressor": PrunedTreeRegressor(random_state=seed),
     }

@@ -1,18 +1,47 @@
 """Cross-validated comparison of models on one table."""
 
+import math
+import os
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
-from sklearn.metrics import check_scoring
+from joblib import effective_n_jobs
+from sklearn.base import is_classifier
+from sklearn.metrics import get_scorer
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils import check_random_state, indexable
 
 from vicinal._base import Progress
 from vicinal._base._compat import rows_of
+from vicinal.inspection._fold_cache import FoldCache
+from vicinal.inspection._folds import FoldResult, FoldRunner, score
+from vicinal.inspection._worker_pool import WorkerPool
+
+
+@dataclass(frozen=True)
+class OutOfFold:
+    """What a model answered on rows it had not seen.
+
+    Attributes
+    ----------
+    rows : ndarray of shape (n_rows,)
+        Positions in the table, ascending; all rows when every fold was finished.
+    prediction : ndarray of shape (n_rows,)
+        Predicted labels or values.
+    proba : ndarray of shape (n_rows, n_classes) or None
+        Class probabilities, in the order of ``classes``.
+    classes : ndarray of shape (n_classes,) or None
+        All labels of the table, sorted; ``None`` for a regressor.
+    """
+
+    rows: np.ndarray
+    prediction: np.ndarray
+    proba: np.ndarray | None
+    classes: np.ndarray | None
 
 
 @dataclass(frozen=True)
@@ -23,12 +52,16 @@ class ComparisonEntry:
     ----------
     name : str
         Name of the model.
-    scores : ndarray of shape (n_folds,)
-        Score of every fold, higher is better.
+    scores : ndarray of shape (n_finished_folds,)
+        Score of every finished fold, higher is better.
     fit_seconds, predict_seconds : float
         Mean wall time of a fold.
     error : str
         Why the model could not be fitted; empty when it could.
+    note : str
+        Why some folds are missing, when time ran out; empty when none is.
+    out_of_fold : OutOfFold or None
+        The answers behind the scores.
     """
 
     name: str
@@ -36,6 +69,8 @@ class ComparisonEntry:
     fit_seconds: float
     predict_seconds: float
     error: str = ""
+    note: str = ""
+    out_of_fold: OutOfFold | None = None
 
     @property
     def mean(self) -> float:
@@ -57,7 +92,7 @@ class Comparison:
     Attributes
     ----------
     entries : list of ComparisonEntry
-        Best first; models that failed come last.
+        Best first; models without a score come last.
     metric : str
         Name of the score.
     n_folds : int
@@ -72,19 +107,44 @@ class Comparison:
     n_samples: int
     n_features: int
 
+    @property
+    def metric_label(self) -> str:
+        """The metric as people say it: without ``neg_`` and underscores."""
+        return self.metric.removeprefix("neg_").replace("_", " ")
+
+    @property
+    def sign(self) -> int:
+        """-1 when the metric is a loss that scikit-learn negates, else 1."""
+        return -1 if self.metric.startswith("neg_") else 1
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the leaderboard as plain values, without the answers of the models."""
+        return {
+            "metric": self.metric,
+            "n_folds": self.n_folds,
+            "n_samples": self.n_samples,
+            "n_features": self.n_features,
+            "models": [_plain_entry(entry) for entry in self.entries],
+        }
+
     def __str__(self) -> str:
         width = max(len(entry.name) for entry in self.entries)
+        direction = "higher" if self.sign > 0 else "lower"
         lines = [
-            f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold {self.metric}",
+            f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold "
+            f"{self.metric_label}, {direction} is better",
             f"{'':4}{'model':<{width}}  {'score':>8}  {'± se':>7}  {'fit s':>7}  {'predict s':>9}",
         ]
         for rank, entry in enumerate(self.entries, start=1):
-            if entry.error:
-                lines.append(f"{'-':>2}  {entry.name:<{width}}  failed: {entry.error}")
+            if not len(entry.scores):
+                reason = f"failed: {entry.error}" if entry.error else entry.note
+                lines.append(f"{'-':>2}  {entry.name:<{width}}  {reason}")
                 continue
             lines.append(
-                f"{rank:>2}  {entry.name:<{width}}  {entry.mean:8.4f}  {entry.standard_error:7.4f}"
+                f"{rank:>2}  {entry.name:<{width}}  {self.sign * entry.mean:8.4f}"
+                f"  {entry.standard_error:7.4f}"
                 f"  {entry.fit_seconds:7.2f}  {entry.predict_seconds:9.3f}"
+                + (f"  {entry.note}" if entry.note else "")
             )
         return "\n".join(lines)
 
@@ -96,12 +156,18 @@ def compare(
     *,
     cv: int = 5,
     metric: str | None = None,
+    encoder: Any = None,
+    time_budget: float | None = None,
+    cache: str | os.PathLike | None = None,
+    n_jobs: int | None = None,
     random_state: Any = 0,
+    callback: Callable[[Comparison], None] | None = None,
     verbose: int = 0,
 ) -> Comparison:
     """Cross-validate every model on the same folds and rank them.
 
-    A model that raises is listed with its message instead of ending the comparison.
+    A model that raises is listed with its message instead of ending the comparison. A classifier
+    that gives probabilities is judged by them: its label is the most probable class.
 
     Parameters
     ----------
@@ -115,8 +181,26 @@ def compare(
         Number of folds, shuffled, stratified for classifiers.
     metric : str, default=None
         Any scikit-learn scorer name; ``None`` is accuracy for classifiers and R² for regressors.
+    encoder : transformer, default=None
+        Turns rows of the table into what the models take. It is fitted on the training rows of
+        each fold, once for all models, and its time is not counted.
+    time_budget : float, default=None
+        Seconds for all models together; ``None`` waits for every fold. Every model gets its first
+        fold before any gets its second, then quick models go first, and a single fold may take
+        half of the time that is left.
+        A fold that takes longer is stopped, and its model is listed with what it has finished and
+        a note. Results of a cache cost nothing.
+    cache : path-like, default=None
+        Folder in which the answers of every finished fold are kept. The same call again, also
+        after a crash, computes only the folds that are missing there.
+    n_jobs : int, default=None
+        Number of folds that run at a time, each in its own process with its share of the cores.
+        ``None`` runs them in this process, unless ``time_budget`` asks for a process that can be
+        stopped.
     random_state : int, RandomState instance or None, default=0
         Draws the folds.
+    callback : callable, default=None
+        Called with the leaderboard so far whenever a fold has ended.
     verbose : int, default=0
         1 shows progress.
 
@@ -138,38 +222,220 @@ def compare(
     """
     if not models:
         raise ValueError("models is empty; name at least one model to compare.")
+    if time_budget is not None and not time_budget > 0:
+        raise ValueError(f"time_budget={time_budget!r} must be positive; None waits for all.")
     X, y = indexable(X, y)
     classification = all(is_classifier(model) for model in models.values())
+    metric = metric or ("accuracy" if classification else "r2")
+    get_scorer(metric)  # an unknown name is an error before any work
     splitter = (StratifiedKFold if classification else KFold)(
         cv, shuffle=True, random_state=check_random_state(random_state)
     )
     folds = list(splitter.split(np.zeros(len(y)), y))
-    metric = metric or ("accuracy" if classification else "r2")
-    entries = []
+    runner = FoldRunner(dict(models), X, y, folds, encoder)
+    stored = None if cache is None else FoldCache(cache, X, y, folds, encoder)
     with Progress(len(models) * cv, "comparing", verbose=verbose) as progress:
-        for name, model in models.items():
-            entries.append(_cross_validate(name, model, X, y, folds, metric, progress))
-    entries.sort(key=lambda entry: (bool(entry.error), -entry.mean))
-    return Comparison(entries, metric, cv, *np.shape(X))
+        board = _Board(runner, metric, stored, progress, callback)
+        if time_budget is None and n_jobs is None:
+            _run_here(board)
+        elif board.todo:
+            n_workers = min(effective_n_jobs(n_jobs or 1), len(board.todo))
+            _run_in_workers(board, n_workers, math.inf if time_budget is None else time_budget)
+    return board.comparison()
 
 
-def _cross_validate(name, model, X, y, folds, metric, progress) -> ComparisonEntry:
-    """Fit and score one model on all folds; its first error ends its own row only."""
-    scores, fit_seconds, predict_seconds = [], [], []
-    for fold, (train, test) in enumerate(folds):
+class _Board:
+    """The tasks that are left and the results so far."""
+
+    def __init__(self, runner, metric, cache, progress, callback) -> None:
+        self.runner, self.metric, self.cache = runner, metric, cache
+        self.progress, self.callback = progress, callback
+        self.results: dict[str, dict[int, FoldResult]] = {name: {} for name in runner.models}
+        self.scores: dict[str, dict[int, float]] = {name: {} for name in runner.models}
+        self.errors: dict[str, str] = {}
+        self.notes: dict[str, str] = {}
+        self.classes = _all_classes(runner)
+        self.todo = [(name, k) for k in range(len(runner.folds)) for name in runner.models]
+        for name, fold in list(self.todo) if cache else []:
+            known = cache.read(runner.models[name], fold)
+            if known is not None:
+                self.todo.remove((name, fold))
+                self._add(name, fold, known)
+
+    def finish(self, task: tuple[str, int], result: FoldResult) -> None:
+        """Take the result of a fold; an error ends the row of its model."""
+        if self.cache is not None and not result.error:
+            self.cache.write(self.runner.models[task[0]], task[1], result)
+        self._add(*task, result)
+        if self.callback is not None:
+            self.callback(self.comparison())
+
+    def give_up(self, name: str, note: str) -> None:
+        """Leave out the folds that a model has not finished."""
+        self.notes[name] = note
+        self._drop_tasks(name)
+        if self.callback is not None:
+            self.callback(self.comparison())
+
+    def next_task(self) -> tuple[str, int]:
+        """Return the fold to run next: first folds first, then the quickest model."""
+        waiting = Counter(name for name, _ in self.todo)
+
+        def key(task: tuple[str, int]) -> tuple[int, float, int]:
+            name, fold = task
+            if self.results[name]:
+                return 1, self.seconds(name), fold
+            return 2 * (waiting[name] < len(self.runner.folds)), 0.0, fold
+
+        return min(self.todo, key=key)
+
+    def seconds(self, name: str) -> float:
+        """Return how long the slowest finished fold of a model took; 0 without one."""
+        return max((result.seconds for result in self.results[name].values()), default=0.0)
+
+    def comparison(self) -> Comparison:
+        """Return the leaderboard as it stands."""
+        runner = self.runner
+        names = [name for name in runner.models if self._has_something_to_say(name)]
+        entries = [self._entry(name) for name in names]
+        entries.sort(key=lambda entry: (not len(entry.scores), -np.nan_to_num(entry.mean)))
+        n_samples, n_features = len(runner.y), np.shape(runner.X)[1]
+        return Comparison(entries, self.metric, len(runner.folds), n_samples, n_features)
+
+    def _has_something_to_say(self, name) -> bool:
+        return bool(self.scores[name]) or name in self.errors or name in self.notes
+
+    def _add(self, name, fold, result) -> None:
+        if name in self.errors:
+            return
         try:
-            fitted = clone(model)
-            started = time.perf_counter()
-            fitted.fit(rows_of(X, train), rows_of(y, train))
-            fit_seconds.append(time.perf_counter() - started)
-            started = time.perf_counter()
-            scores.append(check_scoring(fitted, metric)(fitted, rows_of(X, test), rows_of(y, test)))
-            predict_seconds.append(time.perf_counter() - started)
+            if result.error:
+                raise _Failed(result.error)
+            y_test = rows_of(self.runner.y, self.runner.folds[fold][1])
+            self.scores[name][fold] = score(result, y_test, self.metric)
+            self.results[name][fold] = result
         except Exception as error:
-            progress.advance(len(folds) - fold, note=f"{name} failed")
-            message = f"{type(error).__name__}: {error}".splitlines()[0]
-            return ComparisonEntry(name, np.array([]), np.nan, np.nan, message)
-        progress.advance(note=f"{name} {np.mean(scores):.4f}")
-    return ComparisonEntry(
-        name, np.array(scores), float(np.mean(fit_seconds)), float(np.mean(predict_seconds))
-    )
+            text = str(error) if isinstance(error, _Failed) else f"{type(error).__name__}: {error}"
+            self.errors[name] = text.splitlines()[0]
+            self.scores[name].clear()
+            self._drop_tasks(name)
+            self.progress.advance(note=f"{name} failed")
+            return
+        mean = np.mean(list(self.scores[name].values()))
+        self.progress.advance(note=f"{name} {abs(mean):.4f}")
+
+    def _drop_tasks(self, name) -> None:
+        left = [task for task in self.todo if task[0] == name]
+        self.todo = [task for task in self.todo if task[0] != name]
+        if left:
+            self.progress.advance(len(left), note=f"{name} stopped")
+
+    def _entry(self, name) -> ComparisonEntry:
+        if name in self.errors:
+            return ComparisonEntry(name, np.array([]), np.nan, np.nan, self.errors[name])
+        done = sorted(self.results[name])
+        results = [self.results[name][fold] for fold in done]
+        return ComparisonEntry(
+            name,
+            np.array([self.scores[name][fold] for fold in done]),
+            float(np.mean([result.fit_seconds for result in results])) if done else np.nan,
+            float(np.mean([result.predict_seconds for result in results])) if done else np.nan,
+            note=self.notes.get(name, ""),
+            out_of_fold=self._out_of_fold(done, results),
+        )
+
+    def _out_of_fold(self, done, results) -> OutOfFold | None:
+        if not done:
+            return None
+        rows = np.concatenate([self.runner.folds[fold][1] for fold in done])
+        order = np.argsort(rows)
+        prediction = np.concatenate([result.prediction for result in results])[order]
+        proba = None
+        if self.classes is not None and all(result.proba is not None for result in results):
+            aligned = [_aligned(result.proba, result.classes, self.classes) for result in results]
+            proba = np.concatenate(aligned)[order]
+        return OutOfFold(rows[order], prediction, proba, self.classes)
+
+
+class _Failed(Exception):
+    """Carries the message of a fold that failed in its own place."""
+
+
+def _all_classes(runner) -> np.ndarray | None:
+    if not all(is_classifier(model) for model in runner.models.values()):
+        return None
+    return np.unique(np.asarray(runner.y))
+
+
+def _aligned(proba: np.ndarray, known: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    """Spread probabilities over all classes; a fold may have missed a rare one."""
+    if len(known) == len(classes):
+        return proba
+    full = np.zeros((len(proba), len(classes)), dtype=proba.dtype)
+    full[:, np.searchsorted(classes, known)] = proba
+    return full
+
+
+def _run_here(board: _Board) -> None:
+    while board.todo:
+        task = board.todo.pop(0)
+        board.finish(task, board.runner.run(*task))
+
+
+def _run_in_workers(board: _Board, n_workers: int, budget: float) -> None:
+    """Run the folds in processes; stop what takes more than its share of the budget."""
+    end = time.monotonic() + budget
+    with WorkerPool(board.runner, n_workers) as pool:
+        while board.todo or pool.busy:
+            if not pool.busy and not pool.has_room():
+                end += pool.wait_for_start()  # the start of a process is nobody's fold
+                continue
+            left = end - time.monotonic()
+            if board.todo and pool.has_room():
+                task = board.next_task()
+                if board.seconds(task[0]) > left or left <= 0:
+                    board.give_up(task[0], _note(board, task[0]))
+                    continue
+                limit = _share(board, left, n_workers)
+                board.todo.remove(task)
+                pool.submit(task, limit)
+                continue
+            ended = pool.wait(left)
+            if ended is None:
+                continue
+            (name, fold), result = ended
+            if result is None:
+                board.progress.advance()
+                board.give_up(name, _note(board, name))
+            else:
+                board.finish((name, fold), result)
+
+
+def _share(board: _Board, left: float, n_workers: int) -> float:
+    """Return the seconds a fold may take: half of what is left, or a fair share if that is more.
+
+    Half is generous on purpose: the first fold may have to compile.
+    """
+    waiting = len({name for name, _ in board.todo})
+    return left * max(0.5, min(1.0, n_workers / waiting))
+
+
+def _note(board: _Board, name: str) -> str:
+    done, total = len(board.scores[name]), len(board.runner.folds)
+    return f"over budget: {done} of {total} folds"
+
+
+def _plain_entry(entry: ComparisonEntry) -> dict[str, Any]:
+    numbers = {
+        "score": entry.mean,
+        "standard_error": entry.standard_error,
+        "fit_seconds": entry.fit_seconds,
+        "predict_seconds": entry.predict_seconds,
+    }
+    return {
+        "name": entry.name,
+        **{key: None if math.isnan(value) else value for key, value in numbers.items()},
+        "fold_scores": [float(value) for value in entry.scores],
+        "error": entry.error,
+        "note": entry.note,
+    }

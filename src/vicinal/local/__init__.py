@@ -1,8 +1,17 @@
 """Models fitted anew around each query."""
 
+from vicinal.local._gradient_metric import GradientMetric
 from vicinal.local._local_classifier import LocalClassifier
 from vicinal.local._local_regressor import LocalRegressor
 from vicinal.local._loess_regressor import LoessRegressor
 from vicinal.local._nadaraya_watson_regressor import NadarayaWatsonRegressor
+from vicinal.local._principal_surface import PrincipalSurface
 
-__all__ = ["LocalClassifier", "LocalRegressor", "LoessRegressor", "NadarayaWatsonRegressor"]
+__all__ = [
+    "LocalClassifier",
+    "LocalRegressor",
+    "LoessRegressor",
+    "NadarayaWatsonRegressor",
+    "GradientMetric",
+    "PrincipalSurface",
+]

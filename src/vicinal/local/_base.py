@@ -12,10 +12,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import check_weights, row_blocks
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._kernels._smoothing import KERNELS
+from vicinal.local._anchored import Anchored
 from vicinal.local._choice import LeaveOneOutChoice
-from vicinal.local._coordinates import Coordinates, learn_coordinates, search_metric
+from vicinal.local._climbing import Climbing
+from vicinal.local._coordinates import Coordinates
 from vicinal.local._data import LocalData, Settings, smoothers
 from vicinal.local._fits import local_slopes
+from vicinal.local._forest import FORESTS, ForestIndex, grow_forest
+from vicinal.local._metrics import learn_coordinates, search_metric
 from vicinal.local._neighborhood import Localizer
 from vicinal.local._on_device import OnDevice
 from vicinal.local._search import NeighborIndex
@@ -34,6 +38,12 @@ SHARED_CONSTRAINTS: dict = {
     "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "penalty": [StrOptions({"relative", "absolute"})],
     "location_columns": ["array-like", None],
+    "anchors": [
+        Interval(Integral, 1, None, closed="left"),
+        StrOptions({"auto"}),
+        "array-like",
+        None,
+    ],
     "algorithm": [StrOptions({"auto", "tree", "brute"})],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
@@ -41,7 +51,7 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
+class BaseLocal(OnDevice, Anchored, Climbing, LeaveOneOutChoice, BaseEstimator):
     r"""Private base of the local classifier and regressors."""
 
     # Factors on the weights of training rows, set by robust iterations.
@@ -77,6 +87,8 @@ class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
         """Learn coordinates and build the search."""
         located, _ = self._split_columns(X)
         coordinates = learn_coordinates(metric, located, codes, targets, sample_weight)
+        if isinstance(metric, str) and metric in FORESTS:
+            return self._forest_data(X, codes, targets, sample_weight, groups, metric, coordinates)
         return self._place_data(X, sample_weight, groups, metric, coordinates)
 
     def _place_data(self, X, sample_weight, groups, metric, coordinates) -> LocalData:
@@ -86,6 +98,27 @@ class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
         rows = place if described is None else Coordinates()(described)
         index = self._make_index(place, metric)
         return LocalData(rows, index, coordinates, sample_weight, groups)
+
+    def _forest_data(
+        self, X, codes, targets, sample_weight, groups, metric, coordinates
+    ) -> LocalData:
+        """Grow a forest whose leaves say who is near; models are fitted in the coordinates."""
+        if self.location_columns is not None:
+            raise ValueError(
+                f'metric="{metric}" splits on all columns; leave location_columns out, or name '
+                "another metric."
+            )
+        X = np.require(X, dtype=np.float64, requirements=["C"])
+        index = grow_forest(
+            metric,
+            X,
+            targets,
+            sample_weight,
+            classify=codes is not None,
+            random_state=self.random_state,
+            n_jobs=self.n_jobs,
+        )
+        return LocalData(coordinates(X), index, coordinates, sample_weight, groups)
 
     def _make_index(self, place, metric) -> NeighborIndex:
         return NeighborIndex(
@@ -107,16 +140,20 @@ class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
         if groups is not None and old.groups is not None:
             # New rows never share a group with earlier ones: labels are local to a call.
             groups = np.concatenate([old.groups, groups + old.groups.max() + 1])
-        located, described = self._split_columns(X)
-        place = _stack(old.index.X, old.coordinates(located))
-        rows = place if described is None else _stack(old.rows, Coordinates()(described))
+        fresh = sample_weight
         if sample_weight is not None or old.sample_weight is not None:
             first = np.ones(old.n_samples) if old.sample_weight is None else old.sample_weight
             new = np.ones(X.shape[0]) if sample_weight is None else sample_weight
             sample_weight = np.concatenate([first, new])
-        self._data = LocalData(
-            rows, self._make_index(place, self.metric_), old.coordinates, sample_weight, groups
-        )
+        if isinstance(old.index, ForestIndex):
+            index: Any = old.index.extended(np.asarray(X, dtype=np.float64), fresh)
+            rows = _stack(old.rows, old.coordinates(X))
+        else:
+            located, described = self._split_columns(X)
+            place = _stack(old.index.X, old.coordinates(located))
+            rows = place if described is None else _stack(old.rows, Coordinates()(described))
+            index = self._make_index(place, self.metric_)
+        self._data = LocalData(rows, index, old.coordinates, sample_weight, groups)
         if self.bandwidth is None and isinstance(self.n_neighbors, float):
             rule = self._nearest_rule(self.n_neighbors, self._data.total_weight)
             self._settings = replace(self._settings, rule=rule)
@@ -164,12 +201,17 @@ class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
             self,
             X,
             reset=False,
-            accept_sparse="csr" if sparse.issparse(self._data.rows) else False,
+            accept_sparse="csr" if self._holds_sparse_rows() else False,
             dtype=[np.float64, np.float32],
         )
 
+    def _holds_sparse_rows(self) -> bool:
+        return self._stack is None and sparse.issparse(self._data.rows)
+
     def _locate(self, X):
         """Return (place in the search, row of the design) of queries."""
+        if isinstance(self._data.index, ForestIndex):
+            return np.asarray(X, dtype=np.float64), self._data.coordinates(X)
         located, described = self._split_columns(X)
         place = self._data.coordinates(located)
         if sparse.issparse(self._data.rows) and not sparse.issparse(place):
@@ -201,6 +243,7 @@ class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
 
     def _smoother(self, design, found, skip=None) -> np.ndarray:
         """Return the equivalent kernel of a block, flat as ``found.indices``."""
+        self._check_rows("The equivalent kernel")
         settings = self._settings
         return smoothers(
             self._data,
@@ -214,6 +257,8 @@ class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
         )[0]
 
     def _slopes(self, design, found, Y) -> np.ndarray:
+        if self.anchors_ is not None:
+            return self.anchors_.blended_slopes(found)
         settings = self._settings
         shared: dict[str, Any] = {"relative": settings.relative, "degree": settings.degree}
         if sparse.issparse(self._data.rows):
@@ -236,10 +281,17 @@ class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
         -------
         weights : CSR matrix of shape (n_queries, n_samples)
             Smoothing weight of each training row (rows of zero sample weight are not counted);
-            zero weights are not stored.
+            zero weights are not stored. With ``anchors``: weight of each anchor, shape
+            (n_queries, n_anchors).
         """
         X = self._validate_queries(X)
+        return self._raw_neighbors(X) if self._stack is None else self._stack.neighbors(X)
+
+    def _raw_neighbors(self, X):
         return self._stack_rows(X, lambda design, found: found.weights)
+
+    def _raw_kernel(self, X):
+        return self._stack_rows(X, self._smoother)
 
     def effective_sample_size(self, X):
         r"""Return how many equally weighted rows each local model is worth.
@@ -252,9 +304,13 @@ class BaseLocal(OnDevice, LeaveOneOutChoice, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_queries,)
-            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`.
+            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; with ``anchors``, over the anchors blended.
         """
         X = self._validate_queries(X)
+        if self._stack is not None:
+            voices = self._stack.neighbors(X)
+            square = np.asarray(voices.multiply(voices).sum(axis=1)).ravel()
+            return np.asarray(voices.sum(axis=1)).ravel() ** 2 / square
         out = np.zeros(num_samples(X))
         for block, _, found in self._localized(X):
             query = np.repeat(np.arange(found.n_queries), found.sizes())

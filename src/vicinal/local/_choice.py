@@ -7,8 +7,9 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
-from vicinal.local._coordinates import learn_coordinates, sees_labels
 from vicinal.local._data import LocalData, Settings
+from vicinal.local._forest import ForestIndex, ForestRule
+from vicinal.local._metrics import learn_coordinates, sees_labels
 from vicinal.local._neighborhood import NearestRule, RadiusRule
 from vicinal.local._selection import (
     ALPHA_LADDER,
@@ -27,6 +28,8 @@ from vicinal.local._selection import (
 
 # A good fixed size, and the neighbour whose median distance is the unit of bandwidths tried.
 _REFERENCE_NEIGHBOR = 40
+# Of the rows that share a leaf with a query, so many of the heaviest speak.
+_FOREST_ROWS = 300
 
 
 class LeaveOneOutChoice:
@@ -125,9 +128,12 @@ class LeaveOneOutChoice:
         self._settings = Settings(rule, degree, float(alpha), self._is_relative())
         self.alpha_ = float(alpha)
         self.degree_ = degree
-        if isinstance(rule, NearestRule):
-            self.n_neighbors_: int | None = int(rule.count)
+        if isinstance(rule, ForestRule):
+            self.n_neighbors_: int | None = None
             self.bandwidth_: float | None = None
+        elif isinstance(rule, NearestRule):
+            self.n_neighbors_ = int(rule.count)
+            self.bandwidth_ = None
         else:
             self.n_neighbors_ = None
             self.bandwidth_ = float(rule.bandwidth)
@@ -137,8 +143,10 @@ class LeaveOneOutChoice:
             return self.n_neighbors == "auto"
         return self.bandwidth == "auto"
 
-    def _rules(self, data: LocalData) -> list[NearestRule | RadiusRule]:
+    def _rules(self, data: LocalData) -> list:
         """Return the neighbourhood sizes to compare, ascending; one if the user named it."""
+        if isinstance(getattr(data, "index", None), ForestIndex):
+            return [ForestRule(_FOREST_ROWS)]
         if self.bandwidth is not None:
             if self.n_neighbors != "auto":
                 raise ValueError(

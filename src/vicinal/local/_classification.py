@@ -1,15 +1,18 @@
 """What the local classifier does behind its methods: models, scores, probabilities, choice."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base import encode_labels, is_array_api
+from vicinal._base import encode_labels, is_array_api, positive_rows
 from vicinal._base._compat import num_samples
 from vicinal._kernels._temperature import clipped_proba, fit_temperature, temperature_proba
+from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
 from vicinal.local._class_models import (
     Objective,
@@ -18,10 +21,11 @@ from vicinal.local._class_models import (
     iterative_fits,
 )
 from vicinal.local._classifier_on_device import ClassifierOnDevice
-from vicinal.local._data import drop_zero_weights
+from vicinal.local._fits import pure_queries
 from vicinal.local._generic import check_local_estimator, generic_class_scores
 from vicinal.local._neighborhood import Neighborhoods, take_queries
 from vicinal.local._selection import ALPHA_LADDER, MAX_ROWS, draw_rows
+from vicinal.local._stacking import ClassJudge
 
 # Newton's method costs ten times a ridge solve: fewer candidates, around those that win.
 _ITERATIVE_ALPHAS = (0.01, 0.03, 0.1, 0.3, 1.0)
@@ -47,7 +51,7 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             return
         X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
         check_classification_targets(y)
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        weights, X, y, groups = positive_rows(weights, X, y, groups, compact=True)
         if classes is None:
             self.classes_, codes = encode_labels(y)
         else:
@@ -57,8 +61,22 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._dtype = X.dtype
         self._resolve_model()
         self._factor = self._class_factors(weights)
+        self._stack = None
+        self._check_anchors(X)
+        if self.anchors is not None and self._objective.solver == "multinomial":
+            raise ValueError(
+                "Multinomial local models have no score for an absent class, which anchors would "
+                'need; use solver="logistic", or anchors=None.'
+            )
+        if self._climbs(X):
+            indicators = np.eye(len(self.classes_))[self._codes]
+            self._climb(X, indicators, self._codes, self._codes, weights, groups)
+            return
         self._choose(X, self._codes, self._codes, weights, groups)
-        self._calibrate(X, weights, groups)
+        if self.anchors is None:
+            self._calibrate(X, weights, groups)
+        else:
+            self._anchor(X, weights, groups)
 
     def _append_rows(self, X, y, sample_weight, groups, classes) -> None:
         """Validate further rows and take them in."""
@@ -69,11 +87,31 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         X, y, weights, groups = self._validate_training(
             X, y, sample_weight, groups, reset=False, min_samples=1
         )
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        weights, X, y, groups = positive_rows(weights, X, y, groups, compact=True)
         codes = self._encode(y)
+        joined = np.concatenate([self._codes, codes])
+        if self._stack is not None:
+            self._extend_stack(X, codes, weights, groups, joined)
+            return
         self._add_rows(X, weights, groups)
-        self._codes = np.concatenate([self._codes, codes])
+        self._codes = joined
         self._factor = self._class_factors(self._data.sample_weight)
+
+    def _extend_stack(self, X, codes, weights, groups, joined) -> None:
+        """Give every rung the further rows; global models are fitted again."""
+
+        def append(rung):
+            rung = copy(rung)
+            rung._add_rows(X, weights, groups)
+            rung._codes = joined
+            rung._factor = rung._class_factors(rung._data.sample_weight)
+            return rung
+
+        self._stack = self._stack.joined(
+            append, X, np.eye(len(self.classes_))[codes], codes, weights
+        )
+        self._codes = joined
+        self.rungs_ = self._stack.rungs
 
     def _encode(self, y) -> np.ndarray:
         """Return the codes of labels that must be among the classes."""
@@ -86,6 +124,36 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             )
         return codes.astype(np.int64)
 
+    # --- rungs ---
+
+    def _has_linear_rungs(self) -> bool:
+        return self._objective is not None and self._objective.solver == "ridge"
+
+    def _judge(self, rows, weights) -> ClassJudge:
+        return ClassJudge(self._codes[rows], None if weights is None else weights[rows])
+
+    def _adopt(self, rung) -> None:
+        """Give a rung what it shares with the whole."""
+        for name in ("classes_", "_codes", "_dtype", "_factor", "n_features_in_"):
+            setattr(rung, name, getattr(self, name))
+        if hasattr(self, "feature_names_in_"):
+            rung.feature_names_in_ = self.feature_names_in_
+        rung._resolve_model()
+        rung.temperature_ = None
+
+    def _set_temperature(self, temperature: float) -> None:
+        self.temperature_ = temperature if self.calibration == "temperature" else None
+
+    def _raw_scores(self, X) -> np.ndarray:
+        return self._scores(X)
+
+    def _raw_slopes(self, X) -> np.ndarray:
+        parts = [self._class_slopes(design, found) for _, design, found in self._localized(X)]
+        return self._pull_back(np.concatenate(parts), X)
+
+    def _raw_left_out(self) -> np.ndarray:
+        return self._left_out_scores(np.arange(self._data.n_samples), self._data)
+
     # --- models ---
 
     def _resolve_model(self) -> None:
@@ -93,11 +161,12 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._exact_alpha = None
         if self.estimator is None:
             max_iter = 10_000 if self.solver == "hinge" else 100
-            self._objective = Objective(self.solver, max_iter=max_iter)
+            # A class of tiny weight bends the logistic loss little: the gradient must be smaller.
+            tol = 1e-11 if self.solver == "logistic" else 1e-9
+            self._objective = Objective(self.solver, tol=tol, max_iter=max_iter)
             return
-        exact = exact_objective(self.estimator)
-        # Beyond two classes LogisticRegression is one multinomial model, not one against the rest.
-        if exact is not None and (exact[0].solver != "logistic" or len(self.classes_) == 2):
+        exact = exact_objective(self.estimator, len(self.classes_))
+        if exact is not None:
             self._objective, self._exact_alpha = exact
             return
         self._objective = None
@@ -135,6 +204,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         )
 
     def _block_scores(self, design, found: Neighborhoods, method: str) -> np.ndarray:
+        if self.anchors_ is not None:
+            return self.anchors_.predict(design, found, self.n_jobs)
         if self._generic is None:
             settings = self._settings
             return self._evaluate(self._data, design, found, [settings.alpha], settings.degree)[0]
@@ -155,6 +226,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         if method is None:
             offered = ("predict_proba", "decision_function")
             method = next((m for m in offered if hasattr(self.estimator, m)), "predict")
+        if self._stack is not None:
+            return self._stack.scores(X)
         out = np.empty((num_samples(X), len(self.classes_)))
         if self._has_global_model():
             return self._global_scores(X)
@@ -179,6 +252,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
 
     def _class_slopes(self, design, found: Neighborhoods) -> np.ndarray:
         """Return slopes of the scores, shape (n_queries, n_classes, n_columns)."""
+        if self.anchors_ is not None:
+            return self.anchors_.blended_slopes(found)
         if self._objective.solver == "ridge":
             indicators = np.eye(len(self.classes_))[self._codes]
             return self._slopes(design, found, indicators)
@@ -225,11 +300,64 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         _, design = self._locate(X)
         return level + (design - centre) @ slopes.T
 
+    # --- anchors ---
+
+    def _anchor(self, X, weights, groups) -> None:
+        """Keep models at anchors instead of the rows, with a temperature of their own."""
+        arrays = (X, self._codes, self._codes, weights, groups)
+        held_out = self._drop_to_anchors(*arrays, hold_out=self._has_temperature())
+        self.temperature_ = None
+        if held_out is not None:
+            scores, rows = held_out
+            share = None if weights is None else weights[rows]
+            self.temperature_ = fit_temperature(scores, self._codes[rows], share)
+        self._codes = np.empty(0, dtype=np.int64)
+
+    def _can_refit(self) -> bool:
+        return self._objective.solver == "ridge"
+
+    def _target_columns(self, rows) -> np.ndarray:
+        return np.eye(len(self.classes_))[self._codes[rows]]
+
+    def _tangents(self, data, origins, found: Neighborhoods, alphas):
+        """Yield scores and slopes of the models at the origins, for each penalty."""
+        shares = self._class_shares()
+        values = np.tile(shares, (found.n_queries, 1))
+        slopes = np.zeros((found.n_queries, len(shares), origins.shape[1]))
+        near = np.flatnonzero(found.sizes() > 0)
+        pure = near[pure_queries(take_queries(found, near), self._codes)]
+        is_ridge = self._objective.solver == "ridge"
+        if is_ridge:
+            values[pure] = np.eye(len(shares))[self._codes[found.indices[found.indptr[pure]]]]
+            near = np.setdiff1d(near, pure)
+        some = take_queries(found, near)
+        used, numbers = np.unique(some.indices, return_inverse=True)
+        some = some._replace(indices=numbers)
+        rows, codes = data.rows[used], self._codes[used]
+        settings: dict[str, Any] = {
+            "relative": self._is_relative(),
+            "degree": self._settings.degree,
+            "n_jobs": self.n_jobs,
+        }
+        for alpha in alphas:
+            values, slopes = values.copy(), slopes.copy()
+            at = (origins[near], some, alpha)
+            if is_ridge:
+                indicators = np.eye(len(shares))[codes]
+                values[near], slopes[near] = ridge_planes(rows, indicators, *at, **settings)
+            else:
+                values[near], slopes[near] = iterative_fits(
+                    self._objective, rows, codes, len(shares), *at, want_slopes=True, **settings
+                )
+            yield values, slopes
+
     # --- probabilities ---
 
     def _proba(self, scores: np.ndarray) -> np.ndarray:
         if self._generic is not None:
             return scores
+        if self._objective.solver == "multinomial":
+            return softmax(scores, axis=1)
         if self._exact_alpha is not None and self._objective.solver == "logistic":
             second = 1.0 / (1.0 + np.exp(-scores[:, 1]))
             return np.column_stack([1.0 - second, second])
@@ -242,8 +370,7 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
     def _calibrate(self, X, weights, groups) -> None:
         """Fit the temperature to scores of rows that their models, and metrics, did not see."""
         self.temperature_ = None
-        is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
-        if self._generic is not None or self.calibration is None or is_sigmoid:
+        if not self._has_temperature():
             return
         rows = draw_rows(self._data.n_samples, self.random_state, MAX_ROWS)
         arrays = (X, self._codes, self._codes, weights, groups)
@@ -255,6 +382,13 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         order = np.concatenate(used)
         share = None if weights is None else weights[order]
         self.temperature_ = fit_temperature(np.concatenate(scores), self._codes[order], share)
+
+    def _has_temperature(self) -> bool:
+        if self._generic is not None or self.calibration is None:
+            return False
+        # Logistic models of an estimator's own come with their probabilities.
+        is_own = self._exact_alpha is not None
+        return not (is_own and self._objective.solver in ("logistic", "multinomial"))
 
     def _left_out_scores(self, rows, data) -> np.ndarray:
         scores = np.empty((len(rows), len(self.classes_)))

@@ -2,13 +2,6 @@
 
 import numpy as np
 from scipy import sparse
-from sklearn.base import clone
-from sklearn.utils import get_tags
-
-from vicinal._kernels._linear_maps import standard_scale, within_class_whitening
-
-# Metrics of ours, realised as a change of coordinates; every other name goes to scikit-learn.
-LEARNED_METRICS = ("standardized", "within_class")
 
 
 class Coordinates:
@@ -22,17 +15,22 @@ class Coordinates:
         Origin of the new coordinates.
     transformer : estimator or None
         Fitted transformer used instead of a matrix.
+    warp : NormalScores or None
+        Bend the columns first, before the linear map.
     """
 
-    def __init__(self, matrix=None, mean=None, transformer=None):
+    def __init__(self, matrix=None, mean=None, transformer=None, warp=None):
         self.matrix = matrix
         self.mean = mean
         self.transformer = transformer
+        self.warp = warp
 
     def __call__(self, X):
         """Map rows; dense results are float64 and contiguous."""
         if self.transformer is not None:
             X = self.transformer.transform(X)
+        if self.warp is not None:
+            X = self.warp.transform(X)
         if self.matrix is not None:
             X = self._apply(X)
         if sparse.issparse(X):
@@ -43,16 +41,30 @@ class Coordinates:
     def _apply(self, X):
         if sparse.issparse(X):
             return X @ sparse.diags(self.matrix)
-        centred = np.asarray(X, dtype=np.float64) - self.mean
+        centred = np.asarray(X, dtype=np.float64)
+        if self.mean is not None:  # sparse training rows were scaled only
+            centred = centred - self.mean
         return centred * self.matrix if self.matrix.ndim == 1 else centred @ self.matrix
 
     def pull_back(self, slopes: np.ndarray, X: np.ndarray) -> np.ndarray:
         """Return gradients with respect to the columns given, from those in coordinates."""
         if self.transformer is not None:
             return slopes @ self._jacobian(X).T
+        if self.matrix is not None:
+            slopes = slopes * self.matrix if self.matrix.ndim == 1 else slopes @ self.matrix.T
+        return slopes if self.warp is None else slopes * self.warp.derivative(X)[:, None, :]
+
+    def followed_by(self, matrix: np.ndarray, mean: np.ndarray | None = None) -> "Coordinates":
+        """Return these coordinates, then ``(Z - mean) @ matrix``; not for transformers."""
         if self.matrix is None:
-            return slopes
-        return slopes * self.matrix if self.matrix.ndim == 1 else slopes @ self.matrix.T
+            origin = np.zeros(len(matrix)) if mean is None else mean
+            return Coordinates(matrix, origin, warp=self.warp)
+        first = np.diag(self.matrix) if self.matrix.ndim == 1 else self.matrix
+        shifted = self.mean
+        if mean is not None:
+            # The new origin, carried back to the columns of the first map.
+            shifted = self.mean + np.linalg.lstsq(first.T, mean, rcond=None)[0]
+        return Coordinates(first @ matrix, shifted, warp=self.warp)
 
     def _jacobian(self, X) -> np.ndarray:
         """Return the matrix of an affine transformer, found by probing it; shape (d, p)."""
@@ -70,51 +82,3 @@ class Coordinates:
                 "transformer or a named metric."
             )
         return matrix
-
-
-def learn_coordinates(metric, X, codes, targets, sample_weight) -> Coordinates:
-    """Learn the coordinates of a metric; metrics of scikit-learn leave the columns alone."""
-    if hasattr(metric, "transform"):
-        fitted = clone(metric).fit(X, targets)
-        return Coordinates(transformer=fitted)
-    if metric == "standardized":
-        if sparse.issparse(X):
-            return Coordinates(matrix=1.0 / _sparse_scale(X, sample_weight))
-        mean, scale = standard_scale(np.asarray(X, dtype=np.float64), sample_weight)
-        return Coordinates(matrix=1.0 / scale, mean=mean)
-    if metric == "within_class":
-        if sparse.issparse(X):
-            raise ValueError(
-                'metric="within_class" needs a dense X, because whitening fills every column; use '
-                '"standardized" or "euclidean" for sparse input.'
-            )
-        if codes is None:
-            raise ValueError(
-                'metric="within_class" needs class labels; use "standardized" for regression.'
-            )
-        mean, matrix = within_class_whitening(np.asarray(X, np.float64), codes, sample_weight)
-        return Coordinates(matrix=matrix, mean=mean)
-    return Coordinates()
-
-
-def search_metric(metric) -> str:
-    """Return the name under which neighbours are searched in the new coordinates."""
-    if hasattr(metric, "transform") or metric in LEARNED_METRICS:
-        return "euclidean"
-    return metric
-
-
-def sees_labels(metric) -> bool:
-    """Tell whether learning the metric uses y, so that leave-one-out alone would flatter it."""
-    if hasattr(metric, "transform"):
-        return get_tags(metric).target_tags.required
-    return isinstance(metric, str) and metric == "within_class"
-
-
-def _sparse_scale(X, sample_weight) -> np.ndarray:
-    """Root mean square deviation of sparse columns, one where a column is constant."""
-    weights = np.ones(X.shape[0]) if sample_weight is None else sample_weight
-    share = weights / weights.sum()
-    mean = np.asarray(X.T @ share).ravel()
-    variance = np.asarray(X.multiply(X).T @ share).ravel() - mean**2
-    return np.sqrt(np.where(variance > 1e-12 * np.maximum(1.0, mean**2), variance, 1.0))

@@ -1,14 +1,15 @@
 """Training rows and resolved settings, as the local fits see them."""
 
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._fits import equivalent_kernels
+from vicinal.local._forest import ForestIndex, ForestLocalizer, ForestRule
 from vicinal.local._neighborhood import Localizer, NearestRule, RadiusRule
-from vicinal.local._search import NeighborIndex
 from vicinal.local._sparse import sparse_equivalent_kernels
 
 
@@ -16,7 +17,7 @@ from vicinal.local._sparse import sparse_equivalent_kernels
 class Settings:
     """What a local fit needs to know, resolved from parameters or chosen."""
 
-    rule: NearestRule | RadiusRule
+    rule: NearestRule | RadiusRule | ForestRule
     degree: int = 1
     alpha: float = 1.0
     relative: bool = True
@@ -32,7 +33,7 @@ class LocalData:
     """The training rows as the local models see them."""
 
     rows: np.ndarray | sparse.csr_matrix
-    index: NeighborIndex
+    index: Any  # a NeighborIndex, or the ForestIndex of a forest metric
     coordinates: Coordinates
     sample_weight: np.ndarray | None
     groups: np.ndarray | None
@@ -47,19 +48,11 @@ class LocalData:
         """Number of rows, counted with their weights."""
         return float(self.n_samples if self.sample_weight is None else self.sample_weight.sum())
 
-    def localizer(self, rule, factor=None) -> Localizer:
+    def localizer(self, rule, factor=None) -> Any:
         """Return the map from queries to neighbourhoods."""
+        if isinstance(self.index, ForestIndex):
+            return ForestLocalizer(self.index, rule, factor=factor)
         return Localizer(self.index, rule, sample_weight=self.sample_weight, factor=factor)
-
-
-def drop_zero_weights(weights: np.ndarray, *arrays):
-    """Remove rows of weight zero; weights that are all one become ``None``."""
-    keep = weights > 0.0
-    if not keep.any():
-        raise ValueError("sample_weight is zero for every row; at least one must be positive.")
-    weights = weights[keep]
-    arrays = tuple(None if a is None else a if keep.all() else a[keep] for a in arrays)
-    return (None if np.all(weights == 1.0) else weights, *arrays)
 
 
 def smoothers(

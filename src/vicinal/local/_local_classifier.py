@@ -1,13 +1,13 @@
 """Classification by a weighted model around every query."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
-import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import atomic_fit
-from vicinal._base._compat import HasMethods, Options, StrOptions
+from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
+from vicinal.local._anchored import keeps_rows
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._class_models import exact_objective
 from vicinal.local._classification import BaseLocalClassifier
@@ -50,7 +50,7 @@ class LocalClassifier(BaseLocalClassifier):
     n_neighbors : int, float or "auto", default="auto"
         Size of the neighbourhood. An integer k puts the (k+1)-th neighbour at the edge of the
         kernel; a fraction in (0, 1] takes that share of the rows (LOESS's rule). ``"auto"`` is
-        chosen by leave-one-out from 10 to 160. With sample weights, total weight is counted.
+        chosen by leave-one-out from 10 to 640. With sample weights, total weight is counted.
     bandwidth : float, "auto" or None, default=None
         Fixed radius instead of ``n_neighbors``; ``inf`` is the global model, ``"auto"`` is chosen
         by leave-one-out.
@@ -61,10 +61,14 @@ class LocalClassifier(BaseLocalClassifier):
         standard deviation.
     metric : str, callable or transformer, default="auto"
         A metric of scikit-learn; ``"standardized"`` (columns scaled to unit variance);
-        ``"within_class"`` (whitening by the pooled within-class covariance); or a transformer,
-        whose output gives the coordinates of search and fit. ``"auto"`` takes the best of the
-        columns as given, standardised and (from 200 rows) whitened, by leave-one-out in which no
-        metric saw the label it is judged by.
+        ``"ranked"`` (columns bent to normal scores, for long tails); ``"within_class"``
+        (whitening by the pooled within-class covariance); ``"gradient"`` (a linear map
+        learned from local slopes, see :class:`GradientMetric`); ``"forest"`` or ``"extra_forest"``
+        (rows that share leaves of a random forest or of extremely random trees); or a transformer,
+        whose output gives the coordinates of search and fit. ``"auto"`` tries them all and, as the
+        end of the ladder, global linear models; see ``combine``. With fewer than 30 rows, sparse
+        X, ``location_columns``, ``anchors``, another ``solver`` or an ``estimator``, it takes the
+        best of the columns as given, standardised and (from 200 rows) whitened.
     metric_params : dict, default=None
         Further arguments of the metric.
     degree : {0, 1, 2}, default=1
@@ -77,6 +81,12 @@ class LocalClassifier(BaseLocalClassifier):
     location_columns : array-like, default=None
         Columns (numbers, names or a mask) that give distances; the model is then fitted on the
         other columns. ``None`` uses all columns for both.
+    anchors : int, "auto", array-like of shape (n_anchors, n_features) or None, default=None
+        ``None`` fits a model around every query. Otherwise that many models are fitted once, at
+        centres placed by k-means (denser where classes mix) or at the centres given, and
+        blended at prediction, whose cost then does not depend on the number of training rows, which
+        are not kept. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096 whose held-out loss is
+        within one standard error of the model fitted around every query, or else the best of them.
     algorithm : {"auto", "tree", "brute"}, default="auto"
         Neighbour search; ``"auto"`` takes a tree for at most eight columns.
     outside : {"nearest", "prior", "raise"}, default="nearest"
@@ -88,11 +98,18 @@ class LocalClassifier(BaseLocalClassifier):
         through the logistic function first).
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of each class's rows; neighbourhood sizes do not change.
+    combine : {"stack", "best"}, default="stack"
+        What ``metric="auto"`` does with the models it tried, each judged on rows it did not see:
+        ``"stack"`` takes their weighted mean, with the weights of least held-out log loss;
+        ``"best"`` keeps the one local model of least loss.
+    max_fit_time : float, default=None
+        Seconds after which ``metric="auto"`` tries no further kind of model; the one under way is
+        finished, and the first is always tried.
     n_jobs : int, default=None
         Threads; ``None`` uses every core for compiled models.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows on which candidates are compared when there are more than 3000, and the folds
-        of metrics that learn from labels.
+        Draws the rows on which candidates are compared, the folds of what learns from labels, and
+        forests.
     verbose : int, default=0
         Show progress of the choice.
 
@@ -109,14 +126,26 @@ class LocalClassifier(BaseLocalClassifier):
     degree_ : int
         Degree in use.
     metric_ : str, callable or transformer
-        Metric in use; a transformer is the fitted one.
+        Metric in use, in a stack that of the heaviest model; a transformer is the fitted one.
     temperature_ : float or None
         Temperature of the probabilities.
     selection_ : dict of ndarray
-        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss``; present when
-        something was chosen.
-    loo_score_ : float
-        Leave-one-out error rate of the choice.
+        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss`` and, with
+        ``metric="auto"``, ``weight``; present when something was chosen.
+    loo_score_, loo_score_error_ : float
+        Error rate of rows that neither the models nor their weights had seen, and its standard
+        error (the latter with ``metric="auto"``).
+    rungs_ : list
+        Models of the stack, heaviest first: fitted local estimators, each with one setting, and
+        global linear models. Absent when one local model answers alone.
+    rung_weights_ : ndarray of shape (n_rungs,)
+        Their weights, of sum one.
+    anchors_ : Anchors or None
+        Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
+        ``n_blended``. With anchors, ``n_neighbors_`` and ``alpha_`` are those of the models at the
+        anchors.
+    anchor_selection_ : dict of ndarray
+        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``loss``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -144,6 +173,19 @@ class LocalClassifier(BaseLocalClassifier):
     A neighbourhood of one class is answered without a fit. Good fixed values are ``n_neighbors=40``
     and ``alpha=1`` for ridge, ``alpha=0.1`` for the other solvers.
 
+    With ``anchors`` the model at anchor :math:`c_j` is stored as a plane and a query is answered by
+    :math:`\sum_j v_j (a_j + B_j (q - c_j)) / \sum_j v_j` over its nearest anchors, with
+    :math:`v_j = (1 - (\|q - c_j\|/h)^3)^3` and h the distance of the first anchor that does not
+    speak, as in [4]_. Models of squared loss may be refitted, up to three times, to what their
+    blend leaves over (twicing, [5]_), which lets them learn of each other. The number blended, the
+    refits, the size of the anchors' neighbourhoods (from ``n_neighbors`` up to what covers the
+    space between them) and, if ``alpha="auto"``, the penalty are the smoothest within one standard
+    error of the least loss on rows held out of every model. ``neighbors`` then gives weights of
+    anchors instead of rows, ``local_coef`` the blended slopes, and what needs the training rows
+    (``partial_fit``, ``leave_one_out``,
+    ``equivalent_kernel``) is
+    not available.
+
     Weights count rows: weight 2 equals the row written twice, in neighbourhood sizes as well.
 
     References
@@ -153,6 +195,11 @@ class LocalClassifier(BaseLocalClassifier):
        Intelligence Review 11 (1997), 11-73. :doi:`10.1023/A:1006559212014`
     .. [3] L. Bottou and V. Vapnik, "Local learning algorithms", Neural Computation 4 (1992),
        888-900. :doi:`10.1162/neco.1992.4.6.888`
+    .. [4] S. Schaal and C. G. Atkeson, "Constructive incremental learning from only local
+       information", Neural Computation 10 (1998), 2047-2084. :doi:`10.1162/089976698300016963`
+    .. [5] P. Buehlmann and B. Yu, "Boosting with the L2 loss: regression and classification",
+       Journal of the American Statistical Association 98 (2003), 324-339.
+       :doi:`10.1198/016214503000125`
 
     Examples
     --------
@@ -172,6 +219,8 @@ class LocalClassifier(BaseLocalClassifier):
         "outside": [StrOptions({"nearest", "prior", "raise"})],
         "calibration": [StrOptions({"temperature"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
+        "combine": [StrOptions({"stack", "best"})],
+        "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -188,10 +237,13 @@ class LocalClassifier(BaseLocalClassifier):
         alpha="auto",
         penalty="relative",
         location_columns=None,
+        anchors=None,
         algorithm="auto",
         outside="nearest",
         calibration="temperature",
         class_weight=None,
+        combine="stack",
+        max_fit_time=None,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -207,10 +259,13 @@ class LocalClassifier(BaseLocalClassifier):
         self.alpha = alpha
         self.penalty = penalty
         self.location_columns = location_columns
+        self.anchors = anchors
         self.algorithm = algorithm
         self.outside = outside
         self.calibration = calibration
         self.class_weight = class_weight
+        self.combine = combine
+        self.max_fit_time = max_fit_time
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -239,6 +294,7 @@ class LocalClassifier(BaseLocalClassifier):
         self._fit_rows(X, y, sample_weight, groups, None)
         return self
 
+    @available_if(keeps_rows)
     @atomic_fit
     def partial_fit(self, X, y, classes=None, sample_weight=None, groups=None):
         """Add rows; the first call is ``fit``.
@@ -263,7 +319,7 @@ class LocalClassifier(BaseLocalClassifier):
         self : object
             Fitted estimator.
         """
-        if not hasattr(self, "_settings"):
+        if not hasattr(self, "classes_"):
             self._fit_rows(X, y, sample_weight, groups, classes)
         else:
             self._append_rows(X, y, sample_weight, groups, classes)
@@ -330,7 +386,9 @@ class LocalClassifier(BaseLocalClassifier):
             # Indicators 0 and 1 become the targets -1 and 1.
             scores = 2.0 * scores - 1.0
         if len(self.classes_) == 2:
-            scores = scores[:, 1]
+            # Two ridge scores are opposite, unless a global model has joined them.
+            first, second = scores[:, 0], scores[:, 1]
+            scores = second if self._stack is None else 0.5 * (second - first)
         return scores if self._device is not None else scores.astype(self._dtype, copy=False)
 
     @available_if(has_gradient)
@@ -384,8 +442,8 @@ class LocalClassifier(BaseLocalClassifier):
         if self._device is not None:
             slopes = self._device_slopes(X)
             return slopes[:, 1, :] if len(self.classes_) == 2 else slopes
-        parts = [self._class_slopes(design, found) for _, design, found in self._localized(X)]
-        slopes = self._pull_back(np.concatenate(parts), X).astype(self._dtype, copy=False)
+        slopes = self._raw_slopes(X) if self._stack is None else self._stack.slopes(X)
+        slopes = slopes.astype(self._dtype, copy=False)
         return slopes[:, 1] if len(self.classes_) == 2 else slopes
 
     def equivalent_kernel(self, X):
@@ -408,7 +466,7 @@ class LocalClassifier(BaseLocalClassifier):
                 "equivalent_kernel exists for the ridge solver only: other local classifiers are "
                 "not linear in the labels."
             )
-        return self._stack_rows(X, self._smoother)
+        return self._raw_kernel(X) if self._stack is None else self._stack.kernel(X)
 
     def leave_one_out(self):
         """Return the class probabilities of every training row by a model that did not see it.
@@ -421,10 +479,12 @@ class LocalClassifier(BaseLocalClassifier):
         check_is_fitted(self)
         self._check_compiled("leave_one_out")
         self._check_on_host("leave_one_out")
-        rows = np.arange(self._data.n_samples)
-        return self._proba(self._left_out_scores(rows, self._data))
+        self._check_rows("leave_one_out")
+        if self._stack is not None:
+            return self._proba(self._stack.left_out())
+        return self._proba(self._raw_left_out())
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.anchors is None
         return tags

@@ -1,12 +1,14 @@
 """Regression by a weighted model around every query."""
 
-from numbers import Integral
+from numbers import Integral, Real
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.utils.metaestimators import available_if
 
 from vicinal._base import atomic_fit
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
+from vicinal.local._anchored import keeps_rows
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._generic import check_local_estimator
 from vicinal.local._regression import BaseLocalRegressor
@@ -14,7 +16,7 @@ from vicinal.local._regression import BaseLocalRegressor
 # Regression targets often need less shrinkage than class indicators.
 _ALPHA_LADDER = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 # Quadratic models have (d + 1)(d + 2) / 2 coefficients; beyond this they are not tried by "auto".
-_MAX_QUADRATIC_COLUMNS = 4
+_MAX_QUADRATIC_COLUMNS = 8
 
 
 class LocalRegressor(BaseLocalRegressor):
@@ -33,11 +35,11 @@ class LocalRegressor(BaseLocalRegressor):
         ``LinearRegression`` themselves (not subclasses) are computed by the same compiled code.
     degree : {"auto", 0, 1, 2}, default="auto"
         Degree of the local polynomial: 0 is the Nadaraya-Watson average. ``"auto"`` compares 1 and,
-        with at most four columns, 2.
+        with at most eight columns, 2.
     n_neighbors : int, float or "auto", default="auto"
         Size of the neighbourhood. An integer k puts the (k+1)-th neighbour at the edge of the
         kernel; a fraction in (0, 1] takes that share of the rows (LOESS's rule). ``"auto"`` is
-        chosen by leave-one-out from 10 to 160. With sample weights, total weight is counted.
+        chosen by leave-one-out from 10 to 640. With sample weights, total weight is counted.
     bandwidth : float, "auto" or None, default=None
         Fixed radius instead of ``n_neighbors``; ``inf`` is the global model, ``"auto"`` is chosen
         by leave-one-out.
@@ -47,9 +49,14 @@ class LocalRegressor(BaseLocalRegressor):
         ``n_neighbors`` only those neighbours speak; a Gaussian then has half their radius as its
         standard deviation.
     metric : str, callable or transformer, default="auto"
-        A metric of scikit-learn; ``"standardized"`` (columns scaled to unit variance); or a
-        transformer, whose output gives the coordinates of search and fit. ``"auto"`` takes the
-        better of the columns as given and standardised, by leave-one-out.
+        A metric of scikit-learn; ``"standardized"`` (columns scaled to unit variance);
+        ``"ranked"`` (columns bent to normal scores, for long tails); ``"gradient"`` (a linear map
+        learned from local slopes, see :class:`GradientMetric`); ``"forest"`` or ``"extra_forest"``
+        (rows that share leaves of a random forest or of extremely random trees); or a transformer,
+        whose output gives the coordinates of search and fit. ``"auto"`` tries them all and, as the
+        end of the ladder, global linear models; see ``combine``. With fewer than 30 rows, sparse
+        X, ``location_columns``, ``anchors``, robust iterations, ``clip`` or an ``estimator``, it
+        takes the better of the columns as given and standardised.
     metric_params : dict, default=None
         Further arguments of the metric.
     alpha : float or "auto", default="auto"
@@ -62,6 +69,12 @@ class LocalRegressor(BaseLocalRegressor):
     location_columns : array-like, default=None
         Columns (numbers, names or a mask) that give distances; the model is then fitted on the
         other columns: geographically weighted regression. ``None`` uses all columns for both.
+    anchors : int, "auto", array-like of shape (n_anchors, n_features) or None, default=None
+        ``None`` fits a model around every query. Otherwise that many models are fitted once, at
+        centres placed by k-means or at the centres given, and
+        blended at prediction, whose cost then does not depend on the number of training rows, which
+        are not kept. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096 whose held-out loss is
+        within one standard error of the model fitted around every query, or else the best of them.
     algorithm : {"auto", "tree", "brute"}, default="auto"
         Neighbour search; ``"auto"`` takes a tree for at most eight columns.
     outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
@@ -69,10 +82,18 @@ class LocalRegressor(BaseLocalRegressor):
         NaN, the overall mean, or an error.
     clip : bool, default=False
         Keep predictions within the range of the neighbours' targets.
+    combine : {"stack", "best"}, default="stack"
+        What ``metric="auto"`` does with the models it tried, each judged on rows it did not see:
+        ``"stack"`` takes their weighted mean, with the weights of least held-out squared error;
+        ``"best"`` keeps the one local model of least loss.
+    max_fit_time : float, default=None
+        Seconds after which ``metric="auto"`` tries no further kind of model; the one under way is
+        finished, and the first is always tried.
     n_jobs : int, default=None
         Threads; ``None`` uses every core for compiled models.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows on which candidates are compared when there are more than 3000.
+        Draws the rows on which candidates are compared, the folds of what learns from targets, and
+        forests.
     verbose : int, default=0
         Show progress of the choice.
 
@@ -87,12 +108,24 @@ class LocalRegressor(BaseLocalRegressor):
     degree_ : int
         Degree in use.
     metric_ : str, callable or transformer
-        Metric in use; a transformer is the fitted one.
+        Metric in use, in a stack that of the heaviest model; a transformer is the fitted one.
     selection_ : dict of ndarray
-        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss``; present when
-        something was chosen.
-    loo_score_ : float
-        Leave-one-out mean squared error of the choice, in units of the variance of y.
+        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss`` and, with
+        ``metric="auto"``, ``weight``; present when something was chosen.
+    loo_score_, loo_score_error_ : float
+        Mean squared error, in units of the variance of y, of rows that neither the models nor their
+        weights had seen, and its standard error (the latter with ``metric="auto"``).
+    rungs_ : list
+        Models of the stack, heaviest first: fitted local estimators, each with one setting, and
+        global linear models. Absent when one local model answers alone.
+    rung_weights_ : ndarray of shape (n_rungs,)
+        Their weights, of sum one.
+    anchors_ : Anchors or None
+        Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
+        ``n_blended``. With anchors, ``n_neighbors_`` and ``alpha_`` are those of the models at the
+        anchors.
+    anchor_selection_ : dict of ndarray
+        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``loss``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -119,6 +152,19 @@ class LocalRegressor(BaseLocalRegressor):
     The
     method is a linear smoother, which gives standard errors and degrees of freedom [1]_, [2]_.
 
+    With ``anchors`` the model at anchor :math:`c_j` is stored as a plane and a query is answered by
+    :math:`\sum_j v_j (a_j + B_j (q - c_j)) / \sum_j v_j` over its nearest anchors, with
+    :math:`v_j = (1 - (\|q - c_j\|/h)^3)^3` and h the distance of the first anchor that does not
+    speak, as in [4]_. Models of squared loss may be refitted, up to three times, to what their
+    blend leaves over (twicing, [5]_), which lets them learn of each other. The number blended, the
+    refits, the size of the anchors' neighbourhoods (from ``n_neighbors`` up to what covers the
+    space between them) and, if ``alpha="auto"``, the penalty are the smoothest within one standard
+    error of the least loss on rows held out of every model. ``neighbors`` then gives weights of
+    anchors instead of rows, ``local_coef`` the blended slopes, and what needs the training rows
+    (``partial_fit``, ``leave_one_out``,
+    ``equivalent_kernel``, standard errors and intervals) is
+    not available.
+
     Weights count rows: weight 2 equals the row written twice, in neighbourhood sizes as well.
 
     References
@@ -129,6 +175,11 @@ class LocalRegressor(BaseLocalRegressor):
     .. [2] C. Loader, "Local Regression and Likelihood", Springer (1999).
     .. [3] C. G. Atkeson, A. W. Moore and S. Schaal, "Locally weighted learning", Artificial
        Intelligence Review 11 (1997), 11-73. :doi:`10.1023/A:1006559212014`
+    .. [4] S. Schaal and C. G. Atkeson, "Constructive incremental learning from only local
+       information", Neural Computation 10 (1998), 2047-2084. :doi:`10.1162/089976698300016963`
+    .. [5] P. Buehlmann and B. Yu, "Boosting with the L2 loss: regression and classification",
+       Journal of the American Statistical Association 98 (2003), 324-339.
+       :doi:`10.1198/016214503000125`
 
     Examples
     --------
@@ -148,6 +199,8 @@ class LocalRegressor(BaseLocalRegressor):
         "robust_iterations": [Interval(Integral, 0, None, closed="left")],
         "outside": [StrOptions({"nearest", "nan", "prior", "raise"})],
         "clip": ["boolean"],
+        "combine": [StrOptions({"stack", "best"})],
+        "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
     }
 
     def __init__(
@@ -164,9 +217,12 @@ class LocalRegressor(BaseLocalRegressor):
         penalty="relative",
         robust_iterations=0,
         location_columns=None,
+        anchors=None,
         algorithm="auto",
         outside="nearest",
         clip=False,
+        combine="stack",
+        max_fit_time=None,
         n_jobs=None,
         random_state=None,
         verbose=0,
@@ -182,9 +238,12 @@ class LocalRegressor(BaseLocalRegressor):
         self.penalty = penalty
         self.robust_iterations = robust_iterations
         self.location_columns = location_columns
+        self.anchors = anchors
         self.algorithm = algorithm
         self.outside = outside
         self.clip = clip
+        self.combine = combine
+        self.max_fit_time = max_fit_time
         self.n_jobs = n_jobs
         self.random_state = random_state
         self.verbose = verbose
@@ -213,6 +272,7 @@ class LocalRegressor(BaseLocalRegressor):
         self._fit_rows(X, y, sample_weight, groups)
         return self
 
+    @available_if(keeps_rows)
     @atomic_fit
     def partial_fit(self, X, y, sample_weight=None, groups=None):
         """Add rows; the first call is ``fit``.
@@ -235,7 +295,7 @@ class LocalRegressor(BaseLocalRegressor):
         self : object
             Fitted estimator.
         """
-        if not hasattr(self, "_settings"):
+        if not hasattr(self, "_targets"):
             self._resolve_estimator()
             self._fit_rows(X, y, sample_weight, groups)
         else:
@@ -285,6 +345,9 @@ class LocalRegressor(BaseLocalRegressor):
             self._generic = estimator
             self._generic_weighted = check_local_estimator(estimator, self.kernel)
 
+    def _has_linear_rungs(self) -> bool:
+        return self.estimator is None and self.robust_iterations == 0 and not self.clip
+
     def _is_relative(self) -> bool:
         return self._exact_alpha is None and self.penalty == "relative"
 
@@ -313,7 +376,7 @@ class LocalRegressor(BaseLocalRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.anchors is None
         return tags
 
 

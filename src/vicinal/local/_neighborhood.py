@@ -147,7 +147,7 @@ class Localizer:
             found = self._nearest(Q, self.rule, rows, groups)
         if self.factor is None:
             return found
-        return _drop_zeros(found._replace(weights=found.weights * self.factor[found.indices]))
+        return drop_zeros(found._replace(weights=found.weights * self.factor[found.indices]))
 
     # --- k nearest ---
 
@@ -278,7 +278,7 @@ class Localizer:
             user = None if self.sample_weight is None else self.sample_weight[found.indices]
             left = self._leave_out(own, found.indices, user, groups)
             weights = found.weights * left
-        return _drop_zeros(found._replace(weights=weights))
+        return drop_zeros(found._replace(weights=weights))
 
     def _leave_out(self, own, indices, user, groups) -> np.ndarray:
         if self._are_counts or groups is not None:
@@ -332,7 +332,8 @@ def _enough_for_all(h, distances, user, rule) -> np.ndarray:
     return h
 
 
-def _drop_zeros(found: Neighborhoods) -> Neighborhoods:
+def drop_zeros(found: Neighborhoods) -> Neighborhoods:
+    """Return the neighbourhoods without rows of weight zero."""
     mask = found.weights > 0.0
     if mask.all():
         return found

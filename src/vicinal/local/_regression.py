@@ -1,5 +1,6 @@
 """What the local regressors share: targets, prediction, linear-smoother inference."""
 
+from copy import copy
 from typing import Any
 
 import numpy as np
@@ -9,12 +10,13 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import is_array_api, namespace
+from vicinal._base import is_array_api, namespace, positive_rows, row_blocks
 from vicinal._base._compat import num_samples
 from vicinal._kernels._smoothing import robustness_weights
+from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
-from vicinal.local._data import drop_zero_weights, smoothers
-from vicinal.local._device import regression_values, ridge_slopes_on_device
+from vicinal.local._data import smoothers
+from vicinal.local._device import ridge_slopes_on_device, ridge_values
 from vicinal.local._fits import local_slopes, smooth
 from vicinal.local._generic import generic_predictions
 from vicinal.local._inference import (
@@ -24,7 +26,8 @@ from vicinal.local._inference import (
     squared_norms,
 )
 from vicinal.local._line import Line
-from vicinal.local._neighborhood import Neighborhoods
+from vicinal.local._neighborhood import Neighborhoods, take_queries
+from vicinal.local._stacking import NumberJudge
 
 
 class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
@@ -47,12 +50,58 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._is_multi_output = y.ndim == 2
         self._dtype = X.dtype
         Y = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
-        weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
+        weights, X, Y, groups = positive_rows(weights, X, Y, groups, compact=True)
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
-        self._choose(X, None, Y if self._is_multi_output else Y[:, 0], weights, groups)
+        self._stack = None
+        self._check_anchors(X)
+        targets = Y if self._is_multi_output else Y[:, 0]
+        if self._climbs(X):
+            self._climb(X, Y, None, targets, weights, groups)
+        else:
+            self._choose(X, None, targets, weights, groups)
+        if self._stack is not None:
+            return
         self._prepare_line()
         self._reweight()
+        if self.anchors is not None:
+            self._drop_to_anchors(X, None, targets, weights, groups, hold_out=False)
+            self._targets, self._line = self.anchors_.values, None
+
+    # --- rungs ---
+
+    def _judge(self, rows, weights) -> NumberJudge:
+        Y = self._targets
+        mean = np.average(Y, axis=0, weights=weights)
+        scale = np.average((Y - mean) ** 2, axis=0, weights=weights)
+        return NumberJudge(
+            Y[rows], None if weights is None else weights[rows], np.where(scale > 0, scale, 1.0)
+        )
+
+    def _adopt(self, rung) -> None:
+        """Give a rung what it shares with the whole."""
+        for name in ("_targets", "_dtype", "_is_multi_output", "n_features_in_"):
+            setattr(rung, name, getattr(self, name))
+        if hasattr(self, "feature_names_in_"):
+            rung.feature_names_in_ = self.feature_names_in_
+        rung._statistics_cache = {}
+        rung._resolve_estimator()
+
+    def _raw_scores(self, X) -> np.ndarray:
+        return self._predict_values(X)[0]
+
+    def _raw_slopes(self, X) -> np.ndarray:
+        parts = [
+            self._slopes(design, found, self._targets) for _, design, found in self._localized(X)
+        ]
+        return self._pull_back(np.concatenate(parts), X)
+
+    def _raw_left_out(self) -> np.ndarray:
+        out = np.empty_like(self._targets)
+        rows = np.arange(self._data.n_samples)
+        for block, design, found in self._localized_training(rows, leave_out=True):
+            out[block] = self._evaluate(design, found)
+        return out
 
     def _fit_device_rows(self, X, y, sample_weight, groups):
         X, y, weights = self._validate_on_device(X, y, sample_weight, groups)
@@ -62,6 +111,16 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         Y = xp.asarray(y, dtype=X.dtype, device=device_of(X))
         self._targets = Y if self._is_multi_output else Y[:, None]
         self._choose_on_device(X, weights, self._device_criterion)
+
+    def _slope_targets(self, data) -> tuple[Any, float]:
+        """Return targets in units of their spread, and the penalty of slopes that suits them."""
+        Y = self._targets
+        xp = namespace(Y)
+        share = xp.ones_like(Y[:, 0]) if data.weights is None else data.weights
+        share = share / xp.sum(share)
+        centred = Y - xp.sum(share[:, None] * Y, axis=0)
+        spread = xp.sqrt(xp.sum(share[:, None] * centred * centred, axis=0))
+        return centred / xp.where(spread > 0.0, spread, xp.ones_like(spread)), 0.1
 
     def _device_criterion(self, data, alphas, degree, rows):
         """Return evaluation, loss and total weight, as ``_criterion`` does on the host."""
@@ -74,7 +133,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         scale = xp.where(scale > 0.0, scale, xp.ones_like(scale))
 
         def evaluate(Q, indices, weights):
-            return regression_values(
+            return ridge_values(
                 data, Y, Q, indices, weights, alphas, relative=self._is_relative(), degree=degree
             )
 
@@ -90,7 +149,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         settings, shared = self._settings, {"degree": self._settings.degree}
         values = self._map_on_device(
             X,
-            lambda Q, indices, weights: regression_values(
+            lambda Q, indices, weights: ridge_values(
                 self._device,
                 self._targets,
                 Q,
@@ -120,13 +179,31 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             raise ValueError(
                 f"y has {Y.shape[1]} outputs, but earlier rows had {self._targets.shape[1]}."
             )
-        weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
-        self._add_rows(X, weights, groups)
-        self._targets = np.vstack([self._targets, Y])
+        weights, X, Y, groups = positive_rows(weights, X, Y, groups, compact=True)
+        joined = np.vstack([self._targets, Y])
         self._statistics_cache = {}
+        if self._stack is not None:
+            self._extend_stack(X, Y, weights, groups, joined)
+            return
+        self._add_rows(X, weights, groups)
+        self._targets = joined
         self._factor = None
         self._prepare_line()
         self._reweight()
+
+    def _extend_stack(self, X, Y, weights, groups, joined) -> None:
+        """Give every rung the further rows; global models are fitted again."""
+
+        def append(rung):
+            rung = copy(rung)
+            rung._add_rows(X, weights, groups)
+            rung._targets = joined
+            rung._statistics_cache = {}
+            return rung
+
+        self._stack = self._stack.joined(append, X, Y, None, weights)
+        self._targets = joined
+        self.rungs_ = self._stack.rungs
 
     def _prepare_line(self) -> None:
         self._line = None
@@ -174,10 +251,38 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
 
         return evaluate, loss
 
+    def _can_refit(self) -> bool:
+        return True
+
+    def _target_columns(self, rows) -> np.ndarray:
+        return self._targets[rows]
+
+    def _tangents(self, data, origins, found: Neighborhoods, alphas):
+        """Yield values and slopes of the models at the origins, for each penalty."""
+        mean = np.average(self._targets, axis=0, weights=data.sample_weight)
+        near = np.flatnonzero(found.sizes() > 0)
+        some = take_queries(found, near)
+        for alpha in alphas:
+            values = np.tile(mean, (found.n_queries, 1))
+            slopes = np.zeros((found.n_queries, len(mean), origins.shape[1]))
+            values[near], slopes[near] = ridge_planes(
+                data.rows,
+                self._targets,
+                origins[near],
+                some,
+                alpha,
+                relative=self._is_relative(),
+                degree=self._settings.degree,
+                n_jobs=self.n_jobs,
+            )
+            yield values, slopes
+
     # --- predict ---
 
     def _evaluate(self, design, found: Neighborhoods) -> np.ndarray:
         """Return the predictions of a block of neighbourhoods, (n_queries, n_outputs)."""
+        if self.anchors_ is not None:
+            return self.anchors_.predict(design, found, self.n_jobs)
         if self._generic is not None:
             return generic_predictions(
                 self._generic,
@@ -194,6 +299,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """Return predictions and, if asked, |l(q)|^2 of every query."""
         self._check_on_host("This method")
         n_queries = num_samples(X)
+        if self._stack is not None:
+            return self._stacked_values(X, with_norms)
         out = np.empty((n_queries, self._targets.shape[1]))
         norms = np.empty(n_queries if with_norms else 0)
         if self._has_global_model() and not with_norms:
@@ -213,6 +320,15 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             if empty.size:
                 out[block.start + empty] = self._answer_outside()
         return out, norms
+
+    def _stacked_values(self, X, with_norms: bool):
+        values = self._stack.scores(X)
+        norms = np.empty(len(values) if with_norms else 0)
+        if with_norms:
+            for block in row_blocks(len(values), 24 * len(self._targets)):
+                kernel = self._stack.kernel(X[block])
+                norms[block] = _row_norms(kernel, self._stack.sample_weight)
+        return values, norms
 
     def _line_predictions(self, design, *, with_norms: bool):
         """Predict through sorted points; the few undetermined queries go the general way."""
@@ -309,21 +425,32 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         self._check_linear_smoother("statistics()")
         self._check_on_host("statistics()")
-        exact = dof == "exact" or (dof == "auto" and self._data.n_samples <= MAX_EXACT_ROWS)
+        self._check_rows("statistics()")
+        exact = dof == "exact" or (dof == "auto" and len(self._targets) <= MAX_EXACT_ROWS)
         if exact not in self._statistics_cache:
             self._statistics_cache[exact] = smoother_statistics(
                 self._smoother_rows,
                 self._targets,
-                self._data.sample_weight,
+                self._stack.sample_weight if self._stack else self._data.sample_weight,
                 exact=exact,
                 random_state=check_random_state(0),
             )
         return self._statistics_cache[exact]
 
     def _smoother_rows(self):
+        if self._stack is not None:
+            yield from self._stacked_smoother_rows()
+            return
         rows = np.arange(self._data.n_samples)
         for block, design, found in self._localized_training(rows, leave_out=False):
             yield block, found, self._smoother(design, found)
+
+    def _stacked_smoother_rows(self):
+        X = self._stack.X
+        for block in row_blocks(len(X), 24 * len(X)):
+            kernel = self._stack.kernel(X[block])
+            none = np.empty(0)
+            yield block, Neighborhoods(kernel.indptr, kernel.indices, none, none, none), kernel.data
 
     def _predict_with_std(self, X):
         self._check_linear_smoother("return_std=True")
@@ -396,7 +523,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         X = self._validate_queries(X)
         self._check_linear_smoother("equivalent_kernel")
-        return self._stack_rows(X, self._smoother)
+        return self._raw_kernel(X) if self._stack is None else self._stack.kernel(X)
 
     def local_coef(self, X):
         """Return the slopes of the local model at each query.
@@ -415,10 +542,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._check_linear_smoother("local_coef")
         if self._device is not None:
             return self._slopes_on_device(X)
-        parts = [
-            self._slopes(design, found, self._targets) for _, design, found in self._localized(X)
-        ]
-        slopes = self._pull_back(np.concatenate(parts), X).astype(self._dtype, copy=False)
+        slopes = self._raw_slopes(X) if self._stack is None else self._stack.slopes(X)
+        slopes = slopes.astype(self._dtype, copy=False)
         return slopes if self._is_multi_output else slopes[:, 0]
 
     def _slopes_on_device(self, X):
@@ -448,11 +573,16 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         check_is_fitted(self)
         self._check_on_host("leave_one_out")
-        out = np.empty_like(self._targets)
-        rows = np.arange(self._data.n_samples)
-        for block, design, found in self._localized_training(rows, leave_out=True):
-            out[block] = self._evaluate(design, found)
-        return self._shape(out)
+        self._check_rows("leave_one_out")
+        return self._shape(self._raw_left_out() if self._stack is None else self._stack.left_out())
+
+
+def _row_norms(kernel, weights) -> np.ndarray:
+    """Return |l(q)|^2 of the rows of a stacked equivalent kernel."""
+    squares = kernel.multiply(kernel)
+    if weights is None:
+        return np.asarray(squares.sum(axis=1)).ravel()
+    return np.asarray(squares @ (1.0 / weights)).ravel()
 
 
 def _clip_to_neighbors(values, found: Neighborhoods, targets) -> np.ndarray:

@@ -8,6 +8,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
 from vicinal._base import Progress, row_blocks
+from vicinal.local._forest import ForestRule
 from vicinal.local._neighborhood import NearestRule, Neighborhoods, RadiusRule
 
 NEIGHBOR_LADDER = (10, 15, 20, 30, 40, 60, 80, 120, 160)
@@ -27,13 +28,15 @@ class Candidate:
 
     metric: object
     degree: int
-    rule: NearestRule | RadiusRule
+    rule: NearestRule | RadiusRule | ForestRule
     alpha: float
     loss: float
 
     @property
     def size(self) -> float:
         """Number of neighbours, or bandwidth."""
+        if isinstance(self.rule, ForestRule):
+            return self.rule.max_size
         return self.rule.count if isinstance(self.rule, NearestRule) else self.rule.bandwidth
 
 

@@ -1,5 +1,6 @@
 """Self-contained HTML reports over the public API."""
 
 from vicinal.report._comparison_report import ComparisonReport
+from vicinal.report._model_report import ModelReport
 
-__all__ = ["ComparisonReport"]
+__all__ = ["ComparisonReport", "ModelReport"]

@@ -1,14 +1,14 @@
-"""The leaderboard as one HTML file that needs no network."""
+"""A comparison of models as one HTML file that needs no network."""
 
 import math
 import os
-from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-import vicinal
-from vicinal._base import import_optional, write_whole
+from vicinal._base import write_whole
 from vicinal.inspection import Comparison
+from vicinal.report._model_report import ModelReport
+from vicinal.report._page import render
 
 
 class ComparisonReport:
@@ -20,6 +20,12 @@ class ComparisonReport:
         What :func:`vicinal.inspection.compare` returned.
     title : str
         Heading of the page, usually the name of the table.
+    detail : ModelReport, default=None
+        A closer look at one of the models, shown below the leaderboard.
+
+    See Also
+    --------
+    ModelReport : The closer look alone.
 
     Examples
     --------
@@ -29,53 +35,88 @@ class ComparisonReport:
     >>> from vicinal.report import ComparisonReport
     >>> board = compare({"guess": DummyClassifier()}, *load_wine(return_X_y=True))
     >>> report = ComparisonReport(board, "wine")
-    >>> report.as_dict()["rows"][0]["name"]
+    >>> report.as_dict()["leaderboard"]["rows"][0]["name"]
     'guess'
     """
 
-    def __init__(self, comparison: Comparison, title: str) -> None:
+    def __init__(
+        self, comparison: Comparison, title: str, *, detail: ModelReport | None = None
+    ) -> None:
         self.comparison = comparison
         self.title = title
+        self.detail = detail
 
     def as_dict(self) -> dict[str, Any]:
-        """Return everything the page shows as plain values."""
-        entries = self.comparison.entries
-        fitted = [entry for entry in entries if not entry.error]
-        best = max((entry.mean for entry in fitted), default=1.0)
-        worst = min((entry.mean for entry in fitted), default=0.0)
+        """Return everything the page shows as plain values.
+
+        Returns
+        -------
+        dict
+            ``leaderboard``, ``title`` and the parts of ``detail``.
+        """
+        detail = {} if self.detail is None else self.detail.as_dict()
+        return {**detail, "title": self.title, "leaderboard": self._leaderboard()}
+
+    def _leaderboard(self) -> dict[str, Any]:
+        board = self.comparison
+        scored = [entry for entry in board.entries if len(entry.scores)]
+        best = max((entry.mean for entry in scored), default=1.0)
+        worst = min((entry.mean for entry in scored), default=0.0)
         # The bars start a little below the worst model, so that close scores can be told apart.
         floor = worst - 0.05 * (best - worst or 1.0)
         return {
-            "title": self.title,
-            "metric": self.comparison.metric,
-            "n_folds": self.comparison.n_folds,
-            "n_samples": self.comparison.n_samples,
-            "n_features": self.comparison.n_features,
-            "version": vicinal.__version__,
-            "rows": [_row(rank, entry, floor, best) for rank, entry in enumerate(entries, start=1)],
+            "metric": board.metric_label,
+            "direction": "higher" if board.sign > 0 else "lower",
+            "n_folds": board.n_folds,
+            "n_samples": board.n_samples,
+            "n_features": board.n_features,
+            "rows": [
+                _row(rank, entry, floor, best, board)
+                for rank, entry in enumerate(board.entries, start=1)
+            ],
         }
 
     def html(self) -> str:
-        """Return the page; every text in it is escaped."""
-        jinja2 = import_optional("jinja2", needed_by="An HTML report", extra="cli")
-        source = files("vicinal.report").joinpath("templates", "comparison.html").read_text("utf-8")
-        environment = jinja2.Environment(autoescape=True, undefined=jinja2.StrictUndefined)
-        return environment.from_string(source).render(self.as_dict())
+        """Return the page; every text in it is escaped.
+
+        Returns
+        -------
+        str
+            One HTML document that loads nothing.
+        """
+        return render(self.as_dict())
 
     def write_html(self, path: str | os.PathLike) -> Path:
-        """Write the page whole or not at all, and return where it is."""
+        """Write the page whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
         return write_whole(path, self.html())
 
 
-def _row(rank, entry, floor, best) -> dict[str, Any]:
+def _row(rank, entry, floor, best, board) -> dict[str, Any]:
     span = (best - floor) or 1.0
+    scored = len(entry.scores) > 0
+    spread = 0.0 if math.isnan(entry.standard_error) else entry.standard_error
     return {
         "rank": rank,
         "name": entry.name,
         "error": entry.error,
-        "score": entry.mean,
-        "standard_error": 0.0 if math.isnan(entry.standard_error) else entry.standard_error,
+        "note": entry.note,
+        "is_scored": scored,
+        "n_folds": len(entry.scores),
+        "score": board.sign * entry.mean,
+        "standard_error": spread,
         "fit_seconds": entry.fit_seconds,
         "predict_seconds": entry.predict_seconds,
-        "percent": 0.0 if entry.error else 100.0 * (entry.mean - floor) / span,
+        "percent": 100.0 * (entry.mean - floor) / span if scored else 0.0,
+        "spread": min(100.0, 100.0 * spread / span),
     }

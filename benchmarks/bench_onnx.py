@@ -1,0 +1,185 @@
+"""Do ONNX graphs say what the models say, and how fast?"""
+
+import inspect
+import warnings
+
+import numpy as np
+import onnxruntime
+from sklearn.decomposition import PCA
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from _harness import ResultsPage, timed
+from vicinal import (
+    BayesianModelAveragingClassifier,
+    BayesianModelAveragingRegressor,
+    BootstrapEnsembleClassifier,
+    BootstrapEnsembleRegressor,
+    DivideConquerSVC,
+    FunctionalGradientBoostingClassifier,
+    FunctionalGradientBoostingRegressor,
+    LocalClassifier,
+    LocalRegressor,
+    PrunedTreeClassifier,
+    PrunedTreeRegressor,
+    RealAdaBoostClassifier,
+    SpacePartitioningClassifier,
+    SpacePartitioningRegressor,
+    SubspaceFusionClassifier,
+    SubspaceFusionRegressor,
+    TruncatedRBFClassifier,
+    TruncatedRBFRegressor,
+)
+from vicinal.datasets import load_dataset
+from vicinal.io import to_onnx
+from vicinal.linear import WeightedLDA
+
+# Tables that show the speed of one row, and of many.
+MANY = 2000
+REPEAT = 3
+# Anchored local models are exported like the others; lazy ones have no graph.
+HAS_ANCHORS = "anchors" in inspect.signature(LocalClassifier).parameters
+
+
+def scaled(model):
+    return make_pipeline(StandardScaler(), model)
+
+
+def classifiers():
+    """Every family that has a graph, at the size a user would fit."""
+    seed = {"random_state": 0}
+    trees = DecisionTreeClassifier(max_depth=4)
+    models = {
+        "partition, logistic": SpacePartitioningClassifier(n_regions=5, n_init=5, **seed),
+        "partition, one cascade": SpacePartitioningClassifier(
+            n_regions=5, n_init=5, combine="best", **seed
+        ),
+        "partition, LDA": SpacePartitioningClassifier("lda", n_regions=5, n_init=5, **seed),
+        "partition, perceptron": SpacePartitioningClassifier(
+            "perceptron", n_regions=5, n_init=5, **seed
+        ),
+        "partition, soft gates": SpacePartitioningClassifier(
+            gating="soft", n_regions=3, n_init=2, max_iter=50, **seed
+        ),
+        "partition of trees": SpacePartitioningClassifier(
+            trees, reject_estimator="lda", n_regions=4, n_init=2, max_iter=5, **seed
+        ),
+        "pruned tree": PrunedTreeClassifier(**seed),
+        "boosted trees": FunctionalGradientBoostingClassifier(n_estimators=50, **seed),
+        "real AdaBoost": RealAdaBoostClassifier(n_estimators=100, **seed),
+        "bootstrap of trees": BootstrapEnsembleClassifier(n_estimators=100, **seed),
+        "model averaging": BayesianModelAveragingClassifier(
+            [("tree", trees), ("lda", WeightedLDA()), ("logistic", scaled(LogisticRegression()))],
+            **seed,
+        ),
+        "subspace fusion, ridge": scaled(
+            SubspaceFusionClassifier(["random", "principal"], RidgeClassifier(), **seed)
+        ),
+        "truncated RBF": scaled(TruncatedRBFClassifier(2)),
+        "SVM by clusters": scaled(DivideConquerSVC(n_clusters=8, probability=True, **seed)),
+        "PCA, then partition": make_pipeline(
+            StandardScaler(), PCA(10), SpacePartitioningClassifier(n_regions=5, n_init=3, **seed)
+        ),
+    }  # fmt: skip
+    if HAS_ANCHORS:
+        models["local, 64 anchors"] = LocalClassifier(anchors=64, **seed)
+        models["local, 512 anchors"] = LocalClassifier(anchors=512, **seed)
+    return models
+
+
+def regressors():
+    seed = {"random_state": 0}
+    models = {
+        "partition, ridge": SpacePartitioningRegressor(n_regions=5, n_init=5, **seed),
+        "pruned tree": PrunedTreeRegressor(**seed),
+        "boosted trees": FunctionalGradientBoostingRegressor(n_estimators=100, **seed),
+        "bootstrap of trees": BootstrapEnsembleRegressor(n_estimators=100, **seed),
+        "model averaging": BayesianModelAveragingRegressor(
+            [("tree", DecisionTreeRegressor(max_depth=6)), ("ridge", Ridge())], **seed
+        ),
+        "subspace fusion": scaled(SubspaceFusionRegressor(["principal"], **seed)),
+        "truncated RBF": scaled(TruncatedRBFRegressor(2)),
+    }
+    if HAS_ANCHORS:
+        models["local, 64 anchors"] = LocalRegressor(anchors=64, **seed)
+    return models
+
+
+def compare(name, model, X, y, X_test):
+    """Return a line of the table: agreement, size, and time of model and graph."""
+    model.fit(X, y)
+    graph = to_onnx(model, X_test).SerializeToString()
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = 1
+    session = onnxruntime.InferenceSession(graph, options, providers=["CPUExecutionProvider"])
+    method = getattr(model, "predict_proba", model.predict)
+    many = np.resize(X_test, (MANY, X_test.shape[1]))
+    answer = session.run(None, {"X": X_test})
+    expected = method(X_test)
+    difference = np.abs(answer[-1] - expected).max() / max(1.0, np.abs(expected).max())
+    wrong = 0
+    if len(answer) == 2:
+        wrong = int((answer[0].astype(str) != model.predict(X_test).astype(str)).sum())
+    times = []
+    for rows in (many, many[:1]):
+        times.append(timed(lambda rows=rows: method(rows), repeat=REPEAT)[0])
+        times.append(timed(lambda rows=rows: session.run(None, {"X": rows}), repeat=REPEAT)[0])
+    return [
+        name,
+        f"{difference:.1e}",
+        wrong,
+        round(len(graph) / 1024),
+        f"{1e3 * times[0]:.1f}",
+        f"{1e3 * times[1]:.1f}",
+        f"{1e3 * times[2]:.2f}",
+        f"{1e3 * times[3]:.3f}",
+        f"{times[2] / times[3]:.0f}",
+    ]
+
+
+HEAD = [
+    "model",
+    "largest difference",
+    "labels that differ",
+    "graph, KiB",
+    f"model, {MANY} rows, ms",
+    f"graph, {MANY} rows, ms",
+    "model, 1 row, ms",
+    "graph, 1 row, ms",
+    "times faster, 1 row",
+]
+
+
+def main():
+    warnings.simplefilter("ignore")
+    page = ResultsPage(
+        "onnx",
+        "Models and their ONNX graphs",
+        "Does the graph that `vicinal.io.to_onnx` writes say what the model says, on test rows "
+        "that it has not seen, and what do a table and a single row cost? Differences are in "
+        "probabilities, or in predictions relative to the largest; all graphs compute in double "
+        "precision. One thread for the graph, the model as it comes; least of "
+        f"{REPEAT} runs on a shared machine.",
+        packages=("onnx", "onnxruntime", "skl2onnx"),
+    )
+    satimage = load_dataset("satimage")
+    X, X_test = satimage.X_train.astype(np.float64), satimage.X_test.astype(np.float64)
+    rows = [
+        compare(name, model, X, satimage.y_train, X_test) for name, model in classifiers().items()
+    ]
+    page.text("## Classifiers: satimage, 36 columns, 6 classes")
+    page.table(HEAD, rows)
+    puma = load_dataset("puma32h")
+    X, y = puma.X, puma.y
+    rows = [
+        compare(name, model, X[:6000], y[:6000], X[6000:]) for name, model in regressors().items()
+    ]
+    page.text("## Regressors: puma32h, 32 columns")
+    page.table(HEAD, rows)
+    page.write()
+
+
+if __name__ == "__main__":
+    main()

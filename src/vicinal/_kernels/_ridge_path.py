@@ -1,0 +1,35 @@
+"""Global ridge regression at several penalties from one eigendecomposition."""
+
+from typing import NamedTuple
+
+import numpy as np
+
+
+class RidgePath(NamedTuple):
+    """Linear fits ``level + (Z - centre) @ coef[a].T`` for each penalty."""
+
+    centre: np.ndarray
+    level: np.ndarray
+    coef: np.ndarray
+
+    def predict(self, Z: np.ndarray) -> np.ndarray:
+        """Return the fits at rows, shape (n_alphas, n_rows, n_outputs)."""
+        return self.level + (Z - self.centre) @ self.coef.transpose(0, 2, 1)
+
+
+def ridge_path(Z: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alphas) -> RidgePath:
+    """Fit with a free intercept and the penalty ``alpha tr(V) / d``, V the scatter of the rows."""
+    share = np.ones(len(Z)) if weights is None else weights
+    centre = share @ Z / share.sum()
+    level = share @ Y / share.sum()
+    root = np.sqrt(share)[:, None]
+    A = root * (Z - centre)
+    values, vectors = np.linalg.eigh(A.T @ A)
+    values = np.maximum(values, 0.0)
+    unit = values.sum() / len(values)
+    target = vectors.T @ (A.T @ (root * (Y - level)))
+    coef = []
+    for alpha in alphas:
+        lam = max(alpha * unit, 1e-12 * values[-1], np.finfo(float).tiny)
+        coef.append((vectors @ (target / (values + lam)[:, None])).T)
+    return RidgePath(centre, level, np.stack(coef))

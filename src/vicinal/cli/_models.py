@@ -1,0 +1,104 @@
+"""Models by the names that people type."""
+
+import ast
+import re
+from typing import Any
+
+import vicinal
+from vicinal.cli._errors import InputError, quoted
+
+BASELINES = {
+    "classification": ("most frequent class", "logistic regression"),
+    "regression": ("mean", "ridge"),
+    "both": ("k nearest neighbours", "random forest", "histogram boosting", "LightGBM"),
+}
+
+
+def known_names() -> list[str]:
+    """Return every name that --model takes, without importing a model."""
+    baselines = [name.replace(" ", "-") for names in BASELINES.values() for name in names]
+    return sorted({*baselines, *(_short(name) for name in _predictors())}, key=str.lower)
+
+
+def pick(models: dict[str, Any], wanted: str) -> dict[str, Any]:
+    """Keep the models of a comma-separated list, in the order of ``models``."""
+    names = [match(part, list(models)) for part in wanted.split(",") if part.strip()]
+    if not names:
+        raise InputError(f"--models {wanted!r} names no model; choose from {quoted([*models], 20)}")
+    return {name: model for name, model in models.items() if name in names}
+
+
+def match(wanted: str, names: list[str]) -> str:
+    """Find a name: case, spaces, dashes and Classifier/Regressor do not matter, a part will do."""
+    plain = {_plain(name): name for name in names}
+    key = _plain(wanted)
+    if key in plain:
+        return plain[key]
+    found = [name for short, name in plain.items() if key and key in short]
+    if len(found) == 1:
+        return found[0]
+    if found:
+        raise InputError(f"the model {wanted.strip()!r} could be {quoted(found)}; say which")
+    raise InputError(f"no model is called {wanted.strip()!r}; choose from {quoted(names, 40)}")
+
+
+def one_model(wanted: str, task: str, seed: int, settings: list[str]) -> tuple[str, Any]:
+    """Return a name and an unfitted model with its settings made."""
+    from vicinal.inspection import candidate_models
+
+    models = {**_estimators(task, seed), **candidate_models(task, random_state=seed)}
+    name = match(wanted, list(models))
+    model = models[name]
+    for setting in settings:
+        _set(model, name, setting)
+    return name, model
+
+
+def _predictors() -> list[str]:
+    """Return the estimators that predict and that need no other model to be made."""
+    names = [
+        name for name in vicinal._ESTIMATORS if name.endswith(("Classifier", "Regressor", "SVC"))
+    ]
+    return [name for name in names if not name.startswith("BayesianModelAveraging")]
+
+
+def _estimators(task: str, seed: int) -> dict[str, Any]:
+    """Return every estimator of the library that fits the task, with its defaults."""
+    from sklearn.base import is_classifier, is_regressor
+
+    fits = is_classifier if task == "classification" else is_regressor
+    found = {}
+    for name in _predictors():
+        model = getattr(vicinal, name)()
+        if fits(model):
+            seeded = "random_state" in model.get_params()
+            found[name] = model.set_params(random_state=seed) if seeded else model
+    return found
+
+
+def _set(model, name, setting) -> None:
+    key, equals, text = setting.partition("=")
+    if not equals:
+        raise InputError(f"--set {setting!r} must read key=value")
+    params = model.get_params()
+    own = [param for param in params if param == key or param.endswith(f"__{key}")]
+    if not own:
+        last = model.steps[-1][1] if hasattr(model, "steps") else model
+        close = sorted(last.get_params(deep=False))
+        raise InputError(f"--set: {name} has no parameter {key!r}; it has {quoted(close, 30)}")
+    model.set_params(**{own[0]: _value(text)})
+
+
+def _value(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (ValueError, SyntaxError):
+        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def _short(name: str) -> str:
+    return re.sub("(?i)(?<=.)(classifier|regressor)$", "", name)
+
+
+def _plain(name: str) -> str:
+    return _short(re.sub("[^a-z0-9]", "", name.lower()))

@@ -1,0 +1,97 @@
+"""Leaderboards and notes on the terminal, by rich."""
+
+import sys
+import time
+from typing import Any
+
+from rich.console import Console
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+
+def say(text: str) -> None:
+    """Print a line that is not the result, so that the result can be piped."""
+    print(text, file=sys.stderr, flush=True)
+
+
+class LiveBoard:
+    """The leaderboard while it grows; plain lines where standard error is no terminal."""
+
+    def __init__(self, n_models: int, budget: float, quiet: bool = False) -> None:
+        self.n_models, self.budget, self.quiet = n_models, budget, quiet
+        self.started = time.monotonic()
+        self.board: Any = None
+        self.seen: set[tuple[str, int]] = set()
+        console = Console(stderr=True)
+        self.live = None
+        if console.is_terminal and not quiet:
+            self.live = Live(console=console, transient=True, get_renderable=self._render)
+
+    def __enter__(self) -> "LiveBoard":
+        if self.live:
+            self.live.start()
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        if self.live:
+            self.live.stop()
+
+    def __call__(self, board: Any) -> None:
+        """Take the leaderboard after a fold."""
+        self.board = board
+        if self.live or self.quiet:
+            return
+        for entry in board.entries:
+            key = (entry.name, len(entry.scores))
+            finished = len(entry.scores) == board.n_folds or entry.error or entry.note
+            if finished and key not in self.seen:
+                self.seen.add(key)
+                score = f"{board.sign * entry.mean:.4f}" if len(entry.scores) else ""
+                note = entry.error or entry.note
+                say(f"  {self._clock()}  {entry.name}  {score}  {note}".rstrip())
+
+    def _clock(self) -> str:
+        return f"{time.monotonic() - self.started:5.0f} s"
+
+    def _render(self) -> Any:
+        left = f"{time.monotonic() - self.started:.0f} of at most {self.budget:.0f} s"
+        if self.board is None:
+            return Text(f"comparing {self.n_models} models, {left}", style="dim")
+        table = leaderboard(self.board)
+        table.caption = f"comparing {self.n_models} models, {left}"
+        return table
+
+
+def leaderboard(board: Any) -> Table:
+    """Return a rich table of a comparison."""
+    table = Table(box=None, header_style="dim", pad_edge=False)
+    headers = ("", "model", board.metric_label, "± se", "folds", "fit s", "predict s", "")
+    for header in headers:
+        table.add_column(header, justify="left" if header in ("model", "") else "right")
+    for rank, entry in enumerate(board.entries, start=1):
+        if not len(entry.scores):
+            reason = f"failed: {entry.error}" if entry.error else entry.note
+            table.add_row("-", Text(entry.name, "dim"), *[""] * 5, Text(reason, "yellow"))
+            continue
+        se = "" if entry.standard_error != entry.standard_error else f"{entry.standard_error:.4f}"
+        table.add_row(
+            str(rank),
+            Text(entry.name, "bold" if rank == 1 else ""),
+            Text(f"{board.sign * entry.mean:.4f}", "bold green" if rank == 1 else ""),
+            se,
+            f"{len(entry.scores)}/{board.n_folds}",
+            f"{entry.fit_seconds:.2f}",
+            f"{entry.predict_seconds:.3f}",
+            Text(entry.note, "yellow"),
+        )
+    return table
+
+
+def print_leaderboard(board: Any) -> None:
+    """Print a comparison on standard output; without colours and boxes where it is piped."""
+    console = Console()
+    if console.is_terminal:
+        console.print(leaderboard(board))
+    else:
+        print(board)

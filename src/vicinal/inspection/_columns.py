@@ -1,0 +1,273 @@
+"""Columns of the table that a row came from, also behind encoders."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.compose import ColumnTransformer
+from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.utils import get_tags
+
+from vicinal._base import import_optional
+
+
+class Columns:
+    """Names and values of the columns that the last model of a pipeline sees.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the columns of the model, ``"marital_married"``.
+    sources : list of str or None
+        The column of the table each of them was made from, ``"marital"``; ``None`` where it was
+        made from several.
+    values : list
+        Value of the source in the row; where there is no single source, of the column itself.
+    rates : ndarray
+        Change of each column per unit of its source, so that coefficients can be told in units of
+        the table; one for categories and for columns without a source.
+    """
+
+    def __init__(
+        self, names: list[str], sources: list[str | None], values: list[Any], rates: np.ndarray
+    ) -> None:
+        self.names, self.sources, self.values, self.rates = names, sources, values, rates
+
+    @property
+    def are_encoded(self) -> bool:
+        """Tell whether names and sources differ."""
+        return any(source != name for source, name in zip(self.sources, self.names, strict=True))
+
+
+def one_row(X_row: Any, model: Any) -> Any:
+    """Return a table of one row from a row of any kind: frame, series, mapping, vector, matrix.
+
+    A model that was fitted on a frame gets a frame.
+    """
+    if isinstance(X_row, Mapping):
+        pandas = import_optional("pandas", needed_by="explain with a mapping", extra="frame")
+        return pandas.DataFrame([dict(X_row)])
+    if hasattr(X_row, "to_frame") and getattr(X_row, "ndim", 2) == 1 and hasattr(X_row, "index"):
+        return X_row.to_frame().T.infer_objects()
+    if hasattr(X_row, "columns") or sparse.issparse(X_row):
+        table = X_row
+    else:
+        table = np.asarray(X_row)
+        table = table[None, :] if table.ndim == 1 else table
+    if len(table.shape) != 2 or table.shape[0] != 1:
+        raise ValueError(
+            f"explain takes one row, got an array of shape {tuple(table.shape)}; pass X[i:i + 1]."
+        )
+    names = getattr(model, "feature_names_in_", None)
+    if names is not None and len(names) == table.shape[1] and isinstance(table, np.ndarray):
+        pandas = import_optional(
+            "pandas", needed_by="explain with a model fitted on a frame", extra="frame"
+        )
+        return pandas.DataFrame(table, columns=names)
+    return table
+
+
+def dense_row(X: Any) -> np.ndarray:
+    """Return a table of one row as a matrix of floats."""
+    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
+
+
+def table_like(X: Any, rows: np.ndarray) -> Any:
+    """Return rows as a table of the kind of ``X``, with its names."""
+    if not hasattr(X, "columns"):
+        return rows
+    if hasattr(X, "with_columns"):  # polars
+        return type(X)(rows, schema=X.columns)
+    return type(X)(rows, columns=X.columns)
+
+
+def values_of(table: Any) -> list[Any]:
+    """Return the cells of a table of one row."""
+    if hasattr(table, "columns"):
+        return [_cell(table[name]) for name in table.columns]
+    if sparse.issparse(table):
+        return list(table.toarray()[0])
+    return list(np.asarray(table)[0])
+
+
+def _cell(column: Any) -> Any:
+    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    return values[0]
+
+
+def names_of(table: Any, feature_names: Sequence[str] | None, model: Any) -> list[str]:
+    """Return the names of the columns: those given, the table's, the model's, or x0, x1, ..."""
+    width = table.shape[1]
+    names: Any = feature_names
+    if names is None:
+        names = getattr(table, "columns", None)
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{j}" for j in range(width)]
+    names = [str(name) for name in names]
+    if len(names) != width:
+        raise ValueError(
+            f"feature_names has {len(names)} entries, but the row has {width} columns."
+        )
+    return names
+
+
+def sources_of(transformer: Any, n_columns: int, names_in: list[str]) -> list[int | None] | None:
+    """Return for every output column of a transformer the one input it was made from, or ``None``.
+
+    ``None`` for the whole answer means that the transformer does not tell.
+    """
+    if isinstance(transformer, Pipeline):
+        return _through_steps([step for _, step in transformer.steps], n_columns, names_in)
+    if transformer is None or transformer == "passthrough":
+        return list(range(n_columns))
+    if isinstance(transformer, ColumnTransformer):
+        return _through_columns(transformer, names_in)
+    if isinstance(transformer, FeatureUnion):
+        parts = [sources_of(step, n_columns, names_in) for _, step in transformer.transformer_list]
+        return None if None in parts else [at for part in parts if part for at in part]
+    return _by_names(transformer, n_columns, names_in)
+
+
+def _through_steps(steps: list[Any], n_columns: int, names_in: list[str]):
+    sources: list[int | None] = list(range(n_columns))
+    names = names_in
+    for step in steps:
+        found = sources_of(step, len(names), names)
+        if found is None:
+            return None
+        sources = [None if at is None else sources[at] for at in found]
+        names = names_out(step, names, len(found)) or []
+    return sources
+
+
+def _through_columns(transformer: ColumnTransformer, names_in: list[str]):
+    width = max((part.stop for part in transformer.output_indices_.values()), default=0)
+    sources: list[int | None] = [None] * width
+    for name, step, columns in transformer.transformers_:
+        place = transformer.output_indices_.get(name, slice(0, 0))
+        if step == "drop" or place.stop == place.start:
+            continue
+        chosen = _positions(columns, names_in)
+        inner = sources_of(step, len(chosen), [names_in[at] for at in chosen])
+        if inner is None or len(inner) != place.stop - place.start:
+            continue
+        sources[place] = [None if at is None else chosen[at] for at in inner]
+    return sources
+
+
+def _positions(columns: Any, names_in: list[str]) -> list[int]:
+    if isinstance(columns, str):
+        return [names_in.index(columns)]
+    if isinstance(columns, slice):
+        start, stop = columns.start, columns.stop
+        start = names_in.index(start) if isinstance(start, str) else start
+        stop = names_in.index(stop) + 1 if isinstance(stop, str) else stop
+        return list(range(len(names_in)))[start : stop : columns.step]
+    array = np.atleast_1d(np.asarray(columns))
+    if array.dtype == bool:
+        return np.flatnonzero(array).tolist()
+    return [names_in.index(at) if isinstance(at, str) else int(at) for at in array.tolist()]
+
+
+def _by_names(transformer: Any, n_columns: int, names_in: list[str]):
+    """Match the names that come out with those that went in; the longest match wins."""
+    mapping = getattr(transformer, "input_to_outputs_", None)  # skrub's TableVectorizer
+    if mapping is not None:
+        origin = {out: name for name, outs in mapping.items() for out in outs}
+        out = [str(name) for name in transformer.get_feature_names_out()]
+        return [names_in.index(origin[name]) if name in origin else None for name in out]
+    found = names_out(transformer, names_in, None)
+    if found is None:
+        return None
+    if len(found) == n_columns and _keeps_columns(transformer, found, names_in):
+        return list(range(n_columns))
+    return [_longest_match(name, names_in) for name in found]
+
+
+def _keeps_columns(transformer: Any, out: list[str], names_in: list[str]) -> bool:
+    return out == names_in or bool(getattr(get_tags(transformer), "one_to_one", False))
+
+
+def _longest_match(name: str, names_in: list[str]) -> int | None:
+    found = [
+        at
+        for at, source in enumerate(names_in)
+        if name == source or name.startswith((f"{source}_", f"{source}__"))
+    ]
+    return max(found, key=lambda at: len(names_in[at])) if found else None
+
+
+def names_out(transformer: Any, names_in: list[str], width: int | None) -> list[str] | None:
+    """Return the names that a transformer gives its columns, or numbered ones."""
+    if transformer is None or transformer == "passthrough":
+        return names_in
+    given = None if hasattr(transformer, "feature_names_in_") else np.array(names_in, dtype=object)
+    try:
+        return [str(name) for name in transformer.get_feature_names_out(given)]
+    except (AttributeError, ValueError):
+        return None if width is None else [f"column {j}" for j in range(width)]
+
+
+def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) -> Columns:
+    """Return the columns that a model behind ``steps`` sees in the row ``table``."""
+    values = values_of(table)
+    if not steps:
+        return Columns(names, list(names), values, np.ones(len(names)))
+    encoder = Pipeline([(str(j), step) for j, step in enumerate(steps)])
+    cells = values_of(seen)
+    shown = names_out(encoder, names, None)
+    if shown is None or len(shown) != len(cells):
+        shown = [f"column {j}" for j in range(len(cells))]
+    sources = sources_of(encoder, len(names), names)
+    if sources is None or len(sources) != len(cells):
+        sources = [None] * len(cells)
+    derivatives = _derivatives(encoder, table, values, np.asarray(cells, dtype=float))
+    rates = np.ones(len(cells))
+    for k, at in enumerate(sources):
+        moved = np.flatnonzero(derivatives[k])
+        if len(moved) > 1 or (len(moved) == 1 and at is not None and moved[0] != at):
+            sources[k] = None  # a name may stay while the columns are mixed, as by whitening
+        elif len(moved) == 1 and at is not None:
+            rates[k] = derivatives[k, at]
+    return Columns(
+        [name.split("__", 1)[-1] for name in shown],
+        [None if at is None else names[at] for at in sources],
+        [cell if at is None else values[at] for at, cell in zip(sources, cells, strict=True)],
+        rates,
+    )
+
+
+def _derivatives(encoder: Any, table: Any, values: list[Any], cells: np.ndarray) -> np.ndarray:
+    """Return how each column behind the encoder changes with each number of the row."""
+    found = np.zeros((len(cells), len(values)))
+    for j, value in enumerate(values):
+        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+        if not is_number or not np.isfinite(value):
+            continue
+        step = 1e-3 * max(1.0, abs(float(value)))
+        try:
+            moved = encoder.transform(with_value(table, j, float(value) + step))
+        except (TypeError, ValueError):
+            continue  # a category that happens to be a number
+        moved = np.asarray(values_of(moved), dtype=float)
+        change = (moved - cells) / step
+        found[:, j] = np.where(np.abs(moved - cells) > 1e-9 * np.abs(cells).max(), change, 0.0)
+    return found
+
+
+def with_value(table: Any, j: int, value: Any) -> Any:
+    """Return a copy of a table of one row with another value in column ``j``."""
+    if hasattr(table, "with_columns"):  # polars
+        return table.with_columns(**{table.columns[j]: np.array([value])})
+    if hasattr(table, "columns"):
+        return table.assign(**{table.columns[j]: [value]})
+    if hasattr(table, "tolil"):
+        copy = table.tolil(copy=True)
+        copy[0, j] = value
+        return copy.tocsr()
+    copy = np.array(table, dtype=object if table.dtype == object else float)
+    copy[0, j] = value
+    return copy

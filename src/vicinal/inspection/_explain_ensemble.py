@@ -1,0 +1,155 @@
+"""Reasons of ensembles: who is in it, with which weight, and what each member says."""
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.inspection._columns import Columns, dense_row
+from vicinal.inspection._explanation import ExplanationSection, show
+
+
+def _inner(X: Any) -> Any:
+    """Return the row as members got theirs: validated, without names."""
+    return X if hasattr(X, "toarray") else dense_row(X)
+
+
+def explain_averaging(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return the weights of unlike members and what they say."""
+    rows, inner = [], _inner(X)
+    for name, member, weight in zip(
+        model.named_estimators_, model.estimators_, model.weights_, strict=True
+    ):
+        said = np.asarray(member.predict(inner))[0]
+        said = model.classes_[said] if hasattr(model, "classes_") else float(said)
+        rows.append((name, type(member).__name__, said, float(weight)))
+    rows.sort(key=lambda row: -row[3])
+    summary = (
+        f"The mean of {len(rows)} members, worth {show(float(model.n_effective_))} of equal "
+        f"weight; {rows[0][0]} counts most ({rows[0][3]:.3f})."
+    )
+    values = {"n_effective": float(model.n_effective_)}
+    head = ("member", "model", "prediction", "weight")
+    return [ExplanationSection("members", "Members", summary, head, rows, "weight", values)]
+
+
+def explain_boosting(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return what every round adds to the score."""
+    outputs = (
+        np.stack(list(model._members(_inner(X))), axis=1)[0] if model.n_iter_ else np.zeros((0, 1))
+    )
+    column, sign, said = 0, 1.0, "the prediction"
+    if hasattr(model, "classes_"):
+        chosen = int(np.argmax(model.predict_proba(X)[0]))
+        said = f"the score of {show(model.classes_[chosen])}"
+        # Two classes share one score, which speaks for the second.
+        column = chosen if outputs.shape[1] > 1 else 0
+        sign = -1.0 if outputs.shape[1] == 1 and chosen == 0 else 1.0
+    parts = sign * model.coef_ * outputs[:, column]
+    start = sign * float(np.atleast_1d(model.intercept_)[column])
+    rows = [
+        (f"round {m + 1}", float(model.coef_[m]), sign * float(outputs[m, column]), float(parts[m]))
+        for m in np.argsort(-np.abs(parts), kind="stable")
+    ]
+    summary = (
+        f"{model.n_iter_} rounds add to {said}: from {show(start)} to "
+        f"{show(start + float(parts.sum()))}. The largest steps come first."
+    )
+    return [
+        ExplanationSection(
+            "members",
+            "Rounds",
+            summary,
+            ("round", "weight", "output", "contribution"),
+            rows,
+            "contribution",
+            {"start": start, "score": start + float(parts.sum())},
+        )
+    ]
+
+
+def explain_adaboost(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return what every member adds to the score of the chosen class."""
+    chosen = int(np.argmax(model.predict_proba(X)[0]))
+    scores = np.array([score[0, chosen] for score, _ in model._staged_scores(X)])
+    steps = np.diff(scores, prepend=0.0)
+    rows = [
+        (f"round {m + 1}", float(model.estimator_errors_[m]), float(steps[m]))
+        for m in np.argsort(-np.abs(steps), kind="stable")
+    ]
+    label = show(model.classes_[chosen])
+    summary = (
+        f"{int((steps > 0).sum())} of {len(steps)} members speak for {label}; together they give "
+        f"it the score {show(float(scores[-1]))}. The largest steps come first."
+    )
+    head = ("round", "weighted error", "contribution")
+    values = {"score": float(scores[-1]), "n_agreeing": int((steps > 0).sum())}
+    return [ExplanationSection("members", "Rounds", summary, head, rows, "contribution", values)]
+
+
+def explain_bootstrap(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return how the members spread."""
+    n, inner = len(model.estimators_), _inner(X)
+    if not hasattr(model, "classes_"):
+        said = np.array([float(member.predict(inner)[0]) for member in model.estimators_])
+        levels = (0.05, 0.25, 0.5, 0.75, 0.95)
+        rows = [(f"{level:.0%}", float(np.quantile(said, level))) for level in levels]
+        low, high = model.predict_interval(X)[0]
+        summary = (
+            f"{n} members say {show(float(said.mean()))} on average, with deviation "
+            f"{show(float(said.std()))}; nine targets in ten should lie between "
+            f"{show(float(low))} and {show(float(high))}."
+        )
+        values = {"std": float(said.std()), "interval": [float(low), float(high)]}
+        head = ("share of members below", "prediction")
+        return [ExplanationSection("members", "Members", summary, head, rows, None, values)]
+    mean, std = model.predict_proba(X, return_std=True)
+    votes = np.bincount(
+        [int(member.predict(inner)[0]) for member in model.estimators_],
+        minlength=len(model.classes_),
+    )
+    order = np.argsort(-mean[0], kind="stable")
+    table = [(model.classes_[c], int(votes[c]), float(mean[0, c]), float(std[0, c])) for c in order]
+    first = int(order[0])
+    summary = (
+        f"{int(votes[first])} of {n} members vote for {show(model.classes_[first])}; their "
+        f"probability for it deviates by {show(float(std[0, first]))}."
+    )
+    return [
+        ExplanationSection(
+            "members",
+            "Members",
+            summary,
+            ("class", "votes", "probability", "deviation"),
+            table,
+            "probability",
+            {"votes": dict(zip(model.classes_.tolist(), votes.tolist(), strict=True))},
+        )
+    ]
+
+
+def explain_pruned_tree(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return the questions on the way to the leaf."""
+    return explain_tree(model.tree_, X, columns)
+
+
+def explain_tree(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return the questions that a decision tree asks on the way to a leaf."""
+    tree = model.tree_
+    x = dense_row(X)[0].astype(np.float32)
+    node, rows = 0, []
+    while tree.children_left[node] != -1:
+        j, threshold = int(tree.feature[node]), float(tree.threshold[node])
+        goes_left = bool(x[j] <= threshold)
+        question = f"{columns.names[j]} {'<=' if goes_left else '>'} {show(threshold)}"
+        node = int((tree.children_left if goes_left else tree.children_right)[node])
+        rows.append((question, columns.values[j], int(tree.n_node_samples[node])))
+    size = int(tree.n_node_samples[node])
+    summary = f"After {len(rows)} questions the row is in a leaf of {size} training rows."
+    values: dict[str, Any] = {"leaf": node, "leaf_size": size}
+    if hasattr(model, "classes_") and tree.n_outputs == 1:
+        share = tree.value[node, 0] / tree.value[node, 0].sum()
+        values["class_shares"] = dict(zip(model.classes_.tolist(), share.tolist(), strict=True))
+        best = int(share.argmax())
+        summary += f" {share[best]:.0%} of them are {show(model.classes_[best])}."
+    head = ("question", "value", "rows left")
+    return [ExplanationSection("path", "Questions", summary, head, rows, None, values)]

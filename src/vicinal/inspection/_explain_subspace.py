@@ -1,0 +1,132 @@
+"""Reasons of models that divide: votes of subspaces, clusters, and slopes of a smooth score."""
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.inspection._columns import Columns, dense_row, table_like
+from vicinal.inspection._explain_linear import coefficient_section, two_best
+from vicinal.inspection._explanation import ExplanationSection, show
+
+# Relative step of central differences: the cube root of the rounding error.
+_STEP = 6e-6
+
+
+def explain_fusion(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return what every subspace says, and how many agree with the fusion."""
+    said = np.asarray(model.predict_subspaces(X))[0]
+    names = model.subspace_names_
+    fused = model.predict(X)[0]
+    if not hasattr(model, "classes_"):
+        rows = [
+            (name, float(value), float(value - fused))
+            for name, value in sorted(
+                zip(names, said, strict=True), key=lambda pair: -abs(pair[1] - fused)
+            )
+        ]
+        summary = (
+            f"The {len(names)} subspaces say between {show(float(said.min()))} and "
+            f"{show(float(said.max()))}; their fusion {show(float(fused))}."
+        )
+        return [
+            ExplanationSection(
+                "votes",
+                "Subspaces",
+                summary,
+                ("subspace", "prediction", "difference"),
+                rows,
+                "difference",
+                {"spread": float(np.std(said))},
+            )
+        ]
+    agree = said == fused
+    votes_cast = sorted(zip(names, said, strict=True), key=lambda pair: bool(pair[1] == fused))
+    tally = {label: int((said == label).sum()) for label in model.classes_.tolist()}
+    votes = ", ".join(f"{show(label)} {count}" for label, count in tally.items() if count)
+    summary = (
+        f"{int(agree.sum())} of {len(names)} subspaces vote for {show(fused)} like their fusion "
+        f"(votes: {votes}); those that do not come first."
+    )
+    return [
+        ExplanationSection(
+            "votes",
+            "Subspaces",
+            summary,
+            ("subspace", "vote"),
+            votes_cast,
+            None,
+            {"votes": tally, "n_agreeing": int(agree.sum())},
+        )
+    ]
+
+
+def explain_clusters(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return which cluster's machine answers, and the slopes of its score."""
+    cluster = int(model.predict_cluster(X)[0])
+    distance = np.linalg.norm(model.cluster_centers_ - dense_row(X), axis=1)
+    rows = [
+        (f"cluster {c}", int(model.cluster_sizes_[c]), float(distance[c]))
+        for c in np.argsort(distance, kind="stable")
+    ]
+    answers = "all of them together" if model.prediction == "exact" else "its own machine"
+    summary = (
+        f"The row belongs to cluster {cluster} of {model.n_clusters_}, which held "
+        f"{int(model.cluster_sizes_[cluster])} training rows; {answers} answers."
+    )
+    section = ExplanationSection(
+        "cluster",
+        "Cluster",
+        summary,
+        ("cluster", "training rows", "distance"),
+        rows,
+        None,
+        {"cluster": cluster, "n_clusters": int(model.n_clusters_)},
+    )
+    centre = model.cluster_centers_[cluster]
+    return [section, slope_section(model, X, columns, centre, "the centre of the cluster")]
+
+
+def explain_truncated(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+    """Return the slopes of the polynomial score."""
+    return [slope_section(model, X, columns, model.mean_, "the mean of the training rows")]
+
+
+def slope_section(
+    model: Any, X: Any, columns: Columns, origin: np.ndarray, origin_name: str
+) -> ExplanationSection:
+    """Return the gradient of a smooth score, by central differences."""
+    score, said = _score(model, X)
+    x = dense_row(X)
+    step = _STEP * np.maximum(1.0, np.maximum(np.abs(x[0]), np.abs(x[0] - origin)))
+    away = np.diag(step)
+    up, down = table_like(X, x + away), table_like(X, x - away)
+    slopes = (score(up) - score(down)) / (2.0 * step)
+    return coefficient_section(
+        columns,
+        slopes,
+        x[0] - origin,
+        f"Around this row, {said} changes by so much per unit of a column; contributions are "
+        f"counted from {origin_name}.",
+    )
+
+
+def _score(model: Any, X: Any):
+    """Return the score that decides, as a function of rows, and what to call it."""
+    if not hasattr(model, "classes_"):
+        return lambda rows: np.asarray(model.predict(rows), dtype=float), "the prediction"
+    scores = np.asarray(model.decision_function(X))
+    if scores.ndim == 1:
+        chosen = int(scores[0] > 0)
+        sign = 1.0 if chosen == 1 else -1.0
+        return (
+            lambda rows: sign * model.decision_function(rows),
+            f"the score of {show(model.classes_[chosen])}",
+        )
+    first, second = two_best(scores[0])
+    first_name, second_name = show(model.classes_[first]), show(model.classes_[second])
+
+    def margin(rows):
+        both = model.decision_function(rows)
+        return both[:, first] - both[:, second]
+
+    return margin, f"the score of {first_name} less that of {second_name}"

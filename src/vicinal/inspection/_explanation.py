@@ -1,0 +1,355 @@
+"""The reasons of one prediction, as text, data, HTML and picture."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from vicinal._base import import_optional
+
+_TEXT_ROWS = 10
+
+_STYLE = (
+    ".vicinal-explanation{font-family:system-ui,sans-serif;line-height:1.4}"
+    ".vicinal-explanation table{border-collapse:collapse;margin:.3em 0 1em}"
+    ".vicinal-explanation th,.vicinal-explanation td{padding:.15em .8em .15em 0;text-align:left}"
+    ".vicinal-explanation td.number{text-align:right;font-variant-numeric:tabular-nums}"
+    ".vicinal-explanation .bar{display:inline-block;height:.7em;border-radius:2px}"
+    ".vicinal-explanation .up{background:#2a6f97}.vicinal-explanation .down{background:#c1121f}"
+)
+
+
+@dataclass(frozen=True)
+class ExplanationSection:
+    """One reason: a sentence, and a table of the numbers behind it.
+
+    Attributes
+    ----------
+    key : str
+        Short name, the same for every model that gives this kind of reason.
+    title : str
+        Heading.
+    summary : str
+        What the numbers say, in one or two sentences.
+    columns : tuple of str
+        Heads of the table.
+    rows : list of tuple
+        The table, most important first.
+    bars : str or None
+        Column that is drawn as bars.
+    values : dict
+        Single numbers behind the summary.
+    """
+
+    key: str
+    title: str
+    summary: str
+    columns: tuple[str, ...] = ()
+    rows: list[tuple] = field(default_factory=list)
+    bars: str | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the section in types that JSON knows.
+
+        Returns
+        -------
+        dict
+            ``title``, ``summary``, ``values`` and ``table`` (one dictionary per row).
+        """
+        return {
+            "title": self.title,
+            "summary": self.summary,
+            "values": plain(self.values),
+            "table": [dict(zip(self.columns, map(plain, row), strict=True)) for row in self.rows],
+        }
+
+
+class Explanation:
+    """Why a model says what it says about one row; made by `explain`.
+
+    Parameters
+    ----------
+    model : str
+        Class of the model that spoke.
+    prediction : Any
+        Predicted label or value.
+    probabilities : dict or None
+        Probability of each class, by label.
+    row : dict
+        The row that was explained, by column name.
+    sections : list of ExplanationSection
+        The reasons, most telling first.
+
+    See Also
+    --------
+    explain : Explain one prediction of any fitted model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal import LocalClassifier
+    >>> from vicinal.inspection import explain
+    >>> data = load_iris()
+    >>> model = LocalClassifier(n_neighbors=30).fit(data.data, data.target_names[data.target])
+    >>> explanation = explain(model, data.data[70], feature_names=data.feature_names)
+    >>> explanation.prediction
+    'versicolor'
+    >>> [section.key for section in explanation.sections]
+    ['neighbors', 'coefficients']
+    >>> explanation["neighbors"].values["n_neighbors"]
+    30
+    """
+
+    def __init__(
+        self,
+        model: str,
+        prediction: Any,
+        probabilities: Mapping[Any, float] | None,
+        row: Mapping[str, Any],
+        sections: list[ExplanationSection],
+    ) -> None:
+        self.model = model
+        self.prediction = prediction
+        self.probabilities = probabilities
+        self.row = row
+        self.sections = sections
+
+    def __getitem__(self, key: str) -> ExplanationSection:
+        """Return the section of that name."""
+        for section in self.sections:
+            if section.key == key:
+                return section
+        known = ", ".join(repr(section.key) for section in self.sections)
+        raise KeyError(f"no section {key!r}; this explanation has {known}.")
+
+    def __contains__(self, key: object) -> bool:
+        return any(section.key == key for section in self.sections)
+
+    def __repr__(self) -> str:
+        keys = ", ".join(section.key for section in self.sections)
+        return f"<Explanation of {self.model}: {plain(self.prediction)!r}; {keys}>"
+
+    def __str__(self) -> str:
+        return self.text()
+
+    # --- forms ---
+
+    def headline(self) -> str:
+        """Return the prediction in one line.
+
+        Returns
+        -------
+        str
+            Model, prediction and, for a classifier, its probability.
+        """
+        said = f"{self.model} predicts {show(self.prediction)}"
+        if self.probabilities is None:
+            return said
+        return f"{said} (probability {self.probabilities[self.prediction]:.3f})"
+
+    def text(self, max_rows: int = _TEXT_ROWS) -> str:
+        """Return the explanation as plain text.
+
+        Parameters
+        ----------
+        max_rows : int, default=10
+            Longest part of a table that is shown.
+
+        Returns
+        -------
+        str
+            Lines, no longer than the names in them ask for.
+        """
+        lines = [self.headline()]
+        for section in self.sections:
+            lines += ["", section.title, "-" * len(section.title), section.summary]
+            if section.rows:
+                lines += _text_table(section, max_rows)
+        return "\n".join(lines)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the explanation in types that JSON knows.
+
+        Returns
+        -------
+        dict
+            ``model``, ``prediction``, ``probabilities``, ``row`` and ``sections`` by name.
+        """
+        probabilities = None
+        if self.probabilities is not None:
+            probabilities = {str(plain(k)): float(p) for k, p in self.probabilities.items()}
+        return {
+            "model": self.model,
+            "prediction": plain(self.prediction),
+            "probabilities": probabilities,
+            "row": {str(name): plain(value) for name, value in self.row.items()},
+            "sections": {section.key: section.to_dict() for section in self.sections},
+        }
+
+    def to_html(self, max_rows: int = _TEXT_ROWS, *, style: bool = True) -> str:
+        """Return the explanation as a piece of HTML, all text escaped.
+
+        Parameters
+        ----------
+        max_rows : int, default=10
+            Longest part of a table that is shown.
+        style : bool, default=True
+            Whether to bring its own few lines of style; a page that has its own passes ``False``.
+
+        Returns
+        -------
+        str
+            One ``div`` element of class ``vicinal-explanation``.
+        """
+        parts = ['<div class="vicinal-explanation">']
+        if style:
+            parts.append(f"<style>{_STYLE}</style>")
+        parts.append(f"<p><strong>{escape(self.headline())}</strong></p>")
+        for section in self.sections:
+            parts.append(f'<section data-key="{escape(section.key)}">')
+            parts.append(f"<h4>{escape(section.title)}</h4><p>{escape(section.summary)}</p>")
+            if section.rows:
+                parts.append(_html_table(section, max_rows))
+            parts.append("</section>")
+        return "".join([*parts, "</div>"])
+
+    def _repr_html_(self) -> str:
+        return self.to_html()
+
+    def plot(self, ax=None, *, section: str | None = None, max_rows: int = _TEXT_ROWS):
+        """Draw one section as bars.
+
+        Parameters
+        ----------
+        ax : matplotlib Axes, default=None
+            Axes to draw on; ``None`` makes a figure.
+        section : str, default=None
+            Which one; ``None`` takes coefficients where there are any, else the first that can be
+            drawn.
+        max_rows : int, default=10
+            Largest number of bars.
+
+        Returns
+        -------
+        explanation : Explanation
+            The same object, with ``ax_``, ``figure_`` and ``bars_``.
+        """
+        chosen = self._drawable(section)
+        pyplot = import_optional("matplotlib.pyplot", needed_by="Explanation.plot", extra="plot")
+        rows = chosen.rows[:max_rows]
+        at = chosen.columns.index(chosen.bars)
+        lengths = np.array([float(row[at]) for row in rows])
+        if ax is None:
+            _, ax = pyplot.subplots(figsize=(6.4, 0.32 * len(rows) + 1.4), layout="constrained")
+        colors = np.where(lengths >= 0, "#2a6f97", "#c1121f")
+        self.bars_ = ax.barh(np.arange(len(rows)), lengths, color=list(colors))
+        # A dollar sign in a column's name is no formula.
+        ax.set_yticks(np.arange(len(rows)), [_bar_label(chosen, row) for row in rows])
+        for label in ax.get_yticklabels():
+            label.set_parse_math(False)
+        ax.invert_yaxis()
+        ax.axvline(0.0, color="0.4", linewidth=0.8)
+        ax.set_xlabel(chosen.bars, parse_math=False)
+        ax.set_title(self.headline(), fontsize="medium", parse_math=False)
+        self.ax_, self.figure_ = ax, ax.figure
+        return self
+
+    def _drawable(self, key: str | None) -> ExplanationSection:
+        drawable = [part for part in self.sections if part.bars is not None and part.rows]
+        if key is not None:
+            chosen = self[key]
+            if chosen not in drawable:
+                raise ValueError(
+                    f"the section {key!r} has no numbers to draw; choose among "
+                    f"{[part.key for part in drawable]}."
+                )
+            return chosen
+        if not drawable:
+            raise ValueError(f"nothing in the explanation of {self.model} can be drawn as bars.")
+        preferred = [part for part in drawable if part.key == "coefficients"]
+        return (preferred or drawable)[0]
+
+
+# --- numbers and names ---
+
+
+def plain(value: Any) -> Any:
+    """Return a value in types that JSON knows; what is not finite becomes ``None``."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
+
+
+def show(value: Any) -> str:
+    """Return a value as a reader wants it: four figures, no trailing zeros."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return f"{0.0 if abs(value) < 1e-12 else value:.4g}"
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a cell is set flush right."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
+
+
+def _bar_label(section: ExplanationSection, row: tuple) -> str:
+    label = str(row[0])
+    if "value" in section.columns:
+        label = f"{label} = {show(row[section.columns.index('value')])}"
+    return label
+
+
+def _text_table(section: ExplanationSection, max_rows: int) -> list[str]:
+    cells = [[show(value) for value in row] for row in section.rows[:max_rows]]
+    table = [list(section.columns), *cells]
+    widths = [max(len(line[j]) for line in table) for j in range(len(section.columns))]
+    right = [all(is_number(row[j]) for row in section.rows) for j in range(len(section.columns))]
+    lines = []
+    for line in table:
+        padded = [
+            cell.rjust(width) if flush else cell.ljust(width)
+            for cell, width, flush in zip(line, widths, right, strict=True)
+        ]
+        lines.append(("  " + "  ".join(padded)).rstrip())
+    return lines + _more(section, max_rows, "  ")
+
+
+def _html_table(section: ExplanationSection, max_rows: int) -> str:
+    rows = section.rows[:max_rows]
+    at = None if section.bars is None else section.columns.index(section.bars)
+    longest = 0.0 if at is None else max(abs(float(row[at])) for row in rows) or 1.0
+    head = "".join(f"<th>{escape(name)}</th>" for name in section.columns)
+    lines = [f"<table><thead><tr>{head}{'' if at is None else '<th></th>'}</tr></thead><tbody>"]
+    for row in rows:
+        cells = "".join(
+            f"<td{' class=number' if is_number(value) else ''}>{escape(show(value))}</td>"
+            for value in row
+        )
+        if at is not None:
+            length = float(row[at])
+            side = "up" if length >= 0 else "down"
+            width = 6.0 * abs(length) / longest
+            cells += f'<td><span class="bar {side}" style="width:{width:.2f}em"></span></td>'
+        lines.append(f"<tr>{cells}</tr>")
+    lines.append("</tbody></table>")
+    return "".join(lines) + "".join(f"<p>{escape(line)}</p>" for line in _more(section, max_rows))
+
+
+def _more(section: ExplanationSection, max_rows: int, indent: str = "") -> list[str]:
+    rest = len(section.rows) - max_rows
+    return [f"{indent}... and {rest} more"] if rest > 0 else []

@@ -1,0 +1,181 @@
+"""Processes that run folds and can be stopped in the middle of one."""
+
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+from joblib import cpu_count, wrap_non_picklable_objects
+
+import vicinal
+from vicinal.inspection._folds import FoldResult, FoldRunner, failure
+
+_THREAD_VARIABLES = (
+    "OMP_NUM_THREADS",
+    "OPENBLAS_NUM_THREADS",
+    "MKL_NUM_THREADS",
+    "NUMBA_NUM_THREADS",
+    "POLARS_MAX_THREADS",
+    "LOKY_MAX_CPU_COUNT",
+)
+_LONG = 3600.0  # seconds; a queue cannot wait forever and be interrupted
+
+
+class _Worker:
+    """One process; a thread of the parent feeds it and another collects its answers."""
+
+    def __init__(self, payload: bytes, environment: dict[str, str], answers: queue.Queue) -> None:
+        self.task: tuple[str, int] | None = None
+        self.started = self.limit = float("nan")
+        self.log = tempfile.TemporaryFile()
+        # A plain subprocess, not multiprocessing: the user's script is not imported again.
+        self.process: Any = subprocess.Popen(
+            [sys.executable, "-m", "vicinal.inspection._fold_worker"],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self.log,
+            env=environment,
+        )
+        threading.Thread(target=self._collect, args=(answers,), daemon=True).start()
+        threading.Thread(target=self._write, args=(payload,), daemon=True).start()
+
+    def give(self, task: tuple[str, int], limit: float) -> None:
+        self.task, self.limit, self.started = task, limit, time.monotonic()
+        self._write(pickle.dumps(task))
+
+    def _write(self, data: bytes) -> None:
+        try:
+            self.process.stdin.write(data)
+            self.process.stdin.flush()
+        except OSError:
+            pass  # the process is gone; the collecting thread reports it
+
+    def _collect(self, answers: queue.Queue) -> None:
+        try:
+            while True:
+                answers.put((self, pickle.load(self.process.stdout)))
+        except Exception:
+            answers.put((self, None))
+
+    def last_words(self) -> str:
+        """Return why the process ended, as far as it could say."""
+        code = self.process.wait()
+        self.log.seek(0)
+        lines = self.log.read().decode("utf-8", "replace").strip().splitlines()
+        reason = f"signal {-code}" if code < 0 else f"exit code {code}"
+        if code == -9:
+            reason += ", usually for lack of memory"
+        return f"its process ended ({reason})" + (f": {lines[-1]}" if lines and code > 0 else "")
+
+    def kill(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        for stream in (self.process.stdin, self.process.stdout, self.log):
+            try:
+                stream.close()
+            except OSError:
+                pass
+
+
+class WorkerPool:
+    """``n_workers`` processes over one :class:`FoldRunner`.
+
+    Use it as a context manager: no process outlives the block. The cores are shared out: a worker
+    may use ``cores // n_workers`` threads.
+    """
+
+    def __init__(self, runner: FoldRunner, n_workers: int) -> None:
+        # Models defined in a script or notebook travel by value.
+        self._payload = pickle.dumps(wrap_non_picklable_objects(runner, keep_wrapper=False))
+        self._environment = _environment(max(1, cpu_count() // n_workers))
+        self._answers: queue.Queue = queue.Queue()
+        self._workers = [self._new_worker() for _ in range(n_workers)]
+        self._ready: list[_Worker] = []
+
+    def __enter__(self) -> "WorkerPool":
+        return self
+
+    def __exit__(self, *exception: Any) -> None:
+        for worker in self._workers:
+            worker.kill()
+
+    @property
+    def busy(self) -> bool:
+        """Whether a fold is being computed."""
+        return any(worker.task for worker in self._workers)
+
+    def has_room(self) -> bool:
+        """Say whether a worker waits for a task."""
+        return bool(self._ready)
+
+    def submit(self, task: tuple[str, int], limit: float) -> None:
+        """Start a task; it is stopped after ``limit`` seconds."""
+        self._ready.pop().give(task, limit)
+
+    def wait(self, timeout: float) -> tuple[tuple[str, int], FoldResult | None] | None:
+        """Return a task and its result, ``None`` for a task stopped at its limit.
+
+        Returns ``None`` alone when nothing ended within ``timeout`` seconds or a worker has
+        become ready.
+        """
+        ends = [worker.started + worker.limit for worker in self._workers if worker.task]
+        left = min([timeout, _LONG, *(end - time.monotonic() for end in ends)])
+        try:
+            worker, answer = self._answers.get(timeout=max(0.0, left))
+        except queue.Empty:
+            return self._stop_one_over_limit()
+        if worker not in self._workers:
+            return None  # the end of a worker that was stopped
+        task, worker.task = worker.task, None
+        if answer is None:
+            return self._after_death(worker, task)
+        self._ready.append(worker)
+        return None if task is None else (task, answer)
+
+    def wait_for_start(self) -> float:
+        """Wait until a worker is ready and return how long that took."""
+        started = time.monotonic()
+        while not self._ready:
+            self.wait(_LONG)
+        return time.monotonic() - started
+
+    def _stop_one_over_limit(self):
+        now = time.monotonic()
+        for worker in self._workers:
+            if worker.task and now >= worker.started + worker.limit:
+                task = worker.task
+                self._replace(worker)
+                return task, None
+        return None
+
+    def _after_death(self, worker, task):
+        reason = worker.last_words()
+        if task is None:
+            raise RuntimeError(f"A worker of the comparison could not start: {reason}.")
+        self._replace(worker)
+        return task, failure(reason)
+
+    def _replace(self, worker) -> None:
+        worker.kill()
+        self._workers[self._workers.index(worker)] = self._new_worker()
+
+    def _new_worker(self) -> _Worker:
+        return _Worker(self._payload, self._environment, self._answers)
+
+
+def _environment(n_threads: int) -> dict[str, str]:
+    """Return the worker's environment: its share of the threads, and this copy of the library."""
+    environment = dict(os.environ)
+    for name in _THREAD_VARIABLES:
+        given = environment.get(name, "")
+        environment[name] = str(min(n_threads, int(given)) if given.isdigit() else n_threads)
+    source = str(Path(vicinal.__path__[0]).parent)
+    paths = [source, *filter(None, [environment.get("PYTHONPATH")])]
+    environment["PYTHONPATH"] = os.pathsep.join(paths)
+    return environment

@@ -1,0 +1,1 @@
+"""Writers of ONNX graphs, one file per family."""

@@ -1,0 +1,153 @@
+"""Ensembles of parts that can be written themselves; trees all together."""
+
+from typing import Any
+
+import numpy as np
+
+from vicinal._kernels import _losses
+from vicinal.ensemble import (
+    BayesianModelAveragingClassifier,
+    BayesianModelAveragingRegressor,
+    BootstrapEnsembleClassifier,
+    BootstrapEnsembleRegressor,
+    FunctionalGradientBoostingClassifier,
+    FunctionalGradientBoostingRegressor,
+    RealAdaBoostClassifier,
+)
+from vicinal.io._errors import OnnxExportError
+from vicinal.io._onnx._graph import Graph, Writer
+from vicinal.io._onnx._trees import (
+    TREE_CLASSIFIERS,
+    TREE_REGRESSORS,
+    forest_proba,
+    forest_values,
+)
+
+
+def _are(members: list[Any], kinds: tuple[type, ...]) -> bool:
+    return bool(members) and all(type(member) in kinds for member in members)
+
+
+def _all_proba(graph: Graph, members: list[Any], x: str, n_classes: int) -> str:
+    """Write the probabilities of members whose classes are codes, (n, n_members, n_classes)."""
+    if _are(members, TREE_CLASSIFIERS):
+        return forest_proba(graph, members, x, n_classes)
+    return graph.concat(
+        [graph.reshape(_member_proba(graph, m, x, n_classes), 0, 1, n_classes) for m in members]
+    )
+
+
+def _member_proba(graph: Graph, member: Any, x: str, n_classes: int) -> str:
+    if hasattr(member, "predict_proba"):
+        return graph.proba(member, x, np.arange(n_classes))
+    votes = graph.one_hot(graph.codes(member, x), len(member.classes_))
+    return graph.affine(votes, member.classes_[:, None] == np.arange(n_classes))
+
+
+def _all_values(graph: Graph, members: list[Any], x: str) -> str:
+    """Write the predictions of regressors, (n, n_members)."""
+    if _are(members, TREE_REGRESSORS):
+        return forest_values(graph, members, x)
+    return graph.concat([graph.write("values", member, x) for member in members])
+
+
+# --- boosting ---
+
+
+def _boosted(graph: Graph, model: Any, x: str, factor: float = 1.0) -> str:
+    """Write the scores of all rounds times a factor, (n, n_scores)."""
+    start = factor * np.atleast_1d(model.intercept_).astype(float)
+    if not model.n_iter_:
+        return graph.repeat(start, x)
+    groups = [g if isinstance(g, list) else [g] for g in model.estimators_]
+    members = [member for group in groups for member in group]
+    outputs = _all_values(graph, members, x)
+    # One column per round and score; each score sums its own.
+    weights = np.kron(factor * np.asarray(model.coef_)[:, None], np.eye(len(start)))
+    return graph.affine(outputs, weights, start)
+
+
+def _boosted_proba(graph: Graph, model: Any, x: str) -> str:
+    slopes = {_losses.Logistic: 1.0, _losses.Exponential: 2.0, _losses.Multinomial: 1.0}
+    slope = slopes.get(type(model._loss))
+    if slope is None:
+        raise OnnxExportError(
+            f"the probabilities of loss={model.loss!r} are code; use loss='log_loss' or "
+            "'exponential'."
+        )
+    return graph.probabilities(_boosted(graph, model, x, slope), len(model.classes_))
+
+
+def _boosted_value(graph: Graph, model: Any, x: str) -> str:
+    scores = _boosted(graph, model, x)
+    if not hasattr(model._loss, "mean"):
+        return scores
+    if type(model._loss) is _losses.Poisson:
+        return graph.add("Exp", scores)
+    raise OnnxExportError(f"the mean of loss={model.loss!r} is code; use a loss by name.")
+
+
+def _adaboost_proba(graph: Graph, model: Any, x: str) -> str:
+    n_classes = len(model.classes_)
+    proba = _all_proba(graph, model.estimators_, x, n_classes)
+    low, high = graph.constant(float(model.clip)), graph.constant(1.0 - model.clip)
+    log_p = graph.add("Log", graph.add("Clip", proba, low, high))
+    total = graph.times(graph.total(log_p, 1), float(model.learning_rate), n_classes)
+    # Centring the scores of a member shifts all classes alike, which the softmax does not see.
+    return graph.add("Softmax", total, axis=1)
+
+
+# --- averages ---
+
+
+def _bootstrap_proba(graph: Graph, model: Any, x: str) -> str:
+    whole = _all_proba(graph, model.estimators_, x, len(model.classes_))
+    return graph.average(whole, 1)
+
+
+def _bootstrap_value(graph: Graph, model: Any, x: str) -> str:
+    whole = _all_values(graph, model.estimators_, x)
+    return graph.average(whole, 1, keep=True)
+
+
+def _averaged(graph: Graph, parts: list[tuple[str, float]], width: int) -> str:
+    """Write the weighted sum of members' answers of a width."""
+    weights = np.array([weight for _, weight in parts])
+    mix = np.kron(weights[:, None], np.eye(width))
+    return graph.affine(graph.concat([part for part, _ in parts]), mix)
+
+
+def _averaged_proba(graph: Graph, model: Any, x: str) -> str:
+    n_classes = len(model.classes_)
+    return _averaged(
+        graph,
+        [
+            (_member_proba(graph, member, x, n_classes), weight)
+            for member, weight, _ in model._weighted_members()
+        ],
+        n_classes,
+    )
+
+
+def _averaged_value(graph: Graph, model: Any, x: str) -> str:
+    return _averaged(
+        graph,
+        [
+            (graph.write("values", member, x), weight)
+            for member, weight, _ in model._weighted_members()
+        ],
+        1,
+    )
+
+
+PROBA: dict[type, Writer] = {
+    FunctionalGradientBoostingClassifier: _boosted_proba,
+    RealAdaBoostClassifier: _adaboost_proba,
+    BootstrapEnsembleClassifier: _bootstrap_proba,
+    BayesianModelAveragingClassifier: _averaged_proba,
+}
+VALUES: dict[type, Writer] = {
+    FunctionalGradientBoostingRegressor: _boosted_value,
+    BootstrapEnsembleRegressor: _bootstrap_value,
+    BayesianModelAveragingRegressor: _averaged_value,
+}

@@ -1,0 +1,116 @@
+"""Local models with anchors: planes at fixed places, blended by the distance of the row."""
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.io._errors import OnnxExportError
+from vicinal.io._onnx._graph import Graph, Writer
+from vicinal.local import LocalClassifier, LocalRegressor
+
+# Where all speakers are equally far their weights vanish together; this keeps them equal.
+_TINY = 1e-300
+
+
+def _blended(graph: Graph, model: Any, x: str) -> str:
+    """Write sum_j v_j (a_j + B_j (z - o_j)) / sum_j v_j over the nearest anchors, (n, outputs)."""
+    anchors = getattr(model, "anchors_", None)
+    if anchors is None:
+        raise OnnxExportError(
+            f"{type(model).__name__} fits a model around every query and so needs its training "
+            "rows; fit with anchors=m, which stores m models and blends them, and export that."
+        )
+    if not model._data.index.is_euclidean:
+        raise OnnxExportError(
+            f"{type(model).__name__} searches anchors by metric={model.metric_!r}, and the graph "
+            "knows Euclidean distance (of scaled, whitened or transformed columns) only."
+        )
+    place, design = _located(graph, model, x)
+    n_anchors, n_outputs, n_columns = anchors.slopes.shape
+    # a_j - B_j o_j, and B_j, side by side in one table.
+    level = anchors.values - np.einsum("mcp,mp->mc", anchors.slopes, anchors.origins)
+    table = np.hstack([level, anchors.slopes.reshape(n_anchors, -1)])
+    if n_anchors == 1:
+        plane = graph.repeat(table[0], x)
+    else:
+        plane = _mixed(graph, table, *_speakers(graph, anchors, place))
+    level_of = graph.columns(plane, np.arange(n_outputs))
+    slopes = graph.columns(plane, np.arange(n_outputs, table.shape[1]))
+    slopes = graph.reshape(slopes, 0, n_outputs, n_columns)
+    rise = graph.add("MatMul", slopes, graph.reshape(design, 0, n_columns, 1))
+    return graph.add("Add", level_of, graph.reshape(rise, 0, n_outputs))
+
+
+def _located(graph: Graph, model: Any, x: str) -> tuple[str, str]:
+    """Write the coordinates of the search and the columns of the planes."""
+    located, design = x, None
+    if model.location_columns is not None:
+        mask = model._location_mask(model.n_features_in_)
+        located = graph.columns(x, np.flatnonzero(mask))
+        design = graph.columns(x, np.flatnonzero(~mask))
+    coordinates = model._data.coordinates
+    place = located
+    if coordinates.transformer is not None:
+        place = graph.write("features", coordinates.transformer, place)
+    if coordinates.matrix is not None:
+        place = graph.plus(place, -np.asarray(coordinates.mean))
+        matrix = np.asarray(coordinates.matrix)
+        place = graph.times(place, matrix) if matrix.ndim == 1 else graph.affine(place, matrix)
+    return place, place if design is None else design
+
+
+def _speakers(graph: Graph, anchors: Any, place: str) -> tuple[str, str, int]:
+    """Write numbers and weights of the anchors that speak, (n, n_speakers) each."""
+    n_anchors, count = len(anchors.centers), anchors.n_blended
+    wanted = min(n_anchors, count + 1)
+    square = graph.square_distances(place, anchors.centers)
+    values, numbers = graph.smallest(square, wanted)
+    distance = graph.add("Sqrt", values)
+    reach = graph.columns(distance, [wanted - 1])
+    if n_anchors > count:
+        # The first anchor that does not speak sets the bandwidth.
+        distance, numbers = (
+            graph.columns(distance, range(count)),
+            graph.columns(numbers, range(count)),
+        )
+    else:
+        reach = graph.times(reach, 1.0 + 1.0 / max(1, count))
+        count = n_anchors
+    relative = graph.add("Div", distance, graph.add("Max", reach, graph.constant(_TINY)))
+    cube = graph.add("Mul", graph.add("Mul", relative, relative), relative)
+    rest = graph.add("Relu", graph.add("Sub", graph.constant(1.0), cube))
+    weight = graph.plus(graph.add("Mul", graph.add("Mul", rest, rest), rest), _TINY)
+    share = graph.add("Div", weight, graph.total(weight, 1, keep=True))
+    return numbers, share, count
+
+
+def _mixed(graph: Graph, table: np.ndarray, numbers: str, share: str, count: int) -> str:
+    """Write the weighted mean of lines of a table, (n, width)."""
+    lines = graph.add("Gather", graph.constant(table), numbers, axis=0)
+    mixed = graph.add("MatMul", graph.reshape(share, 0, 1, count), lines)
+    return graph.reshape(mixed, 0, table.shape[1])
+
+
+def _local_proba(graph: Graph, model: Any, x: str) -> str:
+    scores = _blended(graph, model, x)
+    n_classes, solver = len(model.classes_), model._objective.solver
+    if model._exact_alpha is not None and solver == "logistic":
+        return graph.probabilities(graph.columns(scores, [1]), 2)
+    if model.temperature_ is not None:
+        return graph.add(
+            "Softmax", graph.times(scores, 1.0 / model.temperature_, n_classes), axis=1
+        )
+    if solver != "ridge":
+        scores = graph.add("Sigmoid", scores)
+    positive = graph.add("Relu", scores)
+    return graph.add("Div", positive, graph.total(positive, 1, keep=True))
+
+
+def _local_value(graph: Graph, model: Any, x: str) -> str:
+    if model._is_multi_output:
+        raise OnnxExportError("LocalRegressor has several targets; export one for each.")
+    return _blended(graph, model, x)
+
+
+PROBA: dict[type, Writer] = {LocalClassifier: _local_proba}
+VALUES: dict[type, Writer] = {LocalRegressor: _local_value}

@@ -1,0 +1,126 @@
+"""Forests: one node finds the leaf of every row in every tree, a table says what the leaf says."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.tree import (
+    DecisionTreeClassifier,
+    DecisionTreeRegressor,
+    ExtraTreeClassifier,
+    ExtraTreeRegressor,
+)
+
+from vicinal.ensemble import PrunedTreeClassifier, PrunedTreeRegressor
+from vicinal.io._errors import OnnxExportError
+from vicinal.io._onnx._graph import Graph, Writer
+
+TREE_CLASSIFIERS = (DecisionTreeClassifier, ExtraTreeClassifier)
+TREE_REGRESSORS = (DecisionTreeRegressor, ExtraTreeRegressor)
+
+# Numbers of leaves leave the node in single precision, which counts this far.
+_MOST_LEAVES = 2**24
+
+
+def leaf_answers(graph: Graph, trees: list[Any], tables: list[np.ndarray], x: str) -> str:
+    """Write what the leaf of each tree says: (n, n_trees, width) from tables (n_nodes, width)."""
+    nodes: dict[str, list] = {
+        key: [] for key in ("tree", "node", "feature", "value", "mode", "yes", "no", "missing")
+    }
+    leaf_tree, leaf_node, answers = [], [], []
+    for number, (tree, table) in enumerate(zip(trees, tables, strict=True)):
+        if tree.n_outputs > 1:
+            raise OnnxExportError("a tree of several targets cannot be exported; fit one for each.")
+        count = tree.node_count
+        is_leaf = tree.children_left == -1
+        nodes["tree"] += [number] * count
+        nodes["node"] += range(count)
+        nodes["feature"] += np.where(is_leaf, 0, tree.feature).tolist()
+        nodes["value"] += np.where(is_leaf, 0.0, tree.threshold).tolist()
+        nodes["mode"] += np.where(is_leaf, "LEAF", "BRANCH_LEQ").tolist()
+        nodes["yes"] += np.where(is_leaf, 0, tree.children_left).tolist()
+        nodes["no"] += np.where(is_leaf, 0, tree.children_right).tolist()
+        nodes["missing"] += np.where(is_leaf, 0, tree.missing_go_to_left).tolist()
+        leaves = np.flatnonzero(is_leaf)
+        leaf_tree += [number] * len(leaves)
+        leaf_node += leaves.tolist()
+        answers.append(table[leaves])
+    said = np.concatenate(answers)
+    if len(said) > _MOST_LEAVES:
+        raise OnnxExportError(f"{len(said)} leaves are more than {_MOST_LEAVES}; use fewer trees.")
+    tensor = graph.onnx.numpy_helper.from_array
+    # scikit-learn compares in single precision with thresholds in double.
+    rounded = graph.cast(graph.cast(x, "FLOAT"), "DOUBLE")
+    found = graph.add(
+        "TreeEnsembleRegressor",
+        rounded,
+        domain="ai.onnx.ml",
+        n_targets=len(trees),
+        nodes_treeids=nodes["tree"],
+        nodes_nodeids=nodes["node"],
+        nodes_featureids=nodes["feature"],
+        nodes_values_as_tensor=tensor(np.array(nodes["value"])),
+        nodes_modes=nodes["mode"],
+        nodes_truenodeids=nodes["yes"],
+        nodes_falsenodeids=nodes["no"],
+        nodes_missing_value_tracks_true=nodes["missing"],
+        target_treeids=leaf_tree,
+        target_nodeids=leaf_node,
+        target_ids=leaf_tree,
+        target_weights_as_tensor=tensor(np.arange(len(said), dtype=np.float64)),
+    )
+    return graph.add("Gather", graph.constant(said), graph.cast(found, "INT64"), axis=0)
+
+
+def class_table(model: Any, n_classes: int | None = None) -> np.ndarray:
+    """Return the class shares of every node; with ``n_classes``, for classes that are codes."""
+    shares = model.tree_.value[:, 0, :]
+    if n_classes is None or len(model.classes_) == n_classes:
+        return shares
+    full = np.zeros((len(shares), n_classes))
+    full[:, model.classes_] = shares
+    return full
+
+
+def forest_proba(graph: Graph, members: list[Any], x: str, n_classes: int | None = None) -> str:
+    """Write the probabilities of every tree, (n, n_trees, n_classes)."""
+    tables = [class_table(member, n_classes) for member in members]
+    return leaf_answers(graph, [member.tree_ for member in members], tables, x)
+
+
+def forest_values(graph: Graph, members: list[Any], x: str) -> str:
+    """Write the predictions of every tree, (n, n_trees)."""
+    tables = [member.tree_.value[:, 0, :1] for member in members]
+    found = leaf_answers(graph, [member.tree_ for member in members], tables, x)
+    return graph.reshape(found, 0, -1)
+
+
+def _tree_proba(graph: Graph, model: Any, x: str) -> str:
+    return graph.total(forest_proba(graph, [model], x), 1)
+
+
+def _forest_proba(graph: Graph, model: Any, x: str) -> str:
+    return graph.average(forest_proba(graph, model.estimators_, x), 1)
+
+
+def _forest_value(graph: Graph, model: Any, x: str) -> str:
+    return graph.average(forest_values(graph, model.estimators_, x), 1, keep=True)
+
+
+PROBA: dict[type, Writer] = {
+    **dict.fromkeys(TREE_CLASSIFIERS, _tree_proba),
+    PrunedTreeClassifier: lambda graph, model, x: _tree_proba(graph, model.tree_, x),
+    RandomForestClassifier: _forest_proba,
+    ExtraTreesClassifier: _forest_proba,
+}
+VALUES: dict[type, Writer] = {
+    **dict.fromkeys(TREE_REGRESSORS, lambda graph, model, x: forest_values(graph, [model], x)),
+    PrunedTreeRegressor: lambda graph, model, x: forest_values(graph, [model.tree_], x),
+    RandomForestRegressor: _forest_value,
+    ExtraTreesRegressor: _forest_value,
+}

@@ -1,0 +1,179 @@
+"""Neighbourhoods by forest: who shares leaves with a query."""
+
+from dataclasses import dataclass
+
+import numpy as np
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.utils import check_random_state
+
+from vicinal._base import n_threads, thread_map
+from vicinal._kernels._forest_weights import shared_leaves
+from vicinal.local._neighborhood import Neighborhoods, drop_zeros
+
+_QUERIES_PER_TASK = 256
+# More trees steady the weights; where trees are dear, or tables so small that a fit should take
+# no time, half of them do.
+_MANY_TREES, _FEW_TREES = 200, 100
+_MIDDLE_TABLES = (300, 5000)
+# (leaf size, kind): coarse leaves for noisy answers, fine and random ones for smooth answers.
+FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
+
+
+@dataclass(frozen=True)
+class ForestRule:
+    """Weights are shares of leaves; of the rows that share one, the heaviest ``max_size`` speak."""
+
+    max_size: int
+
+
+class ForestIndex:
+    """Leaves of a forest and the training rows in them.
+
+    Parameters
+    ----------
+    forest : fitted forest of scikit-learn with ``bootstrap=True``
+        Trees.
+    X : ndarray of shape (n_samples, n_features)
+        Training rows, in the columns the forest saw.
+    """
+
+    is_euclidean = False
+
+    def __init__(self, forest, X: np.ndarray, n_jobs: int | None = None):
+        self.forest = forest
+        self.X = X
+        self.n_jobs = n_jobs
+        n, n_trees = len(X), len(forest.estimators_)
+        self._offsets = np.cumsum([0] + [tree.tree_.node_count for tree in forest.estimators_])
+        drawn = np.zeros((n, n_trees), dtype=np.float64)
+        for t, rows in enumerate(forest.estimators_samples_):
+            drawn[:, t] = np.bincount(rows, minlength=n)
+        self.leaves = self.leaves_of(X)
+        self.out_of_bag = drawn == 0.0
+        # A row that every tree has drawn has nobody to ask: it asks all of them.
+        self.out_of_bag[~self.out_of_bag.any(axis=1)] = True
+        self._file(self.leaves, drawn)
+
+    def _file(self, leaves, drawn) -> None:
+        """Sort the drawn rows by leaf."""
+        rows, trees = np.nonzero(drawn)
+        leaf = leaves[rows, trees]
+        order = np.argsort(leaf, kind="stable")
+        n_leaves = int(self._offsets[-1])
+        self._members = rows[order].astype(np.int64)
+        self._counts = drawn[rows, trees][order]
+        self._start = np.searchsorted(leaf[order], np.arange(n_leaves + 1)).astype(np.int64)
+        self._totals = np.bincount(leaf, drawn[rows, trees], minlength=n_leaves)
+
+    def leaves_of(self, X: np.ndarray) -> np.ndarray:
+        """Return the leaves of rows, numbered through the forest."""
+        if len(X) == 0:
+            return np.zeros((0, len(self.forest.estimators_)), dtype=np.int64)
+        return self.forest.apply(X).astype(np.int64) + self._offsets[:-1]
+
+    def extended(self, X: np.ndarray, weights: np.ndarray | None) -> "ForestIndex":
+        """Return the same trees with further rows dropped into their leaves."""
+        other = object.__new__(ForestIndex)
+        other.forest, other._offsets, other.n_jobs = self.forest, self._offsets, self.n_jobs
+        other.X = np.vstack([self.X, X])
+        leaves = self.leaves_of(X)
+        n_trees = leaves.shape[1]
+        drawn = np.zeros((len(other.X), n_trees))
+        rows = np.repeat(np.arange(len(self._start) - 1), np.diff(self._start))
+        trees = np.searchsorted(self._offsets, rows, side="right") - 1
+        drawn[self._members, trees] = self._counts
+        drawn[len(self.X) :] = 1.0 if weights is None else weights[:, None]
+        other.leaves = np.vstack([self.leaves, leaves])
+        other.out_of_bag = np.vstack([self.out_of_bag, np.ones(leaves.shape, dtype=bool)])
+        other._file(other.leaves, drawn)
+        return other
+
+    def neighborhoods(self, leaves, out_of_bag, max_size: int) -> Neighborhoods:
+        """Return the rows that share leaves, in threads over blocks of queries."""
+        leave_out = out_of_bag is not None
+        mask = out_of_bag if leave_out else np.zeros((1, 1), dtype=bool)
+        starts = range(0, max(1, len(leaves)), _QUERIES_PER_TASK)
+
+        def find(first):
+            part = slice(first, first + _QUERIES_PER_TASK)
+            return shared_leaves(
+                leaves[part],
+                mask[part] if leave_out else mask,
+                leave_out,
+                self._start,
+                self._members,
+                self._counts,
+                self._totals,
+                len(self.X),
+                max_size,
+            )
+
+        parts = thread_map(find, starts, self.n_jobs)
+        sizes = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        indices = np.concatenate([part[1] for part in parts])
+        weights = np.concatenate([part[2] for part in parts])
+        return Neighborhoods(indptr, indices, weights, np.zeros(len(weights)), np.ones(len(leaves)))
+
+
+class ForestLocalizer:
+    """Turn queries into neighbourhoods by shared leaves; the counterpart of ``Localizer``."""
+
+    def __init__(self, index: ForestIndex, rule: ForestRule, *, factor=None):
+        self.index = index
+        self.rule = rule
+        self.factor = factor
+
+    def with_factor(self, factor) -> "ForestLocalizer":
+        """Return the same rule with other extra factors."""
+        return ForestLocalizer(self.index, self.rule, factor=factor)
+
+    def expected_size(self) -> int:
+        """Return the number of neighbours that a query costs memory for."""
+        return min(len(self.index.X), self.rule.max_size)
+
+    def neighborhoods(self, Q, *, rows=None, groups=None) -> Neighborhoods:
+        """Return the weighted neighbours; training rows ask only trees grown without them."""
+        if rows is None:
+            leaves, out_of_bag = self.index.leaves_of(Q), None
+        else:
+            leaves, out_of_bag = self.index.leaves[rows], self.index.out_of_bag[rows]
+        found = self.index.neighborhoods(leaves, out_of_bag, self.rule.max_size)
+        weights = found.weights
+        if rows is not None:
+            # Rows added later are in every tree; a row never speaks for itself.
+            own = np.repeat(rows, found.sizes())
+            same = found.indices == own
+            if groups is not None:
+                same |= groups[found.indices] == groups[own]
+            weights = np.where(same, 0.0, weights)
+        if self.factor is not None:
+            weights = weights * self.factor[found.indices]
+        return drop_zeros(found._replace(weights=weights))
+
+
+def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, random_state, n_jobs):
+    """Grow the forest of a metric and file its rows by leaf."""
+    leaf, kind = FORESTS[metric]
+    low, high = _MIDDLE_TABLES
+    settings = {
+        "n_estimators": _MANY_TREES if low <= len(X) <= high else _FEW_TREES,
+        "min_samples_leaf": leaf,
+        "bootstrap": True,
+        "n_jobs": n_threads(n_jobs),
+        "random_state": check_random_state(random_state).randint(np.iinfo(np.int32).max),
+    }
+    if classify:
+        model = RandomForestClassifier if kind == "random" else ExtraTreesClassifier
+        forest = model(**settings)
+    elif kind == "random":
+        # Half of the columns per split: trees that differ average better than scikit-learn's all.
+        forest = RandomForestRegressor(max_features=0.5, **settings)
+    else:
+        forest = ExtraTreesRegressor(**settings)
+    return ForestIndex(forest.fit(X, targets, sample_weight=sample_weight), X, n_jobs)

@@ -1,0 +1,68 @@
+"""The end of the ladder: one linear model for all queries."""
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from vicinal._kernels._logistic import fit_logistic
+from vicinal._kernels._ridge_path import ridge_path
+from vicinal.local._coordinates import Coordinates
+
+
+@dataclass(frozen=True)
+class GlobalModel:
+    """Scores ``level + (coordinates(X) - centre) @ coef.T`` of one fit to all rows.
+
+    Attributes
+    ----------
+    solver : {"ridge", "logistic"}
+        What was fitted.
+    metric : str
+        Name of the coordinates.
+    alpha : float
+        Penalty: relative to the scatter for ridge, absolute for logistic.
+    coordinates : Coordinates
+        Map of the columns.
+    centre, level, coef : ndarray
+        The linear model.
+    """
+
+    solver: str
+    metric: str
+    alpha: float
+    coordinates: Coordinates
+    centre: np.ndarray
+    level: np.ndarray
+    coef: np.ndarray
+
+    def scores(self, X) -> np.ndarray:
+        """Return the scores of queries, (n_queries, n_outputs)."""
+        return self.level + (self.coordinates(X) - self.centre) @ self.coef.T
+
+    def slopes(self, X) -> np.ndarray:
+        """Return their gradients with respect to the columns of X."""
+        slopes = np.broadcast_to(self.coef, (X.shape[0], *self.coef.shape))
+        return self.coordinates.pull_back(slopes, X)
+
+
+def global_fits(solver: str, Z, Y, codes, weights, alphas) -> list[tuple]:
+    """Return (centre, level, coef) of each penalty, strongest last."""
+    if solver == "ridge":
+        path = ridge_path(Z, Y, weights, alphas)
+        return [(path.centre, path.level, coef) for coef in path.coef]
+    n_classes = Y.shape[1]
+    centre = np.zeros(Z.shape[1])
+    start, fits = None, []
+    for alpha in sorted(alphas, reverse=True):
+        fit = fit_logistic(Z, codes, weights, n_classes, alpha=alpha, start=start, tol=1e-4)
+        start = (fit.coef, fit.intercept)
+        fits.append((centre, *_class_table(fit.coef, fit.intercept)))
+    return fits[::-1]
+
+
+def _class_table(coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return (level, coef) with one row per class; log-odds are shared by two classes."""
+    if len(coef) == 1:
+        coef = np.vstack([-0.5 * coef, 0.5 * coef])
+        intercept = np.concatenate([-0.5 * intercept, 0.5 * intercept])
+    return intercept, coef

@@ -1,0 +1,559 @@
+import json
+import warnings
+from html.parser import HTMLParser
+
+import matplotlib
+import matplotlib.pyplot
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+from sklearn.base import is_classifier, is_regressor
+from sklearn.compose import ColumnTransformer, make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.decomposition import PCA
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import FeatureUnion, make_pipeline
+from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+from tests.common.instances import all_instances
+
+from vicinal.ensemble import (
+    BayesianModelAveragingClassifier,
+    BootstrapEnsembleClassifier,
+    FunctionalGradientBoostingClassifier,
+    FunctionalGradientBoostingRegressor,
+    PrunedTreeClassifier,
+    RealAdaBoostClassifier,
+)
+from vicinal.inspection import Explanation, ExplanationSection, explain
+from vicinal.inspection._columns import sources_of
+from vicinal.linear import WhiteningTransformer
+from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
+from vicinal.subspace import SubspaceFusionClassifier, TruncatedRBFRegressor
+from vicinal.uncertainty import LocallyAdaptiveClassifier
+
+matplotlib.use("Agg")
+
+X, LABELS = make_classification(
+    90, 5, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=0
+)
+NAMES = np.array(["a", "b", "c"])[LABELS]
+TARGET = X @ [1.0, -2.0, 0.5, 0.0, 1.0] + LABELS
+TWO = LABELS > 0
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    matplotlib.pyplot.close("all")
+
+
+def column(section, name):
+    at = section.columns.index(name)
+    return [row[at] for row in section.rows]
+
+
+def by_name(section, name):
+    return dict(zip(column(section, section.columns[0]), column(section, name), strict=True))
+
+
+PREDICTORS = [model for model in all_instances() if hasattr(model, "predict")]
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("model", PREDICTORS, ids=lambda model: type(model).__name__)
+def test_every_model_gives_reasons_in_every_form(model):
+    y = TARGET if is_regressor(model) else np.where(TWO, "yes", "no")
+    model.fit(X, y if is_classifier(model) or is_regressor(model) else LABELS)
+    found = explain(model, X[3], background=X)
+    assert found.prediction == model.predict(X[3:4])[0]
+    assert found.sections[0].key != "columns"
+    for section in found.sections:
+        assert section.summary
+        assert all(len(row) == len(section.columns) for row in section.rows)
+    assert found.headline() in found.text()
+    again = json.loads(json.dumps(found.to_dict(), allow_nan=False))
+    assert list(again["sections"]) == [section.key for section in found.sections]
+    assert again["row"]["x0"] == X[3, 0]
+    assert found.to_html().count("<section") == len(found.sections)
+    found.plot()
+    if hasattr(model, "predict_proba") and is_classifier(model):
+        assert_allclose(list(found.probabilities.values()), model.predict_proba(X[3:4])[0])
+
+
+@pytest.mark.parametrize("model", PREDICTORS, ids=lambda model: type(model).__name__)
+def test_models_fitted_on_frames_are_asked_with_frames(model):
+    y = TARGET if is_regressor(model) else np.where(TWO, "yes", "no")
+    frame = pd.DataFrame(X, columns=list("vwxyz"))
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        model.fit(frame, y if is_classifier(model) or is_regressor(model) else LABELS)
+    found = explain(model, frame.iloc[[3]])
+    assert found.to_dict() == explain(model, X[3]).to_dict()
+    assert list(found.row) == list("vwxyz")
+
+
+# --- numbers: partition ---
+
+
+@pytest.mark.parametrize("scale", [True, False])
+def test_contributions_of_a_region_add_up_to_the_margin(scale):
+    model = SpacePartitioningClassifier(
+        n_regions=2, n_init=1, combine="best", scale=scale, random_state=0
+    ).fit(X, NAMES)
+    for row in X[:10]:
+        found = explain(model, row)
+        region = found["region"].values["region"]
+        assert region == model.apply(row[None])[0]
+        part = model.region_estimators_[region]
+        z = row[None] if model.scaler_ is None else model.scaler_.transform(row[None])
+        scores = np.sort(part.decision_function(z)[0])
+        section = found["coefficients"]
+        total = sum(column(section, "contribution")) + section.values["intercept"]
+        assert_allclose(total, scores[-1] - scores[-2], rtol=1e-6)
+        assert section.values["chosen"] == found.prediction
+
+
+def test_regions_of_one_class_have_no_coefficients():
+    model = SpacePartitioningClassifier(n_regions=2, n_init=1, combine="best", random_state=0)
+    model.fit(X, NAMES)
+    row = X[model.apply(X) == 0][0]
+    region = model.restarts_[0].regions[0]
+    region.coef_[:], region.intercept_[:] = 0.0, [-np.inf, 0.0, -np.inf]
+    found = explain(model, row)
+    assert found["coefficients"].summary == "Region 0 held b only, and so always says it."
+    json.dumps(found.to_dict(), allow_nan=False)
+
+
+def test_coefficients_are_per_unit_of_the_columns():
+    model = SpacePartitioningRegressor(n_regions=2, n_init=1, combine="best", random_state=0)
+    model.fit(X, TARGET)
+    row = X[:1]
+    found = by_name(explain(model, row)["coefficients"], "coefficient")
+    for j in range(5):
+        moved = row.copy()
+        moved[0, j] += 1e-6
+        slope = (model.predict(moved) - model.predict(row))[0] / 1e-6
+        assert_allclose(found[f"x{j}"], slope, rtol=1e-4, atol=1e-6)
+
+
+def test_path_tells_every_gate_up_to_the_region():
+    model = SpacePartitioningClassifier(n_regions=3, n_init=1, combine="best", random_state=0)
+    model.fit(X, NAMES)
+    for row in X[:20]:
+        section = explain(model, row)["region"]
+        scores, region = model.decision_path(row[None])[0], section.values["region"]
+        told = [part for part in section.rows if part[0].startswith("gate")]
+        assert len(told) == min(region + 1, len(scores))
+        assert [part[2] == "passed on" for part in told] == [s > 0 for s in scores[: len(told)]]
+
+
+# --- numbers: local ---
+
+
+def test_neighbours_carry_the_weights_of_the_model():
+    model = LocalClassifier(n_neighbors=20, metric="standardized").fit(X, NAMES)
+    section = explain(model, X[7])["neighbors"]
+    weights = model.neighbors(X[7:8]).toarray()[0]
+    told = by_name(section, "weight")
+    assert_allclose(
+        [told[i] for i in np.flatnonzero(weights)], weights[weights > 0] / weights.sum()
+    )
+    assert section.values["effective_sample_size"] == model.effective_sample_size(X[7:8])[0]
+    targets = by_name(section, "target")
+    assert all(NAMES[row] == target for row, target in targets.items())
+    assert_allclose(sum(section.values["class_shares"].values()), 1.0)
+    distances = np.linalg.norm((X - X[7]) / X.std(axis=0), axis=1)
+    assert_allclose(
+        [by_name(section, "distance")[i] for i in told], [distances[i] for i in told], atol=1e-12
+    )
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "standardized", StandardScaler(), "manhattan"])
+def test_local_contributions_are_slopes_times_the_way_from_the_neighbours(metric):
+    model = LocalRegressor(n_neighbors=30, metric=metric, degree=1, alpha=0.01).fit(X, TARGET)
+    section = explain(model, X[4])["coefficients"]
+    weights = model.neighbors(X[4:5]).toarray()[0]
+    centre = weights @ X / weights.sum()
+    slopes = model.local_coef(X[4:5])[0]
+    told = by_name(section, "contribution")
+    assert_allclose([told[f"x{j}"] for j in range(5)], slopes * (X[4] - centre), atol=1e-8)
+
+
+def test_slopes_speak_for_the_predicted_class():
+    model = LocalClassifier(n_neighbors=40, solver="ridge", alpha=0.1).fit(X, TWO)
+    for row in X[:10]:
+        found = explain(model, row)
+        if "coefficients" not in found:
+            continue
+        told = by_name(found["coefficients"], "coefficient")
+        sign = 1.0 if found.prediction else -1.0
+        slopes = sign * model.local_coef(row[None])[0]
+        assert_allclose([told[f"x{j}"] for j in range(5)], slopes, rtol=1e-9)
+
+
+def test_location_columns_have_no_slope():
+    model = LocalRegressor(n_neighbors=30, location_columns=[0, 1]).fit(X, TARGET)
+    told = by_name(explain(model, X[0])["coefficients"], "coefficient")
+    assert told["x0"] == told["x1"] == 0.0
+    assert told["x2"] != 0.0
+
+
+def test_black_boxes_around_a_row_have_neighbours_only():
+    model = LocalRegressor(DecisionTreeClassifier(max_depth=1), n_neighbors=20).fit(X, LABELS)
+    assert [section.key for section in explain(model, X[0]).sections] == ["neighbors"]
+
+
+# --- numbers: the other families ---
+
+
+def test_components_and_voters_give_the_prediction():
+    model = LocallyAdaptiveClassifier(2, tol=1e-3, random_state=0).fit(X, NAMES)
+    found = explain(model, X[5])
+    shares = found["components"].values["responsibilities"]
+    assert_allclose(sum(shares), 1.0)
+    leader = found["components"].values["leader"]
+    stretch = by_name(found["metric"], "stretch")
+    assert_allclose(
+        [stretch[f"x{j}"] for j in range(5)], np.linalg.norm(model.metrics_[leader], axis=0)
+    )
+    voters = found["neighbors"]
+    votes = dict.fromkeys(model.classes_, 0.0)
+    for label, _, weight in voters.rows:
+        votes[label] += weight
+    alone = by_name(found["components"], "probability")[f"component {leader}"]
+    assert_allclose(max(votes.values()), alone, atol=0.02)
+
+
+def test_votes_are_those_of_the_subspaces():
+    model = SubspaceFusionClassifier(["random"], LogisticRegression(), n_subspaces=3, cv=2)
+    model.set_params(random_state=0).fit(X, NAMES)
+    section = explain(model, X[2])["votes"]
+    said = model.predict_subspaces(X[2:3])[0]
+    assert by_name(section, "vote") == dict(zip(model.subspace_names_, said, strict=True))
+    assert sum(section.values["votes"].values()) == len(said)
+
+
+def test_slopes_of_a_polynomial_are_its_derivatives():
+    model = TruncatedRBFRegressor(order=2).fit(X, TARGET)
+    told = by_name(explain(model, X[0])["coefficients"], "coefficient")
+    for j in range(5):
+        away = np.eye(5)[j] * 1e-4
+        slope = (model.predict((X[0] + away)[None]) - model.predict((X[0] - away)[None]))[0] / 2e-4
+        assert_allclose(told[f"x{j}"], slope, rtol=1e-5, atol=1e-7)
+
+
+def test_weights_of_averaged_members():
+    members = [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
+    model = BayesianModelAveragingClassifier(members, random_state=0).fit(X, NAMES)
+    section = explain(model, X[0])["members"]
+    assert_allclose(sum(column(section, "weight")), 1.0)
+    assert by_name(section, "prediction")["bayes"] in "abc"
+
+
+@pytest.mark.parametrize("y", [TWO, NAMES, TARGET], ids=["two", "three", "regression"])
+def test_rounds_of_boosting_add_up_to_the_score(y):
+    kind = (
+        FunctionalGradientBoostingRegressor if y is TARGET else FunctionalGradientBoostingClassifier
+    )
+    model = kind(n_estimators=5, random_state=0).fit(X, y)
+    found = explain(model, X[1])
+    section = found["members"]
+    total = section.values["start"] + sum(column(section, "contribution"))
+    assert_allclose(total, section.values["score"])
+    if y is TARGET:
+        expected = model.predict(X[1:2])[0]
+    elif y is TWO:
+        expected = model.decision_function(X[1:2])[0] * (1 if found.prediction else -1)
+    else:
+        expected = model.decision_function(X[1:2])[0].max()
+    assert_allclose(total, expected)
+
+
+def test_rounds_of_adaboost_add_up_to_the_score():
+    model = RealAdaBoostClassifier(n_estimators=5, random_state=0).fit(X, NAMES)
+    section = explain(model, X[1])["members"]
+    expected = model.decision_function(X[1:2])[0].max()
+    assert_allclose(sum(column(section, "contribution")), expected)
+
+
+def test_votes_of_the_bootstrap():
+    model = BootstrapEnsembleClassifier(n_estimators=7, random_state=0).fit(X, NAMES)
+    section = explain(model, X[1])["members"]
+    assert sum(section.values["votes"].values()) == 7
+
+
+@pytest.mark.parametrize("kind", [PrunedTreeClassifier, DecisionTreeClassifier])
+def test_questions_of_a_tree_are_true_of_the_row(kind):
+    model = kind(random_state=0, min_samples_leaf=5).fit(X, NAMES)
+    for row in X[:10]:
+        section = explain(model, row)["path"]
+        for question, value, _ in section.rows:
+            name, sign, threshold = question.split()
+            assert value == row[int(name[1:])]
+            assert (value <= float(threshold)) == (sign == "<=") or np.isclose(
+                value, float(threshold), rtol=1e-3
+            )
+        assert section.values["leaf"] == model.apply(row[None])[0]
+
+
+def test_linear_models_of_scikit_learn_add_up():
+    section = explain(Ridge().fit(X, TARGET), X[0])["coefficients"]
+    total = section.values["intercept"] + sum(column(section, "contribution"))
+    assert_allclose(total, Ridge().fit(X, TARGET).predict(X[:1])[0])
+    model = LogisticRegression().fit(X, NAMES)
+    section = explain(model, X[0])["coefficients"]
+    scores = np.sort(model.decision_function(X[:1])[0])
+    total = section.values["intercept"] + sum(column(section, "contribution"))
+    assert_allclose(total, scores[-1] - scores[-2])
+
+
+def test_nearest_neighbours_of_scikit_learn():
+    section = explain(KNeighborsClassifier(3).fit(X, NAMES), X[0])["neighbors"]
+    assert column(section, "training row")[0] == 0
+    assert column(section, "target")[0] == NAMES[0]
+
+
+def test_a_column_that_decides_nothing_has_no_effect():
+    y = X[:, 0] > 0
+    model = DecisionTreeClassifier(max_depth=1).fit(X, y)
+    section = explain(model, X[0], background=X)["columns"]
+    effect = by_name(section, "effect")
+    assert effect["x1"] == effect["x4"] == 0.0
+    expected = 1.0 - np.mean(y[np.unique(np.linspace(0, 89, 60).round().astype(int))] == y[0])
+    assert_allclose(effect["x0"], expected)
+
+
+def test_effects_of_a_linear_model_are_its_contributions():
+    model = LinearRegression().fit(X, TARGET)
+    effect = by_name(explain(model, X[0], background=X[:60])["columns"], "effect")
+    expected = model.coef_ * (X[0] - X[:60].mean(axis=0))
+    assert_allclose([effect[f"x{j}"] for j in range(5)], expected, atol=1e-10)
+
+
+# --- names ---
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.randint(20, 80, 120).astype(float),
+            "job": rng.choice(["cook", "smith"], 120),
+            "job_kind": rng.choice(["old", "new"], 120),
+            "hours": rng.normal(40, 5, 120),
+        }
+    )
+    y = np.where(frame["age"] + 20 * (frame["job"] == "cook") > 60, "rich", "poor")
+    encoder = make_column_transformer(
+        (OneHotEncoder(), ["job", "job_kind"]),
+        (make_pipeline(SimpleImputer(), StandardScaler()), ["age"]),
+        remainder="passthrough",
+    )
+    model = make_pipeline(
+        encoder, SpacePartitioningClassifier(n_regions=2, n_init=1, random_state=0)
+    )
+    return frame, y, model.fit(frame, y)
+
+
+def test_encoded_columns_are_led_back_to_the_table(people):
+    frame, _, model = people
+    section = explain(model, frame.iloc[3:4])["coefficients"]
+    assert by_name(section, "made from") == {
+        "job_cook": "job",
+        "job_smith": "job",
+        "job_kind_new": "job_kind",
+        "job_kind_old": "job_kind",
+        "age": "age",
+        "hours": "hours",
+    }
+    assert by_name(section, "value")["job_cook"] == frame["job"].iloc[3]
+    assert by_name(section, "value")["age"] == frame["age"].iloc[3]
+    by_source = section.values["by source"]
+    assert set(by_source) == {"age", "job", "job_kind", "hours"}
+    assert_allclose(sum(by_source.values()), sum(column(section, "contribution")))
+
+
+def test_coefficients_behind_a_scaler_are_in_units_of_the_table():
+    plain = Ridge(alpha=1e-9).fit(X * [1.0, 10.0, 100.0, 1.0, 1.0], TARGET)
+    scaled = make_pipeline(StandardScaler(), Ridge(alpha=1e-9))
+    scaled.fit(X * [1.0, 10.0, 100.0, 1.0, 1.0], TARGET)
+    row = X[0] * [1.0, 10.0, 100.0, 1.0, 1.0]
+    told = by_name(explain(scaled, row)["coefficients"], "coefficient")
+    expected = by_name(explain(plain, row)["coefficients"], "coefficient")
+    assert_allclose([told[name] for name in expected], list(expected.values()), rtol=1e-6)
+
+
+@pytest.mark.parametrize("form", ["frame", "series", "mapping", "polars"])
+def test_rows_come_in_many_forms(people, form):
+    frame, y, model = people
+    expected = explain(model, frame.iloc[3:4]).to_dict()
+    if form == "polars":
+        table = pl.from_pandas(frame)
+        model = make_pipeline(
+            make_column_transformer((OneHotEncoder(), ["job"]), remainder="drop"),
+            LogisticRegression(),
+        ).fit(table, y)
+        found = explain(model, table[3], background=table)
+        assert by_name(found["columns"], "effect")["age"] == 0.0
+        assert found.row["age"] == frame["age"].iloc[3]
+        return
+    row = {"frame": frame.iloc[3:4], "series": frame.iloc[3], "mapping": dict(frame.iloc[3])}[form]
+    assert explain(model, row).to_dict() == expected
+
+
+def test_effects_are_told_for_the_columns_of_the_table(people):
+    frame, _, model = people
+    section = explain(model, frame.iloc[3:4], background=frame)["columns"]
+    assert set(column(section, "column")) == set(frame.columns)
+
+
+def test_transformers_that_mix_columns_name_no_source():
+    model = make_pipeline(StandardScaler(), PCA(2), LogisticRegression()).fit(X, TWO)
+    found = explain(model, X[0])
+    assert column(found["coefficients"], "made from") == [None, None]
+    assert found.row["x4"] == X[0, 4]
+
+
+def test_sources_through_selection_union_and_named_steps():
+    names = [f"x{j}" for j in range(5)]
+    union = FeatureUnion([("first", StandardScaler()), ("second", MinMaxScaler())]).fit(X)
+    assert sources_of(union, 5, names) == [0, 1, 2, 3, 4, 0, 1, 2, 3, 4]
+    best = SelectKBest(k=2).fit(X, LABELS)
+    assert sources_of(best, 5, names) == np.flatnonzero(best.get_support()).tolist()
+    chosen = ColumnTransformer(
+        [("mask", StandardScaler(), [False, True, False, False, True]), ("drop", "drop", [0])],
+        remainder="passthrough",
+    ).fit(X)
+    assert sources_of(chosen, 5, names) == [1, 4, 2, 3]
+    sliced = ColumnTransformer([("part", StandardScaler(), slice(1, 3))]).fit(X)
+    assert sources_of(sliced, 5, names) == [1, 2]
+
+
+def test_columns_that_keep_their_names_but_are_mixed_have_no_source():
+    model = make_pipeline(WhiteningTransformer(), LogisticRegression()).fit(X, TWO)
+    section = explain(model, X[0])["coefficients"]
+    # The triangular factor leaves the first column alone.
+    sources = by_name(section, "made from")
+    assert sources.pop("x0") == "x0"
+    assert set(sources.values()) == {None}
+
+
+def test_names_may_be_given():
+    model = LocalClassifier(n_neighbors=20).fit(X, NAMES)
+    found = explain(model, X[0], feature_names=list("vwxyz"))
+    assert list(found.row) == list("vwxyz")
+    assert set(column(found["coefficients"], "column")) == set("vwxyz")
+    with pytest.raises(ValueError, match="feature_names has 2 entries, but the row has 5 columns"):
+        explain(model, X[0], feature_names=["v", "w"])
+
+
+def test_the_best_of_a_search_is_explained():
+    search = GridSearchCV(LocalClassifier(), {"n_neighbors": [20]}, cv=2).fit(X, NAMES)
+    assert explain(search, X[0])["neighbors"].values["n_neighbors"] == 20
+
+
+def test_sparse_rows():
+    rows = sparse.csr_matrix(np.where(X > 0, X, 0.0))
+    model = SpacePartitioningClassifier(n_regions=2, n_init=1, random_state=0).fit(rows, NAMES)
+    found = explain(model, rows[3], background=rows)
+    assert found.row["x0"] == rows[3, 0]
+    assert {"region", "coefficients", "columns"} <= {part.key for part in found.sections}
+
+
+# --- forms ---
+
+
+class Collector(HTMLParser):
+    def __init__(self):
+        super().__init__()
+        self.tags, self.text = [], []
+
+    def handle_starttag(self, tag, attrs):
+        self.tags.append(tag)
+
+    def handle_data(self, data):
+        self.text.append(data)
+
+
+def test_names_and_labels_are_escaped():
+    evil = "<script>alert(1)</script>"
+    model = LocalClassifier(n_neighbors=20).fit(X, np.where(TWO, evil, '"><img src=x onerror=y>'))
+    page = Collector()
+    page.feed(explain(model, X[0], feature_names=[evil, "b", "c", "d", "e"]).to_html(20))
+    assert not {"script", "img"} & set(page.tags)
+    assert evil in page.text
+
+
+def test_tables_are_cut_with_a_note():
+    model = LocalClassifier(n_neighbors=20).fit(X, NAMES)
+    assert "... and 17 more" in explain(model, X[0]).text(max_rows=3)
+    assert "and 17 more" in explain(model, X[0]).to_html(max_rows=3)
+
+
+def test_style_can_be_left_out():
+    model = LocalClassifier(n_neighbors=20).fit(X, NAMES)
+    found = explain(model, X[0])
+    assert "<style>" in found.to_html()
+    assert "<style>" not in found.to_html(style=False)
+    assert found._repr_html_() == found.to_html()
+
+
+def test_bars_are_the_numbers_of_the_section():
+    model = LocalClassifier(n_neighbors=20).fit(X, NAMES)
+    found = explain(model, X[0], feature_names=["$a_1$", "b", "c", "d", "e"])
+    assert found.plot() is found
+    widths = [bar.get_width() for bar in found.bars_]
+    assert_allclose(widths, column(found["coefficients"], "contribution"))
+    found.figure_.canvas.draw()
+    assert any("$a_1$" in label.get_text() for label in found.ax_.get_yticklabels())
+    found.plot(section="neighbors", max_rows=4)
+    assert len(found.bars_) == 4
+
+
+def test_sections_are_found_by_name():
+    found = Explanation("Model", 1.0, None, {"x": 1.0}, [ExplanationSection("a", "A", "said")])
+    assert "a" in found
+    assert "b" not in found
+    assert found["a"].summary == "said"
+    with pytest.raises(KeyError, match="this explanation has 'a'"):
+        found["b"]
+    with pytest.raises(ValueError, match="nothing in the explanation of Model can be drawn"):
+        found.plot()
+    with pytest.raises(ValueError, match="'a' has no numbers to draw"):
+        found.plot(section="a")
+    assert repr(found) == "<Explanation of Model: 1.0; a>"
+
+
+def test_numbers_that_are_not_finite_become_null():
+    section = ExplanationSection("a", "A", "said", ("x",), [(np.nan,)], None, {"y": np.inf})
+    assert section.to_dict()["table"] == [{"x": None}]
+    assert section.to_dict()["values"] == {"y": None}
+
+
+# --- errors ---
+
+
+def test_unfitted_models_and_transformers_have_nothing_to_explain():
+    with pytest.raises(NotFittedError):
+        explain(LocalClassifier(), X[0])
+    with pytest.raises(ValueError, match="StandardScaler has no predict"):
+        explain(StandardScaler().fit(X), X[0])
+
+
+def test_one_row_at_a_time():
+    model = RandomForestClassifier(n_estimators=2).fit(X, NAMES)
+    with pytest.raises(ValueError, match=r"takes one row, got an array of shape \(2, 5\)"):
+        explain(model, X[:2])

@@ -1,0 +1,109 @@
+import json
+
+import numpy as np
+import pandas as pd
+import polars as pl
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.dummy import DummyClassifier
+from sklearn.impute import SimpleImputer
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import OneHotEncoder, StandardScaler
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier
+
+from vicinal.inspection import explain
+
+pytest.importorskip("vicinal.surface")
+
+X, LABELS = make_classification(120, 4, n_informative=3, n_redundant=0, random_state=0)
+NAMES = np.array(["no", "yes"])[LABELS]
+
+
+def test_distance_to_a_line_is_signed_and_in_deviations():
+    model = LogisticRegression().fit(X, NAMES)
+    for row in X[:5]:
+        section = explain(model, row, background=X)["surface"]
+        # The row joins the background, which changes the deviations a little.
+        scale = np.vstack([X, row]).std(axis=0)
+        score = model.decision_function(row[None])[0]
+        expected = score / np.linalg.norm(model.coef_[0] * scale)
+        assert_allclose(section.values["distance"], expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [LogisticRegression(), DecisionTreeClassifier(max_depth=3), LinearSVC()],
+    ids=lambda model: type(model).__name__,
+)
+def test_the_counterfactual_gets_another_answer(model):
+    model.fit(X, NAMES)
+    for row in X[:5]:
+        found = explain(model, row, background=X)
+        section = found["surface"]
+        point = np.array([list(section.values["counterfactual"].values())])
+        assert model.predict(point)[0] == section.values["label"] != found.prediction
+        for name, before, after, step in section.rows:
+            j = int(name[1:])
+            assert before == row[j]
+            assert after == point[0, j]
+            assert np.sign(step) == np.sign(after - before)
+        n_changed = len(section.rows)
+        assert n_changed == int((point[0] != row).sum())
+        assert section.values["counterfactual_distance"] <= 1.3 * abs(section.values["distance"])
+        json.dumps(found.to_dict(), allow_nan=False)
+
+
+@pytest.fixture(scope="module")
+def people():
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame(
+        {
+            "age": rng.randint(20, 80, 150),
+            "job": pd.Categorical(rng.choice(["cook", "smith", "clerk"], 150)),
+            "city": rng.choice(["A", "B"], 150),
+            "member": rng.rand(150) > 0.5,
+        }
+    )
+    y = np.where(frame["job"] == "cook", "rich", "poor")
+    encoder = make_column_transformer(
+        (OneHotEncoder(), ["job", "city"]), remainder=StandardScaler()
+    )
+    return frame, y, make_pipeline(encoder, LogisticRegression())
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_categories_are_exchanged_whole(people, kind):
+    frame, y, model = people
+    table = frame if kind == "pandas" else pl.from_pandas(frame)
+    model.fit(table, y)
+    i = int(np.flatnonzero(y == "poor")[0])
+    section = explain(model, table[i : i + 1], background=table)["surface"]
+    assert section.values["label"] == "rich"
+    changed = {line[0]: line[2] for line in section.rows}
+    assert changed["job"] == "cook"
+    assert set(changed) == {"job"}
+    assert_allclose(section.values["distance"], 1.0)
+    assert section.values["counterfactual"]["age"] == frame["age"].iloc[i]
+
+
+def test_missing_values_have_no_distance():
+    rows = X.copy()
+    rows[5:10, 0] = np.nan
+    model = make_pipeline(SimpleImputer(), LogisticRegression()).fit(rows, NAMES)
+    assert "surface" not in explain(model, rows[5], background=rows)
+    assert explain(model, rows[0], background=rows)["surface"].values["found"]
+
+
+def test_a_constant_answer_is_told():
+    model = DummyClassifier().fit(X, NAMES)
+    section = explain(model, X[0], background=X)["surface"]
+    assert section.values == {"found": False, "distance": None}
+    assert "unknown" in section.summary
+
+
+def test_regressors_have_no_surface():
+    assert "surface" not in explain(Ridge().fit(X, LABELS), X[0], background=X)

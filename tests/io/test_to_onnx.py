@@ -1,0 +1,402 @@
+"""Graphs agree with the models they were made from, far outside the training rows too."""
+
+import numpy as np
+import pandas as pd
+import pytest
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.compose import make_column_transformer
+from sklearn.datasets import make_classification
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import (
+    ExtraTreesRegressor,
+    GradientBoostingClassifier,
+    RandomForestClassifier,
+)
+from sklearn.exceptions import NotFittedError
+from sklearn.feature_selection import SelectKBest
+from sklearn.linear_model import Lasso, LinearRegression, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.model_selection import GridSearchCV
+from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    PolynomialFeatures,
+    StandardScaler,
+)
+from sklearn.svm import LinearSVC
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+import vicinal
+from vicinal.ensemble import (
+    BayesianModelAveragingClassifier,
+    BayesianModelAveragingRegressor,
+    BootstrapEnsembleClassifier,
+    BootstrapEnsembleRegressor,
+    FunctionalGradientBoostingClassifier,
+    FunctionalGradientBoostingRegressor,
+    PrunedTreeClassifier,
+    PrunedTreeRegressor,
+    RealAdaBoostClassifier,
+)
+from vicinal.io import OnnxExportError, to_onnx
+from vicinal.io._to_onnx import check_graph, feeds
+from vicinal.linear import AveragedPerceptron, WeightedLDA, WhiteningTransformer
+from vicinal.local import LocalClassifier, LoessRegressor, NadarayaWatsonRegressor
+from vicinal.partition import (
+    SpacePartitioningClassifier,
+    SpacePartitioningRegressor,
+    SurrogatePartitionClassifier,
+)
+from vicinal.subspace import (
+    DivideConquerSVC,
+    FeatureSpaceDecomposition,
+    SubspaceFusionClassifier,
+    SubspaceFusionRegressor,
+    TruncatedRBFClassifier,
+    TruncatedRBFFeatures,
+    TruncatedRBFRegressor,
+)
+from vicinal.uncertainty import LocallyAdaptiveClassifier
+
+pytest.importorskip("skl2onnx")
+runtime = pytest.importorskip("onnxruntime")
+
+X, CODES = make_classification(
+    150, 5, n_informative=4, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=0
+)
+NAMES = np.array(["a", "b", "c"])[CODES]
+TWO = np.array(["no", "yes"])[(CODES > 0).astype(int)]
+TARGET = X @ [1.0, -2.0, 0.5, 0.0, 1.0] + CODES
+FAR = np.vstack([X, 5.0 * X[:40], np.zeros((1, 5))])
+
+
+def run(graph, rows):
+    session = runtime.InferenceSession(graph.SerializeToString())
+    return dict(
+        zip(
+            (o.name for o in session.get_outputs()),
+            session.run(None, feeds(graph, rows)),
+            strict=True,
+        )
+    )
+
+
+def agrees(model, rows=FAR, tol=1e-10):
+    graph = to_onnx(model, rows, tol=tol)
+    answer = run(graph, rows)
+    if "label" in answer:
+        assert np.array_equal(
+            answer["label"].astype(str), np.asarray(model.predict(rows)).astype(str)
+        )
+    return graph
+
+
+def partition(**parameters):
+    defaults = {"n_regions": 3, "n_init": 2, "random_state": 0}
+    return SpacePartitioningClassifier(**{**defaults, **parameters})
+
+
+CLASSIFIERS = {
+    "partition": partition(),
+    "one region": partition(n_regions=1),
+    "partition, best start": partition(combine="best"),
+    "partition, unscaled": partition(scale=False),
+    "partition, lda": partition(region_estimator="lda"),
+    "partition, perceptron": partition(region_estimator="perceptron"),
+    "partition, soft": partition(gating="soft", max_iter=30),
+    "partition of trees": partition(region_estimator=DecisionTreeClassifier(max_depth=2)),
+    "partition by trees": partition(reject_estimator=DecisionTreeClassifier(max_depth=2)),
+    "partition of naive Bayes": partition(region_estimator=GaussianNB(), n_init=1),
+    "partition of forests": partition(
+        region_estimator=RandomForestClassifier(3, max_depth=2), reject_estimator="lda", n_init=1
+    ),
+    "pruned tree": PrunedTreeClassifier(cv=3, random_state=0),
+    "boosted trees": FunctionalGradientBoostingClassifier(n_estimators=6, random_state=0),
+    "boosted lines": FunctionalGradientBoostingClassifier(LinearRegression(), n_estimators=4),
+    "boosted, corrective": FunctionalGradientBoostingClassifier(
+        n_estimators=5, coefficients="corrective", penalty=0.1, random_state=0
+    ),
+    "adaboost": RealAdaBoostClassifier(n_estimators=5, random_state=0),
+    "adaboost of lines": RealAdaBoostClassifier(LogisticRegression(), n_estimators=3),
+    "bootstrap": BootstrapEnsembleClassifier(n_estimators=5, random_state=0),
+    "bootstrap of voters": BootstrapEnsembleClassifier(
+        RidgeClassifier(), n_estimators=3, random_state=0
+    ),
+    "averaging": BayesianModelAveragingClassifier(
+        [("tree", DecisionTreeClassifier(max_depth=3)), ("lda", WeightedLDA())], random_state=0
+    ),
+    "fusion": SubspaceFusionClassifier(
+        ["random", "principal", "cholesky", "approximate"], RidgeClassifier(), n_subspaces=2, cv=2,
+        random_state=0,
+    ),
+    "fusion of probabilities": SubspaceFusionClassifier(
+        ["discriminant"], LogisticRegression(), stack_method="predict_proba", cv=2, random_state=0
+    ),
+    "fusion of votes": SubspaceFusionClassifier(
+        ["random"], LinearSVC(), stack_method="predict", cv=2, random_state=0
+    ),
+    "fusion, folds kept": SubspaceFusionClassifier(
+        ["random"], RidgeClassifier(), refit=False, cv=2, random_state=0
+    ),
+    "fusion of machines": SubspaceFusionClassifier(["random"], cv=2, random_state=0),
+    "truncated RBF": TruncatedRBFClassifier(2),
+    "truncated RBF, dual": TruncatedRBFClassifier(3, solver="dual"),
+    "divided machine": DivideConquerSVC(n_clusters=3, probability=True, random_state=0),
+    "exact machine": DivideConquerSVC(
+        n_clusters=3, prediction="exact", probability=True, random_state=0
+    ),
+    "machine without probabilities": DivideConquerSVC(n_clusters=2, random_state=0),
+    "lda": WeightedLDA(),
+    "perceptron": AveragedPerceptron(random_state=0),
+    "linear machine": LinearSVC(),
+    "forest": RandomForestClassifier(4, random_state=0),
+    "dummy": DummyClassifier(),
+}  # fmt: skip
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.parametrize("y", [TWO, NAMES], ids=["two", "three"])
+@pytest.mark.parametrize("model", CLASSIFIERS.values(), ids=CLASSIFIERS)
+def test_classifiers_agree_with_their_graphs(model, y):
+    # Parts that skl2onnx writes may be in single precision inside.
+    tol = 1e-5 if isinstance(getattr(model, "region_estimator", None), GaussianNB) else 1e-10
+    agrees(model.fit(X, y), tol=tol)
+
+
+REGRESSORS = {
+    "partition": SpacePartitioningRegressor(n_regions=3, n_init=2, random_state=0),
+    "partition of trees": SpacePartitioningRegressor(
+        DecisionTreeRegressor(max_depth=2), n_regions=2, n_init=1, random_state=0
+    ),
+    "partition of lassos": SpacePartitioningRegressor(
+        Lasso(0.01), n_regions=2, n_init=1, random_state=0
+    ),
+    "pruned tree": PrunedTreeRegressor(cv=3, random_state=0),
+    "boosting": FunctionalGradientBoostingRegressor(n_estimators=6, random_state=0),
+    "boosted forests": FunctionalGradientBoostingRegressor(
+        ExtraTreesRegressor(2, max_depth=2), n_estimators=2, random_state=0
+    ),
+    "bootstrap": BootstrapEnsembleRegressor(n_estimators=5, random_state=0),
+    "averaging": BayesianModelAveragingRegressor(
+        [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=3))], random_state=0
+    ),
+    "fusion": SubspaceFusionRegressor(["cholesky"], n_subspaces=2, cv=2, random_state=0),
+    "truncated RBF": TruncatedRBFRegressor(2),
+    "dummy": DummyRegressor(),
+}
+
+
+@pytest.mark.parametrize("model", REGRESSORS.values(), ids=REGRESSORS)
+def test_regressors_agree_with_their_graphs(model):
+    agrees(model.fit(X, TARGET))
+
+
+def test_counts_are_exponentials():
+    y = np.random.RandomState(0).poisson(np.exp(0.3 * X[:, 0]))
+    model = FunctionalGradientBoostingRegressor(loss="poisson", n_estimators=5, random_state=0)
+    agrees(model.fit(X, y))
+
+
+def test_exponential_loss_has_half_the_log_odds():
+    model = FunctionalGradientBoostingClassifier(loss="exponential", n_estimators=5, random_state=0)
+    agrees(model.fit(X, TWO))
+
+
+def test_the_surrogate_cascade():
+    agrees(SurrogatePartitionClassifier(n_init=2, random_state=0).fit(X, TWO))
+
+
+def test_regions_that_miss_a_class_say_zero():
+    y = np.where(X[:, 0] > 1.5, "c", np.where(X[:, 1] > 0, "a", "b"))
+    for region in ("logistic", DecisionTreeClassifier(max_depth=2), GaussianNB()):
+        model = partition(region_estimator=region, n_regions=4, n_init=1).fit(X, y)
+        regions = model.region_estimators_
+        assert any(
+            not np.isfinite(getattr(r, "intercept_", [0.0])).all() or len(r.classes_) < 3
+            for r in regions
+        )
+        agrees(model, tol=1e-5 if isinstance(region, GaussianNB) else 1e-10)
+
+
+def test_thresholds_are_compared_as_scikit_learn_does():
+    rows = np.linspace(0.0, 1.0, 500)[:, None] ** 3
+    tree = DecisionTreeRegressor().fit(rows, np.arange(500))
+    agrees(tree, rows)
+    # Rows right on a threshold, and a rounding away from it.
+    edges = tree.tree_.threshold[tree.tree_.feature == 0][:, None]
+    agrees(tree, np.vstack([edges, np.nextafter(edges, 1.0), np.nextafter(edges, 0.0)]))
+
+
+def test_single_precision_models_agree_on_double_rows():
+    model = partition().fit(X.astype(np.float32), NAMES)
+    agrees(model, tol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "labels", [CODES > 0, CODES - 1, CODES.astype(float), NAMES.astype(object)],
+    ids=["bool", "negative", "float", "object"],
+)  # fmt: skip
+def test_labels_of_every_kind(labels):
+    answer = run(to_onnx(partition(n_init=1).fit(X, labels)), X)
+    expected = partition(n_init=1).fit(X, labels).predict(X)
+    assert answer["label"].tolist() == expected.tolist()
+
+
+# --- pipelines ---
+
+
+@pytest.mark.parametrize(
+    "steps",
+    [
+        (StandardScaler(),),
+        (MinMaxScaler(), PCA(3)),
+        (WhiteningTransformer(),),
+        (StandardScaler(), FeatureSpaceDecomposition("principal", n_subspaces=2, random_state=0)),
+        (StandardScaler(), TruncatedRBFFeatures(2)),
+        (StandardScaler(), SelectKBest(k=3)),
+    ],
+    ids=["scaler", "pca", "whitening", "decomposition", "truncated RBF", "selection"],
+)
+def test_pipelines_agree_with_their_graphs(steps):
+    agrees(make_pipeline(*steps, partition(n_init=1)).fit(X, NAMES), tol=1e-9)
+
+
+def test_frames_of_mixed_columns_have_an_input_for_each():
+    rng = np.random.RandomState(0)
+    frame = pd.DataFrame(
+        {"size": X[:, 0], "kind": rng.choice(["u", "v"], 150), "age": rng.randint(20, 60, 150)}
+    )
+    encoder = make_column_transformer(
+        (OneHotEncoder(), ["kind"]), (StandardScaler(), ["size", "age"])
+    )
+    model = make_pipeline(encoder, partition(n_init=1)).fit(frame, NAMES)
+    graph = agrees(model, frame)
+    assert [entry.name for entry in graph.graph.input] == ["size", "kind", "age"]
+
+
+def test_searches_export_their_best_model():
+    search = GridSearchCV(PrunedTreeClassifier(cv=3, random_state=0), {"rule": ["min"]}, cv=2)
+    agrees(search.fit(X, NAMES))
+
+
+def test_transformers_give_features():
+    answer = run(to_onnx(WhiteningTransformer().fit(X), X), X)
+    np.testing.assert_allclose(answer["features"], WhiteningTransformer().fit_transform(X))
+
+
+def test_models_of_scikit_learn_go_to_skl2onnx():
+    agrees(GradientBoostingClassifier(n_estimators=3).fit(X, NAMES), tol=1e-5)
+    agrees(KNeighborsClassifier().fit(X, NAMES), X, tol=1e-5)
+
+
+# --- the file ---
+
+
+def test_graphs_are_written_whole_and_stamped(tmp_path):
+    path = tmp_path / "model.onnx"
+    graph = to_onnx(partition(n_init=1).fit(X, NAMES), path=path)
+    assert path.read_bytes() == graph.SerializeToString()
+    session = runtime.InferenceSession(str(path))
+    stamp = session.get_modelmeta().custom_metadata_map
+    assert stamp == {
+        "model": "SpacePartitioningClassifier",
+        "vicinal_version": vicinal.__version__,
+    }
+    assert {part.domain: part.version for part in graph.opset_import} == {"": 18, "ai.onnx.ml": 3}
+
+
+# --- refusals ---
+
+
+def refused(model, match, rows=None):
+    with pytest.raises(OnnxExportError, match=match):
+        to_onnx(model, rows)
+
+
+def test_lazy_models_say_to_use_anchors():
+    refused(LocalClassifier(n_neighbors=20).fit(X, NAMES), "fit with anchors=m")
+    refused(make_pipeline(StandardScaler(), LocalClassifier(n_neighbors=20)).fit(X, TWO), "anchors")
+    refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "LocalRegressor\\(anchors=m\\)")
+    refused(NadarayaWatsonRegressor(n_neighbors=10).fit(X, TARGET), "averages its training rows")
+    refused(LocallyAdaptiveClassifier(1, tol=1e-2).fit(X, NAMES), "training rows vote")
+
+
+def test_lazy_parts_are_named():
+    model = BayesianModelAveragingClassifier(
+        [("local", LocalClassifier(n_neighbors=20)), ("lda", WeightedLDA())],
+        weighting="pseudo_bma+",
+        random_state=0,
+    ).fit(X, NAMES)
+    refused(model, "LocalClassifier")
+
+
+def test_parts_without_probabilities_are_named():
+    model = partition(region_estimator=LinearSVC(), n_regions=2, n_init=1).fit(X, NAMES)
+    refused(model, "has no predict_proba")
+
+
+class Stranger(ClassifierMixin, BaseEstimator):
+    def fit(self, X, y):
+        self.classes_, self.n_features_in_ = np.unique(y), X.shape[1]
+        return self
+
+    def predict(self, X):
+        return np.repeat(self.classes_[:1], len(X))
+
+    def predict_proba(self, X):
+        return np.tile(np.eye(len(self.classes_))[:1], (len(X), 1))
+
+
+def test_strangers_are_refused_with_what_skl2onnx_says():
+    refused(Stranger().fit(X, NAMES), "Stranger cannot be exported: skl2onnx")
+    model = make_pipeline(FunctionTransformer(np.cbrt), LogisticRegression()).fit(X, NAMES)
+    refused(model, "FunctionTransformer")
+
+
+def test_parts_of_mixed_precision_are_refused():
+    model = make_pipeline(PolynomialFeatures(2), LogisticRegression()).fit(X, NAMES)
+    refused(model, "do not fit together")
+
+
+def test_kernel_clusters_are_refused():
+    model = DivideConquerSVC(n_clusters=2, clustering="kernel", probability=True, random_state=0)
+    refused(model.fit(X, NAMES), "clustering='kmeans'")
+
+
+def test_losses_of_the_user_are_code():
+    class Loss:
+        has_curvature = True
+
+        def value(self, y, score):
+            return np.logaddexp(0.0, -(2 * y - 1) * score)
+
+        def gradient(self, y, score):
+            return 1 / (1 + np.exp(-score)) - y
+
+        def hessian(self, y, score):
+            p = 1 / (1 + np.exp(-score))
+            return p * (1 - p)
+
+        def constant(self, y, weight):
+            return 0.0
+
+    model = FunctionalGradientBoostingClassifier(loss=Loss(), n_estimators=3, random_state=0)
+    refused(model.fit(X, TWO), "are code")
+
+
+def test_graphs_that_differ_are_refused():
+    model = partition(n_init=1).fit(X, NAMES)
+    graph = to_onnx(model, X)
+    other = partition(n_init=1, n_regions=2).fit(X, NAMES)
+    with pytest.raises(OnnxExportError, match="differs from SpacePartitioningClassifier by"):
+        check_graph(graph, other, X, 1e-5)
+
+
+def test_unfitted_models_and_wrong_widths():
+    with pytest.raises(NotFittedError):
+        to_onnx(partition())
+    refused(partition(n_init=1).fit(X, NAMES), "X has 4 columns, but the model takes 5", X[:, :4])

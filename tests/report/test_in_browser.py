@@ -1,0 +1,151 @@
+"""The page in a real browser: no errors, clicks show reasons, hostile names are text."""
+
+import shutil
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+pytest.importorskip("jinja2")
+pytest.importorskip("pandas")
+pytest.importorskip("selenium", reason="the browser test needs selenium: pip install selenium")
+
+import pandas as pd
+from selenium import webdriver
+from selenium.common.exceptions import NoAlertPresentException
+from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
+
+from vicinal import SpacePartitioningClassifier
+from vicinal.inspection import compare
+from vicinal.report import ComparisonReport, ModelReport
+
+BROWSER, DRIVER = shutil.which("chromium"), shutil.which("chromedriver")
+pytestmark = pytest.mark.skipif(
+    not (BROWSER and DRIVER),
+    reason="the browser test needs chromium and chromedriver (Debian: chromium chromium-driver)",
+)
+EVIL = "<script>alert(1)</script>"
+EVIL_IMAGE = '"><img src=x onerror=alert(2)>'
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory):
+    """A report on a table whose column, class and title all try to run something."""
+    rng = np.random.RandomState(0)
+    X = pd.DataFrame({EVIL: rng.normal(size=120), EVIL_IMAGE: rng.normal(size=120)})
+    y = np.where(X[EVIL] + 0.5 * rng.normal(size=120) > 0, EVIL, "fine")
+    models = {EVIL_IMAGE: GaussianNB(), "line": LogisticRegression()}
+    board = compare(models, X, y, cv=3)
+    partition = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0)
+    model = make_pipeline(StandardScaler(), partition).fit(X, y)
+    detail = ModelReport(
+        model,
+        X,
+        y,
+        target=EVIL,
+        out_of_fold=board.entries[0].out_of_fold,
+        n_explained=6,
+        notes=[EVIL],
+    )
+    path = tmp_path_factory.mktemp("page") / "report.html"
+    return ComparisonReport(board, EVIL, detail=detail).write_html(path)
+
+
+@pytest.fixture(scope="module")
+def browser():
+    options = webdriver.ChromeOptions()
+    options.binary_location = BROWSER
+    for argument in (
+        "--headless=new",
+        "--no-sandbox",
+        "--disable-dev-shm-usage",
+        "--force-prefers-reduced-motion",
+    ):
+        options.add_argument(argument)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(options=options, service=webdriver.ChromeService(DRIVER))
+    yield driver
+    driver.quit()
+
+
+@pytest.fixture
+def opened(browser, page):
+    browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    browser.set_window_size(1200, 900)
+    browser.get(page.as_uri())
+    return browser
+
+
+def shown(browser):
+    return [part for part in browser.find_elements(By.CSS_SELECTOR, ".why") if part.is_displayed()]
+
+
+def test_page_loads_without_errors_and_asks_for_nothing(opened, page):
+    assert opened.get_log("browser") == []
+    loaded = opened.execute_script(
+        "return performance.getEntriesByType('resource').map((part) => part.name)"
+    )
+    assert [name for name in loaded if not name.startswith("data:")] == []
+    for place in ("leaderboard", "answers", "map", "regions", "doubtful", "reasons"):
+        assert opened.find_element(By.ID, place).is_displayed()
+
+
+def test_hostile_names_are_shown_as_text_and_run_nothing(opened):
+    with pytest.raises(NoAlertPresentException):
+        opened.switch_to.alert  # noqa: B018
+    assert opened.find_element(By.TAG_NAME, "h1").text == EVIL
+    assert len(opened.find_elements(By.TAG_NAME, "script")) == 1
+    assert opened.find_elements(By.TAG_NAME, "img") == []
+    cells = opened.find_elements(By.CSS_SELECTOR, ".why:not([hidden]) td")
+    assert {EVIL, EVIL_IMAGE} <= {cell.text for cell in cells}
+
+
+def test_clicking_a_row_shows_its_reasons_and_no_others(opened):
+    picks = opened.find_elements(By.CSS_SELECTOR, ".pick")
+    assert len(picks) == 6
+    assert len(shown(opened)) == 1
+    for pick in (picks[3], picks[1]):
+        pick.click()
+        (visible,) = shown(opened)
+        assert visible.get_attribute("id") == f"why-{pick.get_attribute('data-row')}"
+        assert pick.get_attribute("aria-pressed") == "true"
+        assert "SpacePartitioningClassifier predicts" in visible.text
+
+
+def test_rows_of_the_tables_and_points_of_the_map_lead_to_reasons(opened):
+    button = opened.find_elements(By.CSS_SELECTOR, "#doubtful button.row")[1]
+    row = button.get_attribute("data-row")
+    opened.execute_script("arguments[0].click()", button)
+    assert shown(opened)[0].get_attribute("id") == f"why-{row}"
+    point = opened.find_elements(By.CSS_SELECTOR, ".pt.ringed")[0]
+    point.send_keys(Keys.ENTER)
+    assert shown(opened)[0].get_attribute("id") == f"why-{point.get_attribute('data-row')}"
+
+
+@pytest.mark.parametrize("width", [360, 768, 1200])
+def test_page_fits_its_window(opened, width):
+    opened.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600},
+    )
+    assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_dark_and_light_have_readable_contrast(opened):
+    luminance = """
+        const rgb = getComputedStyle(arguments[0])[arguments[1]].match(/[0-9.]+/g).map(Number);
+        return (0.2126 * rgb[0] + 0.7152 * rgb[1] + 0.0722 * rgb[2]) / 255;
+    """
+    body = opened.find_element(By.TAG_NAME, "body")
+    seen = []
+    for _ in range(2):
+        ink = opened.execute_script(luminance, body, "color")
+        paper = opened.execute_script(luminance, body, "backgroundColor")
+        assert abs(ink - paper) > 0.6
+        seen.append(paper > 0.5)
+        opened.find_element(By.ID, "theme").click()
+    assert sorted(seen) == [False, True]

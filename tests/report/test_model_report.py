@@ -1,0 +1,185 @@
+import json
+
+import numpy as np
+import pytest
+from sklearn import metrics
+from sklearn.datasets import load_diabetes
+from sklearn.naive_bayes import GaussianNB
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from vicinal import LocalRegressor, SpacePartitioningClassifier
+from vicinal.inspection import OutOfFold, compare
+from vicinal.report import ModelReport, _answers, _places
+
+pytest.importorskip("jinja2")
+
+
+# --- numbers behind the pictures ---
+
+
+def test_calibration_of_two_classes_by_hand():
+    classes = np.array(["no", "yes"])
+    p = np.array([0.05, 0.05, 0.95, 0.95, 0.92])
+    y = np.array(["no", "yes", "yes", "yes", "no"])
+    found = _answers.calibration(y, np.column_stack([1 - p, p]), classes)
+    assert [point["count"] for point in found["points"]] == [2, 3]
+    assert [point["happened"] for point in found["points"]] == [0.5, pytest.approx(2 / 3)]
+    assert found["error"] == pytest.approx((2 * 0.45 + 3 * (0.94 - 2 / 3)) / 5)
+    assert found["of"] == "P(yes)"
+
+
+def test_calibration_of_more_classes_is_that_of_the_predicted_one():
+    proba = np.array([[0.8, 0.1, 0.1], [0.2, 0.25, 0.55], [0.85, 0.15, 0.0]])
+    found = _answers.calibration(np.array([0, 1, 0]), proba, np.arange(3))
+    assert [(point["count"], point["happened"]) for point in found["points"]] == [(1, 0), (2, 1)]
+
+
+def test_facts_are_those_of_scikit_learn(three_classes):
+    X, y = three_classes
+    model = GaussianNB().fit(X[::2], y[::2])
+    proba = model.predict_proba(X)
+    facts = _answers.classification_facts(y, proba, model.classes_)
+    assert facts["accuracy"] == pytest.approx(model.score(X, y))
+    assert facts["log loss"] == pytest.approx(metrics.log_loss(y, proba))
+    assert facts["balanced accuracy"] == pytest.approx(
+        metrics.balanced_accuracy_score(y, model.predict(X))
+    )
+
+
+def test_many_classes_show_mistakes_instead_of_a_matrix():
+    y = np.repeat(np.arange(15), 4)
+    prediction = y.copy()
+    prediction[:3] = 7
+    found = _answers.confusion(y, prediction, np.arange(15))
+    assert not found["is_matrix"]
+    assert found["mistakes"] == [{"true": "0", "predicted": "7", "count": 3, "share": 0.75}]
+
+
+def test_confusion_by_hand():
+    y, prediction = np.array(["a", "a", "a", "b"]), np.array(["a", "a", "b", "b"])
+    found = _answers.confusion(y, prediction, np.array(["a", "b"]))
+    assert [[cell["count"] for cell in row] for row in found["cells"]] == [[2, 1], [0, 1]]
+    assert found["per_class"] == [
+        {"label": "a", "count": 3, "found": pytest.approx(2 / 3), "right": 1.0},
+        {"label": "b", "count": 1, "found": 1.0, "right": 0.5},
+    ]
+
+
+def test_doubt_is_one_at_a_tie_and_zero_when_sure():
+    doubt = _answers.doubt(np.array([[0.5, 0.5], [1.0, 0.0]]))
+    np.testing.assert_allclose(doubt, [1.0, 0.0], atol=1e-9)
+
+
+@pytest.mark.parametrize("n_columns", [1, 2, 6])
+@pytest.mark.parametrize("n_classes", [2, 4, None])
+def test_picture_is_flat_and_in_the_unit_square(n_columns, n_classes, rng):
+    Z = rng.normal(size=(80, n_columns))
+    y = Z[:, 0] if n_classes is None else rng.randint(n_classes, size=80)
+    plane = _places.flat_picture(Z, y, n_classes is not None)
+    assert plane.shape == (80, 2)
+    assert plane.min() >= 0
+    assert plane.max() <= 1
+
+
+def test_regions_are_described_by_what_sets_them_apart(rng):
+    X = np.column_stack([np.repeat([-3.0, 3.0], 60), rng.normal(size=120)])
+    y = (X[:, 1] * np.sign(X[:, 0]) > 0).astype(int)
+    model = SpacePartitioningClassifier(n_regions=2, n_init=4, random_state=0).fit(X, y)
+    found = _places.regions(model, X, y, ["side", "noise"])
+    assert sum(row["count"] for row in found["rows"]) == 120
+    assert all(row["loss"] <= 0.2 for row in found["rows"])
+    assert _places.regions(GaussianNB().fit(X, y), X, y, ["side", "noise"]) is None
+
+
+# --- the whole page as data ---
+
+
+@pytest.fixture(scope="module")
+def content(three_classes):
+    X, y = three_classes
+    names = np.array(["a", "b", "c"])[y]
+    pipeline = make_pipeline(
+        StandardScaler(), SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0)
+    )
+    board = compare({"it": pipeline}, X, names, cv=3)
+    chosen = ModelReport.choose_rows(board.entries[0].out_of_fold, names, 8)
+    others = np.setdiff1d(np.arange(len(y)), chosen)
+    report = ModelReport(
+        pipeline.fit(X[others], names[others]),
+        X,
+        names,
+        out_of_fold=board.entries[0].out_of_fold,
+        explained=chosen,
+    )
+    return report.as_dict(), board.entries[0], chosen
+
+
+def test_page_is_plain_data(content):
+    json.dumps(content[0], allow_nan=False)
+
+
+def test_scores_are_those_of_the_comparison(content):
+    page, entry, _ = content
+    folds_are_even = len(entry.out_of_fold.rows) == 150
+    assert folds_are_even
+    assert page["facts"]["accuracy"] == pytest.approx(entry.mean)
+
+
+def test_chosen_rows_are_explained_in_order_and_marked_on_the_map(content):
+    page, _, chosen = content
+    assert [part["row"] for part in page["explanations"]] == chosen.tolist()
+    ringed = {point["row"] for point in page["map"]["points"] if point["has_reasons"]}
+    assert ringed == set(chosen.tolist())
+
+
+def test_doubtful_rows_have_the_flattest_probabilities(content):
+    page, entry, _ = content
+    doubt = _answers.doubt(entry.out_of_fold.proba)
+    rows = [row["row"] for row in page["doubtful"]]
+    assert min(doubt[rows]) >= np.sort(doubt)[-12]
+
+
+def test_regions_are_shown_behind_a_pipeline(content):
+    page = content[0]
+    assert page["regions"]["model"] == "SpacePartitioningClassifier"
+    assert sum(row["count"] for row in page["regions"]["rows"]) == 150
+
+
+def test_regression_has_residuals_and_no_confusion():
+    X, y = load_diabetes(return_X_y=True)
+    model = LocalRegressor(n_neighbors=60).fit(X[:300], y[:300])
+    report = ModelReport(model, X[300:], y[300:], n_explained=3)
+    page = report.as_dict()
+    assert page["facts"]["R²"] == pytest.approx(model.score(X[300:], y[300:]))
+    assert "confusion" not in page
+    worst = np.argmax(np.abs(model.predict(X[300:]) - y[300:]))
+    assert page["doubtful"][0]["row"] == worst
+    html = report.html()
+    assert "Largest errors" in html
+    assert "Predicted and true" in html
+
+
+def test_without_a_target_doubts_and_reasons_remain(three_classes):
+    X, y = three_classes
+    model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
+    report = ModelReport(model, X[:60], n_explained=3)
+    page = report.as_dict()
+    assert "facts" not in page
+    assert len(page["explanations"]) == 3
+    assert page["doubtful"][0]["truth"] is None
+    assert "Calibration" not in report.html()
+
+
+def test_time_budget_limits_the_explanations(three_classes):
+    X, y = three_classes
+    model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
+    page = ModelReport(model, X, y, n_explained=20, time_budget=0.0).as_dict()
+    assert len(page["explanations"]) == 1
+
+
+def test_rows_are_chosen_among_the_answered_ones():
+    answers = OutOfFold(np.array([2, 5, 9]), np.array([1.0, 2.0, 3.0]), None, None)
+    rows = ModelReport.choose_rows(answers, np.zeros(10), 10)
+    assert sorted(rows) == [2, 5, 9]
+    assert rows[0] == 9
