@@ -21,7 +21,7 @@ def problems():
     yield "noisy moons", *make_moons(400, noise=0.3, random_state=0)
     yield "breast cancer", *load_breast_cancer(return_X_y=True)
     data = load_dataset("spambase")
-    X, y = np.asarray(data.X, dtype=float), np.asarray(data.y)
+    X, y = np.asarray(data.X_train, dtype=float), np.asarray(data.y_train)
     rows = np.random.RandomState(0).permutation(len(X))[:600]
     yield "spambase, 600 rows", X[rows], np.unique(y[rows], return_inverse=True)[1]
 

@@ -9,7 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._kernels._leaf_boxes import leaf_boxes, nearest_in_boxes
-from vicinal._kernels._platt import couple_pairs, fit_platt
+from vicinal._kernels._platt import couple_pairs, fit_platt, fit_saturated_platt
 from vicinal._kernels._score_gradients import kernel_machine, perceptron_layers
 from vicinal._kernels._surface_labels import bisect, contract, label_normals, mixed_distance
 from vicinal._kernels._surface_nearest import nearest_points
@@ -255,6 +255,17 @@ def test_platt_is_finite_for_separated_rows():
     A, B = fit_platt(np.array([-2.0, -1.0, 1.0, 2.0]), np.array([False, False, True, True]))
     assert 0.0 < A < 10.0
     assert abs(B) < 1e-6
+
+
+def test_saturation_is_found_where_far_rows_are_no_more_certain(rng):
+    scores = np.r_[rng.uniform(-1, 1, size=300), rng.choice([-30.0, 30.0], size=60)]
+    chance = 0.5 + 0.4 * np.clip(scores, -1, 1)
+    positive = rng.uniform(size=360) < chance
+    limit, A, _ = fit_saturated_platt(scores, positive)
+    assert limit <= 1.0
+    assert A > 1.0
+    plain, _ = fit_platt(scores, positive)
+    assert A > 5 * plain
 
 
 def test_coupling_recovers_probabilities_that_made_the_pairs():
