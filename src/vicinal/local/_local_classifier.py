@@ -84,7 +84,7 @@ class LocalClassifier(BaseLocalClassifier):
         are not kept. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096 whose held-out loss is
         within one standard error of the model fitted around every query, or else the best of them.
     algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree for at most eight columns.
+        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
     outside : {"nearest", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
         the class shares of the training set, or an error.

@@ -71,7 +71,7 @@ class LocalRegressor(BaseLocalRegressor):
         are not kept. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096 whose held-out loss is
         within one standard error of the model fitted around every query, or else the best of them.
     algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree for at most eight columns.
+        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
     outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
         NaN, the overall mean, or an error.
