@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.datasets import make_blobs, make_moons
-from sklearn.linear_model import LinearRegression
+from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -165,6 +165,14 @@ def test_auto_takes_more_anchors_for_a_rough_target():
     assert len(model.anchors_.centers) > 64
 
 
+def test_auto_stops_when_time_is_up():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-3, 3, size=(1500, 2))
+    y = np.sin(4 * X[:, 0]) * np.cos(4 * X[:, 1])
+    model = LocalRegressor(anchors="auto", max_fit_time=1e-9, **REGRESSOR).fit(X, y)
+    assert set(model.anchor_selection_["n_anchors"]) == {64}
+
+
 def test_anchors_gather_where_classes_mix():
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, size=(2000, 2))
@@ -313,6 +321,8 @@ def test_impossible_anchors_are_refused(waves):
         LocalRegressor(anchors=5, metric="forest").fit(X, y)
     with pytest.raises(ValueError, match="black box"):
         LocalRegressor(DecisionTreeRegressor(), anchors=5).fit(X, y)
+    with pytest.raises(ValueError, match="no score for an absent class"):
+        LocalClassifier(LogisticRegression(), anchors=5).fit(X, np.arange(600) % 3)
     with pytest.raises(ValueError, match="black box"):
         LocalClassifier(DecisionTreeClassifier(), anchors=5).fit(X, y > 0)
     with pytest.raises(ValueError, match="anchors"):
