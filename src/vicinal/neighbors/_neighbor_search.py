@@ -32,8 +32,8 @@ from vicinal.neighbors._neighborhoods import Neighborhoods
 _METRICS = set().union(*VALID_METRICS.values()) - {"precomputed"}
 _EUCLIDEAN = ("euclidean", "l2")
 
-# Rows from which a tree beats blocked products, by number of features (bench_neighbors_tree.py);
-# where rows lie in groups trees do better, but by less than what they lose elsewhere.
+# Rows from which a tree beats blocked products, by number of features, for rows of one normal cloud
+# (bench_neighbors_tree.py).
 _TREE_FROM_ROWS = (0, 0, 0, 0, 20_000, 50_000, 250_000, 1_000_000, np.inf)
 _MAX_TREE_FEATURES = 8
 
