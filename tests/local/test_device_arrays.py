@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
+from sklearn.linear_model import LogisticRegression
 
 from vicinal._base import as_numpy
 from vicinal._kernels._local_batched import (
@@ -259,6 +260,11 @@ def test_newton_twins_agree(to_array, rng, loss, code):
 
 def test_unsupported_settings_are_named(to_array, data):
     X, y, _ = data
+    with pytest.raises(ValueError, match="anchors as given"):
+        LocalRegressor(anchors=5).fit(to_array(X), to_array(X[:, 0]))
+    three = np.arange(len(X)) % 3
+    with pytest.raises(ValueError, match="estimator as given"):
+        LocalClassifier(LogisticRegression()).fit(to_array(X), three)
     with pytest.raises(ValueError, match="bandwidth, solver as given"):
         LocalClassifier(bandwidth=1.0, solver="hinge").fit(to_array(X), to_array(y))
     model = LocalClassifier(n_neighbors=9, alpha=1.0).fit(to_array(X), to_array(y))
