@@ -11,7 +11,7 @@ from vicinal._kernels._ridge_path import ridge_path
 from vicinal._kernels._score_stacking import score_stacking_weights
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.local._forest import grow_forest
-from vicinal.local._global_rung import GlobalModel, boosted_model
+from vicinal.local._global_rung import BoostedModel, GlobalModel, boosted_model
 
 
 @pytest.fixture(scope="module")
@@ -276,17 +276,18 @@ def test_rows_left_out_ask_trees_grown_without_them():
 
 def test_boosted_trees_join_where_steps_matter():
     rng = np.random.RandomState(0)
-    X = rng.uniform(size=(1200, 6))
-    y = ((X > 0.5).sum(axis=1) % 2).astype(int)
-    flip = rng.uniform(size=1200) < 0.1
-    model = LocalClassifier(random_state=0, n_neighbors=40, alpha=1.0)
-    model.fit(X[:1000], np.where(flip, 1 - y, y)[:1000])
-    names = list(model.selection_["metric"])
-    if "boosted trees" in names:
-        boosted = boosted_model(X[:1000], y[:1000], None, 2, 0)
-        assert_allclose(boosted.scores(X[:3]).sum(axis=1), 0.0, atol=1e-12)
-        assert not boosted.slopes(X[:3]).any()
-    assert (model.predict(X[1000:]) == y[1000:]).mean() > 0.6
+    X = rng.exponential(size=(1200, 8)) ** 3
+    y = ((np.floor(np.cbrt(X)) % 2).sum(axis=1) > 3).astype(int)
+    model = LocalClassifier(random_state=0, n_neighbors=40, alpha=1.0).fit(X[:1000], y[:1000])
+    path = model.selection_
+    assert path["weight"][path["metric"] == "boosted trees"] > 0.1
+    assert (model.predict(X[1000:]) == y[1000:]).mean() > 0.8
+    boosted = next(rung for rung in model.rungs_ if isinstance(rung, BoostedModel))
+    assert_allclose(boosted.scores(X[:3]).sum(axis=1), 0.0, atol=1e-12)
+    assert not boosted.slopes(X[:3]).any()
+    assert model.local_coef(X[:3]).shape == (3, 8)
+    with pytest.raises(ValueError, match="another kind"):
+        model.equivalent_kernel(X[:3])
 
 
 def test_boosted_scores_of_unseen_classes_stay_last(rng):

@@ -20,7 +20,7 @@ _QUERIES_PER_TASK = 256
 # no time, half of them do.
 _MANY_TREES, _FEW_TREES = 200, 100
 _MIDDLE_TABLES = (300, 5000)
-# Trees stop early only where all targets agree: of such a leaf, evenly spaced members speak for all.
+# Trees stop early only where all targets agree: evenly spaced members then speak for their leaf.
 _MAX_LEAF = 64
 # (leaf size, kind): coarse leaves for noisy answers, fine and random ones for smooth answers.
 FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
