@@ -1,8 +1,8 @@
 """
-Why was this row called malignant?
-==================================
+Two reasons for one prediction
+==============================
 
-Two models call the same tumour by the same name and give different reasons. A partition names the
+Two models call the same tumour by the same name, each with its own reasons. A partition names the
 region that the row fell in and the coefficients that hold there; a local model names the rows that
 spoke for it and the slopes of the line fitted around it. ``explain`` puts either into one object.
 """
@@ -24,7 +24,8 @@ X_train, X_test, y_train, y_test = train_test_split(X, y, random_state=1)
 
 partition = SpacePartitioningClassifier(n_regions=3, combine="best", random_state=0)
 partition.fit(X_train, y_train)
-local = make_pipeline(StandardScaler(), LocalClassifier(random_state=0)).fit(X_train, y_train)
+local = make_pipeline(StandardScaler(), LocalClassifier(metric="euclidean", random_state=0))
+local.fit(X_train, y_train)
 for model in (partition, local):
     print(f"{type(model).__name__}: accuracy {model.score(X_test, y_test):.3f}")
 

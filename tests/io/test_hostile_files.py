@@ -12,6 +12,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import sparse
+from sklearn.ensemble import HistGradientBoostingClassifier
 from sklearn.tree import DecisionTreeClassifier
 from tests.io.helpers import LABELS, X, edit_schema, fitted, members_of, write_members
 
@@ -286,6 +287,18 @@ def test_trees_that_lead_out_of_bounds_are_refused(tmp_path, column, value, matc
     (name, nodes), *_ = tree_arrays(members)
     nodes[column][0] = value
     refused(write_members(path, {**members, name: array_bytes(nodes)}), match)
+
+
+@pytest.mark.parametrize("column", ["left", "right", "feature_idx"])
+def test_boosted_trees_that_lead_out_of_bounds_are_refused(tmp_path, column):
+    path = save(fitted(HistGradientBoostingClassifier(max_iter=2)), tmp_path / "model.vicinal")
+    members = members_of(path)
+    for name in [name for name in members if name.endswith(".npy")]:
+        nodes = np.load(io.BytesIO(members[name]))
+        if nodes.dtype.names and "feature_idx" in nodes.dtype.names:
+            nodes[column][0] = 10**6
+            members[name] = array_bytes(nodes)
+    refused(write_members(path, members), "child out of range|feature that it was not given")
 
 
 def test_sparse_matrices_with_wrong_indices_are_refused(tmp_path):

@@ -1,7 +1,7 @@
 """How far a row is from another answer, and the least change that gets it."""
 
 import warnings
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -13,11 +13,22 @@ from vicinal.surface import DecisionSurface
 
 # Background rows between which points of the surface are looked for.
 _MOST_ROWS = 400
-_SURFACE_POINTS = 100
+_SURFACE_POINTS = 60
 # Columns of more categories are names, dates or prose, which nobody exchanges for another's.
 _MOST_CATEGORIES = 20
 # The change may be so much longer than the shortest if fewer columns change then.
 _SPARSITY = 0.25
+_LENGTHS = 1.0 + np.concatenate([[1e-6, 1e-4], np.geomspace(1e-3, _SPARSITY, 8)])
+_FEW_COLUMNS = 12
+
+
+class Change(NamedTuple):
+    """Another answer: where it is, which one, how far, and how far the surface is."""
+
+    point: np.ndarray
+    label: Any
+    length: float
+    distance: float
 
 
 def surface_section(
@@ -35,60 +46,108 @@ def surface_section(
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), _MOST_ROWS)).round().astype(np.int64)
     rows = np.vstack([rows[chosen], row])
     inner = model if coder.is_plain else CodedModel(model, coder)
-    surface = DecisionSurface(
-        inner, metric="standardized", n_surface_points=_SURFACE_POINTS, random_state=0
-    )
     with warnings.catch_warnings():
         # That every row gets the same answer is told in words below.
         warnings.simplefilter("ignore", UserWarning)
-        surface.fit(rows)
-        changed = surface.counterfactual(
-            row,
-            categorical=np.flatnonzero(coder.is_category),
-            immutable=np.flatnonzero(coder.is_text),
-            sparsity=_SPARSITY,
-        )
-        distance = float(np.abs(changed.distances[0]))
-        if not coder.is_category.any():
-            distance = float(surface.distance(row)[0])
-    if not changed.found[0]:
+        surface = DecisionSurface(
+            inner,
+            oracle="labels" if coder.is_category.any() or _is_dear(model) else "auto",
+            metric="standardized",
+            n_surface_points=_SURFACE_POINTS,
+            random_state=0,
+        ).fit(rows)
+        if coder.is_category.any():
+            change = _exchange(surface, row, coder)
+        else:
+            change = _shift(surface, row, rows.std(axis=0), prediction)
+    if change is None:
         return ExplanationSection(
             "surface",
             "Decision surface",
             f"No change was found that gets another answer than {show(prediction)}.",
             values={"found": False, "distance": None},
         )
-    return _section(coder, names, row[0], changed, rows, distance, prediction)
+    return _section(coder, names, row[0], rows.std(axis=0), change)
 
 
-def _section(coder, names, row, changed, rows, distance, prediction) -> ExplanationSection:
-    point, label = np.asarray(changed.points[0], dtype=float), changed.labels[0]
-    spread = rows.std(axis=0)
+def _is_dear(model: Any) -> bool:
+    """Tell whether differences of scores would take long: many local models for every point."""
+    last = model.steps[-1][1] if hasattr(model, "steps") else model
+    return getattr(last, "_stack", None) is not None
+
+
+def _exchange(surface: DecisionSurface, row: np.ndarray, coder: "TableCoder") -> Change | None:
+    """Find the least change of a row with categories."""
+    found = surface.counterfactual(
+        row,
+        categorical=np.flatnonzero(coder.is_category),
+        immutable=np.flatnonzero(coder.is_text),
+        sparsity=_SPARSITY,
+    )
+    if not found.found[0]:
+        return None
+    length = float(found.distances[0])
+    return Change(np.asarray(found.points[0], dtype=float), found.labels[0], length, length)
+
+
+def _shift(surface, row: np.ndarray, spread: np.ndarray, prediction: Any) -> Change | None:
+    """Find the nearest point of the surface, and a step beyond it that changes few columns.
+
+    All steps along the largest 1, 2, ... parts of the way are tried at once, since one call for
+    many rows costs little more than one for one.
+    """
+    found = surface.orthogonal_projection(row)
+    distance, point = float(found.distances[0]), np.asarray(found.points[0], dtype=float)
+    if not np.isfinite(distance):
+        return None
+    unit = np.where(spread > 0.0, spread, 1.0)
+    way = (point - row[0]) / unit
+    order = np.argsort(-np.abs(way), kind="stable")
+    counts = [*range(1, min(len(way), _FEW_COLUMNS) + 1), len(way)]
+    directions = np.zeros((len(counts), len(way)))
+    for i, count in enumerate(counts):
+        directions[i, order[:count]] = way[order[:count]]
+    sizes = np.linalg.norm(directions, axis=1, keepdims=True)
+    directions = directions / np.where(sizes > 0.0, sizes, 1.0)
+    reach = max(abs(distance), 1e-6)  # a row right on the surface steps over it
+    steps = reach * _LENGTHS[None, :, None] * directions[:, None, :]
+    tried = row + (steps * unit).reshape(-1, len(way))
+    labels = np.asarray(surface.estimator_.predict(tried))
+    hits = np.flatnonzero(labels != prediction)
+    if not len(hits):
+        return None
+    best = int(hits[0])
+    length = reach * float(_LENGTHS[best % len(_LENGTHS)])
+    return Change(tried[best], labels[best], length, distance)
+
+
+def _section(
+    coder: "TableCoder", names: list[str], row: np.ndarray, spread: np.ndarray, change: Change
+) -> ExplanationSection:
     table = []
-    for j in np.flatnonzero(point != row):
-        before, after = coder.decoded(j, row[j]), coder.decoded(j, point[j])
-        step = 1.0 if coder.is_category[j] else (point[j] - row[j]) / max(spread[j], 1e-300)
-        table.append((names[j], before, after, float(step)))
+    for j in np.flatnonzero(change.point != row).tolist():
+        before, after = coder.decoded(j, row[j]), coder.decoded(j, change.point[j])
+        step = (change.point[j] - row[j]) / max(spread[j], 1e-300)
+        table.append((names[j], before, after, 1.0 if coder.is_category[j] else float(step)))
     table.sort(key=lambda line: -abs(line[3]))
-    away = show(float(changed.distances[0]))
     changes = "this change" if len(table) == 1 else "these changes"
     if coder.is_category.any():
         summary = (
-            f"The answer becomes {show(label)} with {changes}, {away} away, in standard deviations "
-            "(another category counts as one)."
+            f"The answer becomes {show(change.label)} with {changes}, {show(change.length)} away, "
+            "in standard deviations (another category counts as one)."
         )
     else:
         summary = (
-            f"The answer changes {show(abs(distance))} standard deviations from this row. It "
-            f"becomes {show(label)} with {changes}, {away} away."
+            f"The answer changes {show(abs(change.distance))} standard deviations from this row. "
+            f"It becomes {show(change.label)} with {changes}, {show(change.length)} away."
         )
     values = {
         "found": True,
-        "distance": distance,
+        "distance": change.distance,
         "unit": "standard deviations",
-        "label": label,
-        "counterfactual": {names[j]: coder.decoded(j, point[j]) for j in range(len(names))},
-        "counterfactual_distance": float(changed.distances[0]),
+        "label": change.label,
+        "counterfactual": {name: coder.decoded(j, change.point[j]) for j, name in enumerate(names)},
+        "counterfactual_distance": change.length,
     }
     head = ("column", "value", "becomes", "deviations")
     return ExplanationSection(

@@ -5,6 +5,7 @@ wrong one would crash the process at the first prediction.
 """
 
 import copy
+import itertools
 from typing import Any
 
 import numpy as np
@@ -50,8 +51,9 @@ def restore(model: Any) -> None:
             _check_sparse(part)
         elif hasattr(part, "tree_") and hasattr(part.tree_, "children_left"):
             _check_tree(part.tree_, part.n_features_in_)
-        elif type(part).__name__ == "TreePredictor":
-            _check_predictor(part)
+        elif hasattr(part, "_predictors"):
+            for predictor in itertools.chain.from_iterable(part._predictors):
+                _check_predictor(predictor, part.n_features_in_)
         elif isinstance(part, NeighborSearch) and hasattr(part, "_engine"):
             part._rebuild_engine(part._engine)
         elif getattr(part, "_fit_method", None) in _TREES and part._tree is None:
@@ -76,12 +78,11 @@ def _check_tree(tree: Any, n_features: int) -> None:
         raise ModelFileError("a decision tree has nodes that lead nowhere.")
 
 
-def _check_predictor(predictor: Any) -> None:
-    """Do the same for a tree of histogram boosting, whose width is that of its own features."""
+def _check_predictor(predictor: Any, n_features: int) -> None:
+    """Do the same for a tree of histogram boosting."""
     nodes = predictor.nodes
     inner = nodes["is_leaf"] == 0
-    width = np.iinfo(np.int32).max
-    _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], width)
+    _check_nodes(inner, nodes["left"], nodes["right"], nodes["feature_idx"], n_features)
     asked = inner & (nodes["is_categorical"] != 0)
     sets = min(len(predictor.binned_left_cat_bitsets), len(predictor.raw_left_cat_bitsets))
     if np.any(nodes["bitset_idx"][asked] >= sets):
