@@ -76,7 +76,7 @@ PARAMETERS: dict[str, list[dict]] = {
         {"estimator": RidgeClassifier(), "cv": 2},
         {
             "estimator": DecisionTreeClassifier(max_depth=3, random_state=0),
-            "cv": 2,
+            "cv": 4,
             "multi_class": "ovo",
         },
     ],
