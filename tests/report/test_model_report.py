@@ -92,6 +92,25 @@ def test_regions_are_described_by_what_sets_them_apart(rng):
     assert _places.regions(GaussianNB().fit(X, y), X, y, ["side", "noise"]) is None
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        (12345, "12,345"),
+        (49630.0, "49,630"),
+        (0.123456, "0.1235"),
+        (-2.5e-7, "-2.5e-07"),
+        (True, "True"),
+        ("as it is", "as it is"),
+        (float("nan"), ""),
+    ],
+)
+def test_numbers_are_short(value, text):
+    from vicinal.report._page import number
+
+    assert number(value) == text
+
+
 # --- the whole page as data ---
 
 
