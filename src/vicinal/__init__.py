@@ -18,6 +18,7 @@ _SUBPACKAGES = (
     "partition",
     "report",
     "subspace",
+    "surface",
     "uncertainty",
 )
 
@@ -37,6 +38,7 @@ _ESTIMATORS: dict[str, str] = {
     "LoessRegressor": "local",
     "NadarayaWatsonRegressor": "local",
     "GradientMetric": "local",
+    "PrincipalSurface": "local",
     "SpacePartitioningClassifier": "partition",
     "SpacePartitioningRegressor": "partition",
     "SurrogatePartitionClassifier": "partition",
@@ -47,6 +49,8 @@ _ESTIMATORS: dict[str, str] = {
     "TruncatedRBFClassifier": "subspace",
     "TruncatedRBFFeatures": "subspace",
     "TruncatedRBFRegressor": "subspace",
+    "DecisionSurface": "surface",
+    "SurfaceCalibratedClassifier": "surface",
     "LocalDiscriminantTransformer": "uncertainty",
     "LocallyAdaptiveClassifier": "uncertainty",
     "ResponsibilityMixture": "uncertainty",

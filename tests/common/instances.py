@@ -8,7 +8,7 @@ rows hold in the statistical sense only, and exactly under a fixed seed for unch
 from collections.abc import Callable
 from inspect import signature
 
-from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -71,17 +71,34 @@ PARAMETERS: dict[str, list[dict]] = {
     "SubspaceFusionRegressor": [
         {"decompositions": ["cholesky"], "estimator": Ridge(), "n_subspaces": 2, "cv": 2}
     ],
+    "DecisionSurface": [{"estimator": LogisticRegression()}],
+    "SurfaceCalibratedClassifier": [
+        {"estimator": LogisticRegression(), "cv": 2},
+        {"estimator": DecisionTreeClassifier(max_depth=3, random_state=0), "cv": 2},
+        {"estimator": LogisticRegression(), "cv": 2, "multi_class": "ovo"},
+    ],
     "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
-    # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local and
-    # `make test-statistical` check it, here one metric stands for it.
-    "LocalClassifier": [{"metric": "standardized"}],
-    "LocalRegressor": [{"metric": "standardized"}],
+    # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local checks
+    # it, here one metric stands for it.
+    "LocalClassifier": [
+        {"metric": "standardized"},
+        {"n_neighbors": 5, "metric": "euclidean", "alpha": 1.0, "anchors": 4},
+    ],
+    "LocalRegressor": [
+        {"metric": "standardized"},
+        {"n_neighbors": 5, "degree": 1, "alpha": 1.0, "anchors": 4},
+    ],
     "GradientMetric": [{"n_rounds": 1}],
     # The checks bring fewer rows than a polynomial in their columns has coefficients.
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
+
+
+def _anchors(estimator):
+    return None if estimator.anchors is None else "the centres of its anchors and folds"
+
 
 DRAWS: dict[str, str | Callable] = {
     # class name: what it draws, or a function of the instance that says it (None for nothing)
@@ -94,6 +111,8 @@ DRAWS: dict[str, str | Callable] = {
     "PrunedTreeClassifier": "folds",
     "PrunedTreeRegressor": "folds",
     "RealAdaBoostClassifier": "the order of features that breaks ties in its trees",
+    "LocalClassifier": _anchors,
+    "LocalRegressor": _anchors,
     "LocalDiscriminantTransformer": "the starts of its mixture",
     "ResponsibilityMixture": "the starts of EM",
     "AveragedPerceptron": "the order of rows in each epoch",
@@ -113,6 +132,7 @@ DRAWS: dict[str, str | Callable] = {
     "SubspaceFusionClassifier": "folds",
     "SubspaceFusionRegressor": "folds",
     "DivideConquerSVC": "starts of the clustering and folds",
+    "SurfaceCalibratedClassifier": "folds",
 }
 
 

@@ -15,6 +15,8 @@ PAGES = sorted([ROOT / "README.md", *ROOT.glob("docs/*.md"), *ROOT.glob("docs/gu
 def test_examples_on_the_page_run(page):
     # Fences become blank lines: they end the expected output and keep the line numbers.
     text = re.sub(r"^```.*$", "", page.read_text(), flags=re.MULTILINE)
+    if "import torch" in text:
+        pytest.importorskip("torch")
     test = doctest.DocTestParser().get_doctest(text, {}, page.name, str(page), 0)
     runner = doctest.DocTestRunner(
         optionflags=doctest.NORMALIZE_WHITESPACE | doctest.ELLIPSIS | doctest.REPORT_NDIFF

@@ -192,7 +192,7 @@ def test_local_contributions_are_slopes_times_the_way_from_the_neighbours(metric
 
 
 def test_slopes_speak_for_the_predicted_class():
-    model = LocalClassifier(n_neighbors=40, solver="ridge", alpha=0.1).fit(X, TWO)
+    model = LocalClassifier(n_neighbors=40, metric="euclidean", alpha=0.1).fit(X, TWO)
     for row in X[:10]:
         found = explain(model, row)
         if "coefficients" not in found:
@@ -201,6 +201,55 @@ def test_slopes_speak_for_the_predicted_class():
         sign = 1.0 if found.prediction else -1.0
         slopes = sign * model.local_coef(row[None])[0]
         assert_allclose([told[f"x{j}"] for j in range(5)], slopes, rtol=1e-9)
+
+
+@pytest.fixture(scope="module")
+def stacked():
+    model = LocalClassifier(random_state=0).fit(X, NAMES)
+    assert len(model.rungs_) > 1
+    return model
+
+
+def test_stacks_tell_who_speaks_and_which_models(stacked):
+    found = explain(stacked, X[3])
+    assert [section.key for section in found.sections] == ["neighbors", "coefficients", "members"]
+    told = by_name(found["neighbors"], "weight")
+    voices = stacked.neighbors(X[3:4]).toarray()[0]
+    assert_allclose([told[i] for i in told], voices[list(told)] / voices.sum())
+    assert all(NAMES[row] == label for row, label in by_name(found["neighbors"], "target").items())
+    away = np.linalg.norm((X - X[3]) / X.std(axis=0), axis=1)
+    distance = by_name(found["neighbors"], "distance")
+    assert_allclose([distance[i] for i in told], away[list(told)])
+    assert_allclose(column(found["members"], "weight"), stacked.rung_weights_)
+
+
+def test_stacked_contributions_start_from_those_who_speak(stacked):
+    section = explain(stacked, X[3])["coefficients"]
+    voices = stacked.neighbors(X[3:4]).toarray()[0]
+    centre = voices @ X / voices.sum()
+    chosen = stacked.classes_.tolist().index(stacked.predict(X[3:4])[0])
+    slopes = stacked.local_coef(X[3:4])[0, chosen]
+    told = by_name(section, "contribution")
+    assert_allclose([told[f"x{j}"] for j in range(5)], slopes * (X[3] - centre), atol=1e-10)
+
+
+def test_stacked_regressors():
+    model = LocalRegressor(random_state=0).fit(X, TARGET)
+    found = explain(model, X[3])
+    assert found["neighbors"].values["n_neighbors"] > 0
+    if "members" in found:
+        mean = np.dot(column(found["members"], "weight"), column(found["members"], "says"))
+        assert_allclose(mean, found.prediction)
+
+
+@pytest.mark.parametrize("metric", ["forest", "ranked"])
+def test_other_neighbourhoods(metric):
+    model = LocalRegressor(metric=metric, n_neighbors="auto", random_state=0).fit(X, TARGET)
+    found = explain(model, X[3])
+    weights = model.neighbors(X[3:4]).toarray()[0]
+    told = by_name(found["neighbors"], "weight")
+    assert_allclose([told[i] for i in told], weights[list(told)] / weights.sum())
+    assert np.isfinite(column(found["coefficients"], "contribution")).all()
 
 
 def test_location_columns_have_no_slope():
@@ -452,7 +501,7 @@ def test_columns_that_keep_their_names_but_are_mixed_have_no_source():
 
 
 def test_names_may_be_given():
-    model = LocalClassifier(n_neighbors=20).fit(X, NAMES)
+    model = LocalClassifier(n_neighbors=20, metric="euclidean").fit(X, NAMES)
     found = explain(model, X[0], feature_names=list("vwxyz"))
     assert list(found.row) == list("vwxyz")
     assert set(column(found["coefficients"], "column")) == set("vwxyz")
@@ -461,7 +510,9 @@ def test_names_may_be_given():
 
 
 def test_the_best_of_a_search_is_explained():
-    search = GridSearchCV(LocalClassifier(), {"n_neighbors": [20]}, cv=2).fit(X, NAMES)
+    search = GridSearchCV(LocalClassifier(metric="euclidean"), {"n_neighbors": [20]}, cv=2).fit(
+        X, NAMES
+    )
     assert explain(search, X[0])["neighbors"].values["n_neighbors"] == 20
 
 
@@ -490,7 +541,9 @@ class Collector(HTMLParser):
 
 def test_names_and_labels_are_escaped():
     evil = "<script>alert(1)</script>"
-    model = LocalClassifier(n_neighbors=20).fit(X, np.where(TWO, evil, '"><img src=x onerror=y>'))
+    model = LocalClassifier(n_neighbors=20, metric="euclidean").fit(
+        X, np.where(TWO, evil, '"><img src=x onerror=y>')
+    )
     page = Collector()
     page.feed(explain(model, X[0], feature_names=[evil, "b", "c", "d", "e"]).to_html(20))
     assert not {"script", "img"} & set(page.tags)
@@ -498,13 +551,13 @@ def test_names_and_labels_are_escaped():
 
 
 def test_tables_are_cut_with_a_note():
-    model = LocalClassifier(n_neighbors=20).fit(X, NAMES)
+    model = LocalClassifier(n_neighbors=20, metric="euclidean").fit(X, NAMES)
     assert "... and 17 more" in explain(model, X[0]).text(max_rows=3)
     assert "and 17 more" in explain(model, X[0]).to_html(max_rows=3)
 
 
 def test_style_can_be_left_out():
-    model = LocalClassifier(n_neighbors=20).fit(X, NAMES)
+    model = LocalClassifier(n_neighbors=20, metric="euclidean").fit(X, NAMES)
     found = explain(model, X[0])
     assert "<style>" in found.to_html()
     assert "<style>" not in found.to_html(style=False)
@@ -512,7 +565,7 @@ def test_style_can_be_left_out():
 
 
 def test_bars_are_the_numbers_of_the_section():
-    model = LocalClassifier(n_neighbors=20).fit(X, NAMES)
+    model = LocalClassifier(n_neighbors=20, metric="euclidean").fit(X, NAMES)
     found = explain(model, X[0], feature_names=["$a_1$", "b", "c", "d", "e"])
     assert found.plot() is found
     widths = [bar.get_width() for bar in found.bars_]

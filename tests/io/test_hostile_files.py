@@ -136,7 +136,7 @@ def test_bombs_inside_sparse_matrices_are_refused(model_file, monkeypatch):
 
 def test_honest_constant_arrays_are_stored_unpacked(tmp_path, monkeypatch):
     monkeypatch.setattr("vicinal.io._archive.FREE_BYTES", 2**12)
-    model = LocalClassifier(n_neighbors=20).fit(X, LABELS)
+    model = LocalClassifier(n_neighbors=20, metric="euclidean").fit(X, LABELS)
     model.zeros_ = np.zeros(10**6)
     assert np.array_equal(load(save(model, tmp_path / "model.vicinal")).zeros_, model.zeros_)
 
@@ -402,7 +402,9 @@ print(*n_loaded.values(), watched)
 
 
 def test_a_thousand_mutations_run_nothing_and_raise_one_error(good, tmp_path):
-    local = save(fitted(LocalClassifier(n_neighbors=20)), tmp_path / "local.vicinal")
+    local = save(
+        fitted(LocalClassifier(n_neighbors=20, metric="euclidean")), tmp_path / "local.vicinal"
+    )
     partition = tmp_path / "partition.vicinal"
     partition.write_bytes(good.read_bytes())
     result = subprocess.run(

@@ -51,7 +51,7 @@ def others():
         HistGradientBoostingClassifier(max_iter=3),
         GradientBoostingClassifier(n_estimators=3),
         CalibratedClassifierCV(LogisticRegression(), cv=StratifiedKFold(3)),
-        GridSearchCV(LocalClassifier(), {"n_neighbors": [10, 20]}, cv=2),
+        GridSearchCV(LocalClassifier(metric="euclidean"), {"n_neighbors": [10, 20]}, cv=2),
         LocalClassifier(metric=StandardScaler(), n_neighbors=20, class_weight="balanced"),
         LocalRegressor(estimator=DecisionTreeClassifier(max_depth=1), n_neighbors=20),
         LocalRegressor(metric="manhattan", bandwidth=3.0, kernel="gaussian"),
@@ -127,7 +127,9 @@ def test_unfitted_models_keep_their_parameters(tmp_path):
 def test_frames_and_string_labels_survive_an_encoder(tmp_path):
     frame = pd.DataFrame({"size": X[:, 0], "kind": np.where(X[:, 1] > 0, "a", "b")})
     encoder = make_column_transformer((OneHotEncoder(), ["kind"]), remainder=StandardScaler())
-    model = make_pipeline(encoder, LocalClassifier(n_neighbors=30)).fit(frame, NAMES)
+    model = make_pipeline(encoder, LocalClassifier(n_neighbors=30, metric="euclidean")).fit(
+        frame, NAMES
+    )
     again = load(save(model, tmp_path / "model.vicinal"))
     assert np.array_equal(again.predict(frame), model.predict(frame))
     assert list(again.feature_names_in_) == ["size", "kind"]
@@ -144,7 +146,7 @@ def test_sparse_rows_survive(tmp_path):
 
 
 def test_saving_leaves_the_model_as_it_was(tmp_path):
-    model = fitted(LocalRegressor(n_neighbors=20))
+    model = fitted(LocalRegressor(n_neighbors=20, metric="euclidean"))
     before = model.predict(X)
     engine = model._data.index._search._engine
     save(model, tmp_path / "model.vicinal")
@@ -159,7 +161,7 @@ def test_files_hold_rows_and_no_search_trees(tmp_path):
 
 
 def test_models_learn_on_after_loading(tmp_path):
-    model = fitted(LocalClassifier(n_neighbors=20))
+    model = fitted(LocalClassifier(n_neighbors=20, metric="euclidean"))
     again = load(save(model, tmp_path / "model.vicinal"))
     for part in (model, again):
         part.partial_fit(X[:30] + 0.1, NAMES[:30])
@@ -205,10 +207,15 @@ def test_info_describes_the_file_without_making_the_model(tmp_path):
 
 
 def test_a_failed_save_leaves_the_old_file(tmp_path):
-    path = save(fitted(LocalClassifier(n_neighbors=20)), tmp_path / "model.vicinal")
+    path = save(
+        fitted(LocalClassifier(n_neighbors=20, metric="euclidean")), tmp_path / "model.vicinal"
+    )
     before = path.read_bytes()
     with pytest.raises(ModelFileError, match="tests.io.test_model_file.Shift"):
-        save(fitted(make_pipeline(Shift(), LocalClassifier(n_neighbors=20))), path)
+        save(
+            fitted(make_pipeline(Shift(), LocalClassifier(n_neighbors=20, metric="euclidean"))),
+            path,
+        )
     assert path.read_bytes() == before
     assert [entry.name for entry in tmp_path.iterdir()] == ["model.vicinal"]
 
@@ -225,7 +232,7 @@ class Shift(TransformerMixin, BaseEstimator):
 
 
 def test_classes_from_elsewhere_are_named_by_the_reader(tmp_path):
-    model = fitted(make_pipeline(Shift(), LocalClassifier(n_neighbors=20)))
+    model = fitted(make_pipeline(Shift(), LocalClassifier(n_neighbors=20, metric="euclidean")))
     path = save(model, tmp_path / "model.vicinal", trusted=[Shift])
     name = "tests.io.test_model_file.Shift"
     assert info(path).untrusted == [name]
@@ -237,7 +244,9 @@ def test_classes_from_elsewhere_are_named_by_the_reader(tmp_path):
 
 def test_tensors_are_refused_with_the_remedy(tmp_path):
     torch = pytest.importorskip("torch")
-    model = LocalRegressor(n_neighbors=20).fit(torch.asarray(X), torch.asarray(TARGET))
+    model = LocalRegressor(n_neighbors=20, metric="euclidean").fit(
+        torch.asarray(X), torch.asarray(TARGET)
+    )
     with pytest.raises(TypeError, match=r"fit it on numpy.asarray"):
         save(model, tmp_path / "model.vicinal")
 
@@ -254,7 +263,7 @@ def restamped(path, **versions):
 
 @pytest.mark.parametrize("package", ["vicinal", "scikit-learn", "numpy", "python"])
 def test_other_versions_are_told(tmp_path, package):
-    model = fitted(LocalClassifier(n_neighbors=20))
+    model = fitted(LocalClassifier(n_neighbors=20, metric="euclidean"))
     path = restamped(save(model, tmp_path / "model.vicinal"), **{package: "0.0.1"})
     with pytest.warns(ModelVersionWarning, match=rf"saved under {package} 0.0.1 \(now "):
         again = load(path)
@@ -263,7 +272,9 @@ def test_other_versions_are_told(tmp_path, package):
 
 def test_a_patch_release_of_numpy_is_no_news(tmp_path):
     major, minor, _ = np.__version__.split(".", 2)
-    path = save(fitted(LocalClassifier(n_neighbors=20)), tmp_path / "model.vicinal")
+    path = save(
+        fitted(LocalClassifier(n_neighbors=20, metric="euclidean")), tmp_path / "model.vicinal"
+    )
     load(restamped(path, numpy=f"{major}.{minor}.99"))
 
 

@@ -318,8 +318,13 @@ def refused(model, match, rows=None):
 
 
 def test_lazy_models_say_to_use_anchors():
-    refused(LocalClassifier(n_neighbors=20).fit(X, NAMES), "fit with anchors=m")
-    refused(make_pipeline(StandardScaler(), LocalClassifier(n_neighbors=20)).fit(X, TWO), "anchors")
+    refused(LocalClassifier(n_neighbors=20, metric="euclidean").fit(X, NAMES), "fit with anchors=m")
+    refused(
+        make_pipeline(StandardScaler(), LocalClassifier(n_neighbors=20, metric="euclidean")).fit(
+            X, TWO
+        ),
+        "anchors",
+    )
     refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "LocalRegressor\\(anchors=m\\)")
     refused(NadarayaWatsonRegressor(n_neighbors=10).fit(X, TARGET), "averages its training rows")
     refused(LocallyAdaptiveClassifier(1, tol=1e-2).fit(X, NAMES), "training rows vote")
@@ -327,7 +332,7 @@ def test_lazy_models_say_to_use_anchors():
 
 def test_lazy_parts_are_named():
     model = BayesianModelAveragingClassifier(
-        [("local", LocalClassifier(n_neighbors=20)), ("lda", WeightedLDA())],
+        [("local", LocalClassifier(n_neighbors=20, metric="euclidean")), ("lda", WeightedLDA())],
         weighting="pseudo_bma+",
         random_state=0,
     ).fit(X, NAMES)

@@ -2,7 +2,10 @@
 
 from vicinal._base._arrays import (
     as_numpy,
+    check_same_device,
     check_same_library,
+    device_classes,
+    free_memory,
     is_array_api,
     is_torch,
     namespace,
@@ -14,21 +17,29 @@ from vicinal._base._optional import import_optional
 from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, thread_map
 from vicinal._base._progress import Progress
 from vicinal._base._validation import (
+    check_device_weights,
     check_neighbor_count,
     check_weights,
+    encode_device_labels,
     encode_labels,
     validate_array_api,
+    weighted_device_rows,
 )
 
 __all__ = [
     "Progress",
     "as_numpy",
     "atomic_fit",
+    "check_device_weights",
     "check_neighbor_count",
+    "check_same_device",
     "check_same_library",
     "check_weights",
+    "device_classes",
     "draw_seeds",
+    "encode_device_labels",
     "encode_labels",
+    "free_memory",
     "import_optional",
     "is_array_api",
     "is_torch",
@@ -38,5 +49,6 @@ __all__ = [
     "row_blocks",
     "thread_map",
     "validate_array_api",
+    "weighted_device_rows",
     "write_whole",
 ]

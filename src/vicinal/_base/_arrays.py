@@ -42,6 +42,25 @@ def check_same_library(reference: Any, X: Any, *, fitted_on: str = "fit") -> Non
         )
 
 
+def check_same_device(X: Any, other: Any, name: str) -> None:
+    """Raise if ``other``, given along with ``X``, is an array of another library or device.
+
+    NumPy arrays pass: labels and weights may come from the host.
+    """
+    if not is_array_api(other):
+        return
+    if namespace(X) is not namespace(other):
+        raise TypeError(
+            f"{name} is a {type(other).__module__}.{type(other).__name__}, but X is a "
+            f"{type(X).__module__}.{type(X).__name__}; give both in one array library."
+        )
+    if compat.device(X) != compat.device(other):
+        raise ValueError(
+            f"{name} is on device {compat.device(other)}, but X is on {compat.device(X)}; move "
+            f"{name} there, e.g. {name}.to({str(compat.device(X))!r})."
+        )
+
+
 def as_numpy(x: Any) -> np.ndarray:
     """Return ``x`` as a NumPy array; from a device this copies the data to the host."""
     if compat.is_torch_array(x):
@@ -51,3 +70,25 @@ def as_numpy(x: Any) -> np.ndarray:
             compat.to_device(x, "cpu") if compat.is_cupy_array(x) else np.from_dlpack(x)
         )
     return np.asarray(x)
+
+
+def free_memory(x: Any) -> float | None:
+    """Return the MiB that one block of work beside ``x`` may take, for `row_blocks`.
+
+    A quarter of what the CUDA device of ``x`` has free, torch's own cache counted as free;
+    elsewhere ``None``, which stands for scikit-learn's ``working_memory``.
+    """
+    if not (compat.is_torch_array(x) and x.device.type == "cuda"):
+        return None
+    cuda = namespace(x).cuda
+    cached = cuda.memory_reserved(x.device) - cuda.memory_allocated(x.device)
+    return (cuda.mem_get_info(x.device)[0] + cached) / 2**22
+
+
+def device_classes(classes: np.ndarray, proba: Any, *, on_device: bool) -> Any:
+    """Return the classes of largest probability: on the device if the labels came from there."""
+    xp = namespace(proba)
+    codes = xp.argmax(proba, axis=1)
+    if not on_device:
+        return classes[as_numpy(codes)]
+    return xp.take(xp.asarray(classes, device=compat.device(proba)), codes)

@@ -2,10 +2,11 @@
 
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base._arrays import namespace
+from vicinal._base._arrays import as_numpy, check_same_device, is_array_api, namespace
 from vicinal._base._compat import check_sample_weight
 
 
@@ -13,12 +14,85 @@ def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes and the code of each label; at least two classes are required."""
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
+    _check_two_classes(classes)
+    return classes, codes
+
+
+def _check_two_classes(classes: np.ndarray) -> None:
     if len(classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes[0]!r}); a classifier needs samples of at least two "
             "classes. Check how y was selected, or use sklearn.dummy.DummyClassifier."
         )
-    return classes, codes
+
+
+def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
+    """Return the sorted classes on the host and the code of each label on the device of ``X``.
+
+    Labels on the device stay there, but for one of each class; labels on the host, such as strings,
+    are encoded there.
+    """
+    check_same_device(X, y, "y")
+    xp, device = namespace(X), compat.device(X)
+    if is_array_api(y):
+        if y.ndim != 1:
+            raise ValueError(f"y should be a 1d array, got an array of shape {tuple(y.shape)}.")
+        values, codes = xp.unique_inverse(y)
+        classes = as_numpy(values)
+        if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
+            raise ValueError(
+                "Unknown label type: continuous. y holds fractions; a classifier needs labels. Use "
+                "a regressor, or bin y first."
+            )
+        _check_two_classes(classes)
+    else:
+        classes, codes = encode_labels(np.asarray(y))
+        codes = xp.asarray(codes, device=device)
+    if codes.shape[0] != X.shape[0]:
+        raise ValueError(f"y has {codes.shape[0]} entries for {X.shape[0]} rows of X.")
+    return classes, xp.astype(codes, xp.int64)
+
+
+def check_device_weights(sample_weight: Any, X: Any, *, dtype: Any = None) -> Any:
+    """Return weights as a vector beside ``X``, or ``None``; only yes or no reaches the host."""
+    if sample_weight is None:
+        return None
+    check_same_device(X, sample_weight, "sample_weight")
+    xp = namespace(X)
+    dtype = X.dtype if dtype is None else dtype
+    weights = xp.asarray(sample_weight, dtype=dtype, device=compat.device(X))
+    if weights.ndim == 0:
+        weights = xp.broadcast_to(weights, (X.shape[0],))
+    if weights.shape != (X.shape[0],):
+        raise ValueError(
+            f"sample_weight has shape {tuple(weights.shape)} for {X.shape[0]} rows of X."
+        )
+    if not bool(xp.all(xp.isfinite(weights) & (weights >= 0)) & xp.any(weights > 0)):
+        raise ValueError(
+            "sample_weight must be finite and at least 0, and positive for some row; weights "
+            "count how often a row is seen, so use 0 to leave a row out."
+        )
+    return weights
+
+
+def weighted_device_rows(X: Any, y: Any, sample_weight: Any, *, dtype: Any = None) -> tuple:
+    """Return X, y and weights (``None`` for ones) of the rows that weigh something.
+
+    ``y`` may live on the host; it is cut where it is.
+    """
+    check_same_device(X, y, "y")
+    n_entries = y.shape[0] if hasattr(y, "shape") else len(y)
+    if n_entries != X.shape[0]:
+        raise ValueError(f"y has {n_entries} entries for {X.shape[0]} rows of X.")
+    weights = check_device_weights(sample_weight, X, dtype=dtype)
+    if weights is None:
+        return X, y, None
+    xp = namespace(X)
+    keep = xp.nonzero(weights > 0)[0]
+    if keep.shape[0] == X.shape[0]:
+        return X, y, weights
+    y = xp.take(y, keep, axis=0) if is_array_api(y) else np.asarray(y)[as_numpy(keep)]
+    return xp.take(X, keep, axis=0), y, xp.take(weights, keep)
 
 
 def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.ndarray:

@@ -6,13 +6,18 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController
 
-from vicinal._base import thread_map
+from vicinal._base import is_array_api, thread_map
 
 
 @functools.cache
 def _controller() -> ThreadpoolController:
     # Looking for the loaded libraries takes milliseconds, so it is done once per process.
     return ThreadpoolController()
+
+
+def block_threads(X: Any, n_jobs: int | None) -> int | None:
+    """Return ``n_jobs`` for rows on the host, one for a device: it divides the work itself."""
+    return 1 if is_array_api(X) else n_jobs
 
 
 def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = None) -> list:

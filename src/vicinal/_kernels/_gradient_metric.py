@@ -25,8 +25,9 @@ def metric_step(G: np.ndarray, *, floor: float, diagonal: bool) -> np.ndarray:
     if diagonal:
         G = np.diag(np.diag(G))
     values, vectors = np.linalg.eigh(G)
-    roots = np.maximum(values, 0.0) ** 0.25
-    if roots[-1] <= 0.0:
+    if values[-1] <= 0.0:
         return np.eye(d)
+    # Rounding errors have visible fourth roots.
+    roots = np.where(values > 1e-12 * values[-1], values, 0.0) ** 0.25
     step = (vectors * (roots + floor * roots[-1])) @ vectors.T
     return step * (np.sqrt(d) / np.linalg.norm(step))

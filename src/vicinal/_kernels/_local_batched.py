@@ -6,15 +6,19 @@ weight zero do not count.
 """
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 
-from vicinal._base import namespace
+from vicinal._base import is_torch, namespace
 
 _FLAT = 1e-14
 _ARMIJO = 1e-4
 _MAX_HALVINGS = 40
+# Largest change of a margin in the last step: in float32, and of its polish in float64.
+_COARSE = 0.03
+_FINE = 1e-3
+_COARSE_STEPS = 20
 
 
 def batched_kernel(u: Any, kernel: str | Callable) -> Any:
@@ -46,7 +50,8 @@ def take_rows(X: Any, indices: Any) -> Any:
     return xp.reshape(flat, (*indices.shape, *X.shape[1:]))
 
 
-def _transpose(A: Any) -> Any:
+def transpose(A: Any) -> Any:
+    """Swap the last two axes."""
     return namespace(A).matrix_transpose(A)
 
 
@@ -81,21 +86,68 @@ def batched_ridge(
     k, d = indices.shape[1], X.shape[1]
     Z, mean, total, trace = _centred(X, Q, indices, weights)
     level = weights / total[:, None]
-    flat = (trace <= 0.0)[:, None, None]
-    Z = xp.where(flat, xp.zeros_like(Z), Z)
+    gram, right = _ridge_system(Z, mean)
     root = xp.sqrt(weights)
-    if d <= k:
-        gram, right = _transpose(Z) @ Z, mean[:, :, None]
-    else:
-        gram, right = Z @ _transpose(Z), Z @ mean[:, :, None]
-    identity = _eye(gram.shape[1], X)
     out = []
-    for alpha in alphas:
-        lam = _penalty(trace, alpha, relative, d)[:, None, None]
-        solution = xp.linalg.solve(gram + lam * identity, right)
+    for solution in _ridge_path(gram, right, trace, alphas, relative, d):
         along = Z @ solution if d <= k else solution
         out.append(level - root * along[:, :, 0])
     return out
+
+
+def batched_ridge_values(
+    X: Any, Y: Any, Q: Any, indices: Any, weights: Any, alphas: list[float], *, relative: bool
+) -> list[Any]:
+    """Return ridge predictions at the queries, (n_queries, n_outputs), for each penalty.
+
+    With (V + lam I) u = m and S = sum w (x - q - m)(y - ybar)' they are ybar - S'u: one pass over
+    the neighbours serves all penalties and outputs.
+    """
+    k, d = indices.shape[1], X.shape[1]
+    Z, mean, total, trace = _centred(X, Q, indices, weights)
+    level, T = _centred_targets(Y, indices, weights, total)
+    gram, right = _ridge_system(Z, mean)
+    cross = transpose(Z) @ T if d <= k else T  # (n_queries, min(d, k), n_outputs)
+    return [
+        level - (transpose(solution) @ cross)[:, 0, :]
+        for solution in _ridge_path(gram, right, trace, alphas, relative, d)
+    ]
+
+
+def _centred_targets(Y, indices, weights, total):
+    """Return weighted means of the targets, and deviations from them times root weights."""
+    xp = namespace(Y)
+    targets = take_rows(Y, indices)
+    level = (transpose(targets) @ weights[:, :, None])[:, :, 0] / total[:, None]
+    return level, (targets - level[:, None, :]) * xp.sqrt(weights)[:, :, None]
+
+
+def _ridge_system(Z, mean):
+    """Return the smaller Gram matrix of the two, and its right-hand side."""
+    gram = smaller_gram(Z)
+    return gram, mean[:, :, None] if Z.shape[2] <= Z.shape[1] else Z @ mean[:, :, None]
+
+
+def smaller_gram(Z: Any) -> Any:
+    """Return Z'Z or ZZ', whichever is smaller."""
+    return transpose(Z) @ Z if Z.shape[2] <= Z.shape[1] else Z @ transpose(Z)
+
+
+def _ridge_path(gram, right, trace, alphas, relative, d):
+    """Yield the solutions of (gram + lam I) u = right for each penalty; zero without spread."""
+    xp = namespace(gram)
+    identity = _eye(gram.shape[1], gram)
+    flat = (trace <= 0.0)[:, None, None]
+    for alpha in alphas:
+        lam = _penalty(trace, alpha, relative, d)[:, None, None]
+        solution = solve_regular(gram + lam * identity, right)
+        yield xp.where(flat, xp.zeros_like(solution), solution)
+
+
+def solve_regular(A: Any, B: Any) -> Any:
+    """Solve batches of regular systems, without a word from the device about singular ones."""
+    xp = namespace(A)
+    return xp.linalg.solve_ex(A, B)[0] if is_torch(A) else xp.linalg.solve(A, B)
 
 
 def batched_slopes(
@@ -105,18 +157,37 @@ def batched_slopes(
     xp = namespace(X)
     k, d = indices.shape[1], X.shape[1]
     Z, _, total, trace = _centred(X, Q, indices, weights)
-    targets = take_rows(Y, indices)
-    mean = xp.sum(weights[:, :, None] * targets, axis=1) / total[:, None]
-    T = (targets - mean[:, None, :]) * xp.sqrt(weights)[:, :, None]
-    lam = _penalty(trace, alpha, relative, d)[:, None, None]
-    if d <= k:
-        solution = xp.linalg.solve(
-            _transpose(Z) @ Z + lam * _eye(d, X), _transpose(Z) @ T
-        )  # (n_queries, d, n_outputs)
-    else:
-        solution = _transpose(Z) @ xp.linalg.solve(Z @ _transpose(Z) + lam * _eye(k, X), T)
-    slopes = _transpose(solution)
+    _, T = _centred_targets(Y, indices, weights, total)
+    right = transpose(Z) @ T if d <= k else T
+    (solution,) = _ridge_path(smaller_gram(Z), right, trace, [alpha], relative, d)
+    slopes = transpose(solution if d <= k else transpose(Z) @ solution)
     return xp.where((trace > 0.0)[:, None, None], slopes, xp.zeros_like(slopes))
+
+
+def slope_outer_product(slopes: Any, weights: Any) -> Any:
+    """Return sum_q w_q B_q' B_q in double precision, of slopes (n_queries, n_outputs, d)."""
+    xp = namespace(slopes)
+    rows = xp.astype(slopes, xp.float64) * xp.sqrt(xp.astype(weights, xp.float64))[:, None, None]
+    rows = xp.reshape(rows, (-1, slopes.shape[2]))
+    return rows.T @ rows
+
+
+def slope_metric_step(G: Any, *, floor: float, diagonal: bool = False) -> Any:
+    """Return the map U diag(w_j^(1/4) + floor w_1^(1/4)) U' of one round for G = U diag(w_j) U'.
+
+    It is scaled to squared Frobenius norm d. ``floor`` keeps every direction: one that is lost
+    cannot return. A product of zero changes nothing.
+    """
+    xp = namespace(G)
+    d = G.shape[0]
+    identity = _eye(d, G)
+    values, vectors = xp.linalg.eigh(G * identity if diagonal else G)
+    roots = xp.maximum(values, xp.zeros_like(values)) ** 0.25
+    largest = xp.max(roots)
+    step = (vectors * (roots + floor * largest)) @ vectors.T
+    size = xp.sqrt(xp.sum(step * step))
+    step = step * (d**0.5 / xp.where(size > 0.0, size, xp.ones_like(size)))
+    return xp.where(largest > 0.0, step, identity)
 
 
 def batched_least_squares(X: Any, Q: Any, indices: Any, weights: Any) -> Any:
@@ -124,7 +195,7 @@ def batched_least_squares(X: Any, Q: Any, indices: Any, weights: Any) -> Any:
     xp = namespace(X)
     Z, mean, total, _ = _centred(X, Q, indices, weights)
     inverse = xp.linalg.pinv(Z, rtol=1e-12)  # (n_queries, d, k)
-    along = _transpose(inverse) @ mean[:, :, None]
+    along = transpose(inverse) @ mean[:, :, None]
     return weights / total[:, None] - xp.sqrt(weights) * along[:, :, 0]
 
 
@@ -139,24 +210,46 @@ def batched_vote(smoother: Any, labels: Any, n_classes: int) -> Any:
 # --- Newton ---
 
 
-def _loss_terms(z: Any, loss: str) -> tuple[Any, Any, Any]:
-    """Return loss, negative slope and curvature at margins z."""
-    xp = namespace(z)
-    zero, one = xp.zeros_like(z), xp.ones_like(z)
+def one_class_scores(total: Any, rho: Any, *, C: float, loss: str) -> Any:
+    """Return the intercepts that minimise the objective when every label is +1.
+
+    ``total`` is the weight of each neighbourhood, ``rho`` the penalty of its intercept.
+    """
+    xp = namespace(total)
+    mass = C * total
     if loss == "squared_hinge":
-        r = xp.maximum(1.0 - z, zero)
-        return 0.5 * r * r, r, xp.where(z < 1.0, one, zero)
-    e = xp.exp(-xp.abs(z))
-    value = xp.log1p(e) + xp.maximum(-z, zero)
-    miss = xp.where(z > 0.0, e / (1.0 + e), 1.0 / (1.0 + e))
-    return value, miss, miss * (1.0 - miss)
+        return mass / (mass + rho)
+    mass, penalty = xp.astype(mass, xp.float64), xp.astype(rho, xp.float64)
+    free = penalty <= 0.0
+    penalty = xp.where(free, xp.ones_like(penalty), penalty)
+    # The root of mass / (1 + exp(b)) = rho b, from a start below it, where Newton is monotone.
+    b = xp.log1p(mass / penalty)
+    b = b - xp.log1p(b)
+    for _ in range(12):
+        p = 1.0 / (1.0 + xp.exp(b))
+        b = b + (mass * p - penalty * b) / (mass * p * (1.0 - p) + penalty)
+    infinite = xp.full_like(b, float("inf"))
+    return xp.astype(xp.where(free, infinite, b), total.dtype)
 
 
-def _objective(A, y, weights, theta, penalties, C, loss):
-    xp = namespace(A)
-    z = y * (A @ theta[:, :, None])[:, :, 0]
-    value = C * xp.sum(weights * _loss_terms(z, loss)[0], axis=1)
-    return value + 0.5 * xp.sum(penalties * theta * theta, axis=1)
+class NewtonProblem(NamedTuple):
+    """Neighbourhoods of a batch: offsets (n, k, d), labels and weights (n, k), penalties (n,)."""
+
+    offsets: Any
+    y: Any
+    weights: Any
+    lam: Any
+    rho: Any
+
+    def take(self, rows: Any) -> "NewtonProblem":
+        """Return some of the neighbourhoods."""
+        xp = namespace(rows)
+        return NewtonProblem(*(xp.take(a, rows, axis=0) for a in self))
+
+    def astype(self, dtype: Any) -> "NewtonProblem":
+        """Return the same numbers in another precision."""
+        xp = namespace(self.offsets)
+        return NewtonProblem(*(xp.astype(a, dtype) for a in self))
 
 
 def batched_newton(
@@ -173,6 +266,10 @@ def batched_newton(
 ) -> tuple[Any, Any]:
     """Minimise lam/2 |b|^2 + rho/2 b_0^2 + C sum w loss(y a'theta) for every query.
 
+    Float32 problems are solved in float32 until the steps are small and then polished in float64,
+    one or two steps: sums of weights that differ by many orders of magnitude cancel in the
+    gradient, and float32 alone would stop far from the minimum.
+
     Parameters
     ----------
     offsets : array of shape (n_queries, k, d)
@@ -188,7 +285,9 @@ def batched_newton(
     loss : {"squared_hinge", "logistic"}
         Loss of the margin.
     tol : float
-        Largest gradient component, relative to C times the total weight.
+        The last step changes no margin by more than the root of ``tol``; since the steps converge
+        quadratically, that leaves an error of about ``tol``. The squared hinge is exact: a full
+        step that leaves the active rows as they are ends at the minimum.
     max_iter : int
         Newton steps.
 
@@ -200,78 +299,202 @@ def batched_newton(
         Whether the tolerance was met.
     """
     xp = namespace(offsets)
-    n_queries, k, d = offsets.shape
-    ones = xp.ones((n_queries, k, 1), dtype=offsets.dtype, device=compat.device(offsets))
-    A = xp.concat([offsets, ones], axis=2)
-    penalties = xp.concat(
-        [lam[:, None] + xp.zeros((n_queries, d), dtype=lam.dtype, device=compat.device(lam)),
-         rho[:, None]], axis=1,
+    if offsets.shape[2] > offsets.shape[1]:
+        basis, rows = _row_span(offsets)
+        theta, converged = batched_newton(
+            rows, y, weights, lam, rho, C=C, loss=loss, tol=tol, max_iter=max_iter
+        )
+        slopes = (transpose(basis) @ theta[:, :-1, None])[:, :, 0]
+        return xp.concat([slopes, theta[:, -1:]], axis=1), converged
+    problem = NewtonProblem(offsets, y, weights, lam, rho)
+    theta = xp.zeros(
+        (offsets.shape[0], offsets.shape[2] + 1),
+        dtype=offsets.dtype, device=compat.device(offsets),
     )  # fmt: skip
-    theta = xp.zeros_like(penalties)
-    converged = xp.zeros((n_queries,), dtype=xp.bool, device=compat.device(offsets))
-    bound = tol * C * xp.sum(weights, axis=1)
-    pending = xp.arange(n_queries, device=compat.device(offsets))
+    if offsets.dtype == xp.float64:
+        return _newton(problem, theta, C, loss, tol**0.5, max_iter)
+    theta, _ = _newton(problem, theta, C, loss, _COARSE, min(max_iter, _COARSE_STEPS))
+    fine = xp.astype(theta, xp.float64)
+    fine, converged = _newton(
+        problem.astype(xp.float64), fine, C, loss, max(tol**0.5, _FINE), max_iter
+    )
+    return xp.astype(fine, offsets.dtype), converged
+
+
+def _row_span(offsets):
+    """Return an orthonormal basis of the rows, (n, k, d), and the rows in it, (n, k, k).
+
+    The best slopes lie in the span of the rows, where the problem has k coefficients instead of d.
+    """
+    xp = namespace(offsets)
+    wide = xp.astype(offsets, xp.float64)
+    gram = wide @ transpose(wide)
+    k = gram.shape[1]
+    size = xp.sum(xp.linalg.diagonal(gram), axis=1) / k
+    # Equal rows leave the matrix singular; this changes margins by their rounding only.
+    jitter = 1e-13 * k * size + xp.astype(size <= 0.0, xp.float64)
+    gram = gram + jitter[:, None, None] * _eye(k, gram)
+    lower = xp.linalg.cholesky_ex(gram)[0] if is_torch(gram) else xp.linalg.cholesky(gram)
+    basis = solve_regular(lower, wide)
+    return xp.astype(basis, offsets.dtype), xp.astype(lower, offsets.dtype)
+
+
+def _newton(problem, theta, C, loss, tol, max_iter):
+    """Take Newton steps in lock step; neighbourhoods that are done leave once they are half."""
+    xp = namespace(theta)
+    rows = xp.arange(theta.shape[0], device=compat.device(theta))
+    margins = _margins(problem, theta)
+    value = _objective(problem, theta, margins, C, loss)
+    done = xp.zeros(theta.shape[0], dtype=xp.bool, device=compat.device(theta))
+    left: list[tuple[Any, Any, Any]] = []
     for _ in range(max_iter):
-        part = [xp.take(a, pending, axis=0) for a in (A, y, weights, penalties, theta)]
-        step, gradient = _newton_step(part, C, loss)
-        done = xp.max(xp.abs(gradient), axis=1) <= xp.take(bound, pending)
-        moved = _line_search(part, step, gradient, C, loss)
-        theta = put_rows(theta, pending, xp.where(done[:, None], part[4], moved))
-        converged = put_rows(converged, pending, done)
-        left = xp.nonzero(~done)[0]
-        if left.shape[0] == 0:
+        step, slope = _newton_step(problem, theta, margins, C, loss)
+        # Those that are done stay where they are until they leave; rounding may spoil a step.
+        failed = ~(xp.isfinite(slope) & (slope >= 0.0))
+        step = xp.where((done | failed)[:, None], xp.zeros_like(step), step)
+        slope = xp.where(failed, xp.zeros_like(slope), slope)
+        change = _margins(problem, step)
+        length, value = _step_length(problem, theta, value, margins, step, change, slope, C, loss)
+        moved = margins + length[:, None] * change
+        settled = _is_settled(problem, margins, moved, length, loss, tol)
+        theta, margins = theta + length[:, None] * step, moved
+        done = done | (settled & ~failed)
+        n_pending = int(xp.sum(xp.astype(~done, xp.int64)))
+        if n_pending == 0:
             break
-        pending = xp.take(pending, left)
-    return theta, converged
+        if 2 * n_pending <= done.shape[0]:
+            out, stay = xp.nonzero(done)[0], xp.nonzero(~done)[0]
+            left.append(tuple(xp.take(a, out, axis=0) for a in (rows, theta, done)))
+            problem = problem.take(stay)
+            rows, theta, margins, value, done = (
+                xp.take(a, stay, axis=0) for a in (rows, theta, margins, value, done)
+            )
+    left.append((rows, theta, done))
+    if len(left) == 1:
+        return theta, done
+    rows, theta, done = (xp.concat(column, axis=0) for column in zip(*left, strict=True))
+    order = xp.argsort(rows)
+    return xp.take(theta, order, axis=0), xp.take(done, order)
 
 
-def _newton_step(part, C, loss):
-    """Return the Newton step and the negative gradient."""
-    A, y, weights, penalties, theta = part
-    xp = namespace(A)
-    z = y * (A @ theta[:, :, None])[:, :, 0]
-    _, pull, curvature = _loss_terms(z, loss)
-    gradient = (_transpose(A) @ (C * weights * pull * y)[:, :, None])[:, :, 0] - penalties * theta
-    B = A * xp.sqrt(C * weights * curvature)[:, :, None]
-    H = _transpose(B) @ B + penalties[:, :, None] * _eye(A.shape[2], A)
-    # A class that no active row constrains leaves the intercept to its tiny penalty.
-    ridge = 1e-14 * (1.0 + xp.max(xp.abs(H), axis=(1, 2)))
-    H = H + ridge[:, None, None] * _eye(A.shape[2], A)
-    return xp.linalg.solve(H, gradient[:, :, None])[:, :, 0], gradient
+def _margins(problem, theta):
+    """Return y a'theta for every row."""
+    scores = (problem.offsets @ theta[:, :-1, None])[:, :, 0] + theta[:, -1:]
+    return problem.y * scores
 
 
-def _line_search(part, step, gradient, C, loss):
-    """Halve steps until the objective falls enough; rounding may hide a fall that small."""
-    A, y, weights, penalties, theta = part
-    xp = namespace(A)
-    value = _objective(A, y, weights, theta, penalties, C, loss)
-    slope = xp.sum(step * gradient, axis=1)
+def _loss_terms(z: Any, loss: str) -> tuple[Any, Any]:
+    """Return negative slope and curvature at margins z."""
+    xp = namespace(z)
+    if loss == "squared_hinge":
+        zero = xp.zeros_like(z)
+        return xp.maximum(1.0 - z, zero), xp.astype(z < 1.0, z.dtype)
+    e = xp.exp(-xp.abs(z))
+    miss = xp.where(z > 0.0, e, xp.ones_like(z)) / (1.0 + e)
+    return miss, miss * (1.0 - miss)
+
+
+def _objective(problem, theta, margins, C, loss):
+    xp = namespace(margins)
+    zero = xp.zeros_like(margins)
+    if loss == "squared_hinge":
+        r = xp.maximum(1.0 - margins, zero)
+        losses = 0.5 * r * r
+    else:
+        losses = xp.log1p(xp.exp(-xp.abs(margins))) + xp.maximum(-margins, zero)
+    slopes, level = theta[:, :-1], theta[:, -1]
+    penalty = problem.lam * xp.sum(slopes * slopes, axis=1) + problem.rho * level * level
+    return C * xp.sum(problem.weights * losses, axis=1) + 0.5 * penalty
+
+
+def _newton_step(problem, theta, margins, C, loss):
+    """Return the step that solves H step = - gradient, and the fall that it promises."""
+    xp = namespace(theta)
+    X, y, weights, lam, rho = problem
+    pull, curvature = _loss_terms(margins, loss)
+    curvature = C * weights * curvature
+    pull = C * weights * pull * y
+    across = transpose(X) @ xp.stack([curvature, pull], axis=2)  # (n_queries, d, 2)
+    H = weighted_gram(X, curvature) + lam[:, None, None] * _eye(X.shape[2], X)
+    corner = (xp.sum(curvature, axis=1) + rho)[:, None, None]
+    side = across[:, :, :1]
+    H = xp.concat([xp.concat([H, side], axis=2),
+                   xp.concat([transpose(side), corner], axis=2)], axis=1)  # fmt: skip
+    gradient = xp.concat(
+        [across[:, :, 1] - lam[:, None] * theta[:, :-1],
+         (xp.sum(pull, axis=1) - rho * theta[:, -1])[:, None]], axis=1,
+    )  # fmt: skip
+    step = solve_positive(H, gradient[:, :, None])[:, :, 0]
+    return step, xp.sum(step * gradient, axis=1)
+
+
+def weighted_gram(X: Any, weights: Any) -> Any:
+    """Return X' diag(w) X of every neighbourhood, shape (n, d, d)."""
+    return transpose(X) @ (X * weights[:, :, None])
+
+
+def solve_positive(H: Any, right: Any) -> Any:
+    """Solve batches of positive definite systems of any scale, shape (n, p, p) and (n, p, m)."""
+    xp = namespace(H)
+    scale = xp.sqrt(xp.linalg.diagonal(H))
+    # A class that no active row constrains leaves the intercept to its tiny penalty, or none.
+    scale = xp.where(scale > 0.0, 1.0 / scale, xp.zeros_like(scale))
+    ridge = 10.0 * float(xp.finfo(H.dtype).eps) * H.shape[1]
+    H = H * scale[:, :, None] * scale[:, None, :] + ridge * _eye(H.shape[1], H)
+    right = right * scale[:, :, None]
+    return solve_regular(H, right) * scale[:, :, None]
+
+
+def _step_length(problem, theta, value, margins, step, change, slope, C, loss):
+    """Return step lengths at which the objective falls enough, and its values there.
+
+    Steps are halved until then; rounding may hide a fall that is very small.
+    """
+    xp = namespace(theta)
     length = xp.ones_like(value)
-    eps = 100.0 * float(xp.finfo(A.dtype).eps)
+    slack = 100.0 * float(xp.finfo(theta.dtype).eps) * xp.abs(value)
     for _ in range(_MAX_HALVINGS):
         trial = theta + length[:, None] * step
-        found = _objective(A, y, weights, trial, penalties, C, loss)
-        accepted = found <= value - _ARMIJO * length * slope + eps * xp.abs(value)
+        found = _objective(problem, trial, margins + length[:, None] * change, C, loss)
+        accepted = found <= value - _ARMIJO * length * slope + slack
         if bool(xp.all(accepted)):
             break
         length = xp.where(accepted, length, 0.5 * length)
-    return theta + length[:, None] * step
+    return length, found
+
+
+def _is_settled(problem, margins, moved, length, loss, tol):
+    """Tell which neighbourhoods have come to their minimum with this step."""
+    xp = namespace(margins)
+    counts = problem.weights > 0.0
+    still = xp.abs(moved - margins) <= tol
+    if loss == "squared_hinge":
+        still = (margins < 1.0) == (moved < 1.0)
+    return xp.all(still | ~counts, axis=1) & (length == 1.0)
 
 
 def put_rows(target: Any, rows: Any, values: Any) -> Any:
     """Return ``target`` with some rows replaced (array-API arrays need not allow assignment)."""
     xp = namespace(target)
+    if is_torch(target):
+        target = target.clone()
+        target[rows] = values
+        return target
+    if rows.shape[0] == 0:
+        return target
     if rows.shape[0] == target.shape[0]:
         return values
-    order = xp.concat([rows, _others(rows, target.shape[0])])
+    order = xp.concat([rows, other_rows(rows, target.shape[0])])
     joined = xp.concat([values, xp.take(target, order[rows.shape[0] :], axis=0)], axis=0)
     return xp.take(joined, xp.argsort(order), axis=0)
 
 
-def _others(rows: Any, n: int) -> Any:
+def other_rows(rows: Any, n: int) -> Any:
     """Return the row numbers below n that are not among the sorted ``rows``."""
     xp = namespace(rows)
     everyone = xp.arange(n, dtype=rows.dtype, device=compat.device(rows))
+    if rows.shape[0] == 0:
+        return everyone
     place = xp.searchsorted(rows, everyone)
     place = xp.minimum(place, xp.full_like(place, rows.shape[0] - 1))
     return everyone[xp.take(rows, place) != everyone]

@@ -15,7 +15,7 @@ from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve
 
 
 @fast_jit
-def _margin(R, theta, i, d):
+def margin(R, theta, i, d):
     f = theta[d]
     for a in range(d):
         f += theta[a] * R[i, a]
@@ -36,7 +36,7 @@ def _one_pass(R, y, weights, k, d, C, lam, constant, theta, dual, norms):
     """Minimise over every coordinate in turn; return the largest violation met."""
     worst = 0.0
     for i in range(k):
-        gradient = y[i] * _margin(R, theta, i, d) - 1.0
+        gradient = y[i] * margin(R, theta, i, d) - 1.0
         upper = C * weights[i]
         violation = gradient
         if dual[i] <= 0.0:
@@ -68,7 +68,7 @@ def _newton_on_face(R, y, weights, k, d, C, lam, constant, theta, dual, free, G,
     largest = 0.0
     for r in range(n_free):
         i = free[r]
-        step[r] = 1.0 - y[i] * _margin(R, theta, i, d)
+        step[r] = 1.0 - y[i] * margin(R, theta, i, d)
         for t in range(r + 1):
             j = free[t]
             dot = constant
@@ -102,7 +102,7 @@ def _newton_on_face(R, y, weights, k, d, C, lam, constant, theta, dual, free, G,
 
 
 @fast_jit
-def _dual_descent(R, y, weights, k, d, C, lam, kappa, tol, max_iter, theta, dual, work):
+def dual_descent(R, y, weights, k, d, C, lam, kappa, tol, max_iter, theta, dual, work):
     """Return whether the largest violation of the optimality conditions fell below ``tol``."""
     norms, free, G, L, step = work
     constant = kappa * kappa
@@ -218,7 +218,7 @@ def local_hinge(
             first = c
             for i in range(k):
                 y[i] = 1.0 if codes[indices[start + i]] == c else -1.0
-            done = _dual_descent(R, y, w, k, p, C, lam, size, tol, max_iter, theta, dual, work)
+            done = dual_descent(R, y, w, k, p, C, lam, size, tol, max_iter, theta, dual, work)
             converged[t] = converged[t] and done
             scores[t, c] = theta[p]
             if want_slopes and p > 0:

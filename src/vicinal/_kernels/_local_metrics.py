@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import as_numpy, is_array_api
-from vicinal._kernels._block_map import block_map
+from vicinal._base import as_numpy, free_memory, is_array_api, is_torch
+from vicinal._kernels._block_map import block_map, block_threads
 from vicinal._kernels._uncertainty import blank, class_blocks
 
 # Small enough for a core's cache on the host; a device wants long blocks.
@@ -67,7 +67,9 @@ def expected_accuracy(
     similarities = _similarity_engine(left, factors, anchors.positions, xp)
 
     def score_group(blocks):
-        value, cross, columns = 0.0, 0.0, xp.zeros(factors.shape[1], dtype=dtype, device=device)
+        value: Any = 0.0
+        cross: Any = 0.0
+        columns = xp.zeros(factors.shape[1], dtype=dtype, device=device)
         for c, rows in blocks:
             lower, upper = int(references.bounds[c]), int(references.bounds[c + 1])
             E = similarities(rows)
@@ -75,7 +77,7 @@ def expected_accuracy(
             same = E[:, lower:upper] @ augmented[lower:upper, :]
             p = same[:, -1] / every[:, -1]
             weights = anchors.weights[rows]
-            value += float(xp.sum(xp.astype(weights * p, xp.float64)))
+            value += xp.sum(xp.astype(weights * p, xp.float64))
             if not gradient:
                 continue
             scale = weights / every[:, -1]
@@ -87,7 +89,8 @@ def expected_accuracy(
 
     groups = _groups(_pair_blocks(anchors.bounds, references))
     parts = block_map(score_group, groups, _worthwhile(n_jobs, anchors.X, references))
-    value = sum(part[0] for part in parts)
+    # A sum on a device is asked for once, at the end: every question waits for the device.
+    value = float(sum(part[0] for part in parts))
     if not gradient:
         return value, None
     # w_ij = r_i (p_i p_ij - [c_i = c_j] p_ij) sums to zero over j, so of the four terms of
@@ -189,6 +192,8 @@ def _similarity_engine(
         if not exponentiate:
             return logits
         logits -= xp.max(logits, axis=1, keepdims=True)
+        if is_torch(logits):
+            return logits.exp_()
         return np.exp(logits, out=logits) if in_place else xp.exp(logits)
 
     return similarities
@@ -196,13 +201,18 @@ def _similarity_engine(
 
 def _pair_blocks(bounds: np.ndarray, references: References) -> list[tuple[int, slice]]:
     """Blocks of rows, none crossing a class, whose similarities fit the cache."""
-    size = _DEVICE_BLOCK_MIB if is_array_api(references.X) else _HOST_BLOCK_MIB
+    size: float = _HOST_BLOCK_MIB
+    if is_array_api(references.X):
+        # A device that is nearly full gets shorter blocks.
+        free = free_memory(references.X)
+        size = _DEVICE_BLOCK_MIB if free is None else min(_DEVICE_BLOCK_MIB, free)
     return class_blocks(bounds, 8 * references.X.shape[0], working_memory=size)
 
 
 def _worthwhile(n_jobs: int | None, X: Any, references: References) -> int | None:
     """One thread for few pairs, where starting another costs more than the work."""
-    return n_jobs if X.shape[0] * references.X.shape[0] > _SERIAL_PAIRS else 1
+    few = X.shape[0] * references.X.shape[0] <= _SERIAL_PAIRS
+    return 1 if few else block_threads(X, n_jobs)
 
 
 def _groups(blocks: list) -> list[list]:

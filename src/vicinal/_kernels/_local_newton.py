@@ -98,7 +98,7 @@ def one_class_score(s, C, rho, loss):
 
 
 @fast_jit
-def _margins(A, theta, p, k, f):
+def margins(A, theta, p, k, f):
     """Write the scores a_i'theta; the last row of ``A`` is the constant one."""
     for i in range(k):
         f[i] = theta[p]
@@ -128,7 +128,7 @@ def _objective(f, y, weights, theta, p, k, C, lam, rho, loss):
 
 
 @fast_jit
-def _system(A, f, y, weights, theta, p, k, C, lam, rho, loss, B, H, g):
+def newton_system(A, f, y, weights, theta, p, k, C, lam, rho, loss, B, H, g):
     """Fill the Hessian (lower triangle) and the negative gradient; return the rows in use."""
     n_used = 0
     for a in range(p):
@@ -185,10 +185,10 @@ def newton_fit(A, y, weights, p, k, C, lam, rho, loss, tol, max_iter, theta, wor
     total = 0.0
     for i in range(k):
         total += weights[i]
-    _margins(A, theta, p, k, f)
+    margins(A, theta, p, k, f)
     value = _objective(f, y, weights, theta, p, k, C, lam, rho, loss)
     for _ in range(max_iter):
-        _system(A, f, y, weights, theta, p, k, C, lam, rho, loss, B, H, g)
+        newton_system(A, f, y, weights, theta, p, k, C, lam, rho, loss, B, H, g)
         largest = 0.0
         for a in range(p + 1):
             largest = max(largest, abs(g[a]))
@@ -208,7 +208,7 @@ def newton_fit(A, y, weights, p, k, C, lam, rho, loss, tol, max_iter, theta, wor
         for _ in range(_MAX_HALVINGS):
             for a in range(p + 1):
                 theta[a] += step * trial[a]
-            _margins(A, theta, p, k, new)
+            margins(A, theta, p, k, new)
             candidate = _objective(new, y, weights, theta, p, k, C, lam, rho, loss)
             if candidate <= value - _ARMIJO * step * slope:
                 accepted = True
@@ -232,7 +232,7 @@ def newton_fit(A, y, weights, p, k, C, lam, rho, loss, tol, max_iter, theta, wor
 
 
 @fast_jit
-def _columns(R, k, d, K, F, pivots, A):
+def design_columns(R, k, d, K, F, pivots, A):
     """Write the rows of one neighbourhood as columns; return their number."""
     if d <= k:
         for a in range(d):
@@ -247,7 +247,7 @@ def _columns(R, k, d, K, F, pivots, A):
 
 
 @fast_jit
-def _slopes_from(theta, p, R, full, k, F, pivots, out):
+def slopes_from(theta, p, R, full, k, F, pivots, out):
     """Turn coefficients into slopes on the original columns (the first of the design)."""
     d = out.shape[0]
     if full <= k:
@@ -354,7 +354,7 @@ def local_newton(
             lam = alpha * trace / full
         p = 0
         if degree > 0 and not (relative and lam == 0.0):
-            p = _columns(R, k, full, K, F, pivots, A)
+            p = design_columns(R, k, full, K, F, pivots, A)
         first = -1
         for c in range(n_classes):
             if counts[c] == 0:
@@ -374,4 +374,4 @@ def local_newton(
             converged[t] = converged[t] and done
             scores[t, c] = theta[p]
             if want_slopes and p > 0:
-                _slopes_from(theta, p, R, full, k, F, pivots, slopes[t, c])
+                slopes_from(theta, p, R, full, k, F, pivots, slopes[t, c])

@@ -10,7 +10,7 @@ from typing import Any
 
 import array_api_compat as compat
 
-from vicinal._base import is_torch, namespace, row_blocks
+from vicinal._base import free_memory, is_torch, namespace, row_blocks
 from vicinal._kernels._nearest import rounding_bound
 
 
@@ -33,18 +33,20 @@ class DeviceRows:
         self.rows = shifted * self.scale
         self.norms = xp.sum(self.rows * self.rows, axis=1)
 
-    def lower_bounds(self, Q: Any) -> tuple[Any, float]:
-        """Return lower bounds of the squared distances, (n_queries, n_samples), and their unit."""
+    def lower_bounds(self, Q: Any) -> tuple[Any, Any, float]:
+        """Return lower bounds of the squared distances, in two terms, and their unit.
+
+        The bounds are the sum of an (n_queries, n_samples) array, which is one matrix product, and
+        of one number per query, which changes nothing about their order.
+        """
         xp = namespace(Q)
         # One more rounding than on the CPU: the norms are summed in the precision of the data.
-        gamma = 2 * rounding_bound(Q.shape[1], _product_eps(Q))
+        shrink = 1 - 4 * rounding_bound(Q.shape[1], _product_eps(Q))
         shifted = (Q - self.center) * self.scale
-        norms = xp.sum(shifted * shifted, axis=1)
-        bounds = shifted @ self.rows.T
-        bounds *= -2
-        bounds += (self.norms * (1 - 2 * gamma))[None, :]
-        bounds += (norms * (1 - 2 * gamma))[:, None]
-        return bounds, self.scale**2
+        left = xp.concat([-2 * shifted, xp.ones_like(shifted[:, :1])], axis=1)
+        right = xp.concat([self.rows, (self.norms * shrink)[:, None]], axis=1)
+        norms = xp.sum(shifted * shifted, axis=1) * shrink
+        return left @ right.T, norms, self.scale**2
 
 
 def nearest_on_device(
@@ -57,24 +59,26 @@ def nearest_on_device(
     xp = namespace(Q)
     n_rows = fitted.X.shape[0]
     width = min(n_rows, k + n_spare + 8)
-    cost = 4 * n_rows * _itemsize(Q) + 40 * width * (Q.shape[1] + 4)
+    cost = 3 * n_rows * _itemsize(Q) + 40 * width * (Q.shape[1] + 4)
     places, distances, indices = [], [], []
-    for block in row_blocks(Q.shape[0], cost, working_memory=_budget(Q)):
-        bounds, unit = fitted.lower_bounds(Q[block, :])
+    for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
+        bounds, norms, unit = fitted.lower_bounds(Q[block, :])
         pending, wide = xp.arange(block.start, block.stop, device=compat.device(Q)), width
         while pending.shape[0]:
             candidates, farthest = _smallest(bounds, wide)
             queries = xp.take(Q, pending, axis=0)
             codes = xp.take(query_codes, pending)
             squares, rows = _ordered(fitted.X, queries, candidates, row_codes, codes, k)
-            settled = xp.astype(farthest, xp.float64) > squares[:, -1] * unit
+            least = xp.astype(farthest, xp.float64) + xp.astype(norms, xp.float64)
+            settled = least > squares[:, -1] * unit
             if wide == n_rows:
                 settled = xp.ones_like(settled)
             done, left = xp.nonzero(settled)[0], xp.nonzero(~settled)[0]
             places.append(xp.take(pending, done))
             distances.append(xp.astype(xp.sqrt(xp.take(squares, done, axis=0)), Q.dtype))
             indices.append(xp.take(rows, done, axis=0))
-            bounds, pending = xp.take(bounds, left, axis=0), xp.take(pending, left)
+            bounds, norms = xp.take(bounds, left, axis=0), xp.take(norms, left)
+            pending = xp.take(pending, left)
             wide = min(n_rows, 4 * wide)
     order = xp.argsort(xp.concat(places))
     return xp.take(xp.concat(distances), order, axis=0), xp.take(xp.concat(indices), order, axis=0)
@@ -90,8 +94,9 @@ def within_on_device(
     xp = namespace(Q)
     parts = []
     cost = 6 * fitted.X.shape[0] * _itemsize(Q)
-    for block in row_blocks(Q.shape[0], cost, working_memory=_budget(Q)):
-        bounds, unit = fitted.lower_bounds(Q[block, :])
+    for block in row_blocks(Q.shape[0], cost, working_memory=free_memory(Q)):
+        bounds, norms, unit = fitted.lower_bounds(Q[block, :])
+        bounds += norms[:, None]
         reach = xp.astype(radii[block], xp.float64)
         limit = xp.astype(reach * reach * (unit * (1 + 1e-6)), Q.dtype)
         queries, rows = xp.nonzero(bounds <= limit[:, None])
@@ -124,10 +129,12 @@ def _ordered(X, Q, candidates, row_codes, query_codes, k):
     xp = namespace(Q)
     n_queries, width = candidates.shape
     rows = xp.sort(candidates, axis=1)
-    queries = xp.arange(n_queries, device=compat.device(Q))[:, None] + xp.zeros_like(rows)
     flat = xp.reshape(rows, (-1,))
-    squares = _pair_squares(X, Q, xp.reshape(queries, (-1,)), flat)
-    squares = xp.reshape(squares, (n_queries, width))
+    found = xp.reshape(xp.take(X, flat, axis=0), (n_queries, width, X.shape[1]))
+    difference = xp.astype(found, xp.float64)
+    difference -= xp.astype(Q, xp.float64)[:, None, :]
+    difference *= difference
+    squares = xp.sum(difference, axis=2)
     left_out = xp.reshape(xp.take(row_codes, flat), (n_queries, width)) == query_codes[:, None]
     squares = xp.where(left_out, xp.asarray(xp.inf, dtype=xp.float64), squares)
     order = xp.argsort(squares, axis=1, stable=True)[:, :k]
@@ -163,10 +170,3 @@ def _product_eps(X) -> float:
             xp.get_float32_matmul_precision()
         ]
     return float(xp.finfo(X.dtype).eps)
-
-
-def _budget(X) -> float | None:
-    """Return a quarter of a CUDA device's free memory in MiB; elsewhere scikit-learn's setting."""
-    if is_torch(X) and X.device.type == "cuda":
-        return namespace(X).cuda.mem_get_info(X.device)[0] / 2**22
-    return None

@@ -1,7 +1,7 @@
 """Scatter matrices and the linear maps that divide a feature space: PCA, DCA, BCD and ABD.
 
 Samples are rows. Every matrix is accumulated over blocks of rows in double precision; sparse input
-is centred implicitly, so that it is never made dense.
+is centred implicitly, so that it is never made dense. Device arrays are summed where they are.
 """
 
 from typing import Any
@@ -11,14 +11,21 @@ import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
-from vicinal._base import row_blocks
+from vicinal._base import is_array_api, row_blocks
 from vicinal._kernels._jit import jit
+from vicinal._kernels._scatter_device import (
+    device_block_gram,
+    device_class_means,
+    device_column_means,
+    device_map,
+    device_scatter_matrix,
+)
 
 # Below these shares a variance or an eigenvalue is rounding noise, not a direction.
 _NO_VARIANCE = 1e-10
 _NO_EIGENVALUE = 1e-8
 
-# A NumPy array, or a SciPy sparse array or matrix.
+# A NumPy array, a SciPy sparse array or matrix, or an array of another library.
 Matrix = Any
 
 # --- sums over rows -------------------------------------------------------------------------------
@@ -26,6 +33,8 @@ Matrix = Any
 
 def column_means(X: Matrix, weights: np.ndarray) -> np.ndarray:
     """Weighted mean of every column, in double precision."""
+    if is_array_api(X):
+        return device_column_means(X, weights)
     total = weights.sum()
     if sp.issparse(X):
         return np.asarray(X.T @ weights).ravel().astype(np.float64) / total
@@ -37,6 +46,8 @@ def column_means(X: Matrix, weights: np.ndarray) -> np.ndarray:
 
 def class_means(X: Matrix, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple:
     """Weight and mean of every class: (n_classes,), (n_classes, n_features)."""
+    if is_array_api(X):
+        return device_class_means(X, codes, weights, n_classes)
     counts = np.bincount(codes, weights=weights, minlength=n_classes)
     rows = np.arange(len(codes))
     memberships = sp.csr_array((weights, (codes, rows)), shape=(n_classes, len(codes)))
@@ -54,6 +65,8 @@ def scatter_matrix(
     ``centers`` is one row, the mean, or one row per code: the weighted means of the rows they
     stand for (sparse input relies on that).
     """
+    if is_array_api(X):
+        return device_scatter_matrix(X, weights, centers, codes)
     centers = np.atleast_2d(centers)
     n_samples, n_features = X.shape
     if sp.issparse(X):
@@ -221,6 +234,8 @@ def block_gram(
     ``blocks`` lists the columns of every block; narrow blocks count as padded with zeros, and
     :math:`\tilde x` is the row less the mean.
     """
+    if is_array_api(X):
+        return device_block_gram(X, weights, mean, blocks)
     m = len(blocks)
     width = max(len(block) for block in blocks)
     if sp.issparse(X):
@@ -267,6 +282,8 @@ def _pad_blocks(X: np.ndarray, blocks: list[np.ndarray], width: int) -> np.ndarr
 
 def mix_blocks(X: Matrix, blocks: list[np.ndarray], mixture: np.ndarray) -> Matrix:
     """Return ``sum_j mixture[j] * X[:, blocks[j]]``, of the width of the widest block."""
+    if is_array_api(X):
+        return device_map(X, mixing_matrix(X.shape[1], blocks, mixture).toarray())
     width = max(len(block) for block in blocks)
     mixture = mixture.astype(X.dtype)
     if sp.issparse(X):

@@ -155,3 +155,26 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
     low = values[order[np.searchsorted(total, half - tolerance)]]
     high = values[order[min(np.searchsorted(total, half + tolerance), len(values) - 1)]]
     return float(0.5 * (low + high))
+
+
+def _gaussian_slope(u: np.ndarray) -> np.ndarray:
+    return -u * np.exp(-0.5 * u * u)
+
+
+_SLOPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
+    "uniform": np.zeros_like,
+    "epanechnikov": lambda u: np.where(u < 1.0, -1.5 * u, 0.0),
+    "tricube": lambda u: -9.0 * u * u * np.maximum(1.0 - u * u * u, 0.0) ** 2,
+    "gaussian": _gaussian_slope,
+    "bisquare": lambda u: -4.0 * u * np.maximum(1.0 - u * u, 0.0),
+    "triangular": lambda u: np.where(u < 1.0, -1.0, 0.0),
+    "cosine": lambda u: np.where(u < 1.0, -0.5 * np.pi * np.sin(0.5 * np.pi * u), 0.0),
+}
+
+
+def kernel_slopes(u: np.ndarray, kernel: str | Callable) -> np.ndarray:
+    """Return dK/du for scaled distances ``u >= 0``; a callable is differenced (step 1e-6)."""
+    if callable(kernel):
+        low, high = np.maximum(u - 1e-6, 0.0), u + 1e-6
+        return (kernel_values(high, kernel) - kernel_values(low, kernel)) / (high - low)
+    return _SLOPES[kernel](u)

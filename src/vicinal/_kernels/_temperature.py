@@ -26,9 +26,28 @@ def fit_temperature(
         lambda log_t: temperature_loss(scores, codes, np.exp(log_t), weights),
         bounds=_LOG_BOUNDS,
         method="bounded",
-        options={"xatol": 1e-8},
+        options={"xatol": 1e-4},
     )
-    return float(np.exp(found.x))
+    return 1.0 / _polished(float(np.exp(-found.x)), scores, codes, weights)
+
+
+def _polished(slope: float, scores, codes, weights) -> float:
+    """Sharpen 1 / T by Newton's method, so that rounding of the scores does not show in it."""
+    share = np.ones(len(codes)) if weights is None else weights
+    own = scores[np.arange(len(codes)), codes]
+    lowest, highest = np.exp(-_LOG_BOUNDS[1]), np.exp(-_LOG_BOUNDS[0])
+    for _ in range(20):
+        p = softmax(slope * scores, axis=1)
+        centre = (p * scores).sum(axis=1)
+        curvature = share @ ((p * scores**2).sum(axis=1) - centre**2)
+        if curvature <= 0.0:
+            break
+        new = float(np.clip(slope - share @ (centre - own) / curvature, lowest, highest))
+        done = abs(new - slope) <= 1e-13 * slope
+        slope = new
+        if done:
+            break
+    return slope
 
 
 def temperature_proba(scores: np.ndarray, temperature: float) -> np.ndarray:

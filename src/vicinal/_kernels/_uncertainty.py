@@ -7,7 +7,7 @@ import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import is_torch, row_blocks
-from vicinal._kernels._block_map import block_map
+from vicinal._kernels._block_map import block_map, block_threads
 
 _RUN = 16
 
@@ -100,7 +100,7 @@ def mean_neighbor_distance(
     else:
         starts = np.linspace(0, n - _RUN, max(1, n_asked // _RUN)).astype(int).tolist()
         blocks = [slice(start, start + _RUN) for start in starts]
-    parts = block_map(of_block, blocks, n_jobs)
+    parts = block_map(of_block, blocks, block_threads(X, n_jobs))
     return sum(part[0] for part in parts) / sum(part[1] for part in parts)
 
 
@@ -142,4 +142,4 @@ def neighbor_uncertainty(
         return other / (same + other)
 
     blocks = class_blocks(bounds, 4 * 8 * n, max_rows=cached_rows(X))
-    return xp.concat(block_map(of_block, blocks, n_jobs))
+    return xp.concat(block_map(of_block, blocks, block_threads(X, n_jobs)))

@@ -8,36 +8,47 @@ from vicinal.inspection._columns import Columns, dense_row
 from vicinal.inspection._explain_linear import coefficient_section
 from vicinal.inspection._explanation import ExplanationSection, show
 
+# Rows of a table of neighbours; a stack with a global model hears every training row.
+_MOST_NEIGHBORS = 200
+
 
 def explain_local(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    """Return neighbours (or anchors) and local coefficients."""
-    is_anchored = getattr(model, "anchors_", None) is not None
-    sections = [_anchors(model, X) if is_anchored else _neighbors(model, X)]
+    """Return neighbours (or anchors), local coefficients, and the models of a stack."""
+    if getattr(model, "anchors_", None) is not None:
+        sections = [_anchors(model, X)]
+    else:
+        sections = [_neighbors(model, X)]
     slopes = _slopes(model, X, columns)
-    return sections if slopes is None else [*sections, slopes]
+    if slopes is not None:
+        sections.append(slopes)
+    if _stack_of(model) is not None:
+        sections.append(_rungs(model, X))
+    return sections
+
+
+def _stack_of(model: Any) -> Any:
+    return getattr(model, "_stack", None)
 
 
 def _neighbors(model: Any, X: Any) -> ExplanationSection:
-    found = _neighborhood(model, X)
-    rows, weight, distance = found.indices, found.weights, found.distances
+    voices = model.neighbors(X).tocsr()
+    rows, weight = voices.indices, voices.data
     size = float(model.effective_sample_size(X)[0])
     share = weight / weight.sum() if len(weight) else weight
+    distance, unit = _distances(model, X, rows)
     target = _targets(model, rows)
-    table = [
-        (int(rows[i]), target[i], float(distance[i]), float(share[i]))
-        for i in np.argsort(-weight, kind="stable").tolist()
-    ]
+    order = np.argsort(-weight, kind="stable")[:_MOST_NEIGHBORS].tolist()
+    table = [(int(rows[i]), target[i], float(distance[i]), float(share[i])) for i in order]
     values: dict[str, Any] = {"n_neighbors": len(rows), "effective_sample_size": size}
     summary = "No training row is near enough to speak; the prediction is the overall answer."
     if len(rows):
         summary = (
             f"{len(rows)} training rows speak for this one, worth {show(size)} of equal weight; "
             f"the nearest is {show(float(distance.min()))} away, the farthest "
-            f"{show(float(distance.max()))}."
+            f"{show(float(distance.max()))}{unit}."
         )
-        values["bandwidth"] = float(found.bandwidths[0])
     if hasattr(model, "classes_") and len(rows):
-        shares = np.bincount(model._codes[rows], share, minlength=len(model.classes_))
+        shares = np.bincount(_codes(model)[rows], share, minlength=len(model.classes_))
         by_class = dict(zip(model.classes_.tolist(), shares.tolist(), strict=True))
         values["class_shares"] = by_class
         said = ", ".join(f"{show(c)} {part:.2f}" for c, part in by_class.items() if part > 0)
@@ -51,6 +62,64 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
         "weight",
         values,
     )
+
+
+def _codes(model: Any) -> np.ndarray:
+    stack = _stack_of(model)
+    return model._codes if stack is None else stack.codes
+
+
+def _targets(model: Any, rows: np.ndarray) -> list[Any]:
+    if hasattr(model, "classes_"):
+        return list(model.classes_[_codes(model)[rows]])
+    stack = _stack_of(model)
+    targets = (model._targets if stack is None else stack.Y)[rows]
+    return list(targets[:, 0]) if targets.shape[1] == 1 else [tuple(t) for t in targets]
+
+
+def _distances(model: Any, X: Any, rows: np.ndarray) -> tuple[np.ndarray, str]:
+    """Return how far the rows are, in the metric of the model if it has one, and the unit."""
+    known = _known_rows(model)
+    if known is None:
+        found = _neighborhood(model, X)
+        by_row = dict(zip(found.indices.tolist(), found.distances.tolist(), strict=True))
+        return np.array([by_row[row] for row in rows.tolist()]), ""
+    # Several metrics, or a forest: no one distance, so that of the standardised columns.
+    spread = known.std(axis=0)
+    step = (known[rows] - dense_row(X)) / np.where(spread > 0.0, spread, 1.0)
+    return np.sqrt((step**2).sum(axis=1)), " (in standard deviations)"
+
+
+def _known_rows(model: Any) -> np.ndarray | None:
+    """Return the training rows in their own columns, where the model keeps them so."""
+    stack = _stack_of(model)
+    if stack is not None:
+        return stack.X
+    return model._data.index.X if hasattr(model._data.index, "forest") else None
+
+
+def _rungs(model: Any, X: Any) -> ExplanationSection:
+    """Return the models of a stack, their weights, and what each would say."""
+    valid = model._validate_queries(X)
+    table = []
+    for rung, weight in zip(model.rungs_, model.rung_weights_, strict=True):
+        is_local = hasattr(rung, "_raw_scores")
+        scores = (rung._raw_scores(valid) if is_local else rung.scores(valid))[0]
+        if hasattr(model, "classes_"):
+            said: Any = model.classes_[int(scores.argmax())]
+        else:
+            said = float(scores[0])
+        if is_local:
+            name = f"{rung.metric_}, {rung.n_neighbors_} neighbours, degree {rung.degree_}"
+        else:
+            name = f"{rung.metric}, global {rung.solver}"
+        table.append((name, said, float(weight)))
+    summary = (
+        f"The scores are the weighted mean of {len(table)} models that were stacked by how well "
+        "they predict rows they have not seen."
+    )
+    head = ("model", "says", "weight")
+    return ExplanationSection("members", "Stacked models", summary, head, table, "weight")
 
 
 def _anchors(model: Any, X: Any) -> ExplanationSection:
@@ -89,13 +158,6 @@ def _neighborhood(model: Any, X: Any) -> Any:
     return next(iter(model._localized(model._validate_queries(X))))[2]
 
 
-def _targets(model: Any, rows: np.ndarray) -> list[Any]:
-    if hasattr(model, "classes_"):
-        return list(model.classes_[model._codes[rows]])
-    targets = model._targets[rows]
-    return list(targets[:, 0]) if targets.shape[1] == 1 else [tuple(t) for t in targets]
-
-
 def _slopes(model: Any, X: Any, columns: Columns) -> ExplanationSection | None:
     try:
         slopes = np.asarray(model.local_coef(X))[0]
@@ -128,7 +190,11 @@ def _slopes(model: Any, X: Any, columns: Columns) -> ExplanationSection | None:
 
 
 def _centre(model: Any, X: Any, x: np.ndarray) -> np.ndarray:
-    """Return the weighted mean of the neighbours in the columns of the row."""
+    """Return the weighted mean of those who speak, in the columns of the row."""
+    known = _known_rows(model)
+    if known is not None:
+        voices = model.neighbors(X).tocsr()
+        return np.asarray(voices @ known)[0] / voices.sum()
     found, data = _neighborhood(model, X), model._data
     if not len(found.indices):
         return x
@@ -138,13 +204,18 @@ def _centre(model: Any, X: Any, x: np.ndarray) -> np.ndarray:
         centre = x.copy()
         centre[~model._location_mask(len(x))] = mean
         return centre
-    place = np.asarray(data.coordinates(x[None, :]))[0]
-    # Coordinates are a linear map of the columns; the shortest step of the columns that makes the
-    # step of the coordinates.
-    step = mean - place
-    matrix = data.coordinates.matrix
-    if data.coordinates.transformer is not None:
-        matrix = data.coordinates._jacobian(x[None, :])
-    if matrix is None:
-        return x + step
-    return x + (step / matrix if matrix.ndim == 1 else step @ np.linalg.pinv(matrix))
+    return x + _step_back(data.coordinates, x, mean)
+
+
+def _step_back(coordinates: Any, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return the shortest step of the columns that makes, to first order, that of coordinates."""
+    step = mean - np.asarray(coordinates(x[None, :]))[0]
+    matrix = coordinates.matrix
+    if coordinates.transformer is not None:
+        matrix = coordinates._jacobian(x[None, :])
+    if matrix is not None:
+        step = step / matrix if matrix.ndim == 1 else step @ np.linalg.pinv(matrix)
+    if coordinates.warp is not None:
+        slope = coordinates.warp.derivative(x[None, :])[0]
+        step = np.divide(step, slope, out=np.zeros_like(step), where=slope != 0.0)
+    return step

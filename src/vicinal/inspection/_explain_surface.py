@@ -9,7 +9,6 @@ from sklearn.utils.metaestimators import available_if
 
 from vicinal._base._compat import num_samples
 from vicinal.inspection._explanation import ExplanationSection, show
-from vicinal.surface import DecisionSurface
 
 # Background rows between which points of the surface are looked for.
 _MOST_ROWS = 400
@@ -25,6 +24,8 @@ def surface_section(
 
     Distances are in standard deviations of the background; a change of a category counts as one.
     """
+    from vicinal.surface import DecisionSurface
+
     coder = TableCoder(table, background)
     row, rows = coder.coded(table), coder.coded(background)
     rows = rows[np.isfinite(rows).all(axis=1)]

@@ -93,7 +93,8 @@ class Explanation:
     >>> from vicinal import LocalClassifier
     >>> from vicinal.inspection import explain
     >>> data = load_iris()
-    >>> model = LocalClassifier(n_neighbors=30).fit(data.data, data.target_names[data.target])
+    >>> model = LocalClassifier(n_neighbors=30, metric="euclidean")
+    >>> model = model.fit(data.data, data.target_names[data.target])
     >>> explanation = explain(model, data.data[70], feature_names=data.feature_names)
     >>> explanation.prediction
     'versicolor'

@@ -5,6 +5,7 @@ from vicinal.local._local_classifier import LocalClassifier
 from vicinal.local._local_regressor import LocalRegressor
 from vicinal.local._loess_regressor import LoessRegressor
 from vicinal.local._nadaraya_watson_regressor import NadarayaWatsonRegressor
+from vicinal.local._principal_surface import PrincipalSurface
 
 __all__ = [
     "LocalClassifier",
@@ -12,4 +13,5 @@ __all__ = [
     "LoessRegressor",
     "NadarayaWatsonRegressor",
     "GradientMetric",
+    "PrincipalSurface",
 ]

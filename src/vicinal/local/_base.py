@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import check_weights, row_blocks
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._kernels._smoothing import KERNELS
+from vicinal.local._anchored import Anchored
 from vicinal.local._choice import LeaveOneOutChoice
 from vicinal.local._climbing import Climbing
 from vicinal.local._coordinates import Coordinates
@@ -37,6 +38,12 @@ SHARED_CONSTRAINTS: dict = {
     "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "penalty": [StrOptions({"relative", "absolute"})],
     "location_columns": ["array-like", None],
+    "anchors": [
+        Interval(Integral, 1, None, closed="left"),
+        StrOptions({"auto"}),
+        "array-like",
+        None,
+    ],
     "algorithm": [StrOptions({"auto", "tree", "brute"})],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
@@ -44,7 +51,7 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-class BaseLocal(OnDevice, Climbing, LeaveOneOutChoice, BaseEstimator):
+class BaseLocal(OnDevice, Anchored, Climbing, LeaveOneOutChoice, BaseEstimator):
     r"""Private base of the local classifier and regressors."""
 
     # Factors on the weights of training rows, set by robust iterations.
@@ -236,6 +243,7 @@ class BaseLocal(OnDevice, Climbing, LeaveOneOutChoice, BaseEstimator):
 
     def _smoother(self, design, found, skip=None) -> np.ndarray:
         """Return the equivalent kernel of a block, flat as ``found.indices``."""
+        self._check_rows("The equivalent kernel")
         settings = self._settings
         return smoothers(
             self._data,
@@ -249,6 +257,8 @@ class BaseLocal(OnDevice, Climbing, LeaveOneOutChoice, BaseEstimator):
         )[0]
 
     def _slopes(self, design, found, Y) -> np.ndarray:
+        if self.anchors_ is not None:
+            return self.anchors_.blended_slopes(found)
         settings = self._settings
         shared: dict[str, Any] = {"relative": settings.relative, "degree": settings.degree}
         if sparse.issparse(self._data.rows):
@@ -271,7 +281,8 @@ class BaseLocal(OnDevice, Climbing, LeaveOneOutChoice, BaseEstimator):
         -------
         weights : CSR matrix of shape (n_queries, n_samples)
             Smoothing weight of each training row (rows of zero sample weight are not counted);
-            zero weights are not stored.
+            zero weights are not stored. With ``anchors``: weight of each anchor, shape
+            (n_queries, n_anchors).
         """
         X = self._validate_queries(X)
         return self._raw_neighbors(X) if self._stack is None else self._stack.neighbors(X)
@@ -293,7 +304,7 @@ class BaseLocal(OnDevice, Climbing, LeaveOneOutChoice, BaseEstimator):
         Returns
         -------
         ndarray of shape (n_queries,)
-            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`.
+            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; with ``anchors``, over the anchors blended.
         """
         X = self._validate_queries(X)
         if self._stack is not None:

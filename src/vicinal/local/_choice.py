@@ -143,7 +143,7 @@ class LeaveOneOutChoice:
             return self.n_neighbors == "auto"
         return self.bandwidth == "auto"
 
-    def _rules(self, data: LocalData) -> list[NearestRule | RadiusRule | ForestRule]:
+    def _rules(self, data: LocalData) -> list:
         """Return the neighbourhood sizes to compare, ascending; one if the user named it."""
         if isinstance(getattr(data, "index", None), ForestIndex):
             return [ForestRule(_FOREST_ROWS)]

@@ -172,7 +172,7 @@ def iterative_fits(
             )
 
         over_queries(solve, found.n_queries, n_jobs)
-    _warn_unconverged(objective, converged)
+    warn_unconverged(objective, int((~converged).sum()), len(converged))
     return scores, slopes
 
 
@@ -188,11 +188,11 @@ def _solve(objective, X, Q, found, codes, alpha, shared, scores, slopes, converg
     local_newton(*data, loss, degree, alpha, relative, *penalties, *out)
 
 
-def _warn_unconverged(objective: Objective, converged: np.ndarray) -> None:
-    failed = int((~converged).sum())
-    if failed:
+def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:
+    """Warn if some of the fits stopped early."""
+    if n_failed:
         warnings.warn(
-            f"{failed} of {len(converged)} local {objective.solver} fits stopped after "
+            f"{n_failed} of {n_fits} local {objective.solver} fits stopped after "
             f"{objective.max_iter} iterations without meeting the tolerance; raise alpha or the "
             "number of neighbours.",
             ConvergenceWarning,

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from vicinal._base import encode_labels, is_array_api
 from vicinal._base._compat import num_samples
 from vicinal._kernels._temperature import clipped_proba, fit_temperature, temperature_proba
+from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
 from vicinal.local._class_models import (
     Objective,
@@ -20,6 +21,7 @@ from vicinal.local._class_models import (
 )
 from vicinal.local._classifier_on_device import ClassifierOnDevice
 from vicinal.local._data import drop_zero_weights
+from vicinal.local._fits import pure_queries
 from vicinal.local._generic import check_local_estimator, generic_class_scores
 from vicinal.local._neighborhood import Neighborhoods, take_queries
 from vicinal.local._selection import ALPHA_LADDER, MAX_ROWS, draw_rows
@@ -60,12 +62,16 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._resolve_model()
         self._factor = self._class_factors(weights)
         self._stack = None
+        self._check_anchors(X)
         if self._climbs(X):
             indicators = np.eye(len(self.classes_))[self._codes]
             self._climb(X, indicators, self._codes, self._codes, weights, groups)
-        else:
-            self._choose(X, self._codes, self._codes, weights, groups)
+            return
+        self._choose(X, self._codes, self._codes, weights, groups)
+        if self.anchors is None:
             self._calibrate(X, weights, groups)
+        else:
+            self._anchor(X, weights, groups)
 
     def _append_rows(self, X, y, sample_weight, groups, classes) -> None:
         """Validate further rows and take them in."""
@@ -150,7 +156,9 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._exact_alpha = None
         if self.estimator is None:
             max_iter = 10_000 if self.solver == "hinge" else 100
-            self._objective = Objective(self.solver, max_iter=max_iter)
+            # A class of tiny weight bends the logistic loss little: the gradient must be smaller.
+            tol = 1e-11 if self.solver == "logistic" else 1e-9
+            self._objective = Objective(self.solver, tol=tol, max_iter=max_iter)
             return
         exact = exact_objective(self.estimator)
         # Beyond two classes LogisticRegression is one multinomial model, not one against the rest.
@@ -192,6 +200,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         )
 
     def _block_scores(self, design, found: Neighborhoods, method: str) -> np.ndarray:
+        if self.anchors_ is not None:
+            return self.anchors_.predict(design, found, self.n_jobs)
         if self._generic is None:
             settings = self._settings
             return self._evaluate(self._data, design, found, [settings.alpha], settings.degree)[0]
@@ -238,6 +248,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
 
     def _class_slopes(self, design, found: Neighborhoods) -> np.ndarray:
         """Return slopes of the scores, shape (n_queries, n_classes, n_columns)."""
+        if self.anchors_ is not None:
+            return self.anchors_.blended_slopes(found)
         if self._objective.solver == "ridge":
             indicators = np.eye(len(self.classes_))[self._codes]
             return self._slopes(design, found, indicators)
@@ -284,6 +296,57 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         _, design = self._locate(X)
         return level + (design - centre) @ slopes.T
 
+    # --- anchors ---
+
+    def _anchor(self, X, weights, groups) -> None:
+        """Keep models at anchors instead of the rows, with a temperature of their own."""
+        arrays = (X, self._codes, self._codes, weights, groups)
+        held_out = self._drop_to_anchors(*arrays, hold_out=self._has_temperature())
+        self.temperature_ = None
+        if held_out is not None:
+            scores, rows = held_out
+            share = None if weights is None else weights[rows]
+            self.temperature_ = fit_temperature(scores, self._codes[rows], share)
+        self._codes = np.empty(0, dtype=np.int64)
+
+    def _can_refit(self) -> bool:
+        return self._objective.solver == "ridge"
+
+    def _target_columns(self, rows) -> np.ndarray:
+        return np.eye(len(self.classes_))[self._codes[rows]]
+
+    def _tangents(self, data, origins, found: Neighborhoods, alphas):
+        """Yield scores and slopes of the models at the origins, for each penalty."""
+        shares = self._class_shares()
+        values = np.tile(shares, (found.n_queries, 1))
+        slopes = np.zeros((found.n_queries, len(shares), origins.shape[1]))
+        near = np.flatnonzero(found.sizes() > 0)
+        pure = near[pure_queries(take_queries(found, near), self._codes)]
+        is_ridge = self._objective.solver == "ridge"
+        if is_ridge:
+            values[pure] = np.eye(len(shares))[self._codes[found.indices[found.indptr[pure]]]]
+            near = np.setdiff1d(near, pure)
+        some = take_queries(found, near)
+        used, numbers = np.unique(some.indices, return_inverse=True)
+        some = some._replace(indices=numbers)
+        rows, codes = data.rows[used], self._codes[used]
+        settings: dict[str, Any] = {
+            "relative": self._is_relative(),
+            "degree": self._settings.degree,
+            "n_jobs": self.n_jobs,
+        }
+        for alpha in alphas:
+            values, slopes = values.copy(), slopes.copy()
+            at = (origins[near], some, alpha)
+            if is_ridge:
+                indicators = np.eye(len(shares))[codes]
+                values[near], slopes[near] = ridge_planes(rows, indicators, *at, **settings)
+            else:
+                values[near], slopes[near] = iterative_fits(
+                    self._objective, rows, codes, len(shares), *at, want_slopes=True, **settings
+                )
+            yield values, slopes
+
     # --- probabilities ---
 
     def _proba(self, scores: np.ndarray) -> np.ndarray:
@@ -301,8 +364,7 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
     def _calibrate(self, X, weights, groups) -> None:
         """Fit the temperature to scores of rows that their models, and metrics, did not see."""
         self.temperature_ = None
-        is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
-        if self._generic is not None or self.calibration is None or is_sigmoid:
+        if not self._has_temperature():
             return
         rows = draw_rows(self._data.n_samples, self.random_state, MAX_ROWS)
         arrays = (X, self._codes, self._codes, weights, groups)
@@ -314,6 +376,10 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         order = np.concatenate(used)
         share = None if weights is None else weights[order]
         self.temperature_ = fit_temperature(np.concatenate(scores), self._codes[order], share)
+
+    def _has_temperature(self) -> bool:
+        is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
+        return self._generic is None and self.calibration is not None and not is_sigmoid
 
     def _left_out_scores(self, rows, data) -> np.ndarray:
         scores = np.empty((len(rows), len(self.classes_)))

@@ -6,10 +6,21 @@ from typing import Any
 import numpy as np
 from array_api_compat import device as device_of
 
-from vicinal._base import as_numpy, encode_labels, is_array_api, namespace
+from vicinal._base import (
+    as_numpy,
+    device_classes,
+    encode_device_labels,
+    is_array_api,
+    namespace,
+)
 from vicinal._kernels._local_batched import take_rows
 from vicinal._kernels._temperature import fit_temperature
-from vicinal.local._device import class_values, newton_values, ridge_slopes_on_device
+from vicinal.local._device import (
+    class_values,
+    indicators,
+    newton_values,
+    ridge_slopes_on_device,
+)
 from vicinal.local._selection import draw_rows
 
 
@@ -33,17 +44,22 @@ class ClassifierOnDevice:
 
     def _fit_device_rows(self, X, y, sample_weight, groups, classes) -> None:
         self._labels_on_device = is_array_api(y)
-        labels = as_numpy(y)
-        self.classes_, codes = encode_labels(labels if classes is None else np.asarray(classes))
-        if classes is not None:
-            codes = self._encode(labels)
+        # The classes decide which settings can be used, and those are checked before the rows.
+        self.classes_ = encode_device_labels(y, X)[0] if classes is None else np.unique(classes)
         self._resolve_model()
-        X, codes, weights = self._validate_on_device(X, codes, sample_weight, groups)
-        xp = namespace(X)
+        X, y, weights = self._validate_on_device(X, y, sample_weight, groups)
+        if classes is None:
+            self.classes_, self._codes = encode_device_labels(y, X)
+        else:
+            codes = self._encode(as_numpy(y))
+            self._codes = namespace(X).asarray(codes, device=device_of(X))
         self._dtype = X.dtype
-        self._codes = xp.asarray(np.asarray(codes, dtype=np.int64), device=device_of(X))
         self._choose_on_device(X, weights, self._device_criterion)
         self._calibrate_on_device()
+
+    def _slope_targets(self, data) -> tuple[Any, float]:
+        """Return indicators of the classes, and the penalty of slopes that suits them."""
+        return indicators(self._codes, len(self.classes_), data.X), 1.0
 
     def _device_criterion(self, data, alphas, degree, rows):
         """Return evaluation, loss and total weight, as ``_criterion`` does on the host."""
@@ -91,11 +107,7 @@ class ClassifierOnDevice:
         return self._map_on_device(X, self._device_values)
 
     def _device_labels(self, scores) -> Any:
-        xp = namespace(scores)
-        codes = xp.argmax(scores, axis=1)
-        if not self._labels_on_device:
-            return self.classes_[as_numpy(codes)]
-        return xp.take(xp.asarray(self.classes_, device=device_of(scores)), codes)
+        return device_classes(self.classes_, scores, on_device=self._labels_on_device)
 
     def _device_proba(self, scores) -> Any:
         xp = namespace(scores)
@@ -113,14 +125,11 @@ class ClassifierOnDevice:
 
     def _device_slopes(self, X) -> Any:
         settings, data = self._settings, self._device
-        xp = namespace(X)
 
         def ridge(Q, indices, weights):
-            kinds = xp.arange(len(self.classes_), device=device_of(data.X))
-            indicators = xp.astype(self._codes[:, None] == kinds[None, :], data.X.dtype)
             return ridge_slopes_on_device(
                 data,
-                indicators,
+                indicators(self._codes, len(self.classes_), data.X),
                 Q,
                 indices,
                 weights,
@@ -131,11 +140,9 @@ class ClassifierOnDevice:
 
         def newton(Q, indices, weights):
             labels = take_rows(self._codes, indices)
-            shared = (self._objective, data, labels, len(self.classes_))
-            slopes = newton_values(*shared, Q, indices, weights, settings.alpha, settings.relative)[
-                1
-            ]
-            return slopes / data.scale
+            shared = (self._objective, data, labels, len(self.classes_), Q, indices, weights)
+            _, slopes = newton_values(*shared, settings.alpha, settings.relative, want_slopes=True)
+            return data.pull_back(slopes)
 
         return self._map_on_device(X, ridge if self._objective.solver == "ridge" else newton)
 
@@ -145,7 +152,10 @@ class ClassifierOnDevice:
         is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
         if self.calibration is None or is_sigmoid:
             return
-        rows = draw_rows(self._device.X.shape[0], self.random_state)
+        data = self._device
+        rows = draw_rows(data.X.shape[0], self.random_state)
         scores = as_numpy(self._map_left_out(rows, self._device_values)).astype(np.float64)
-        weights = None if self._device.weights is None else as_numpy(self._device.weights)[rows]
-        self.temperature_ = fit_temperature(scores, as_numpy(self._codes)[rows], weights)
+        xp = namespace(data.X)
+        drawn = xp.asarray(rows, device=device_of(data.X))
+        weights = None if data.weights is None else as_numpy(xp.take(data.weights, drawn))
+        self.temperature_ = fit_temperature(scores, as_numpy(xp.take(self._codes, drawn)), weights)

@@ -29,12 +29,13 @@ class Climbing:
     metric_params: Any
     degree: Any
     location_columns: Any
+    anchors: Any
     n_jobs: int | None
     random_state: Any
     verbose: int
     combine: str = "best"
     max_fit_time: float | None = None
-    _stack: Stack | None = None
+    _stack: Any = None
     _generic: Any
     _alpha_candidates: Callable
     _degree_candidates: Callable
@@ -43,6 +44,7 @@ class Climbing:
     _forest_data: Callable
     _keep: Callable
     _judge: Callable
+    _nearest_rule: Callable
     _adopt: Callable
 
     def _climbs(self, X) -> bool:
@@ -52,6 +54,7 @@ class Climbing:
             and self.metric == "auto"
             and self.bandwidth is None
             and self.location_columns is None
+            and self.anchors is None
             and self._generic is None
             and self._has_linear_rungs()
             and not sparse.issparse(X)

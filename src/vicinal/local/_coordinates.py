@@ -41,7 +41,9 @@ class Coordinates:
     def _apply(self, X):
         if sparse.issparse(X):
             return X @ sparse.diags(self.matrix)
-        centred = np.asarray(X, dtype=np.float64) - self.mean
+        centred = np.asarray(X, dtype=np.float64)
+        if self.mean is not None:  # sparse training rows were scaled only
+            centred = centred - self.mean
         return centred * self.matrix if self.matrix.ndim == 1 else centred @ self.matrix
 
     def pull_back(self, slopes: np.ndarray, X: np.ndarray) -> np.ndarray:

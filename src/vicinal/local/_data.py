@@ -10,7 +10,6 @@ from vicinal.local._coordinates import Coordinates
 from vicinal.local._fits import equivalent_kernels
 from vicinal.local._forest import ForestIndex, ForestLocalizer, ForestRule
 from vicinal.local._neighborhood import Localizer, NearestRule, RadiusRule
-from vicinal.local._search import NeighborIndex
 from vicinal.local._sparse import sparse_equivalent_kernels
 
 
@@ -34,7 +33,7 @@ class LocalData:
     """The training rows as the local models see them."""
 
     rows: np.ndarray | sparse.csr_matrix
-    index: NeighborIndex | ForestIndex
+    index: Any  # a NeighborIndex, or the ForestIndex of a forest metric
     coordinates: Coordinates
     sample_weight: np.ndarray | None
     groups: np.ndarray | None

@@ -1,25 +1,28 @@
 """Local models on arrays of other libraries (torch, CuPy): everything stays on their device."""
 
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import namespace, row_blocks
+from vicinal._base import free_memory, namespace, row_blocks
 from vicinal._kernels._local_batched import (
     batched_kernel,
     batched_least_squares,
     batched_newton,
     batched_ridge,
+    batched_ridge_values,
     batched_slopes,
     batched_vote,
+    one_class_scores,
     put_rows,
     take_rows,
+    transpose,
 )
 from vicinal._kernels._smoothing import nearest_scale
-from vicinal.local._class_models import Objective
+from vicinal.local._class_models import Objective, warn_unconverged
 from vicinal.local._neighborhood import NearestRule
 from vicinal.neighbors import NeighborSearch
 
@@ -28,7 +31,8 @@ from vicinal.neighbors import NeighborSearch
 class DeviceData:
     """Training rows in the coordinates of search and fit, on their device.
 
-    ``scale`` and ``mean`` give the coordinates (X - mean) / scale; ``weights`` is None for ones.
+    The coordinates are (X - mean) / scale, times ``matrix`` if there is one; ``weights`` is None
+    for ones.
     """
 
     X: Any
@@ -37,6 +41,7 @@ class DeviceData:
     scale: Any
     weights: Any
     are_counts: bool
+    matrix: Any = None
 
     @property
     def total_weight(self) -> float:
@@ -48,15 +53,35 @@ class DeviceData:
     def place(self, X: Any) -> Any:
         """Return queries in the coordinates of the model."""
         xp = namespace(X)
-        return (xp.astype(X, self.X.dtype) - self.mean) / self.scale
+        placed = (xp.astype(X, self.X.dtype) - self.mean) / self.scale
+        return placed if self.matrix is None else placed @ self.matrix
+
+    def pull_back(self, slopes: Any) -> Any:
+        """Return slopes with respect to the columns given, from those in coordinates."""
+        if self.matrix is not None:
+            slopes = slopes @ self.matrix.T
+        return slopes / self.scale
+
+    def mapped(self, matrix: Any) -> "DeviceData":
+        """Return the same rows with their standardised columns mapped by ``matrix``."""
+        matrix = namespace(self.X).astype(matrix, self.X.dtype)
+        X = self.X @ matrix
+        return replace(self, X=X, search=NeighborSearch().fit(X), matrix=matrix)
+
+    def take(self, rows: Any) -> "DeviceData":
+        """Return some of the rows, in the same coordinates."""
+        xp = namespace(self.X)
+        X = xp.take(self.X, rows, axis=0)
+        weights = None if self.weights is None else xp.take(self.weights, rows)
+        return replace(self, X=X, search=NeighborSearch().fit(X), weights=weights)
 
 
 def make_device_data(X: Any, weights: Any, metric: str) -> DeviceData:
-    """Learn the coordinates of a metric and prepare the search."""
+    """Learn the coordinates of a metric that needs no labels, and prepare the search."""
     xp = namespace(X)
     mean = xp.zeros_like(X[0, :])
     scale = xp.ones_like(mean)
-    if metric == "standardized":
+    if metric != "euclidean":
         w = xp.ones_like(X[:, 0]) if weights is None else weights
         w = w / xp.sum(w)
         mean = xp.sum(w[:, None] * X, axis=0)
@@ -134,29 +159,25 @@ def device_weights(found, rule: NearestRule) -> tuple[Any, Any]:
 def query_blocks(data: DeviceData, n_queries: int, count: float) -> Iterator[slice]:
     """Cut queries into blocks whose gathered rows fit the working memory."""
     width = (count + 2) * (data.X.shape[1] + 4) * 8 * 4
-    return row_blocks(n_queries, int(width))
+    return row_blocks(n_queries, int(width), working_memory=free_memory(data.X))
 
 
-def ridge_scores(data: DeviceData, Q, indices, weights, alphas, *, relative: bool, degree: int):
-    """Return equivalent kernels for each penalty; degree 0 gives plain averages."""
+def ridge_values(
+    data: DeviceData, Y, Q, indices, weights, alphas, *, relative: bool, degree: int
+) -> list[Any]:
+    """Return predictions (n_queries, n_outputs) for each penalty; degree 0 gives plain averages."""
     xp = namespace(Q)
+    if degree > 0 and all(alpha > 0.0 for alpha in alphas):
+        return batched_ridge_values(data.X, Y, Q, indices, weights, list(alphas), relative=relative)
     if degree == 0:
         level = weights / xp.sum(weights, axis=1)[:, None]
-        return [level for _ in alphas]
-    if any(alpha == 0.0 for alpha in alphas):
+        fits = [level for _ in alphas]
+    else:
         plain = batched_least_squares(data.X, Q, indices, weights)
         positive = [alpha for alpha in alphas if alpha > 0.0]
-        rest = batched_ridge(data.X, Q, indices, weights, positive, relative=relative)
-        fits = iter(rest)
-        return [plain if alpha == 0.0 else next(fits) for alpha in alphas]
-    return batched_ridge(data.X, Q, indices, weights, list(alphas), relative=relative)
-
-
-def regression_values(data, Y, Q, indices, weights, alphas, *, relative, degree) -> list[Any]:
-    """Return predictions (n_queries, n_outputs) for each penalty."""
-    xp = namespace(Q)
+        rest = iter(batched_ridge(data.X, Q, indices, weights, positive, relative=relative))
+        fits = [plain if alpha == 0.0 else next(rest) for alpha in alphas]
     targets = take_rows(Y, indices)
-    fits = ridge_scores(data, Q, indices, weights, alphas, relative=relative, degree=degree)
     return [xp.sum(l[:, :, None] * targets, axis=1) for l in fits]  # noqa: E741
 
 
@@ -164,71 +185,115 @@ def class_values(
     objective: Objective, data, codes, n_classes, Q, indices, weights, alphas, *, relative, degree
 ) -> list[Any]:
     """Return scores (n_queries, n_classes) for each penalty."""
-    labels = take_rows(codes, indices)
     if objective.solver == "ridge":
-        fits = ridge_scores(data, Q, indices, weights, alphas, relative=relative, degree=degree)
-        return [batched_vote(smoother, labels, n_classes) for smoother in fits]
+        Y = indicators(codes, n_classes, data.X)
+        return ridge_values(data, Y, Q, indices, weights, alphas, relative=relative, degree=degree)
+    labels = take_rows(codes, indices)
     return [
         newton_values(objective, data, labels, n_classes, Q, indices, weights, alpha, relative)[0]
         for alpha in alphas
     ]
 
 
+def indicators(codes, n_classes: int, like) -> Any:
+    """Return one column per class, 1 where a row belongs to it."""
+    xp = namespace(like)
+    kinds = xp.arange(n_classes, device=compat.device(like))
+    return xp.astype(codes[:, None] == kinds[None, :], like.dtype)
+
+
 def newton_values(
-    objective: Objective, data, labels, n_classes, Q, indices, weights, alpha, relative
+    objective: Objective,
+    data,
+    labels,
+    n_classes,
+    Q,
+    indices,
+    weights,
+    alpha,
+    relative,
+    *,
+    want_slopes: bool = False,
 ):
-    """Return one-against-the-rest scores and slopes of iterative local classifiers."""
+    """Return one-against-the-rest scores and, if asked, slopes of iterative local classifiers.
+
+    The fits of all classes form one batch of (query, class) pairs. A class that is alone, or
+    absent, needs none; of two classes the second is the negative of the first.
+    """
     xp = namespace(Q)
-    n_queries, d = Q.shape
-    offsets = take_rows(data.X, indices) - Q[:, None, :]
     total = xp.sum(weights, axis=1)
-    lam = _relative_penalty(offsets, weights, total, alpha) if relative else alpha + 0.0 * total
     rho = objective.rho + objective.rho_per_weight * total
-    alone = _alone(objective, total, rho)
-    active = weights > 0.0
-    scores, slopes = [], []
-    tol = max(objective.tol, 50.0 * float(xp.finfo(Q.dtype).eps))
-    for c in range(n_classes):
-        member = labels == c
-        has = xp.any(member & active, axis=1)
-        misses = xp.any(~member & active, axis=1)
-        score = xp.where(has, alone, -alone)
-        slope = xp.zeros((n_queries, d), dtype=Q.dtype, device=compat.device(Q))
-        some = xp.nonzero(has & misses)[0]
-        if some.shape[0]:
-            y = xp.where(member, xp.ones_like(weights), -xp.ones_like(weights))
-            parts = [xp.take(a, some, axis=0) for a in (offsets, y, weights, lam, rho)]
-            theta, _ = batched_newton(
-                *parts, C=objective.C, loss=objective.solver, tol=tol, max_iter=objective.max_iter
-            )
-            score = put_rows(score, some, theta[:, -1])
-            slope = put_rows(slope, some, theta[:, :-1])
-        scores.append(score)
-        slopes.append(slope)
-    return xp.stack(scores, axis=1), xp.stack(slopes, axis=1)
+    alone = one_class_scores(total, rho, C=objective.C, loss=objective.solver)[:, None]
+    active = xp.astype(weights > 0.0, weights.dtype)
+    present = batched_vote(active, labels, n_classes) > 0.0
+    n_present = xp.sum(xp.astype(present, xp.int64), axis=1)[:, None]
+    first = present & (xp.cumulative_sum(xp.astype(present, xp.int64), axis=1) == 1)
+    queries, classes = xp.nonzero(present & ((n_present > 2) | (first & (n_present == 2))))
+    theta = _newton_pairs(
+        objective, data, labels, Q, indices, weights, rho, alpha, relative, queries, classes
+    )
+    place = queries * n_classes + classes
+    scores = xp.reshape(xp.where(present, alone, -alone), (-1,))
+    scores = xp.reshape(put_rows(scores, place, theta[:, -1]), present.shape)
+    mirrored = (n_present == 2) & present & ~first
+    scores = xp.where(mirrored, -_only(first, scores), scores)
+    if not want_slopes:
+        return scores, None
+    shape = (Q.shape[0], n_classes, Q.shape[1])
+    slopes = xp.zeros((shape[0] * shape[1], shape[2]), dtype=Q.dtype, device=compat.device(Q))
+    slopes = xp.reshape(put_rows(slopes, place, theta[:, :-1]), shape)
+    negative = -_only(first[:, :, None], slopes)
+    return scores, xp.where(mirrored[:, :, None], negative, slopes)
 
 
-def _relative_penalty(offsets, weights, total, alpha: float):
+def _only(marked, values):
+    """Return the one marked entry along the axis of classes, kept as an axis of length one."""
+    xp = namespace(values)
+    return xp.sum(xp.where(marked, values, xp.zeros_like(values)), axis=1, keepdims=True)
+
+
+def _newton_pairs(
+    objective, data, labels, Q, indices, weights, rho, alpha, relative, queries, classes
+):
+    """Fit the given pairs of query and class; return coefficients, the intercept last."""
+    xp = namespace(Q)
+    k, d = indices.shape[1], Q.shape[1]
+    # Offsets and their weighted copy in both precisions, the row-wise terms, and the systems.
+    p = min(k, d) + 1
+    cost = 24 * k * d + 24 * k * p + 150 * k + 40 * p * p
+    parts = [xp.zeros((0, d + 1), dtype=Q.dtype, device=compat.device(Q))]
+    for block in row_blocks(queries.shape[0], cost, working_memory=free_memory(Q)):
+        some = queries[block]
+        w = xp.take(weights, some, axis=0)
+        rows = take_rows(data.X, xp.take(indices, some, axis=0))
+        offsets = rows - xp.take(Q, some, axis=0)[:, None, :]
+        lam = _relative_penalty(offsets, w, alpha) if relative else alpha + 0.0 * w[:, 0]
+        member = xp.take(labels, some, axis=0) == classes[block][:, None]
+        theta, converged = batched_newton(
+            offsets,
+            xp.where(member, xp.ones_like(w), -xp.ones_like(w)),
+            w,
+            lam,
+            xp.take(rho, some),
+            C=objective.C,
+            loss=objective.solver,
+            tol=objective.tol,
+            max_iter=objective.max_iter,
+        )
+        warn_unconverged(objective, int(xp.sum(xp.astype(~converged, xp.int64))), some.shape[0])
+        parts.append(theta)
+    return xp.concat(parts, axis=0)
+
+
+def _relative_penalty(offsets, weights, alpha: float):
     xp = namespace(offsets)
-    d = offsets.shape[2]
-    mean = xp.sum(weights[:, :, None] * offsets, axis=1)
-    size = xp.sum(weights * xp.sum(offsets * offsets, axis=2), axis=1)
-    trace = size - xp.sum(mean * mean, axis=1) / total
+    total = xp.sum(weights, axis=1)
+    mean = (transpose(offsets) @ weights[:, :, None])[:, :, 0] / total[:, None]
+    centred = offsets - mean[:, None, :]
+    trace = xp.sum(weights * xp.sum(centred * centred, axis=2), axis=1)
+    size = trace + total * xp.sum(mean * mean, axis=1)
     # Without spread the slopes are immaterial; any penalty keeps the system regular.
-    return xp.where(trace > 1e-12 * size, alpha * trace / d, total)
-
-
-def _alone(objective: Objective, total, rho):
-    """Return the score of a class that has the neighbourhood for itself."""
-    xp = namespace(total)
-    if objective.solver == "squared_hinge":
-        return objective.C * total / (objective.C * total + rho)
-    b = xp.zeros_like(total)
-    for _ in range(100):
-        p = 1.0 / (1.0 + xp.exp(b))
-        mass = objective.C * total
-        b = b + (mass * p - rho * b) / (mass * p * (1.0 - p) + rho)
-    return b
+    return xp.where(trace > 1e-12 * size, alpha * trace / offsets.shape[2], total)
 
 
 def ridge_slopes_on_device(data, Y, Q, indices, weights, alpha, *, relative: bool, degree: int):
@@ -237,7 +302,8 @@ def ridge_slopes_on_device(data, Y, Q, indices, weights, alpha, *, relative: boo
     if degree == 0:
         shape = (Q.shape[0], Y.shape[1], Q.shape[1])
         return xp.zeros(shape, dtype=Q.dtype, device=compat.device(Q))
-    return batched_slopes(data.X, Y, Q, indices, weights, alpha, relative=relative) / data.scale
+    slopes = batched_slopes(data.X, Y, Q, indices, weights, alpha, relative=relative)
+    return data.pull_back(slopes)
 
 
 def device_losses(

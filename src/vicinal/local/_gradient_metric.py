@@ -3,14 +3,28 @@
 from numbers import Integral, Real
 
 import numpy as np
+from array_api_compat import device as device_of
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import Progress, atomic_fit, check_weights, encode_labels
+from vicinal._base import (
+    Progress,
+    atomic_fit,
+    check_same_library,
+    check_weights,
+    encode_device_labels,
+    encode_labels,
+    is_array_api,
+    namespace,
+    validate_array_api,
+    weighted_device_rows,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._linear_maps import standard_scale
 from vicinal.local._data import drop_zero_weights
+from vicinal.local._device import indicators, make_device_data
+from vicinal.local._device_rounds import next_map
 from vicinal.local._gradient_round import (
     gradient_round,
     rescaled,
@@ -151,6 +165,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self : object
             Fitted transformer.
         """
+        if is_array_api(X):
+            return self._fit_on_device(X, y, sample_weight)
         X, y = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=3
         )
@@ -169,6 +185,48 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.feature_importances_ = lengths / max(lengths.sum(), np.finfo(float).tiny)
         return self
 
+    def _fit_on_device(self, X, y, sample_weight):
+        """Do the same where the rows are; what is learned stays there."""
+        X = validate_array_api(self, X, reset=True)
+        if X.shape[0] < 3:
+            raise ValueError(f"Found {X.shape[0]} sample(s); at least 3 are needed.")
+        X, y, weights = weighted_device_rows(X, y, sample_weight)
+        xp = namespace(X)
+        base = make_device_data(X, weights, "standardized")
+        task = self._device_task(y, xp) if is_array_api(y) else self._task(np.asarray(y))
+        Y = _device_outputs(y, task, base)
+        k = self._count_neighbors(X.shape[1], base.total_weight)
+        queries = slope_queries(*X.shape, k, check_random_state(self.random_state))
+        P = xp.eye(X.shape[1], dtype=xp.float64, device=device_of(X))
+        products = []
+        with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
+            for _ in range(self.n_rounds):
+                alpha = _ALPHA[task] if self.alpha == "auto" else self.alpha
+                old = P
+                P, G = next_map(base, Y, P, queries, count=k, alpha=alpha, diagonal=self.diagonal)
+                products.append(old @ G @ old.T)
+                progress.advance()
+        self.mean_, self.scale_ = base.mean, base.scale
+        self.components_ = xp.astype(P.T, X.dtype)
+        self.outer_products_ = xp.astype(xp.stack(products), X.dtype)
+        varies = xp.astype(xp.max(X, axis=0) > xp.min(X, axis=0), P.dtype)
+        lengths = xp.sqrt(xp.sum(P * P, axis=1)) * varies
+        self.feature_importances_ = xp.astype(lengths / xp.sum(lengths), X.dtype)
+        return self
+
+    def _device_task(self, y, xp) -> str:
+        if self.task != "auto":
+            return self.task
+        if not xp.isdtype(y.dtype, "real floating"):
+            numbers = xp.astype(y, xp.float64)
+        else:
+            numbers = y
+        distinct = xp.unique_values(numbers).shape[0]
+        is_count = distinct > max(20, 0.1 * y.shape[0])
+        if is_count or bool(xp.any(numbers != xp.round(numbers))):
+            return "regression"
+        return "classification"
+
     def _task(self, y) -> str:
         if self.task != "auto":
             return self.task
@@ -181,12 +239,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     def _learn(self, Z, Y, weights, alpha):
         rng = check_random_state(self.random_state)
         total = float(len(Z) if weights is None else weights.sum())
-        k = slope_neighbors(Z.shape[1], total) if self.n_neighbors == "auto" else self.n_neighbors
-        if k >= total:
-            raise ValueError(
-                f"n_neighbors={k} must be below the {total:g} samples given (counted by weight); "
-                "lower n_neighbors."
-            )
+        k = self._count_neighbors(Z.shape[1], total)
         queries = slope_queries(len(Z), Z.shape[1], k, rng)
         P = np.eye(Z.shape[1])
         products = []
@@ -207,6 +260,15 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 progress.advance()
         return P, np.stack(products)
 
+    def _count_neighbors(self, n_features: int, total: float) -> int:
+        k = slope_neighbors(n_features, total) if self.n_neighbors == "auto" else self.n_neighbors
+        if k >= total:
+            raise ValueError(
+                f"n_neighbors={k} must be below the {total:g} samples given (counted by weight); "
+                "lower n_neighbors."
+            )
+        return k
+
     def transform(self, X):
         """Map rows.
 
@@ -221,6 +283,11 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             Coordinates in which Euclidean distance is the learned metric.
         """
         check_is_fitted(self)
+        if is_array_api(self.components_):
+            check_same_library(self.components_, X)
+            X = validate_array_api(self, X, reset=False)
+            rows = namespace(X).astype(X, self.components_.dtype)
+            return (rows - self.mean_) / self.scale_ @ self.components_.T
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         Z = (np.asarray(X, dtype=np.float64) - self.mean_) / self.scale_
         return (Z @ self.components_.T).astype(X.dtype, copy=False)
@@ -244,3 +311,14 @@ def _outputs(y, task: str, weights) -> np.ndarray:
     Y = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
     mean, scale = standard_scale(Y, weights)
     return (Y - mean) / scale
+
+
+def _device_outputs(y, task: str, base):
+    """Return the same on the device of the rows."""
+    xp, device = namespace(base.X), device_of(base.X)
+    if task == "classification":
+        classes, codes = encode_device_labels(y, base.X)
+        return indicators(codes, len(classes), base.X)
+    Y = xp.asarray(y, dtype=base.X.dtype, device=device)
+    Y = Y[:, None] if Y.ndim == 1 else Y
+    return make_device_data(Y, base.weights, "standardized").X

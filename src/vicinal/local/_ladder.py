@@ -245,6 +245,7 @@ class Ladder:
         localizer = data.localizer(rules[-1])
         for block in row_blocks(len(rows), 8 * 20 * localizer.expected_size(), max_rows=2048):
             own = rows[block]
+            found: Any
             if isinstance(rules[0], ForestRule):
                 found = [localizer.neighborhoods(data.index.X[own], rows=own, groups=data.groups)]
             else:

@@ -4,9 +4,11 @@ from numbers import Integral, Real
 
 import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
+from sklearn.utils.metaestimators import available_if
 
 from vicinal._base import atomic_fit
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
+from vicinal.local._anchored import keeps_rows
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._generic import check_local_estimator
 from vicinal.local._regression import BaseLocalRegressor
@@ -62,6 +64,12 @@ class LocalRegressor(BaseLocalRegressor):
     location_columns : array-like, default=None
         Columns (numbers, names or a mask) that give distances; the model is then fitted on the
         other columns: geographically weighted regression. ``None`` uses all columns for both.
+    anchors : int, "auto", array-like of shape (n_anchors, n_features) or None, default=None
+        ``None`` fits a model around every query. Otherwise that many models are fitted once, at
+        centres placed by k-means or at the centres given, and
+        blended at prediction, whose cost then does not depend on the number of training rows, which
+        are not kept. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096 whose held-out loss is
+        within one standard error of the model fitted around every query, or else the best of them.
     algorithm : {"auto", "tree", "brute"}, default="auto"
         Neighbour search; ``"auto"`` takes a tree for at most eight columns.
     outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
@@ -93,6 +101,12 @@ class LocalRegressor(BaseLocalRegressor):
         something was chosen.
     loo_score_ : float
         Leave-one-out mean squared error of the choice, in units of the variance of y.
+    anchors_ : Anchors or None
+        Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
+        ``n_blended``. With anchors, ``n_neighbors_`` and ``alpha_`` are those of the models at the
+        anchors.
+    anchor_selection_ : dict of ndarray
+        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``loss``.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -119,6 +133,19 @@ class LocalRegressor(BaseLocalRegressor):
     The
     method is a linear smoother, which gives standard errors and degrees of freedom [1]_, [2]_.
 
+    With ``anchors`` the model at anchor :math:`c_j` is stored as a plane and a query is answered by
+    :math:`\sum_j v_j (a_j + B_j (q - c_j)) / \sum_j v_j` over its nearest anchors, with
+    :math:`v_j = (1 - (\|q - c_j\|/h)^3)^3` and h the distance of the first anchor that does not
+    speak, as in [4]_. Models of squared loss may be refitted, up to three times, to what their
+    blend leaves over (twicing, [5]_), which lets them learn of each other. The number blended, the
+    refits, the size of the anchors' neighbourhoods (from ``n_neighbors`` up to what covers the
+    space between them) and, if ``alpha="auto"``, the penalty are the smoothest within one standard
+    error of the least loss on rows held out of every model. ``neighbors`` then gives weights of
+    anchors instead of rows, ``local_coef`` the blended slopes, and what needs the training rows
+    (``partial_fit``, ``leave_one_out``,
+    ``equivalent_kernel``, standard errors and intervals) is
+    not available.
+
     Weights count rows: weight 2 equals the row written twice, in neighbourhood sizes as well.
 
     References
@@ -129,6 +156,11 @@ class LocalRegressor(BaseLocalRegressor):
     .. [2] C. Loader, "Local Regression and Likelihood", Springer (1999).
     .. [3] C. G. Atkeson, A. W. Moore and S. Schaal, "Locally weighted learning", Artificial
        Intelligence Review 11 (1997), 11-73. :doi:`10.1023/A:1006559212014`
+    .. [4] S. Schaal and C. G. Atkeson, "Constructive incremental learning from only local
+       information", Neural Computation 10 (1998), 2047-2084. :doi:`10.1162/089976698300016963`
+    .. [5] P. Buehlmann and B. Yu, "Boosting with the L2 loss: regression and classification",
+       Journal of the American Statistical Association 98 (2003), 324-339.
+       :doi:`10.1198/016214503000125`
 
     Examples
     --------
@@ -166,6 +198,7 @@ class LocalRegressor(BaseLocalRegressor):
         penalty="relative",
         robust_iterations=0,
         location_columns=None,
+        anchors=None,
         algorithm="auto",
         outside="nearest",
         clip=False,
@@ -186,6 +219,7 @@ class LocalRegressor(BaseLocalRegressor):
         self.penalty = penalty
         self.robust_iterations = robust_iterations
         self.location_columns = location_columns
+        self.anchors = anchors
         self.algorithm = algorithm
         self.outside = outside
         self.clip = clip
@@ -219,6 +253,7 @@ class LocalRegressor(BaseLocalRegressor):
         self._fit_rows(X, y, sample_weight, groups)
         return self
 
+    @available_if(keeps_rows)
     @atomic_fit
     def partial_fit(self, X, y, sample_weight=None, groups=None):
         """Add rows; the first call is ``fit``.
@@ -322,7 +357,7 @@ class LocalRegressor(BaseLocalRegressor):
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
+        tags.input_tags.sparse = self.anchors is None
         return tags
 
 

@@ -6,8 +6,12 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import as_numpy, check_same_library, namespace, validate_array_api
-from vicinal._base._compat import check_sample_weight
+from vicinal._base import (
+    check_same_library,
+    namespace,
+    validate_array_api,
+    weighted_device_rows,
+)
 from vicinal.local._data import Settings
 from vicinal.local._device import (
     DeviceData,
@@ -17,15 +21,21 @@ from vicinal.local._device import (
     make_device_data,
     query_blocks,
 )
+from vicinal.local._device_rounds import DeviceRounds
 from vicinal.local._neighborhood import NearestRule
 from vicinal.local._selection import (
     Candidate,
     best_candidate,
+    cross_fit_folds,
     draw_rows,
     selection_table,
 )
 
-_METRICS = ("euclidean", "standardized")
+_PLAIN = ("euclidean", "standardized")
+_METRICS = (*_PLAIN, "gradient", "auto")
+# Rounds of metric="gradient"; most of them, and how many without gain end the search, for "auto".
+_ROUNDS = 3
+_MAX_ROUNDS, _PATIENCE = 6, 2
 
 
 class OnDevice:
@@ -46,31 +56,21 @@ class OnDevice:
     _size_is_open: Callable
     _rules: Callable
     _is_relative: Callable
+    _slope_targets: Callable
 
     def _validate_on_device(self, X, y, sample_weight, groups):
         """Return X, the targets as given, and weights on the device; unweighted rows dropped."""
         self._check_device_parameters(groups)
         X = validate_array_api(self, X, reset=True)
-        xp = namespace(X)
         if X.shape[0] < 2:
             raise ValueError(f"Found {X.shape[0]} sample(s); at least 2 are needed.")
-        if y.shape[0] != X.shape[0]:
-            raise ValueError(f"y has {y.shape[0]} entries for {X.shape[0]} rows of X.")
-        if sample_weight is None:
-            return X, y, None
-        weights = check_sample_weight(as_numpy(sample_weight), np.empty((X.shape[0], 0)))
-        if weights.min() < 0 or not weights.any():
-            raise ValueError("sample_weight must be at least 0, and positive for some row.")
-        keep = xp.asarray(np.flatnonzero(weights), device=compat.device(X))
-        y = xp.take(y, keep, axis=0) if not isinstance(y, np.ndarray) else y[as_numpy(keep)]
-        weights = xp.asarray(weights[weights > 0], dtype=X.dtype, device=compat.device(X))
-        return xp.take(X, keep, axis=0), y, weights
+        return weighted_device_rows(X, y, sample_weight)
 
     def _check_device_parameters(self, groups) -> None:
         unsupported = {
             "bandwidth": self.bandwidth is not None,
             "location_columns": self.location_columns is not None,
-            "metric": not isinstance(self.metric, str) or self.metric not in (*_METRICS, "auto"),
+            "metric": not isinstance(self.metric, str) or self.metric not in _METRICS,
             "degree": self.degree == 2,
             "groups": groups is not None,
             "estimator": self._generic is not None,
@@ -78,6 +78,7 @@ class OnDevice:
             "class_weight": getattr(self, "class_weight", None) is not None,
             "robust_iterations": getattr(self, "robust_iterations", 0) > 0,
             "clip": getattr(self, "clip", False),
+            "anchors": getattr(self, "anchors", None) is not None,
         }
         named = [name for name, is_set in unsupported.items() if is_set]
         if named:
@@ -87,31 +88,70 @@ class OnDevice:
             )
 
     def _choose_on_device(self, X, weights, criterion) -> None:
-        """Settle metric, size and penalty by leave-one-out, as on the host."""
-        metrics = list(_METRICS) if self.metric == "auto" else [self.metric]
-        alphas = self._alpha_candidates()
+        """Settle metric, size and penalty on rows that are left out, or that a metric never saw."""
+        metrics = list(_PLAIN) if self.metric == "auto" else [self.metric]
         degree = 1 if self.degree == "auto" else self.degree
-        if len(metrics) * len(alphas) == 1 and not self._size_is_open():
-            data = make_device_data(X, weights, metrics[0])
-            self._keep_on_device(data, metrics[0], self._rules(data)[0], degree, alphas[0])
-            return
+        is_open = len(metrics) * len(self._alpha_candidates()) > 1 or self._size_is_open()
         rows = draw_rows(X.shape[0], self.random_state)
-        candidates = []
+        plans: dict[str, DeviceData] = {}
+        candidates: list[Candidate] = []
         for metric in metrics:
-            data = make_device_data(X, weights, metric)
-            rules = self._rules(data)
-            evaluate, loss, total = criterion(data, alphas, degree, rows)
-            losses = device_losses(data, rules, rows, len(alphas), evaluate, loss)
-            candidates += [
-                Candidate(metric, degree, rule, alpha, float(losses[j, c] / total))
-                for j, rule in enumerate(rules)
-                for c, alpha in enumerate(alphas)
-            ]
+            if metric == "gradient":
+                rounds = self._rounds(X, weights, rows if is_open else rows[:0])
+                for _ in range(_ROUNDS):
+                    rounds.advance()
+                plans[metric], views = rounds.final(), rounds.views()
+            else:
+                plans[metric] = make_device_data(X, weights, metric)
+                views = iter([(plans[metric], rows)])
+            if not is_open:
+                rule, alpha = self._rules(plans[metric])[0], self._alpha_candidates()[0]
+                self._keep_on_device(plans[metric], metric, rule, degree, alpha)
+                return
+            candidates += self._judge_on_device(metric, views, degree, criterion)
+        if self.metric == "auto" and degree > 0:
+            self._try_rounds(X, weights, rows, degree, criterion, candidates, plans)
         best: Any = best_candidate(candidates)
         self.selection_ = selection_table(candidates)
         self.loo_score_ = best.loss
-        data = make_device_data(X, weights, best.metric)
-        self._keep_on_device(data, best.metric, best.rule, best.degree, best.alpha)
+        self._keep_on_device(plans[best.metric], best.metric, best.rule, best.degree, best.alpha)
+
+    def _judge_on_device(self, metric: str, views, degree, criterion) -> list[Candidate]:
+        """Return the loss of every size and penalty over the rows of all views."""
+        alphas = self._alpha_candidates()
+        losses: Any = 0.0
+        total = 0.0
+        rules: Any = None
+        for data, rows in views:
+            rules = self._rules(data) if rules is None else rules
+            evaluate, loss, weight = criterion(data, alphas, degree, rows)
+            losses = losses + device_losses(data, rules, rows, len(alphas), evaluate, loss)
+            total += weight
+        return [
+            Candidate(metric, degree, rule, alpha, float(losses[j, c] / total))
+            for j, rule in enumerate(rules)
+            for c, alpha in enumerate(alphas)
+        ]
+
+    def _rounds(self, X, weights, rows) -> DeviceRounds:
+        """Prepare the gradient metric, cross-fitted on folds of the rows to be judged."""
+        base = make_device_data(X, weights, "standardized")
+        folds = cross_fit_folds(rows, X.shape[0], None, self.random_state) if len(rows) else []
+        Y, alpha = self._slope_targets(base)
+        return DeviceRounds(base, Y, folds, alpha, self.random_state)
+
+    def _try_rounds(self, X, weights, rows, degree, criterion, candidates, plans) -> None:
+        """Add rounds of the gradient metric while rows that it never saw gain by them."""
+        rounds = self._rounds(X, weights, rows)
+        waited = 0
+        while rounds.n_rounds < _MAX_ROUNDS and waited < _PATIENCE:
+            least = min(candidate.loss for candidate in candidates)
+            rounds.advance()
+            metric = f"gradient {rounds.n_rounds}"
+            found = self._judge_on_device(metric, rounds.views(), degree, criterion)
+            waited = 0 if min(candidate.loss for candidate in found) < least else waited + 1
+            candidates += found
+            plans[metric] = rounds.final()
 
     def _keep_on_device(self, data: DeviceData, metric, rule: NearestRule, degree, alpha) -> None:
         self._device = data

@@ -13,9 +13,10 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._base import is_array_api, namespace, row_blocks
 from vicinal._base._compat import num_samples
 from vicinal._kernels._smoothing import robustness_weights
+from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
 from vicinal.local._data import drop_zero_weights, smoothers
-from vicinal.local._device import regression_values, ridge_slopes_on_device
+from vicinal.local._device import ridge_slopes_on_device, ridge_values
 from vicinal.local._fits import local_slopes, smooth
 from vicinal.local._generic import generic_predictions
 from vicinal.local._inference import (
@@ -25,7 +26,7 @@ from vicinal.local._inference import (
     squared_norms,
 )
 from vicinal.local._line import Line
-from vicinal.local._neighborhood import Neighborhoods
+from vicinal.local._neighborhood import Neighborhoods, take_queries
 from vicinal.local._stacking import NumberJudge
 
 
@@ -53,14 +54,19 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
         self._stack = None
+        self._check_anchors(X)
         targets = Y if self._is_multi_output else Y[:, 0]
         if self._climbs(X):
             self._climb(X, Y, None, targets, weights, groups)
         else:
             self._choose(X, None, targets, weights, groups)
-        if self._stack is None:
-            self._prepare_line()
-            self._reweight()
+        if self._stack is not None:
+            return
+        self._prepare_line()
+        self._reweight()
+        if self.anchors is not None:
+            self._drop_to_anchors(X, None, targets, weights, groups, hold_out=False)
+            self._targets, self._line = self.anchors_.values, None
 
     # --- rungs ---
 
@@ -106,6 +112,16 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._targets = Y if self._is_multi_output else Y[:, None]
         self._choose_on_device(X, weights, self._device_criterion)
 
+    def _slope_targets(self, data) -> tuple[Any, float]:
+        """Return targets in units of their spread, and the penalty of slopes that suits them."""
+        Y = self._targets
+        xp = namespace(Y)
+        share = xp.ones_like(Y[:, 0]) if data.weights is None else data.weights
+        share = share / xp.sum(share)
+        centred = Y - xp.sum(share[:, None] * Y, axis=0)
+        spread = xp.sqrt(xp.sum(share[:, None] * centred * centred, axis=0))
+        return centred / xp.where(spread > 0.0, spread, xp.ones_like(spread)), 0.1
+
     def _device_criterion(self, data, alphas, degree, rows):
         """Return evaluation, loss and total weight, as ``_criterion`` does on the host."""
         Y = self._targets
@@ -117,7 +133,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         scale = xp.where(scale > 0.0, scale, xp.ones_like(scale))
 
         def evaluate(Q, indices, weights):
-            return regression_values(
+            return ridge_values(
                 data, Y, Q, indices, weights, alphas, relative=self._is_relative(), degree=degree
             )
 
@@ -133,7 +149,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         settings, shared = self._settings, {"degree": self._settings.degree}
         values = self._map_on_device(
             X,
-            lambda Q, indices, weights: regression_values(
+            lambda Q, indices, weights: ridge_values(
                 self._device,
                 self._targets,
                 Q,
@@ -235,10 +251,38 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
 
         return evaluate, loss
 
+    def _can_refit(self) -> bool:
+        return True
+
+    def _target_columns(self, rows) -> np.ndarray:
+        return self._targets[rows]
+
+    def _tangents(self, data, origins, found: Neighborhoods, alphas):
+        """Yield values and slopes of the models at the origins, for each penalty."""
+        mean = np.average(self._targets, axis=0, weights=data.sample_weight)
+        near = np.flatnonzero(found.sizes() > 0)
+        some = take_queries(found, near)
+        for alpha in alphas:
+            values = np.tile(mean, (found.n_queries, 1))
+            slopes = np.zeros((found.n_queries, len(mean), origins.shape[1]))
+            values[near], slopes[near] = ridge_planes(
+                data.rows,
+                self._targets,
+                origins[near],
+                some,
+                alpha,
+                relative=self._is_relative(),
+                degree=self._settings.degree,
+                n_jobs=self.n_jobs,
+            )
+            yield values, slopes
+
     # --- predict ---
 
     def _evaluate(self, design, found: Neighborhoods) -> np.ndarray:
         """Return the predictions of a block of neighbourhoods, (n_queries, n_outputs)."""
+        if self.anchors_ is not None:
+            return self.anchors_.predict(design, found, self.n_jobs)
         if self._generic is not None:
             return generic_predictions(
                 self._generic,
@@ -381,6 +425,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         self._check_linear_smoother("statistics()")
         self._check_on_host("statistics()")
+        self._check_rows("statistics()")
         exact = dof == "exact" or (dof == "auto" and len(self._targets) <= MAX_EXACT_ROWS)
         if exact not in self._statistics_cache:
             self._statistics_cache[exact] = smoother_statistics(
@@ -528,6 +573,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         """
         check_is_fitted(self)
         self._check_on_host("leave_one_out")
+        self._check_rows("leave_one_out")
         return self._shape(self._raw_left_out() if self._stack is None else self._stack.left_out())
 
 

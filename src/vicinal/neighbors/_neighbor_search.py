@@ -358,6 +358,8 @@ class NeighborSearch(BaseEstimator):
             exclude = np.arange(n_rows) if exclude is None else exclude
         else:
             Q = self._validate(X, reset=False)
+        if exclude is None and groups is None and is_array_api(Q):
+            return Q, self._leave_none_out(Q)
         if exclude is None:
             exclude = np.full(Q.shape[0], -1)
         exclude = np.asarray(exclude)
@@ -372,6 +374,12 @@ class NeighborSearch(BaseEstimator):
                 f"training rows are 0 to {n_rows - 1} (-1 for none)."
             )
         return Q, self._leave_out(exclude, groups, Q)
+
+    def _leave_none_out(self, Q):
+        """Return codes that leave no row out, made on the device of the queries."""
+        xp, device = namespace(Q), compat.device(Q)
+        row_codes = xp.arange(self.n_samples_fit_, device=device)
+        return LeftOut(row_codes, xp.full(Q.shape[0], -1, dtype=xp.int64, device=device), 0)
 
     def _leave_out(self, exclude, groups, Q):
         some = exclude >= 0

@@ -14,7 +14,7 @@ from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from vicinal._base import check_weights, draw_seeds, parallel_map
+from vicinal._base import as_numpy, check_weights, draw_seeds, parallel_map
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._cascade import (
     assign_classes,
@@ -23,8 +23,10 @@ from vicinal._kernels._cascade import (
     assign_random,
 )
 from vicinal.partition._cascade import Cascade
+from vicinal.partition._device_sweeps import DeviceTrainingSet, device_gate_scores
 from vicinal.partition._learners import EstimatorLearner, TrainingSet
 from vicinal.partition._linear_learners import fast_learner
+from vicinal.partition._on_device import PartitionOnDevice
 from vicinal.partition._sweeps import Sweeps
 
 # Candidates of n_regions="auto".
@@ -35,7 +37,7 @@ _MAX_SWEEPS = 8
 _AUTO_STARTS, _AUTO_SWEEPS = 4, 6
 
 
-class BaseSpacePartitioning(BaseEstimator, ABC):
+class BaseSpacePartitioning(PartitionOnDevice, BaseEstimator, ABC):
     """Fit cascades from several starts and keep the best one, or all of them."""
 
     _parameter_constraints: dict = {
@@ -97,7 +99,7 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
         """Return the assignment that the user gave as ``init``, checked."""
         if isinstance(self.init, str):
             return None
-        region = np.asarray(self.init)
+        region = as_numpy(self.init)
         if self.n_regions == "auto":
             raise ValueError(
                 "init is an array of regions, which needs their number; give n_regions an integer."
@@ -119,6 +121,8 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
         self.scaler_ = None
         if not self.scale:
             return data
+        if isinstance(data, DeviceTrainingSet):
+            return self._scaled_on_device(data)
         self.scaler_ = StandardScaler(with_mean=not sparse.issparse(data.X))
         weight = data.weight if data.is_weighted else None
         X = self.scaler_.fit_transform(data.X, sample_weight=weight)
@@ -187,11 +191,10 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
 
     def _start_function(self, data, validation, n_regions, max_sweeps=None):
         """Return the function that fits one start, and whether starts may share a process."""
+        if isinstance(data, DeviceTrainingSet):
+            return self._device_start_function(data, validation, n_regions, max_sweeps), True
         region_learner = make_learner(self._region_estimator(), data, "region_estimator")
         gate_learner = make_learner(self._reject_estimator(), data, "reject_estimator")
-        max_iter = _MAX_SWEEPS if self.max_iter is None else self.max_iter
-        if max_sweeps is not None:
-            max_iter = min(max_iter, max_sweeps)
         start = _HardStart(
             data,
             validation,
@@ -199,7 +202,7 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
             gate_learner,
             self.init,
             n_regions,
-            max_iter,
+            self._sweep_limit(max_sweeps),
             self.monotone,
             self.keep,
             self.prune,
@@ -207,8 +210,14 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
         shared = not isinstance(region_learner, EstimatorLearner)
         return start, shared and not isinstance(gate_learner, EstimatorLearner)
 
+    def _sweep_limit(self, max_sweeps: int | None) -> int:
+        limit = _MAX_SWEEPS if self.max_iter is None else self.max_iter
+        return limit if max_sweeps is None else min(limit, max_sweeps)
+
     def _fit_single(self, data: TrainingSet, rng: np.random.RandomState) -> Cascade:
         """One region is the plain estimator, with the seed that the user gave."""
+        if isinstance(data, DeviceTrainingSet):
+            return self._fit_single_on_device(data)
         seed = self.random_state if isinstance(self.random_state, Integral) else _draw(rng)
         learner = EstimatorLearner(self._region_estimator())
         learner.check_weights(data, "region_estimator")
@@ -252,6 +261,8 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
     def _prepared(self, X: Any) -> Any:
         """Validate and scale samples given after fit."""
         check_is_fitted(self)
+        if self._reference is not None:
+            return self._prepared_on_device(X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return X if self.scaler_ is None else self.scaler_.transform(X)
 
@@ -270,6 +281,8 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
             order of ``restarts_``.
         """
         X = self._prepared(X)
+        if self._reference is not None:
+            return self._apply_on_device(X)
         regions = [cascade.apply(X) for cascade in self.restarts_]
         return regions[0] if self.combine == "best" else np.column_stack(regions)
 
@@ -288,6 +301,8 @@ class BaseSpacePartitioning(BaseEstimator, ABC):
             above 0. Gates after the sample's own region are evaluated too, but play no part.
         """
         X = self._prepared(X)
+        if self._reference is not None:
+            return device_gate_scores(self.restarts_[0], X)
         return self.restarts_[0].gate_scores(X)
 
     def __sklearn_tags__(self):
@@ -362,7 +377,7 @@ def first_assignment(
 
 def can_hold_out(data: TrainingSet, fraction: float) -> bool:
     """Tell whether the share of some class amounts to a sample."""
-    largest = data.n_samples if data.codes is None else np.bincount(data.codes).max()
+    largest = data.n_samples if data.codes is None else np.bincount(as_numpy(data.codes)).max()
     return int(fraction * largest) > 0
 
 
@@ -375,7 +390,9 @@ def hold_out(
             f"validation_fraction={fraction} leaves no validation sample out of the "
             f"{data.n_samples} given; raise it, or use selection='train'."
         )
-    groups = np.zeros(data.n_samples, dtype=np.int64) if data.codes is None else data.codes
+    groups = (
+        np.zeros(data.n_samples, dtype=np.int64) if data.codes is None else as_numpy(data.codes)
+    )
     held = np.zeros(data.n_samples, dtype=bool)
     for group in np.unique(groups):
         rows = rng.permutation(np.flatnonzero(groups == group))

@@ -9,12 +9,19 @@ from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, encode_labels, import_optional
+from vicinal._base import (
+    atomic_fit,
+    device_classes,
+    encode_labels,
+    import_optional,
+    is_array_api,
+)
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels._soft_cascade import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._cascade import Cascade
+from vicinal.partition._device_sweeps import DeviceTrainingSet
 from vicinal.partition._learners import TrainingSet
 from vicinal.partition._stages import LinearGate, LinearRegionClassifier
 
@@ -273,6 +280,10 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         self : SpacePartitioningClassifier
             The fitted classifier.
         """
+        if is_array_api(X):
+            self._fit_cascades(self._device_training_set(X, y, sample_weight))
+            return self
+        self._reference = None
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         data = self._training_set(X, y, self._class_weighted(y, sample_weight))
         self.classes_, codes = encode_labels(data.y)
@@ -293,6 +304,9 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
             Predicted labels.
         """
         X = self._prepared(X)
+        if self._reference is not None:
+            scores = self._device_mean_proba(self.restarts_, X)
+            return device_classes(self.classes_, scores, on_device=self._labels_on_device)
         return self._predict_labels(self.restarts_, X)
 
     @available_if(lambda self: self._has_proba())
@@ -315,6 +329,8 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
             Probabilities in the order of ``classes_``; rows sum to one.
         """
         X = self._prepared(X)
+        if self._reference is not None:
+            return self._device_mean_proba(self.restarts_, X)
         return self._mean_proba(self.restarts_, X)
 
     def region_histogram(self, X, y):
@@ -332,6 +348,7 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         counts : ndarray of int of shape (`n_regions_`, n_classes)
             Number of samples of each class in each region.
         """
+        self._check_on_host("region_histogram")
         X = self._prepared(X)
         return self._count_classes(self.restarts_[0].apply(X), y)
 
@@ -352,6 +369,7 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
             classifier, ``majority_class``, ``classes_present`` (share of the classes that occur),
             and ``n_<label>`` for each class.
         """
+        self._check_on_host("region_report")
         pandas = import_optional("pandas", needed_by="region_report", extra="frame")
         X = self._prepared(X)
         best = self.restarts_[0]
@@ -438,6 +456,8 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         return mean / len(cascades)
 
     def _combined_loss(self, cascades, data: TrainingSet) -> float:
+        if isinstance(data, DeviceTrainingSet):
+            return self._device_brier(cascades, data)
         if not self._has_proba() or isinstance(self._region_estimator(), AveragedPerceptron):
             # A perceptron's probabilities are an order only.
             loss = data.loss(self._predict_labels(cascades, data.X))

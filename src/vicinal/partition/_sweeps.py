@@ -42,7 +42,7 @@ class Sweeps:
         self.models: list[Any] = [None] * n_regions
         self.gates: list[Any] = [None] * (n_regions - 1)
         self.losses: Any = None
-        self.passed_on = np.zeros((n_regions - 1, data.n_samples), dtype=bool)
+        self.passed_on: Any = np.zeros((n_regions - 1, data.n_samples), dtype=bool)
         self.disagreement = np.zeros(n_regions - 1)
         self.n_gates_fitted = 0
         self.refusal: Exception | None = None
@@ -58,21 +58,21 @@ class Sweeps:
         old_region, old_loss = self.region, None
         for _ in range(max_iter):
             self.sweep()
-            loss = chain_loss(self.losses, self.region)
+            loss = self._chain_loss()
             cascade = self._snapshot(loss)
             history["error"].append(cascade.train_error)
-            history["region_sizes"].append(np.bincount(self.region, minlength=self.n_regions))
+            history["region_sizes"].append(self._sizes(self.region))
             history["disagreement"].append(self.disagreement.copy())
             if validation is not None:
-                cascade.selection_error = validation_error(cascade, validation)
+                cascade.selection_error = self._validation_error(cascade, validation)
                 history["validation_error"].append(cascade.selection_error)
             if keep == "last" or cascade.selection_error < best_error:
                 best, best_error = cascade, cascade.selection_error
                 best_region = self.region
             converged = (
                 old_loss is not None
-                and np.array_equal(self.region, old_region)
-                and np.array_equal(loss, old_loss)
+                and self._is_same(self.region, old_region)
+                and self._is_same(loss, old_loss)
             )
             old_region, old_loss = self.region, loss
             if converged or self.n_regions == 1:
@@ -80,11 +80,11 @@ class Sweeps:
         if self.refusal is not None and self.n_gates_fitted == 0:
             # Not the size of a problem but the learner itself: it never fitted a single gate.
             raise self.refusal
-        self.region_learner.finish(best.regions, self.data, best_region)
+        self._finish(best.regions, best_region)
         best.history = {name: np.array(values) for name, values in history.items()}
         best.n_iter = len(history["error"])
         best.converged = converged or self.n_regions == 1
-        best.region_sizes = np.bincount(best_region, minlength=self.n_regions)
+        best.region_sizes = self._sizes(best_region)
         return best
 
     def sweep(self) -> None:
@@ -156,11 +156,31 @@ class Sweeps:
     def _draw_seed(self) -> int:
         return int(self.rng.randint(_MAX_SEED))
 
-    def _snapshot(self, loss: np.ndarray) -> Cascade:
+    def _snapshot(self, loss: Any) -> Cascade:
         cascade = Cascade(list(self.models), list(self.gates))
-        cascade.train_error = float(np.average(loss, weights=self.data.weight))
+        cascade.train_error = self._average(loss)
         cascade.selection_error = cascade.train_error
         return cascade
+
+    # --- what the run of sweeps asks of arrays ---
+
+    def _chain_loss(self) -> Any:
+        return chain_loss(self.losses, self.region)
+
+    def _sizes(self, region) -> np.ndarray:
+        return np.bincount(region, minlength=self.n_regions)
+
+    def _is_same(self, a, b) -> bool:
+        return np.array_equal(a, b)
+
+    def _average(self, loss) -> float:
+        return float(np.average(loss, weights=self.data.weight))
+
+    def _validation_error(self, cascade: Cascade, validation: TrainingSet) -> float:
+        return validation_error(cascade, validation)
+
+    def _finish(self, models: list, region) -> None:
+        self.region_learner.finish(models, self.data, region)
 
 
 def validation_error(cascade: Cascade, validation: TrainingSet) -> float:

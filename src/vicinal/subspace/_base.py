@@ -21,6 +21,7 @@ from vicinal._kernels._truncated_rbf import (
     truncated_rbf_features,
     truncated_rbf_kernel,
 )
+from vicinal.subspace._on_device import TruncatedRBFOnDevice
 
 
 def check_expansion(n_features, order, max_features, remedy):
@@ -58,7 +59,7 @@ def learn_center_and_gamma(X, weights, gamma, center, order):
     return mean, float(gamma)
 
 
-class BaseTruncatedRBF(BaseEstimator):
+class BaseTruncatedRBF(TruncatedRBFOnDevice, BaseEstimator):
     """A linear model of truncated RBF features, fitted in the primal or in the dual."""
 
     _parameter_constraints: dict = {
@@ -72,6 +73,7 @@ class BaseTruncatedRBF(BaseEstimator):
 
     def _learn_map(self, X, weights):
         """Set the centre and the width; return the centred rows."""
+        self._on_device = False
         mean, self.gamma_ = learn_center_and_gamma(X, weights, self.gamma, self.center, self.order)
         self.mean_ = mean
         return X.astype(np.float64) - mean
@@ -113,6 +115,8 @@ class BaseTruncatedRBF(BaseEstimator):
     def _scores(self, X):
         """Return the linear predictor, (n_samples, n_targets)."""
         check_is_fitted(self)
+        if self._on_device:
+            return self._device_scores(X)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         scores = np.empty((X.shape[0], self._intercept.shape[0]), dtype=X.dtype)
         if self.solver_ == "primal":

@@ -7,14 +7,26 @@ from numbers import Integral, Real
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
+from array_api_compat import device as device_of
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_weights, encode_labels
+from vicinal._base import (
+    atomic_fit,
+    check_same_library,
+    check_weights,
+    encode_device_labels,
+    encode_labels,
+    is_array_api,
+    namespace,
+    validate_array_api,
+    weighted_device_rows,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels import _scatter
+from vicinal._kernels._scatter_device import device_columns, device_constant_columns, device_map
 
 # Above this many columns a scatter matrix and its eigenvectors are no longer formed.
 _MAX_SCATTER = 5000
@@ -191,12 +203,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         self : FeatureSpaceDecomposition
             The fitted decomposition.
         """
-        X, y = self._validate(X, y)
-        weights = check_weights(sample_weight, X)
-        used = weights > 0
-        if not used.all():
-            X, weights = X[used], weights[used]
-            y = None if y is None else y[used]
+        X, y, weights = self._validate_training(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         self.constant_ = _constant_columns(X)
         columns = np.flatnonzero(~self.constant_)
@@ -252,6 +259,8 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         check_is_fitted(self)
         X = self._validate_queries(X)
         parts = [self._transform_valid(X, i) for i in range(self.n_subspaces_)]
+        if is_array_api(X):
+            return namespace(X).concat(parts, axis=1)
         if sp.issparse(parts[0]):
             return sp.hstack(parts, format="csr")
         return np.hstack(parts)
@@ -316,7 +325,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
                 values, directions = self._principal(X, weights, columns, rng)
             else:
                 values, directions = self._discriminant(X, y, weights, columns)
-            components = np.zeros((len(directions), X.shape[1]), dtype=X.dtype)
+            components = np.zeros((len(directions), X.shape[1]), dtype=_host_dtype(X))
             components[:, columns] = directions
             self.eigenvalues_ = [values]
             self._maps = [components]
@@ -338,21 +347,30 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     def _principal(self, X, weights, columns, rng):
         limit = min(X.shape[0], len(columns)) - 1
         wanted = self.n_components
+        if len(columns) > _MAX_SCATTER and is_array_api(X):
+            raise ValueError(
+                f"method='principal' forms the scatter matrix of device arrays, and X has "
+                f"{len(columns)} varying columns, more than {_MAX_SCATTER}; reduce the columns, or "
+                "convert X with numpy.asarray."
+            )
         if len(columns) > _MAX_SCATTER:
             wanted = max(1, min(wanted or _DEFAULT_DIRECTIONS, limit))
             start = rng.uniform(-1.0, 1.0, size=min(X.shape[0], len(columns)))
             return _scatter.leading_principal_directions(
-                X[:, columns], weights, self.mean_[columns], wanted, start
+                _columns(X, columns), weights, self.mean_[columns], wanted, start
             )
-        S = _scatter.scatter_matrix(X[:, columns], weights, self.mean_[columns])
+        S = _scatter.scatter_matrix(_columns(X, columns), weights, self.mean_[columns])
         values, directions = _scatter.principal_directions(S)
         return values[:wanted], directions[:wanted]
 
     def _discriminant(self, X, y, weights, columns):
         self._refuse_wide(len(columns))
-        self.classes_, codes = encode_labels(y)
-        counts, means = _scatter.class_means(X[:, columns], codes, weights, len(self.classes_))
-        within = _scatter.scatter_matrix(X[:, columns], weights, means, codes)
+        encode = encode_device_labels if is_array_api(X) else lambda y, X: encode_labels(y)
+        self.classes_, codes = encode(y, X)
+        counts, means = _scatter.class_means(
+            _columns(X, columns), codes, weights, len(self.classes_)
+        )
+        within = _scatter.scatter_matrix(_columns(X, columns), weights, means, codes)
         offsets = means - self.mean_[columns]
         between = (offsets.T * counts) @ offsets
         return _scatter.discriminant_directions(between, within, self.ridge)
@@ -367,7 +385,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         self.groups_, owners, self._maps, self.eigenvalues_ = [], [], [], []
         if self.method == "cholesky":
             self._refuse_wide(len(columns))
-            S = _scatter.scatter_matrix(X[:, columns], weights, self.mean_[columns])
+            S = _scatter.scatter_matrix(_columns(X, columns), weights, self.mean_[columns])
         else:
             S = None
         for number, blocks in enumerate(partitions):
@@ -379,7 +397,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     def _eliminate(self, X, weights, columns, blocks, S):
         places = [np.searchsorted(columns, block) for block in blocks]
         W, kept = _scatter.block_elimination(S, places)
-        full = np.zeros((X.shape[1], X.shape[1]), dtype=X.dtype)
+        full = np.zeros((X.shape[1], X.shape[1]), dtype=_host_dtype(X))
         full[np.ix_(columns, columns)] = W
         self._maps.append(full)
         groups = [np.sort(columns[place[kept[place]]]) for place in places]
@@ -435,7 +453,36 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             )
         return validate_data(self, X, y, **options)
 
+    def _validate_training(self, X, y, sample_weight):
+        """Return the rows that weigh something, their classes, and their weights."""
+        if is_array_api(X):
+            return self._validate_device_training(X, y, sample_weight)
+        self._reference = None
+        X, y = self._validate(X, y)
+        weights = check_weights(sample_weight, X)
+        used = weights > 0
+        if not used.all():
+            X, weights = X[used], weights[used]
+            y = None if y is None else y[used]
+        return X, y, weights
+
+    def _validate_device_training(self, X, y, sample_weight):
+        if y is None and self.method == "discriminant":
+            self._validate(X, y)
+        X = validate_array_api(self, X, reset=True)
+        xp = namespace(X)
+        wanted = y if self.method == "discriminant" else X
+        X, y, weights = weighted_device_rows(X, wanted, sample_weight, dtype=xp.float64)
+        if weights is None:
+            weights = xp.ones(X.shape[0], dtype=xp.float64, device=device_of(X))
+        # An empty array that tells library and device of the rows.
+        self._reference = X[:0, :]
+        return X, y, weights
+
     def _validate_queries(self, X):
+        if self._reference is not None:
+            check_same_library(self._reference, X)
+            return validate_array_api(self, X, reset=False)
         return validate_data(
             self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
         )
@@ -444,12 +491,14 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         """``transform_subspace`` without checks, for callers that validated X."""
         group = self.groups_[i]
         if self.method == "random":
-            return X[:, group]
+            return _columns(X, group)
         transform = self._maps[self.partition_of_[i]]
         if self.method == "approximate":
             blocks, vectors = transform
             width = max(len(block) for block in blocks)
             return _scatter.mix_blocks(X, blocks, vectors[:, group[0] // width])
+        if is_array_api(X):
+            return device_map(X, transform[group].T)
         return np.asarray(X @ transform[group].T)
 
     def __sklearn_tags__(self):
@@ -460,8 +509,24 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         return tags
 
 
+def _columns(X, columns):
+    """Return some columns, without a copy when they are all columns of a device array."""
+    if not is_array_api(X):
+        return X[:, columns]
+    return X if len(columns) == X.shape[1] else device_columns(X, columns)
+
+
+def _host_dtype(X):
+    """Return the NumPy name of the precision of the rows."""
+    if not is_array_api(X):
+        return X.dtype
+    return np.float32 if X.dtype == namespace(X).float32 else np.float64
+
+
 def _constant_columns(X):
     """Tell which columns hold one value only."""
+    if is_array_api(X):
+        return device_constant_columns(X)
     if sp.issparse(X):
         low, high = min_max_axis(X, axis=0)
     else:

@@ -3,17 +3,28 @@
 import warnings
 from numbers import Integral, Real
 
+import array_api_compat as compat
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, check_weights, encode_labels
+from vicinal._base import (
+    atomic_fit,
+    check_weights,
+    device_classes,
+    encode_device_labels,
+    encode_labels,
+    is_array_api,
+    namespace,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._temperature import fit_slope
 from vicinal._kernels._truncated_rbf import feature_blocks, fit_logistic, softmax_or_expit
+from vicinal._kernels._truncated_rbf_device import device_slope
 from vicinal.subspace._base import BaseTruncatedRBF
+from vicinal.subspace._on_device import device_training
 
 
 def _class_weights(class_weight, classes, codes, weights):
@@ -39,6 +50,15 @@ def _best_threshold(scores, codes, weights):
     errors, cuts = errors[usable], cuts[usable]
     best = errors <= errors.min() + 1e-9 * weights.sum()
     return cuts[best][np.abs(cuts[best]).argmin()]
+
+
+def _device_proba(scores, slope):
+    """Return probabilities of scores on their device; one column means two classes."""
+    xp = namespace(scores)
+    if scores.shape[1] == 1:
+        scores = xp.concat([xp.zeros_like(scores), scores], axis=1)
+    powers = xp.exp(slope * (scores - xp.max(scores, axis=1, keepdims=True)))
+    return powers / xp.sum(powers, axis=1, keepdims=True)
 
 
 class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
@@ -184,6 +204,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         self : TruncatedRBFClassifier
             The fitted classifier.
         """
+        if is_array_api(X):
+            return self._fit_on_device(X, y, sample_weight)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         weights = check_weights(sample_weight, X)
         used = weights > 0
@@ -215,6 +237,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         scores = self._scores(X)
         if scores.shape[1] > 1:
             return scores
+        if self._on_device:
+            return scores[:, 0]
         return scores[:, 0] - scores.dtype.type(self.threshold_)
 
     def predict_proba(self, X):
@@ -232,6 +256,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         """
         scores = self.decision_function(X)
         scores = scores[:, None] if scores.ndim == 1 else scores
+        if self._on_device:
+            return _device_proba(scores, self.slope_)
         p = softmax_or_expit(scores * scores.dtype.type(self.slope_))
         return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
 
@@ -248,8 +274,10 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         y : ndarray of shape (n_samples,)
             Classes.
         """
-        chosen = self.predict_proba(X).argmax(axis=1)
-        return self.classes_[chosen]
+        proba = self.predict_proba(X)
+        if self._on_device:
+            return device_classes(self.classes_, proba, on_device=self._labels_on_device)
+        return self.classes_[proba.argmax(axis=1)]
 
     def _check_combination(self):
         if self.threshold == "tuned" and len(self.classes_) > 2:
@@ -268,6 +296,34 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
                 "solver='dual' is for loss='squared', and loss='logistic' was given; use "
                 "solver='auto' or 'primal'."
             )
+
+    def _fit_on_device(self, X, y, sample_weight):
+        """Fit the squared loss on the device of X; the leave-one-out scores stay there too."""
+        given = {
+            "loss": self.loss != "squared",
+            "class_weight": self.class_weight is not None,
+            "threshold": self.threshold != "zero",
+        }
+        named = [name for name, is_set in given.items() if is_set]
+        if named:
+            raise ValueError(
+                f"{', '.join(named)} as given cannot be used with a device array; leave out, or "
+                "convert X with numpy.asarray."
+            )
+        self._labels_on_device = is_array_api(y)
+        X, y, weights = device_training(self, X, y, sample_weight)
+        self.classes_, codes = encode_device_labels(y, X)
+        Z = self._learn_device_map(X, weights)
+        self.threshold_, self.n_iter_ = 0.0, 1
+        xp = namespace(X)
+        kinds = xp.arange(len(self.classes_), device=compat.device(X))
+        targets = 2.0 * xp.astype(codes[:, None] == kinds[None, :], Z.dtype) - 1.0
+        targets = targets[:, 1:] if len(self.classes_) == 2 else targets
+        scores = self._fit_device_ridge(Z, targets, weights, unit=xp.ones_like(weights))
+        if len(self.classes_) == 2:
+            scores = 0.5 * xp.concat([-scores, scores], axis=1)
+        self.slope_ = device_slope(scores, codes, weights)
+        return self
 
     def _fit_squared(self, Z, codes, weights, unit, dtype):
         n_classes = len(self.classes_)

@@ -6,10 +6,21 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_weights, row_blocks
+from vicinal._base import (
+    atomic_fit,
+    check_same_library,
+    check_weights,
+    free_memory,
+    is_array_api,
+    namespace,
+    row_blocks,
+    validate_array_api,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._truncated_rbf import monomial_plan, truncated_rbf_features
+from vicinal._kernels._truncated_rbf_device import feature_row_bytes, plan_on_device
 from vicinal.subspace._base import check_expansion, learn_center_and_gamma
+from vicinal.subspace._on_device import device_center_and_gamma, device_training
 
 
 class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -115,13 +126,18 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self : TruncatedRBFFeatures
             The fitted transformer.
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32])
-        weights = check_weights(sample_weight, X)
+        on_device = is_array_api(X)
+        if on_device:
+            X, _, weights = device_training(self, X, X, sample_weight)
+        else:
+            X = validate_data(self, X, dtype=[np.float64, np.float32])
+            weights = check_weights(sample_weight, X)
         self.n_output_features_ = check_expansion(
             X.shape[1], self.order, self.max_features, "reduce the columns"
         )
-        mean, self.gamma_ = learn_center_and_gamma(X, weights, self.gamma, self.center, self.order)
-        self.mean_ = mean.astype(X.dtype)
+        learn = device_center_and_gamma if on_device else learn_center_and_gamma
+        mean, self.gamma_ = learn(X, weights, self.gamma, self.center, self.order)
+        self.mean_ = namespace(X).astype(mean, X.dtype) if on_device else mean.astype(X.dtype)
         self._n_features_out = self.n_output_features_
         return self
 
@@ -139,12 +155,25 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             One column per monomial, by degree, then in lexicographic order.
         """
         check_is_fitted(self)
+        if is_array_api(self.mean_):
+            return self._transform_on_device(X)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         plan = monomial_plan(X.shape[1], self.order)
         P = np.empty((X.shape[0], plan.n_outputs), dtype=X.dtype)
         for rows in row_blocks(X.shape[0], 3 * X.itemsize * plan.n_outputs, max_rows=16384):
             P[rows] = truncated_rbf_features(X[rows] - self.mean_, self.gamma_, plan)
         return P
+
+    def _transform_on_device(self, X):
+        check_same_library(self.mean_, X)
+        X = validate_array_api(self, X, reset=False)
+        plan = plan_on_device(monomial_plan(X.shape[1], self.order), X)
+        cost = feature_row_bytes(plan, X.shape[1])
+        parts = [
+            truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
+            for rows in row_blocks(X.shape[0], cost, working_memory=free_memory(X))
+        ]
+        return parts[0] if len(parts) == 1 else namespace(X).concat(parts, axis=0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -4,8 +4,9 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, check_weights
+from vicinal._base import atomic_fit, check_weights, is_array_api
 from vicinal.subspace._base import BaseTruncatedRBF
+from vicinal.subspace._on_device import device_targets, device_training
 
 
 class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
@@ -116,6 +117,8 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         self : TruncatedRBFRegressor
             The fitted regressor.
         """
+        if is_array_api(X):
+            return self._fit_on_device(X, y, sample_weight)
         X, y = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
         )
@@ -142,6 +145,14 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         """
         scores = self._scores(X)
         return scores[:, 0] if self._is_flat else scores
+
+    def _fit_on_device(self, X, y, sample_weight):
+        X, y, weights = device_training(self, X, y, sample_weight)
+        Y = device_targets(y, X)
+        Z = self._learn_device_map(X, weights)
+        self._fit_device_ridge(Z, Y[:, None] if Y.ndim == 1 else Y, weights)
+        self._is_flat = Y.ndim == 1
+        return self
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,0 +1,217 @@
+r"""The nearest point of a surface F = 0: sequential quadratic programming, many queries at once.
+
+    minimise |y - q|^2 / 2  subject to  F(y) = 0.
+
+Each step solves the quadratic model p'Bp / 2 + (y - q)'p with the constraint linearised; B
+approximates the Hessian of the Lagrangian, I + lam F'', by Powell-damped BFGS updates. With B = I
+it would be the foot point of the tangent plane, which contracts like curvature times distance and
+fails where the surface bends away.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+
+from vicinal._kernels._surface_roots import norms
+
+# Beyond so many columns B is kept as I plus terms of rank one, renewed after so many pairs.
+_DENSE = 50
+_PAIRS = 5
+
+
+class Feet(NamedTuple):
+    """Where the iteration ended for each start."""
+
+    points: np.ndarray
+    values: np.ndarray
+    gradients: np.ndarray
+    converged: np.ndarray
+
+
+def _solve(A, V):
+    """Solve many small systems; a singular one gets its minimum-norm solution."""
+    try:
+        return np.linalg.solve(A, V)
+    except np.linalg.LinAlgError:
+        return np.linalg.pinv(A) @ V
+
+
+class _DenseCurvature:
+    """B as one matrix per query."""
+
+    def __init__(self, m: int, d: int):
+        self.B = np.tile(np.eye(d), (m, 1, 1))
+
+    def times(self, rows, S):
+        return np.einsum("ijk,ik->ij", self.B[rows], S)
+
+    def solve(self, rows, V):
+        """Solve for several right-hand sides, shape (m, d, r)."""
+        return _solve(self.B[rows], V)
+
+    def update(self, rows, U, up, V, down):
+        """Add ``U U' * up - V V' * down``."""
+        self.B[rows] += np.einsum("i,ij,ik->ijk", up, U, U) - np.einsum("i,ij,ik->ijk", down, V, V)
+
+    def reset(self, rows):
+        self.B[rows] = np.eye(self.B.shape[1])
+
+
+class _LowRankCurvature:
+    """B = I + Z diag(c) Z', with at most ten columns in Z."""
+
+    def __init__(self, m: int, d: int):
+        self.Z = np.zeros((m, d, 2 * _PAIRS))
+        self.c = np.zeros((m, 2 * _PAIRS))
+        self.used = np.zeros(m, dtype=int)
+
+    def times(self, rows, S):
+        Z = self.Z[rows]
+        inner = np.einsum("ijk,ij->ik", Z, S) * self.c[rows]
+        return S + np.einsum("ijk,ik->ij", Z, inner)
+
+    def solve(self, rows, V):
+        # (I + Z C Z')^-1 V = V - Z C (I + Z'Z C)^-1 Z'V
+        Z, c = self.Z[rows], self.c[rows]
+        inner = np.einsum("ijk,ijl->ikl", Z, Z) * c[:, None, :] + np.eye(Z.shape[2])
+        right = _solve(inner, np.einsum("ijk,ijr->ikr", Z, V))
+        return V - np.einsum("ijk,ikr->ijr", Z, c[:, :, None] * right)
+
+    def update(self, rows, U, up, V, down):
+        full = self.used[rows] >= 2 * _PAIRS
+        self.reset(rows[full])
+        keep = ~full
+        rows, at = rows[keep], self.used[rows[keep]]
+        self.Z[rows, :, at], self.c[rows, at] = U[keep], up[keep]
+        self.Z[rows, :, at + 1], self.c[rows, at + 1] = V[keep], -down[keep]
+        self.used[rows] = at + 2
+
+    def reset(self, rows):
+        self.Z[rows] = 0.0
+        self.c[rows] = 0.0
+        self.used[rows] = 0
+
+
+def _dot(a, b):
+    return np.einsum("ij,ij->i", a, b)
+
+
+def nearest_points(evaluate, Q, starts, rows, *, step, tol, max_iter=60) -> Feet:
+    """Walk from ``starts`` to a nearest point of the surface for each query.
+
+    Parameters
+    ----------
+    evaluate : callable
+        Score and gradient, see ``vicinal._kernels._surface_roots``.
+    Q, starts : ndarray of shape (m, d)
+        Queries, and points on or near the surface.
+    rows : ndarray of shape (m,)
+        Names of the queries for ``evaluate``.
+    step : float
+        Longest step.
+    tol : float
+        Ends when the score is below ``tol`` times its gradient and the part of y - q along the
+        surface below ``max(tol, 1e-7 |y - q|)``.
+    """
+    m, d = Q.shape
+    Y = starts.copy()
+    F, G = evaluate(Y, rows, True)
+    curvature = _DenseCurvature(m, d) if d <= _DENSE else _LowRankCurvature(m, d)
+    fresh = np.ones(m, dtype=bool)
+    converged = np.zeros(m, dtype=bool)
+    active = np.flatnonzero(np.isfinite(F) & (norms(G) > 0.0))
+    for _ in range(max_iter):
+        offset, slope = Y[active] - Q[active], G[active]
+        size = norms(slope)
+        normal = slope / size[:, None]
+        along = norms(offset - _dot(offset, normal)[:, None] * normal)
+        done = (np.abs(F[active]) <= tol * size) & (along <= np.maximum(tol, 1e-7 * norms(offset)))
+        converged[active[done]] = True
+        active = active[~done]
+        if not active.size:
+            break
+        move, multiplier = _quadratic_step(curvature, active, offset[~done], slope[~done], F, step)
+        moved, Z, F_new, G_new = _line_search(
+            evaluate, Q, Y, F, G, rows, active, move, multiplier, step
+        )
+        stuck = active[~moved]
+        # A model of the curvature may have led astray: begin it anew once, then give up.
+        curvature.reset(stuck[~fresh[stuck]])
+        given_up = stuck[fresh[stuck]]
+        fresh[stuck] = True
+        some = active[moved]
+        S, change = Z[moved] - Y[some], G_new[moved] - G[some]
+        _update(curvature, some, S, S + multiplier[moved][:, None] * change)
+        fresh[some] = False
+        Y[some], F[some], G[some] = Z[moved], F_new[moved], G_new[moved]
+        active = active[~np.isin(active, given_up) & (norms(G[active]) > 0.0)]
+    return Feet(Y, F, G, converged)
+
+
+def _quadratic_step(curvature, active, offset, slope, F, step):
+    """Return the step of the quadratic model, cut to ``step``, and the multiplier."""
+    solved = curvature.solve(active, np.stack([offset, slope], axis=2))
+    to_offset, to_slope = solved[:, :, 0], solved[:, :, 1]
+    with np.errstate(all="ignore"):
+        multiplier = (F[active] - _dot(slope, to_offset)) / _dot(slope, to_slope)
+        move = -(to_offset + multiplier[:, None] * to_slope)
+    # A singular model gives way to the tangent plane's foot point.
+    bad = ~np.isfinite(move).all(axis=1)
+    square = _dot(slope, slope)
+    plain = (F[active] - _dot(slope, offset)) / square
+    multiplier = np.where(bad, plain, multiplier)
+    move[bad] = -(offset + plain[:, None] * slope)[bad]
+    length = norms(move)
+    return move * np.minimum(1.0, step / np.where(length > 0, length, 1.0))[:, None], multiplier
+
+
+def _line_search(evaluate, Q, Y, F, G, rows, active, move, multiplier, step):
+    """Shorten steps until |y - q|^2 / 2 + 2 |lam| |F| falls; first try to curve the full step."""
+    m = len(active)
+    moved = np.zeros(m, dtype=bool)
+    Z, F_new, G_new = Y[active].copy(), F[active].copy(), G[active].copy()
+    offset = Y[active] - Q[active]
+    weight = 2.0 * np.abs(multiplier)
+    merit = 0.5 * _dot(offset, offset) + weight * np.abs(F[active])
+    share = 1.0
+    correction = np.zeros_like(move)
+    for attempt in range(9):
+        some = np.flatnonzero(~moved)
+        if not some.size:
+            break
+        trial = Y[active[some]] + share * move[some] + correction[some]
+        value, gradient = evaluate(trial, rows[active[some]], True)
+        away = trial - Q[active[some]]
+        new = 0.5 * _dot(away, away) + weight[some] * np.abs(value)
+        # Rounding may hide the fall of a full step near the end; a short one must show it.
+        allowed = merit[some] * (1.0 + (1e-15 if attempt < 2 else -1e-15))
+        good = np.isfinite(value) & np.isfinite(gradient).all(axis=1) & (new <= allowed)
+        hit = some[good]
+        moved[hit] = True
+        Z[hit], F_new[hit], G_new[hit] = trial[good], value[good], gradient[good]
+        correction[:] = 0.0
+        if attempt == 0:
+            # Second-order correction: back to the surface along the old gradient.
+            rest = some[~good]
+            slope = G[active[rest]]
+            back = value[~good] / _dot(slope, slope)
+            back = np.where(np.isfinite(back), back, 0.0)
+            correction[rest] = -back[:, None] * slope
+            far = norms(correction[rest])
+            correction[rest] *= np.minimum(1.0, step / np.where(far > 0, far, 1.0))[:, None]
+        else:
+            share *= 0.4
+    return moved, Z, F_new, G_new
+
+
+def _update(curvature, rows, S, U):
+    """Powell-damped BFGS: the model stays positive however the surface bends."""
+    BS = curvature.times(rows, S)
+    bent, straight = _dot(S, U), _dot(S, BS)
+    damp = bent < 0.2 * straight
+    with np.errstate(all="ignore"):
+        share = np.where(damp, 0.8 * straight / (straight - bent), 1.0)
+    U = share[:, None] * U + (1.0 - share)[:, None] * BS
+    bent = _dot(S, U)
+    good = (straight > 0.0) & (bent > 0.0) & np.isfinite(U).all(axis=1)
+    curvature.update(rows[good], U[good], 1.0 / bent[good], BS[good], 1.0 / straight[good])

@@ -1,0 +1,763 @@
+"""Geometry of the decision surface of any classifier."""
+
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from sklearn.base import BaseEstimator, clone
+from sklearn.exceptions import NotFittedError
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+
+from vicinal._base import atomic_fit, draw_seeds, row_blocks
+from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal._kernels._surface_fixed_point import (
+    fixed_point,
+    fixed_point_along,
+    fixed_point_nearest,
+)
+from vicinal._kernels._surface_labels import bisect, label_normals
+from vicinal._kernels._surface_roots import (
+    CONVERGED,
+    NO_CROSSING,
+    NO_SURFACE,
+    NOT_CONVERGED,
+    ON_SURFACE,
+    march,
+    norms,
+    project,
+    refine_roots,
+)
+from vicinal.surface._counterfactual_search import CounterfactualSearch
+from vicinal.surface._counterfactuals import Counterfactuals
+from vicinal.surface._metric import METRICS, Chart, metric_matrix
+from vicinal.surface._oracles import Framed, as_is, make_oracle
+from vicinal.surface._problem import Model, Problem
+from vicinal.surface._references import References, SurfacePool
+from vicinal.surface._search import (
+    Found,
+    draw_proposals,
+    nearest_by_gradient,
+    nearest_by_labels,
+    segment_ends,
+)
+from vicinal.surface._surface_projection import SurfaceProjection
+from vicinal.surface._tree_boxes import tree_boxes
+
+# Points around a surface point, and their radius in units of `length_`, for normals from labels.
+_N_AROUND = 64
+_NORMAL_RADIUS = 0.1
+# Steps of a ray without gradients, in units of `length_`.
+_RAY_STEP = 0.1
+
+
+def _is_fitted(estimator) -> bool:
+    try:
+        check_is_fitted(estimator)
+    except NotFittedError:
+        return False
+    return True
+
+
+class DecisionSurface(BaseEstimator):
+    r"""Geometry of the decision surface of any classifier.
+
+    Where does a classifier change its mind, how far away is that, in which direction, and what is
+    the least change of a row that gets another answer? The classifier may be anything: local
+    models, linear models, support vector machines and neural networks are followed by their exact
+    gradients, smooth scores by differences, single trees exactly, and forests, boosting,
+    neighbours and whatever else has ``predict`` by its labels alone.
+
+    Parameters
+    ----------
+    estimator : classifier
+        A fitted classifier is used as it is. One that is not fitted is cloned, and fitted when
+        ``fit`` is given y.
+    oracle : {"auto", "gradient", "differences", "labels"}, default="auto"
+        How scores are followed. ``"gradient"`` asks for a gradient in closed form (a classifier
+        brings its own by offering ``decision_function_and_gradient``), ``"differences"`` takes
+        central differences of ``decision_function`` or of the logit of ``predict_proba``,
+        ``"labels"`` looks at ``predict`` only. ``"auto"`` takes the first of these that agrees
+        with ``predict`` on the rows given and is not piecewise constant.
+    algorithm : {"sqp", "fixed_point"}, default="sqp"
+        ``"fixed_point"`` runs the iterations of [1]_ (corrected, see Notes) for comparison.
+    metric : {"euclidean", "standardized", "mad", "mahalanobis"}, array-like or None, default=None
+        How distances are measured: in columns as given (``None``), divided by their standard
+        deviation or median absolute deviation, or by the inverse covariance; or weights m of shape
+        (n_features,) or a matrix M of shape (n_features, n_features), for
+        :math:`\sum_j m_j (x_j - z_j)^2` or :math:`(x - z)^\top M (x - z)`.
+    n_starts : int, default=3
+        Walks to the surface from different sides for each row. With 1 about 1 row in 30 ends at a
+        local minimum of the distance.
+    n_surface_points : int, default=500
+        Number of rows from which ``fit`` looks for points of the surface, where later searches
+        start.
+    tol : float, default=1e-6
+        Accuracy, in units of ``length_``.
+    random_state : int, RandomState instance or None, default=None
+        Draws rows for the sample of the surface, and the proposals of the label-only search (the
+        same for every row).
+
+    Attributes
+    ----------
+    estimator_ : classifier
+        The classifier in use.
+    classes_ : ndarray of shape (n_classes,)
+        Its labels.
+    oracle_ : {"gradient", "differences", "tree", "labels"}
+        How its scores are followed.
+    length_ : float
+        Median distance from a row to the nearest row with another predicted label: the unit of
+        ``tol`` and the longest step.
+    surface_points_ : ndarray of shape (n_points, n_features)
+        Points of the surface found in ``fit``.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, when X has string names.
+
+    See Also
+    --------
+    SurfaceCalibratedClassifier : Probabilities from signed distances.
+    vicinal.inspection.DecisionSurfaceDisplay : Draws a surface in the plane.
+
+    Notes
+    -----
+    Let F be the score, positive on the side of the row q. ``project`` takes Newton steps along
+    grad F until the sign changes and refines that bracket (Algorithm 1 of [1]_); ``along`` does so
+    on a ray (Algorithm 2); ``orthogonal_projection`` solves
+
+    .. math:: \min_y \tfrac12 \|y - q\|^2 \quad \text{subject to} \quad F(y) = 0
+
+    by sequential quadratic programming with damped BFGS updates, from the nearest known point of
+    the surface and then from known points in other directions (Algorithm 3). The printed
+    algorithms refit the local model at q instead of the moving point, drop the offset of the
+    constrained projection, and mix vectors of unlike length; even corrected they cycle for small
+    bandwidths. They are kept under ``algorithm="fixed_point"``, with the local model's own slopes
+    as normals.
+
+    With more than two classes the region of class c ends where the score of c meets the largest of
+    the others; each walk is against the runner-up of its start, and where a third class turns out
+    to rule at its end, the walk is repeated against that one.
+
+    From labels alone, the segments to the nearest rows of another label are bisected, and the best
+    point is pulled in by random proposals and by setting columns back; what comes back is an upper
+    bound of the distance. Distances to single trees are exact: the nearest point of a leaf is a
+    clip.
+
+    A surface that is touched and not crossed cannot be seen, and ``along`` may step over a region
+    thinner than a hundredth of ``length_``. Nothing raises for a single row: look at ``status``.
+
+    References
+    ----------
+    .. [1] C. S. Brown and R. G. Benton, "Decision Surfaces of Localized Classifiers".
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from vicinal.surface import DecisionSurface
+    >>> X = np.array([[-2.0, 0.0], [-1.0, 1.0], [1.0, 1.0], [2.0, 0.0]])
+    >>> model = LogisticRegression().fit(X, [0, 0, 1, 1])
+    >>> surface = DecisionSurface(model).fit(X)
+    >>> surface.distance([[3.0, 5.0], [-0.5, 0.0]]).round(3)
+    array([ 3. , -0.5])
+    >>> surface.counterfactual([[-0.5, 0.0]]).points.round(2)
+    array([[0., 0.]])
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "oracle": [StrOptions({"auto", "gradient", "differences", "labels"})],
+        "algorithm": [StrOptions({"sqp", "fixed_point"})],
+        "metric": [StrOptions(set(METRICS)), "array-like", None],
+        "n_starts": [Interval(Integral, 1, None, closed="left")],
+        "n_surface_points": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        oracle="auto",
+        algorithm="sqp",
+        metric=None,
+        n_starts=3,
+        n_surface_points=500,
+        tol=1e-6,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.oracle = oracle
+        self.algorithm = algorithm
+        self.metric = metric
+        self.n_starts = n_starts
+        self.n_surface_points = n_surface_points
+        self.tol = tol
+        self.random_state = random_state
+
+    # --- fit ---
+
+    @atomic_fit
+    def fit(self, X, y=None):
+        """Look at the classifier on rows of X and find points of its surface between them.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows of the kind the classifier was trained on; searches start among them.
+        y : array-like of shape (n_samples,), default=None
+            Labels, needed if the classifier is not fitted yet, else not looked at.
+
+        Returns
+        -------
+        self : object
+            Fitted surface.
+        """
+        given = X
+        is_fitted = _is_fitted(self.estimator)
+        if is_fitted or y is None:
+            X = validate_data(self, X, dtype=[np.float64, np.float32])
+        else:
+            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        self._dtype = X.dtype
+        self._X = X.astype(np.float64)
+        self.estimator_ = self._fitted_estimator(given, y, is_fitted)
+        self.classes_ = self.estimator_.classes_
+        wrap = Framed(given) if hasattr(given, "columns") else as_is
+        labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
+        self._weights = metric_matrix(self.metric, self._X)
+        chart = Chart(self._X, self._weights, np.ones(X.shape[1], dtype=bool))
+        self._references = References(chart.coordinates(self._X), labels)
+        seeds = draw_seeds(self.random_state, 2)
+        self._proposals = draw_proposals(np.random.RandomState(seeds[0]), X.shape[1])
+        self._sample_surface(chart, labels, wrap, seeds[1])
+        return self
+
+    def _fitted_estimator(self, X, y, is_fitted):
+        if is_fitted:
+            if not hasattr(self.estimator, "classes_"):
+                raise ValueError(
+                    f"{type(self.estimator).__name__} has no classes_; a decision surface needs a "
+                    "classifier."
+                )
+            return self.estimator
+        if y is None:
+            raise ValueError(
+                f"{type(self.estimator).__name__} is not fitted, and y is None, so that it cannot "
+                "be fitted here; fit requires y to be passed, but the target y is None."
+            )
+        return clone(self.estimator).fit(X, y)
+
+    def _sample_surface(self, chart, labels, wrap, seed) -> None:
+        """Find points of the surface on segments between rows; settle oracle and length."""
+        n = len(self._X)
+        rows = np.arange(n)
+        if n > self.n_surface_points:
+            rows = np.sort(
+                np.random.RandomState(seed).choice(n, self.n_surface_points, replace=False)
+            )
+        any_other = np.full(len(rows), -1)
+        found = self._references.opposites(chart.coordinates(self._X[rows]), labels[rows],
+                                           any_other, 1)[:, 0]  # fmt: skip
+        rows, found = rows[found >= 0], found[found >= 0]
+        start, end = self._references.rows[rows], self._references.rows[found]
+        lengths = norms(end - start)
+        self.length_ = float(np.median(lengths)) if len(rows) else 1.0
+        by_label = Model(self.estimator_, wrap, "labels", None)
+        near = np.linspace(0, max(len(rows) - 1, 0), min(len(rows), 30)).astype(int)
+        probe = self._probe(by_label, chart, labels, rows[near], start[near], end[near])
+        kind, oracle = make_oracle(self.estimator_, self._X, wrap, self.oracle, probe)
+        self._boxes = tree_boxes(self.estimator_) if self.oracle == "auto" else None
+        self.oracle_ = "tree" if self._boxes is not None else kind
+        self._model = Model(self.estimator_, wrap, kind, oracle)
+        problem = self._problem(self._X[rows], labels[rows], np.full(len(rows), -1))
+        self._pool = self._pool_of(problem, start, end, labels[rows])
+        self.surface_points_ = chart.columns(self._pool.points, rows).astype(self._dtype)
+        if not len(rows):
+            warnings.warn(
+                f"{type(self.estimator_).__name__} predicts {self.classes_[labels[0]]!r} for every "
+                "row given to fit, so no point of its surface is known; give rows that get "
+                "different answers.",
+                UserWarning,
+                stacklevel=3,
+            )
+
+    def _probe(self, model, chart, labels, rows, start, end):
+        """Return points close to the surface, in columns."""
+        problem = Problem(
+            model, Chart(self._X[rows], self._weights, chart.free), labels[rows],
+            np.full(len(rows), -1),
+        )  # fmt: skip
+        numeric = self._references.numeric
+        inner, outer = bisect(
+            problem.flipped, start, end, np.arange(len(rows)), numeric, n_halvings=4
+        )
+        return chart.columns(0.5 * (inner + outer), rows)
+
+    def _pool_of(self, problem, start, end, own) -> SurfacePool:
+        rows = np.arange(len(start))
+        numeric = self._references.numeric
+        if self._model.oracle is None or not len(start):
+            inner, outer = bisect(problem.flipped, start, end, rows, numeric)
+            points = 0.5 * (inner + outer)
+        else:
+            f_start, _ = problem.evaluate(start, rows, False)
+            f_end, _ = problem.evaluate(end, rows, False)
+            good = (f_start > 0.0) & (f_end <= 0.0)
+            rows, own = rows[good], own[good]
+            roots = refine_roots(
+                problem.evaluate, start[rows], end[rows], rows, f_start[rows], f_end[rows],
+                tol=self._tol, slopes=self._has_slopes,
+            )  # fmt: skip
+            inner, outer, points = roots.inner, roots.outer, roots.points
+        other = problem.model.codes(problem.chart.columns(outer, rows))
+        return SurfacePool(inner, outer, points, np.column_stack([own, other]))
+
+    @property
+    def _tol(self) -> float:
+        return self.tol * self.length_
+
+    @property
+    def _has_slopes(self) -> bool:
+        """Slopes cost no more than values."""
+        return self._model.kind == "gradient"
+
+    # --- queries ---
+
+    def _validate(self, X):
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return X.astype(np.float64)
+
+    def _problem(self, X, own, target) -> Problem:
+        chart = Chart(X, self._weights, np.ones(X.shape[1], dtype=bool))
+        return Problem(self._model, chart, own, target)
+
+    def _blocks(self, n_rows: int):
+        d = self.n_features_in_
+        return row_blocks(n_rows, 8 * d * (3 * min(d, 50) + 200), max_rows=4096)
+
+    def _positive(self, own, label) -> np.ndarray:
+        """Return on which side of the surface the rows lie, as signs."""
+        if label is not None:
+            return np.where(own == label, 1.0, -1.0)
+        return np.where(own == 1, 1.0, -1.0) if len(self.classes_) == 2 else np.ones(len(own))
+
+    def _encode(self, label, name: str) -> int:
+        found = np.flatnonzero(self.classes_ == label)
+        if not found.size:
+            raise ValueError(f"{name}={label!r} is not one of the classes {list(self.classes_)}.")
+        return int(found[0])
+
+    def _over_blocks(self, X, find, label=None, rays=None) -> SurfaceProjection:
+        """Run a search on blocks of rows and put the answers together."""
+        X = self._validate(X)
+        label = None if label is None else self._encode(label, "label")
+        parts = []
+        for block in self._blocks(len(X)):
+            own = self._model.codes(X[block])
+            target = np.full(len(own), -1)
+            if label is not None and len(self.classes_) > 2:
+                target[own != label] = label
+            problem = self._problem(X[block], own, target)
+            found = find(problem) if rays is None else find(problem, rays[block])
+            parts.append(self._describe(problem, found, self._positive(own, label)))
+        return SurfaceProjection(
+            **{name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+        )
+
+    def _describe(self, problem, found: Found, side) -> dict:
+        """Turn points in coordinates into what a user sees."""
+        lost = np.isin(found.status, (NO_CROSSING, NO_SURFACE))
+        distances = np.where(lost, np.inf, norms(found.points - problem.Z))
+        points = problem.chart.columns(found.points, np.arange(len(lost)))
+        points[lost] = problem.chart.base[lost]
+        normals = problem.chart.covectors(self._gradients(problem, found))
+        size = norms(normals)
+        normals = normals * (side / np.where(size > 0.0, size, 1.0))[:, None]
+        normals[lost] = 0.0
+        box = self._X.min(axis=0), self._X.max(axis=0)
+        return {
+            "points": points.astype(self._dtype),
+            "distances": (side * distances).astype(self._dtype),
+            "normals": normals.astype(self._dtype),
+            "status": found.status,
+            "extrapolated": ((points < box[0]) | (points > box[1])).any(axis=1) & ~lost,
+            "n_evaluations": problem.n_evaluations.copy(),
+        }
+
+    def _gradients(self, problem, found: Found) -> np.ndarray:
+        """Return gradients at the points; from labels around them where there is no score."""
+        if self._model.oracle is not None or self._boxes is not None:
+            return np.nan_to_num(found.gradients)
+        rows = np.flatnonzero(~np.isin(found.status, (NO_CROSSING, NO_SURFACE)))
+        out = np.zeros(found.points.shape)
+        if rows.size:
+            offsets = self._proposals[0].reshape(-1, self.n_features_in_)[:_N_AROUND]
+            offsets = offsets / np.maximum(norms(offsets), 1e-300)[:, None]
+            counts = problem.n_evaluations.copy()
+            radius = _NORMAL_RADIUS * self.length_
+            out[rows] = label_normals(problem.flipped, found.points[rows], rows, radius, offsets)
+            problem.n_evaluations = counts
+        return out
+
+    # --- searches ---
+
+    def project(self, X):
+        """Find some point of the surface near each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        SurfaceProjection
+            Points with the sign change bracketed to within the tolerance; cheaper than, and not
+            as near as, ``orthogonal_projection``.
+        """
+        return self._over_blocks(X, self._project)
+
+    def _project(self, problem) -> Found:
+        n = len(problem.own)
+        if self._model.oracle is None:
+            return self._project_by_labels(problem)
+        if self.algorithm == "fixed_point":
+            rows = np.arange(n)
+            points, done = fixed_point(problem.local, problem.Z, rows, tol=self._tol)
+            return self._at(problem, points, done)
+        owner, ends = segment_ends(problem, self._references, 1, check=False)
+        has_end = np.zeros(n, dtype=bool)
+        has_end[owner] = True
+        full = problem.Z.copy()
+        full[owner] = ends
+        roots, status = project(
+            problem.evaluate, problem.Z, full, has_end, step=self.length_, tol=self._tol,
+            slopes=self._has_slopes,
+        )  # fmt: skip
+        return self._repair(problem, roots, status)
+
+    def _repair(self, problem, roots, status) -> Found:
+        """Where score and label disagree, or nothing crossed, answer from labels."""
+        gradients = self._gradients_of(problem, roots, status)
+        found = Found(roots.points, roots.outer, gradients, status)
+        failed = np.flatnonzero(status == NOT_CONVERGED)
+        if failed.size:
+            part = self._project_by_labels(problem.take(failed))
+            for mine, new in zip(found, part, strict=True):
+                mine[failed] = new
+        return found
+
+    def _gradients_of(self, problem, roots, status):
+        if self._has_slopes:
+            return roots.gradients
+        out = np.zeros(problem.Z.shape)
+        some = np.flatnonzero(np.isin(status, (CONVERGED, ON_SURFACE)))
+        if some.size:
+            out[some] = problem.evaluate(roots.points[some], some, True)[1]
+        return out
+
+    def _at(self, problem, points, done) -> Found:
+        gradients = problem.evaluate(points, np.arange(len(points)), True)[1]
+        status = np.where(done, CONVERGED, NOT_CONVERGED)
+        return Found(points, points, gradients, status)
+
+    def _project_by_labels(self, problem) -> Found:
+        n = len(problem.own)
+        owner, ends = segment_ends(problem, self._references, 1, check=False)
+        numeric = self._references.numeric
+        inner, outer = bisect(problem.flipped, problem.Z[owner], ends, owner, numeric)
+        points, beyond = problem.Z.copy(), problem.Z.copy()
+        points[owner], beyond[owner] = 0.5 * (inner + outer), outer
+        status = np.full(n, NO_SURFACE)
+        status[owner] = CONVERGED
+        return Found(points, beyond, np.zeros(points.shape), status)
+
+    def along(self, X, direction, *, max_distance=None):
+        """Find the first crossing of the surface on a ray from each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        direction : array-like of shape (n_features,) or (n_rows, n_features)
+            Directions; their lengths do not matter.
+        max_distance : float, default=None
+            End of the rays; ``None`` takes twice the diagonal of the box of the rows seen in
+            ``fit``, plus the distance to it.
+
+        Returns
+        -------
+        SurfaceProjection
+            ``NO_CROSSING`` and an infinite distance where a ray ends first.
+        """
+        directions = check_array(np.atleast_2d(direction), dtype=np.float64)
+        n_rows = len(self._validate(X))
+        if directions.shape[1] != self.n_features_in_ or len(directions) not in (1, n_rows):
+            raise ValueError(
+                f"direction has shape {np.shape(direction)}; give {self.n_features_in_} numbers, "
+                f"or that many for each of the {n_rows} rows."
+            )
+        if np.any(norms(directions) == 0.0):
+            raise ValueError("direction holds a zero vector, which points nowhere.")
+        if max_distance is not None and not max_distance > 0.0:
+            raise ValueError(f"max_distance={max_distance!r} must be positive.")
+        rays = np.broadcast_to(directions, (n_rows, self.n_features_in_))
+        return self._over_blocks(X, lambda p, V: self._along(p, V, max_distance), rays=rays)
+
+    def _along(self, problem, V, max_distance) -> Found:
+        V = problem.chart.coordinates(V)
+        V = V / norms(V)[:, None]
+        if max_distance is None:
+            rows = self._references.rows
+            low, high = rows.min(axis=0), rows.max(axis=0)
+            away = norms(problem.Z - np.clip(problem.Z, low, high)).max(initial=0.0)
+            max_distance = 2.0 * float(np.linalg.norm(high - low)) + away + self.length_
+        rows = np.arange(len(V))
+        if self._model.oracle is None:
+            return self._along_by_labels(problem, V, max_distance)
+        if self.algorithm == "fixed_point":
+            points, done = fixed_point_along(problem.local, problem.Z, V, rows, tol=self._tol)
+            return self._at(problem, points, done)
+        roots, status = march(
+            problem.evaluate, problem.Z, V, step=self.length_, t_max=max_distance, tol=self._tol,
+            slopes=self._has_slopes,
+        )  # fmt: skip
+        return Found(roots.points, roots.outer, self._gradients_of(problem, roots, status), status)
+
+    def _along_by_labels(self, problem, V, max_distance) -> Found:
+        n = len(V)
+        status = np.full(n, NO_CROSSING)
+        inner, outer = problem.Z.copy(), problem.Z.copy()
+        n_steps = int(np.ceil(max_distance / (_RAY_STEP * self.length_)))
+        active = np.arange(n)
+        for t in np.linspace(0.0, max_distance, min(n_steps, 5000) + 1)[1:]:
+            points = problem.Z[active] + t * V[active]
+            hit = problem.flipped(points, active)
+            outer[active[hit]] = points[hit]
+            status[active[hit]] = CONVERGED
+            inner[active[~hit]] = points[~hit]
+            active = active[~hit]
+            if not active.size:
+                break
+        some = np.flatnonzero(status == CONVERGED)
+        numeric = self._references.numeric
+        inner[some], outer[some] = bisect(problem.flipped, inner[some], outer[some], some, numeric)
+        return Found(0.5 * (inner + outer), outer, np.zeros(outer.shape), status)
+
+    def orthogonal_projection(self, X, *, label=None):
+        """Find the nearest point of the surface for each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        label : object, default=None
+            Measure to the region of this class: distances are positive inside and negative
+            outside. ``None`` measures to the end of the region that a row is in.
+
+        Returns
+        -------
+        SurfaceProjection
+            The line from row to point is orthogonal to the surface unless the status is ``KINK``.
+        """
+        return self._over_blocks(X, self._nearest, label=label)
+
+    def _nearest(self, problem) -> Found:
+        if self._boxes is not None and problem.chart.is_diagonal:
+            return self._boxes.nearest(problem)
+        if self._model.oracle is None:
+            return nearest_by_labels(problem, self._references, self._pool, self._proposals)
+        if self.algorithm == "fixed_point":
+            rows = np.arange(len(problem.own))
+            points, done = fixed_point_nearest(problem.local, problem.Z, rows, tol=self._tol)
+            return self._at(problem, points, done)
+        return nearest_by_gradient(
+            problem,
+            self._references,
+            self._pool,
+            self._proposals,
+            step=self.length_,
+            tol=self._tol,
+            n_starts=self.n_starts,
+            slopes=self._has_slopes,
+        )
+
+    def distance(self, X, *, label=None, method="orthogonal"):
+        r"""Return the signed distance of each row to the surface.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        label : object, default=None
+            See ``orthogonal_projection``.
+        method : {"orthogonal", "first_order"}, default="orthogonal"
+            ``"first_order"`` is :math:`F / \|\nabla F\|`, one evaluation; it is exact for linear
+            scores and useless where the gradient nearly vanishes.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            Two classes: positive where the second one is predicted. More: positive, or with
+            ``label`` positive where it is predicted. Infinite where no surface is known.
+        """
+        if method == "orthogonal":
+            return self.orthogonal_projection(X, label=label).distances
+        if method != "first_order":
+            raise ValueError(f"method={method!r} must be 'orthogonal' or 'first_order'.")
+        check_is_fitted(self)
+        if self._model.oracle is None:
+            raise ValueError(
+                f"method='first_order' needs scores, but {type(self.estimator_).__name__} is "
+                "followed by its labels; use method='orthogonal'."
+            )
+        return self._over_blocks(X, self._first_order, label=label).distances
+
+    def _first_order(self, problem) -> Found:
+        values, gradients = problem.evaluate(problem.Z, np.arange(len(problem.own)), True)
+        size = norms(gradients)
+        with np.errstate(all="ignore"):
+            step = np.where(size > 0.0, values / (size * size), 0.0)
+        points = problem.Z - step[:, None] * gradients
+        flat = ~(size > 0.0) & (values != 0.0)
+        status = np.where(flat, NO_SURFACE, CONVERGED)
+        return Found(points, points, gradients, status)
+
+    def normal(self, X):
+        """Return the unit normal of the surface at the nearest point of each row.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_features)
+            Direction of the gradient in the columns of X, towards the side where ``distance`` is
+            positive; for label-only classifiers the least-squares direction of the labels within
+            a tenth of ``length_``. Zero where no surface is known.
+        """
+        return self.orthogonal_projection(X).normals
+
+    def sample(self, n_samples=1, *, random_state=None):
+        """Draw points of the surface between the rows seen in ``fit``.
+
+        Parameters
+        ----------
+        n_samples : int, default=1
+            Number of points.
+        random_state : int, RandomState instance or None, default=None
+            Draws rows, and which of their nearest rows of another label the segment leads to.
+
+        Returns
+        -------
+        ndarray of shape (n_samples, n_features)
+            Points; crowded where rows of different labels are close.
+        """
+        check_is_fitted(self)
+        if n_samples < 1:
+            raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
+        if not len(self._pool):
+            raise ValueError("No point of the surface is known, so none can be drawn; see fit.")
+        rng = check_random_state(random_state)
+        rows = rng.randint(len(self._X), size=n_samples)
+        own = self._references.codes[rows]
+        problem = self._problem(self._X[rows], own, np.full(n_samples, -1))
+        found = self._references.opposites(problem.Z, own, problem.target, 8)
+        choice = rng.randint(8, size=n_samples) % (found >= 0).sum(axis=1)
+        ends = self._references.rows[found[np.arange(n_samples), choice]]
+        pool = self._pool_of(problem, problem.Z, ends, own)
+        return problem.chart.columns(pool.points, rows).astype(self._dtype)
+
+    def counterfactual(
+        self,
+        X,
+        *,
+        target=None,
+        immutable=None,
+        bounds=None,
+        categorical=None,
+        metric=None,
+        sparsity=0.0,
+        plausibility=None,
+    ):
+        """Find the least change of each row that gets another answer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+        target : object, default=None
+            Label wanted; ``None`` means any other than the one predicted. Rows that have it
+            already come back unchanged.
+        immutable : array-like, default=None
+            Columns (numbers, names or a mask) that must not change.
+        bounds : tuple of (low, high), default=None
+            Limits of the columns, each a number or one per column; ``None`` in place of one of
+            them, or NaN for a column, means no limit. A row outside keeps its own value as limit.
+        categorical : array-like, default=None
+            Columns that hold codes of categories. They take values of rows seen in ``fit`` only,
+            and a change of one counts as a distance of one.
+        metric : str or array-like, default=None
+            As the parameter of the same name, for this call; ``None`` takes that one. The matrix
+            metrics do not go with ``bounds`` or ``categorical``.
+        sparsity : float, default=0
+            Share by which the distance may grow so that fewer columns change; ``inf`` changes as
+            few as possible.
+        plausibility : float in (0, 1], default=None
+            Stay where rows are: the distance to the fifth-nearest row seen in ``fit`` must not
+            exceed this quantile of the same distance among those rows themselves.
+
+        Returns
+        -------
+        Counterfactuals
+            Every point marked ``found`` was predicted again, in the precision in which it is
+            returned, and has a label asked for.
+        """
+        rows = self._validate(X)
+        search = CounterfactualSearch(
+            self._model,
+            self._X,
+            self._references.codes,
+            metric_matrix(self.metric if metric is None else metric, self._X),
+            names=getattr(self, "feature_names_in_", None),
+            dtype=self._dtype,
+            immutable=immutable,
+            bounds=bounds,
+            categorical=categorical,
+            sparsity=sparsity,
+            plausibility=plausibility,
+        )
+        code = -1 if target is None else self._encode(target, "target")
+        plain = search.is_free and metric is None
+        parts = []
+        for block in self._blocks(len(rows)):
+            own = self._model.codes(rows[block])
+            nearest = None
+            if plain:
+                problem = self._problem(rows[block], own, np.full(len(own), code))
+                nearest = self._nearest(problem)
+            parts.append(
+                search.find(rows[block], own, code, nearest, self._pool if plain else None,
+                            self._proposals)
+            )  # fmt: skip
+        joined = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
+        joined["labels"] = self.classes_[joined["labels"]]
+        return Counterfactuals(
+            **joined, feature_names=list(getattr(self, "feature_names_in_", []))
+            or [f"x{j}" for j in range(self.n_features_in_)],
+        )  # fmt: skip
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.required = not _is_fitted(self.estimator)
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = False
+        return tags

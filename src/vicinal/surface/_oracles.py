@@ -1,0 +1,330 @@
+"""How the score of a classifier and its gradient are found.
+
+An oracle answers ``scores(X, gradient)`` for a block of rows in the columns the classifier was
+given: values of shape (m,) for two classes (positive for the second) or (m, n_classes), and
+gradients with one more axis, or None. A classifier brings its own by offering
+``decision_function_and_gradient(X)``.
+"""
+
+from typing import Any
+
+import numpy as np
+from scipy.special import logit
+from sklearn.neural_network import MLPClassifier
+from sklearn.pipeline import Pipeline
+from sklearn.svm import SVC, NuSVC
+
+from vicinal._kernels._score_gradients import kernel_machine, perceptron_layers
+
+# Probabilities are kept off 0 and 1 by this much before their logit is taken.
+_FLOOR = 1e-12
+# Scores beyond this (a local model that saw one class only) count as this.
+_CEILING = 1e100
+
+
+def as_is(X):
+    """Return an array as it is, for classifiers that were fitted on arrays."""
+    return X
+
+
+class Framed:
+    """Turn arrays into frames like the one a classifier was fitted on, so that names are kept."""
+
+    def __init__(self, frame):
+        self.kind = type(frame)
+        self.columns = list(frame.columns)
+
+    def __call__(self, X):
+        return self.kind(dict(zip(self.columns, X.T, strict=True)))
+
+
+class OwnGradient:
+    """A classifier that knows its gradient."""
+
+    def __init__(self, estimator, wrap):
+        self.estimator = estimator
+        self.wrap = wrap
+
+    def scores(self, X, gradient: bool):
+        """Return scores and gradients."""
+        if not gradient:
+            return _clipped(self.estimator.decision_function(self.wrap(X))), None
+        values, slopes = self.estimator.decision_function_and_gradient(self.wrap(X))
+        return _clipped(values), np.nan_to_num(np.asarray(slopes, dtype=np.float64))
+
+    def local(self, X):
+        """Return scores and the slopes of the local models, weights held fixed."""
+        method = self.estimator.decision_function_and_gradient
+        values, slopes = method(self.wrap(X), weights_move=False)
+        return _clipped(values), np.nan_to_num(np.asarray(slopes, dtype=np.float64))
+
+
+class LinearScores:
+    """Scores ``X @ coef.T + intercept``."""
+
+    def __init__(self, coef, intercept):
+        self.coef = np.asarray(coef, dtype=np.float64)
+        self.intercept = np.asarray(intercept, dtype=np.float64)
+
+    def scores(self, X, gradient: bool):
+        """Return scores and gradients."""
+        values = X @ self.coef.T + self.intercept
+        if self.coef.shape[0] == 1:
+            values = values[:, 0]
+        if not gradient:
+            return values, None
+        slope = self.coef[0] if self.coef.shape[0] == 1 else self.coef
+        return values, np.broadcast_to(slope, (len(X), *slope.shape)).copy()
+
+
+class KernelMachine:
+    """A support vector machine of two classes."""
+
+    def __init__(self, machine):
+        self.machine = machine
+
+    def scores(self, X, gradient: bool):
+        """Return scores and gradients."""
+        machine = self.machine
+        return kernel_machine(
+            X,
+            np.asarray(machine.support_vectors_, dtype=np.float64),
+            np.asarray(machine.dual_coef_, dtype=np.float64)[0],
+            float(machine.intercept_[0]),
+            machine.kernel,
+            machine._gamma,
+            machine.coef0,
+            machine.degree,
+            gradient,
+        )
+
+
+class NeuralNetwork:
+    """A multi-layer perceptron; its scores are the outputs before the last activation."""
+
+    def __init__(self, network):
+        self.network = network
+
+    def scores(self, X, gradient: bool):
+        """Return scores and gradients."""
+        net = self.network
+        values, slopes = perceptron_layers(X, net.coefs_, net.intercepts_, net.activation, gradient)
+        if values.shape[1] > 1:
+            return values, slopes
+        return values[:, 0], None if slopes is None else slopes[:, 0]
+
+
+class Differences:
+    """Smooth scores without a gradient: central differences, 2 d rows per gradient, in one call."""
+
+    def __init__(self, score, steps):
+        self.score = score
+        self.steps = steps
+
+    def scores(self, X, gradient: bool):
+        """Return scores and gradients."""
+        values = self.score(X)
+        if not gradient:
+            return values, None
+        m, d = X.shape
+        shifts = np.diag(self.steps)
+        around = np.concatenate([X[:, None] + shifts, X[:, None] - shifts], axis=1)
+        found = self.score(around.reshape(-1, d))
+        found = found.reshape(m, 2, d, *values.shape[1:])
+        slopes = (found[:, 0] - found[:, 1]) / (2.0 * self.steps).reshape(
+            d, *[1] * (values.ndim - 1)
+        )
+        return values, np.moveaxis(slopes, 1, -1)
+
+
+class AffineThen:
+    """Columns mapped by ``X @ matrix + offset`` before another oracle sees them."""
+
+    def __init__(self, inner, matrix, offset):
+        self.inner = inner
+        self.matrix = matrix
+        self.offset = offset
+
+    def scores(self, X, gradient: bool):
+        """Return scores and gradients."""
+        values, slopes = self.inner.scores(X @ self.matrix + self.offset, gradient)
+        return values, None if slopes is None else slopes @ self.matrix.T
+
+    def local(self, X):
+        """Return scores and slopes of the local models."""
+        values, slopes = self.inner.local(X @ self.matrix + self.offset)
+        return values, slopes @ self.matrix.T
+
+
+def make_oracle(estimator, X, wrap, choice: str, probe: np.ndarray) -> tuple[str, Any]:
+    """Return the kind of oracle and the oracle (None for labels).
+
+    Parameters
+    ----------
+    estimator : fitted classifier
+        Whose scores are wanted.
+    X : ndarray of shape (n_samples, n_features)
+        Rows on which scores must agree with ``predict``.
+    wrap : callable
+        Turns an array into what the classifier was fitted on (a frame, if it was one).
+    choice : {"auto", "gradient", "differences", "labels"}
+        What the user asked for.
+    probe : ndarray of shape (n_probes, n_features)
+        Points near the surface, where flat scores show.
+    """
+    if choice == "labels":
+        return "labels", None
+    if choice in ("auto", "gradient"):
+        oracle = _closed_form(estimator, X, wrap)
+        if oracle is not None and _agrees(oracle, estimator, X, wrap):
+            return "gradient", oracle
+        if choice == "gradient":
+            raise ValueError(
+                f"oracle='gradient' asks for a gradient in closed form, which is not known for "
+                f"{type(estimator).__name__}; use oracle='auto'."
+            )
+    score = _score_function(estimator, X, wrap)
+    if score is not None:
+        spread = X.std(axis=0)
+        oracle = Differences(score, 1e-5 * np.where(spread > 0.0, spread, 1.0))
+        if choice == "differences":
+            return "differences", oracle
+        if _agrees(oracle, estimator, X, wrap) and not _is_flat(score, oracle.steps, probe):
+            return "differences", oracle
+    if choice == "differences":
+        raise ValueError(
+            f"oracle='differences' needs decision_function or predict_proba, which "
+            f"{type(estimator).__name__} lacks; use oracle='labels'."
+        )
+    return "labels", None
+
+
+def final_model(estimator):
+    """Look through wrappers that only pass on: fitted searches and frozen estimators."""
+    while True:
+        if hasattr(estimator, "best_estimator_"):
+            estimator = estimator.best_estimator_
+        elif type(estimator).__name__ == "FrozenEstimator":
+            estimator = estimator.estimator
+        else:
+            return estimator
+
+
+def _closed_form(estimator, X, wrap):
+    """Return the oracle of a classifier whose gradient is known, else None."""
+    estimator = final_model(estimator)
+    if isinstance(estimator, Pipeline):
+        affine = _affine_map(estimator[:-1], X, wrap)
+        if affine is None:
+            return None
+        matrix, offset = affine
+        inner = _closed_form(estimator[-1], X @ matrix + offset, as_is)
+        return None if inner is None else AffineThen(inner, matrix, offset)
+    if hasattr(estimator, "decision_function_and_gradient"):
+        return OwnGradient(estimator, wrap)
+    # By exact type: a subclass may differ.
+    if type(estimator) in (SVC, NuSVC):
+        kernels = ("rbf", "poly", "sigmoid", "linear")
+        if len(estimator.classes_) == 2 and estimator.kernel in kernels and not estimator._sparse:
+            return KernelMachine(estimator)
+        return None
+    if type(estimator) is MLPClassifier:
+        return NeuralNetwork(estimator)
+    if hasattr(estimator, "coef_") and hasattr(estimator, "decision_function"):
+        return _linear(estimator, X, wrap)
+    return None
+
+
+def _linear(estimator, X, wrap):
+    """Return the linear oracle if the decision function really is linear on the rows."""
+    coef = np.atleast_2d(np.asarray(estimator.coef_, dtype=np.float64))
+    intercept = np.asarray(getattr(estimator, "intercept_", 0.0), dtype=np.float64)
+    if coef.shape[1] != X.shape[1]:
+        return None
+    oracle = LinearScores(coef, intercept)
+    some = X[:50]
+    values, expected = oracle.scores(some, False)[0], estimator.decision_function(wrap(some))
+    if values.shape != expected.shape or not np.allclose(values, expected, rtol=1e-5, atol=1e-6):
+        return None
+    return oracle
+
+
+def _affine_map(steps, X, wrap):
+    """Return (matrix, offset) of transformers that act as one affine map, found by probing."""
+    if not len(steps):
+        return np.eye(X.shape[1]), np.zeros(X.shape[1])
+    centre, spread = X.mean(axis=0), X.std(axis=0)
+    spread = np.where(spread > 0.0, spread, 1.0)
+    basis = np.vstack([centre, centre + np.diag(spread)])
+    # Rows beyond the data show clipping, rows of the data show bends.
+    check = np.vstack([X[:50], centre + 3.0 * (X[:50] - centre)])
+    try:
+        image, checked = (np.asarray(steps.transform(wrap(A)), np.float64) for A in (basis, check))
+    except (TypeError, ValueError, AttributeError):
+        return None
+    if image.ndim != 2 or not np.isfinite(image).all():
+        return None
+    matrix = (image[1:] - image[0]) / spread[:, None]
+    offset = image[0] - centre @ matrix
+    error = np.abs(check @ matrix + offset - checked).max()
+    return (matrix, offset) if error <= 1e-9 * (1.0 + np.abs(checked).max()) else None
+
+
+class DecisionScores:
+    """Scores of ``decision_function``."""
+
+    def __init__(self, estimator, wrap):
+        self.estimator = estimator
+        self.wrap = wrap
+
+    def __call__(self, X):
+        return _clipped(self.estimator.decision_function(self.wrap(X)))
+
+
+class ProbabilityScores:
+    """Logits of two probabilities, logarithms of more."""
+
+    def __init__(self, estimator, wrap):
+        self.estimator = estimator
+        self.wrap = wrap
+
+    def __call__(self, X):
+        proba = self.estimator.predict_proba(self.wrap(X)).astype(np.float64)
+        proba = np.clip(proba, _FLOOR, 1.0 - _FLOOR)
+        return logit(proba[:, 1]) if proba.shape[1] == 2 else np.log(proba)
+
+
+def _score_function(estimator, X, wrap):
+    """Return the score behind ``predict``, if there is one per class (or one for two)."""
+    n_classes = len(estimator.classes_)
+    if hasattr(estimator, "decision_function"):
+        shape = np.shape(estimator.decision_function(wrap(X[:1])))
+        if shape == ((1,) if n_classes == 2 else (1, n_classes)):
+            return DecisionScores(estimator, wrap)
+    if hasattr(estimator, "predict_proba"):
+        return ProbabilityScores(estimator, wrap)
+    return None
+
+
+def _clipped(values):
+    return np.clip(np.nan_to_num(np.asarray(values, dtype=np.float64)), -_CEILING, _CEILING)
+
+
+def score_labels(values, n_classes: int) -> np.ndarray:
+    """Return the codes that scores stand for."""
+    return (values > 0.0).astype(np.int64) if n_classes == 2 else values.argmax(axis=1)
+
+
+def _agrees(oracle, estimator, X, wrap) -> bool:
+    """Tell whether the scores decide as ``predict`` does."""
+    some = X[:: max(1, len(X) // 500)]
+    values = oracle.scores(some, False)[0]
+    labels = estimator.classes_[score_labels(values, len(estimator.classes_))]
+    return bool(np.all(labels == estimator.predict(wrap(some))))
+
+
+def _is_flat(score, steps, probe) -> bool:
+    """Tell whether small steps mostly leave the score exactly as it was: trees, votes."""
+    if not len(probe):
+        return False
+    return bool(np.mean(score(probe + 10.0 * steps) == score(probe - 10.0 * steps)) > 0.5)

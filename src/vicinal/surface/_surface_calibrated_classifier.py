@@ -1,0 +1,327 @@
+"""Probabilities from signed distances to decision surfaces."""
+
+import warnings
+from itertools import combinations
+from numbers import Real
+
+import numpy as np
+from scipy.special import expit
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
+from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+
+from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels
+from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
+from vicinal._kernels._platt import couple_pairs, fit_platt
+from vicinal.surface._decision_surface import DecisionSurface
+from vicinal.surface._metric import METRICS
+
+
+class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
+    r"""Probabilities from signed distances to the decision surface of any classifier.
+
+    The distance of a row to the surface means the same everywhere, which a score need not; a
+    sigmoid turns it into a probability. Classifiers without scores (votes, rules, labels) get
+    probabilities in this way too, and several classes become comparable.
+
+    Parameters
+    ----------
+    estimator : classifier
+        Classifier of two or more classes; clones of it are fitted.
+    cv : int, cross-validation generator or iterable, default=5
+        Folds in which clones are fitted to the other rows, so that the sigmoid sees distances of
+        rows that the classifier did not. ``sklearn.model_selection.LeaveOneOut()`` leaves out one
+        row at a time.
+    multi_class : {"ovr", "ovo"}, default="ovr"
+        With more than two classes: one surface around every class, the probabilities divided by
+        their sum; or one surface between every two classes, fitted on their rows only, coupled
+        as in [3]_.
+    method : {"orthogonal", "first_order"}, default="orthogonal"
+        Distance to the nearest point of the surface, or the score divided by the length of its
+        gradient (one evaluation a row, for classifiers with scores).
+    metric : str, array-like or None, default=None
+        Metric of the distance, see :class:`DecisionSurface`.
+    c : float, default=1
+        Strength of the data against the penalty on the slope of the sigmoid. Distances are first
+        divided by their median size, so that it does not depend on the unit of the columns.
+    random_state : int, RandomState instance or None, default=None
+        Passed on to :class:`DecisionSurface`.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    surfaces_ : list of DecisionSurface
+        One for two classes; else one per class (``"ovr"``) or per pair (``"ovo"``).
+    slopes_, intercepts_ : ndarray of shape (n_surfaces,)
+        The sigmoids :math:`\sigma(A D + B)`.
+    scales_ : ndarray of shape (n_surfaces,)
+        Median sizes of the distances, by which they are divided.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, when X has string names.
+
+    See Also
+    --------
+    DecisionSurface : The surface and its geometry.
+    sklearn.calibration.CalibratedClassifierCV : Calibration of scores.
+
+    Notes
+    -----
+    With distances D divided by the median of their size, Platt's method [2]_ minimises
+
+    .. math:: -\sum_i t_i \log p_i + (1 - t_i) \log(1 - p_i) + \frac{A^2}{2c}, \qquad
+        p_i = \sigma(A D_i + B),
+
+    with targets :math:`t = (N_+ + 1)/(N_+ + 2)` and :math:`1/(N_- + 2)`. Brown and Benton [1]_
+    calibrate on the rows the classifier was fitted to, which is too hopeful the more local it is,
+    and with a fixed penalty on raw distances, which depends on their unit.
+
+    Infinite distances (a fold in which one answer was given to all rows) count as the largest
+    finite one.
+
+    References
+    ----------
+    .. [1] C. S. Brown and R. G. Benton, "Decision Surfaces of Localized Classifiers".
+    .. [2] J. Platt, "Probabilistic outputs for support vector machines and comparisons to
+       regularized likelihood methods", Advances in Large Margin Classifiers (1999), 61-74.
+    .. [3] T. Hastie and R. Tibshirani, "Classification by pairwise coupling", Annals of Statistics
+       26 (1998), 451-471. :doi:`10.1214/aos/1028144844`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.svm import SVC
+    >>> from vicinal.surface import SurfaceCalibratedClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SurfaceCalibratedClassifier(SVC(), random_state=0).fit(X, y)
+    >>> print(model.predict(X[[0, 70, 140]]), f"{model.score(X, y):.2f}")
+    [0 2 2] 0.97
+    """
+
+    _parameter_constraints: dict = {
+        "estimator": [HasMethods(["fit", "predict"])],
+        "cv": ["cv_object"],
+        "multi_class": [StrOptions({"ovr", "ovo"})],
+        "method": [StrOptions({"orthogonal", "first_order"})],
+        "metric": [StrOptions(set(METRICS)), "array-like", None],
+        "c": [Interval(Real, 0, None, closed="neither")],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(
+        self,
+        estimator,
+        *,
+        cv=5,
+        multi_class="ovr",
+        method="orthogonal",
+        metric=None,
+        c=1.0,
+        random_state=None,
+    ):
+        self.estimator = estimator
+        self.cv = cv
+        self.multi_class = multi_class
+        self.method = method
+        self.metric = metric
+        self.c = c
+        self.random_state = random_state
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit the classifiers, and the sigmoids to distances of rows they did not see.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; rows of weight 0 are removed. The classifier must take
+            weights too, unless all are one.
+
+        Returns
+        -------
+        self : object
+            Fitted classifier.
+        """
+        given = X
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        weights = check_weights(sample_weight, X)
+        kept = np.flatnonzero(weights > 0.0)
+        if not kept.size:
+            raise ValueError("sample_weight is zero for every row; at least one must be positive.")
+        given = given if hasattr(given, "columns") else X
+        if len(kept) < len(X):
+            given, X, y, weights = rows_of(given, kept), X[kept], y[kept], weights[kept]
+        self.classes_, codes = encode_labels(y)
+        self._dtype = X.dtype
+        self._seed = draw_seeds(self.random_state, 1)[0]
+        self._is_weighted = not np.all(weights == 1.0)
+        self._check_weighted()
+        self._tasks = self._list_tasks()
+        parts = [self._fit_task(given, codes, weights, task) for task in self._tasks]
+        self.surfaces_ = [part[0] for part in parts]
+        sigmoids = np.array([part[1] for part in parts])
+        self.scales_, self.slopes_, self.intercepts_ = sigmoids.T
+        self._counts = np.bincount(codes, weights, minlength=len(self.classes_))
+        return self
+
+    def _check_weighted(self) -> None:
+        if self._is_weighted and not has_fit_parameter(self.estimator, "sample_weight"):
+            raise ValueError(
+                f"sample_weight was given, but {type(self.estimator).__name__}.fit takes none; "
+                "leave it out, or use another estimator."
+            )
+
+    def _list_tasks(self) -> list[tuple]:
+        """Return (positive class, rows' classes) of every surface; None means all rows."""
+        n = len(self.classes_)
+        if n == 2:
+            return [(1, None)]
+        if self.multi_class == "ovr":
+            return [(k, None) for k in range(n)]
+        return [(j, (i, j)) for i, j in combinations(range(n), 2)]
+
+    def _fit_task(self, X, codes, weights, task):
+        """Return the surface of all rows and (scale, slope, intercept) of its sigmoid."""
+        positive, pair = task
+        rows = np.arange(len(codes)) if pair is None else np.flatnonzero(np.isin(codes, pair))
+        X, weights = rows_of(X, rows), weights[rows]
+        target = codes[rows] == positive
+        distances = np.full(len(rows), np.nan)
+        for train, test in self._folds(X, target):
+            surface = self._surface(X, target, weights, train)
+            distances[test] = self._distances(surface, rows_of(X, test), target[train])
+        seen = ~np.isnan(distances)
+        distances, labels = distances[seen], target[seen]
+        size = np.abs(distances[np.isfinite(distances)])
+        scale = float(np.median(size)) if size.size else 1.0
+        scale = scale if scale > 0.0 else float(size.max(initial=0.0)) or 1.0
+        scaled = self._finite(distances / scale)
+        slope, intercept = fit_platt(scaled, labels, weights[seen], c=self.c)
+        surface = self._surface(X, target, weights, np.arange(len(rows)))
+        return surface, (scale, slope, intercept)
+
+    def _folds(self, X, target):
+        folds = check_cv(self.cv, target, classifier=True)
+        return list(folds.split(X, target))
+
+    def _surface(self, X, target, weights, rows):
+        """Fit a clone on some rows and return its surface (None where they hold one class)."""
+        if len(np.unique(target[rows])) < 2:
+            return None
+        part = rows_of(X, rows)
+        fit_params = {"sample_weight": weights[rows]} if self._is_weighted else {}
+        estimator = clone(self.estimator).fit(part, target[rows].astype(np.int64), **fit_params)
+        surface = DecisionSurface(estimator, metric=self.metric, random_state=self._seed)
+        with warnings.catch_warnings():
+            # A clone that gives one answer to all rows has infinite distances, dealt with below.
+            warnings.filterwarnings("ignore", message=".* predicts .* for every row given to fit")
+            return surface.fit(part)
+
+    def _distances(self, surface, X, target) -> np.ndarray:
+        if surface is None:
+            return np.full(X.shape[0], np.inf if target.all() else -np.inf)
+        distances = surface.distance(X, method=self._method_of(surface))
+        return np.asarray(distances, dtype=np.float64)
+
+    def _method_of(self, surface) -> str:
+        return self.method if surface.oracle_ in ("gradient", "differences") else "orthogonal"
+
+    @staticmethod
+    def _finite(scaled) -> np.ndarray:
+        """Replace infinite distances by the largest finite size, at least ten medians."""
+        finite = np.isfinite(scaled)
+        largest = max(10.0, float(np.abs(scaled[finite]).max(initial=0.0)))
+        return np.clip(scaled, -largest, largest)
+
+    def decision_function(self, X):
+        """Return the logits of the sigmoids.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,) or (n_rows, n_classes)
+            Two classes: positive where the second one is more likely. More: logarithms of the
+            probabilities.
+        """
+        check_is_fitted(self)
+        if len(self.classes_) == 2:
+            return self._logits(X)[:, 0].astype(self._dtype, copy=False)
+        return np.log(np.maximum(self.predict_proba(X), np.finfo(self._dtype).tiny))
+
+    def _logits(self, X) -> np.ndarray:
+        """Return A D + B for every surface, shape (n_rows, n_surfaces)."""
+        check_is_fitted(self)
+        checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        X = X if hasattr(X, "columns") else checked
+        columns = []
+        for surface, scale in zip(self.surfaces_, self.scales_, strict=True):
+            distances = self._distances(surface, X, None)
+            columns.append(np.clip(distances / scale, -1e6, 1e6))
+        return np.column_stack(columns) * self.slopes_ + self.intercepts_
+
+    def predict_proba(self, X):
+        """Return class probabilities.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows, n_classes)
+            Rows sum to one; columns follow ``classes_``.
+        """
+        logits = self._logits(X)
+        p = expit(logits)
+        if len(self.classes_) == 2:
+            return np.column_stack([expit(-logits[:, 0]), p[:, 0]]).astype(self._dtype)
+        if self.multi_class == "ovo":
+            return self._coupled(p).astype(self._dtype)
+        # In logarithms: a row far from every class still prefers one of them.
+        logs = -np.logaddexp(0.0, -logits)
+        p = np.exp(logs - logs.max(axis=1, keepdims=True))
+        return (p / p.sum(axis=1, keepdims=True)).astype(self._dtype)
+
+    def _coupled(self, p) -> np.ndarray:
+        n = len(self.classes_)
+        pairwise = np.full((len(p), n, n), 0.5)
+        counts = self._counts[:, None] + self._counts[None, :]
+        for column, (_, (i, j)) in enumerate(self._tasks):
+            pairwise[:, j, i] = p[:, column]
+            pairwise[:, i, j] = 1.0 - p[:, column]
+        return couple_pairs(pairwise, counts)
+
+    def predict(self, X):
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_rows, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_rows,)
+            The most likely class.
+        """
+        proba = self.predict_proba(X)
+        return self.classes_[proba.argmax(axis=1)]
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags = get_tags(self.estimator).input_tags
+        tags.input_tags.sparse = False
+        tags.input_tags.allow_nan = False
+        return tags
