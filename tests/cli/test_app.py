@@ -171,8 +171,13 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert "predicts" in text
     assert "city = Oslo" in text
     assert "vicinal-explanation" in page.read_text()
+    assert text.count("predicts") == 1
     assert run(["explain", str(model), str(csv), "--row", "3", "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)["row"]) == {"age", "city"}
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["row"]) == {"age", "city"}
+    assert found["sections"]["surface"]["title"] in text
+    assert run(["explain", str(model), str(csv), "--row", "3", "--quick"]) == 0
+    assert text.startswith(capsys.readouterr().out.rstrip())
     assert run(["explain", str(model), str(csv), "--row", "120"]) == 2
     assert "rows 0 to 119" in capsys.readouterr().err
 
@@ -258,6 +263,27 @@ def test_every_candidate_can_be_typed_and_is_completed(task):
     assert one_model("local", task, 0, ["n_neighbors=7"])[1].n_neighbors == 7
     forest = one_model("forest", task, 0, ["max_features=sqrt", "bootstrap=false"])[1]
     assert (forest.max_features, forest.bootstrap) == ("sqrt", False)
+
+
+def test_every_completed_name_is_a_model():
+    from vicinal.cli._models import match, one_model
+
+    tasks = ("classification", "regression")
+    models = {name for task in tasks for name in _names_of(task)}
+    for name in known_names():
+        if name != "LightGBM":  # completed wherever it is, taken where it is installed
+            assert match(name, sorted(models))
+    assert one_model("truncated-rbf", "regression", 0, [])[0] == "TruncatedRBFRegressor"
+
+
+def _names_of(task):
+    from vicinal.cli._models import _estimators
+    from vicinal.inspection import candidate_models
+
+    short = {
+        name.removesuffix("Classifier").removesuffix("Regressor") for name in _estimators(task, 0)
+    }
+    return {*short, *candidate_models(task)}
 
 
 def test_tables_of_the_papers_are_listed_and_run(tmp_path, capsys):

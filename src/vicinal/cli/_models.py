@@ -2,6 +2,7 @@
 
 import ast
 import re
+from inspect import signature
 from typing import Any
 
 import vicinal
@@ -12,6 +13,10 @@ BASELINES = {
     "regression": ("mean", "ridge"),
     "both": ("k nearest neighbours", "random forest", "histogram boosting", "LightGBM"),
 }
+
+
+# Estimators that are made of other models, which a command line cannot spell.
+_NEED_MODELS = ("BayesianModelAveraging", "SurfaceCalibrated")
 
 
 def known_names() -> list[str]:
@@ -59,7 +64,7 @@ def _predictors() -> list[str]:
     names = [
         name for name in vicinal._ESTIMATORS if name.endswith(("Classifier", "Regressor", "SVC"))
     ]
-    return [name for name in names if not name.startswith("BayesianModelAveraging")]
+    return [name for name in names if not name.startswith(_NEED_MODELS)]
 
 
 def _estimators(task: str, seed: int) -> dict[str, Any]:
@@ -69,7 +74,10 @@ def _estimators(task: str, seed: int) -> dict[str, Any]:
     fits = is_classifier if task == "classification" else is_regressor
     found = {}
     for name in _predictors():
-        model = getattr(vicinal, name)()
+        cls = getattr(vicinal, name)
+        if any(part.default is part.empty for part in signature(cls).parameters.values()):
+            continue
+        model = cls()
         if fits(model):
             seeded = "random_state" in model.get_params()
             found[name] = model.set_params(random_state=seed) if seeded else model

@@ -230,13 +230,14 @@ class ModelReport:
         end = time.monotonic() + self.time_budget
         others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
         background = rows_of(self.X, others) if len(others) else None
+        cost = _cost_beside(self.model, background)
         parts: list[dict[str, Any]] = []
         for row in rows.tolist():
             left = end - time.monotonic()
             if parts and left < 0:
                 break
-            # Reasons that compare with other rows cost most; the last rows may go without.
-            beside = background if left > 0.4 * self.time_budget else None
+            # What is left must do for the other rows too, with fewer reasons if need be.
+            beside = background if cost < 0.5 * left else None
             found = explain(self.model, rows_of(self.X, slice(row, row + 1)), background=beside)
             classes: Any = getattr(self.model, "classes_", None)
             shares = found.probabilities
@@ -310,6 +311,15 @@ class ModelReport:
         if always:
             drawn = np.concatenate([drawn, np.flatnonzero(np.isin(answers.rows, list(always)))])
         return np.unique(drawn)
+
+
+def _cost_beside(model: Any, background: Any) -> float:
+    """Guess the seconds of reasons that compare with other rows: a hundred times their answers."""
+    if background is None:
+        return np.inf
+    started = time.perf_counter()
+    model.predict(background)
+    return 100 * (time.perf_counter() - started)
 
 
 def _ask(model: Any, X: Any) -> OutOfFold:
