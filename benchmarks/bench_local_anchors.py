@@ -41,6 +41,7 @@ def time_by_rows(page, sizes, save):
             [
                 f"{n:,}",
                 f"{fit_time:.1f}",
+                stored.anchors_.n_blended,
                 f"{1e6 * lazy_time / N_QUERIES:.1f}",
                 f"{1e6 * stored_time / N_QUERIES:.1f}",
                 f"{100 * np.mean(first != truth):.2f}",
@@ -52,6 +53,7 @@ def time_by_rows(page, sizes, save):
         [
             "rows",
             "fit of 512 anchors, s",
+            "blended",
             "lazy, us a query",
             "anchored, us a query",
             "error lazy, %",

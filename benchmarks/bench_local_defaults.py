@@ -58,7 +58,7 @@ def peers(task: str, n_estimators: int) -> dict:
     """Return our default and the others', scale-sensitive ones after standardisation."""
     if task == "classification":
         return {
-            "vicinal": LocalClassifier(random_state=0),
+            "vicinal": LocalClassifier(n_jobs=2, random_state=0),
             "random forest": RandomForestClassifier(n_estimators, random_state=0, n_jobs=2),
             "extra trees": ExtraTreesClassifier(n_estimators, random_state=0, n_jobs=2),
             "hist. boosting": HistGradientBoostingClassifier(random_state=0),
@@ -68,7 +68,7 @@ def peers(task: str, n_estimators: int) -> dict:
             "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
         }
     return {
-        "vicinal": LocalRegressor(random_state=0),
+        "vicinal": LocalRegressor(n_jobs=2, random_state=0),
         "random forest": RandomForestRegressor(n_estimators, random_state=0, n_jobs=2),
         "extra trees": ExtraTreesRegressor(n_estimators, random_state=0, n_jobs=2),
         "hist. boosting": HistGradientBoostingRegressor(random_state=0),

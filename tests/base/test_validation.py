@@ -1,7 +1,9 @@
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
+from scipy import sparse
 
-from vicinal._base import check_neighbor_count, check_weights, encode_labels
+from vicinal._base import check_neighbor_count, check_weights, encode_labels, positive_rows
 
 
 def test_codes_point_into_sorted_classes():
@@ -42,3 +44,29 @@ def test_more_neighbors_than_samples_names_both():
     assert check_neighbor_count(3, 3) == 3
     with pytest.raises(ValueError, match="n_neighbors=5 exceeds the 3 samples"):
         check_neighbor_count(5, 3)
+
+
+def test_rows_without_weight_are_dropped_from_every_array():
+    X, y = np.arange(6.0).reshape(3, 2), np.array(["a", "b", "c"])
+    weights, rows, labels, nothing = positive_rows([2.0, 0.0, 1.0], X, y, None)
+    assert_array_equal(weights, [2.0, 1.0])
+    assert_array_equal(rows, X[[0, 2]])
+    assert_array_equal(labels, ["a", "c"])
+    assert nothing is None
+
+
+def test_weights_of_one_may_be_left_out():
+    X = np.ones((3, 1))
+    assert positive_rows([1.0, 0.0, 1.0], X, compact=True)[0] is None
+    assert_array_equal(positive_rows(None, X)[0], np.ones(3))
+
+
+def test_rows_of_a_sparse_matrix_are_dropped_too():
+    X = sparse.csr_matrix(np.eye(3))
+    rows = positive_rows([0.0, 1.0, 3.0], X)[1]
+    assert_array_equal(rows.toarray(), np.eye(3)[1:])
+
+
+def test_no_row_of_positive_weight_is_an_error():
+    with pytest.raises(ValueError, match="at least one"):
+        positive_rows([0.0, 0.0], np.ones((2, 1)))

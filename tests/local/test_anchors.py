@@ -17,7 +17,13 @@ from vicinal.local._search import NeighborIndex
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
 
 CLASSIFIER = {"n_neighbors": 20, "alpha": 1.0, "metric": "euclidean", "random_state": 0}
-REGRESSOR = {"n_neighbors": 20, "degree": 1, "alpha": 0.1, "metric": "euclidean"}
+REGRESSOR = {
+    "n_neighbors": 20,
+    "degree": 1,
+    "alpha": 0.1,
+    "metric": "euclidean",
+    "random_state": 0,
+}
 
 
 @pytest.fixture(scope="module")
@@ -93,8 +99,9 @@ def test_planes_reproduce_a_linear_target_everywhere():
 def test_prediction_is_continuous(waves):
     X, y = waves
     model = LocalRegressor(anchors=40, **REGRESSOR).fit(X, y)
-    path = np.linspace([-1.5, -1.5], [1.5, 1.2], 20_001)
-    assert np.abs(np.diff(model.predict(path))).max() < 5e-3
+    ends = ([-1.5, -1.5], [1.5, 1.2])
+    jumps = [np.abs(np.diff(model.predict(np.linspace(*ends, n)))).max() for n in (10**4, 10**5)]
+    assert jumps[1] < 0.2 * jumps[0]
 
 
 def test_infinite_bandwidth_keeps_one_model(waves):
@@ -133,7 +140,7 @@ def test_error_is_near_that_of_the_lazy_model(waves):
 
 def test_refits_learn_what_the_blend_leaves_over(waves):
     X, y = waves
-    model = LocalRegressor(anchors=20, n_neighbors=60, degree=1, alpha=3.0, metric="euclidean")
+    model = LocalRegressor(anchors=20, **{**REGRESSOR, "n_neighbors": 60, "alpha": 3.0})
     path = model.fit(X, y).anchor_selection_
     best = [path["loss"][path["n_refits"] == i].min() for i in (0, 3)]
     assert best[1] < 0.7 * best[0]
@@ -142,8 +149,9 @@ def test_refits_learn_what_the_blend_leaves_over(waves):
 def test_auto_needs_few_anchors_for_a_plane():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(900, 2))
-    y = X @ [1.0, 2.0] + 0.1 * rng.normal(size=900)
-    model = LocalRegressor(anchors="auto", **{**REGRESSOR, "n_neighbors": 60}).fit(X, y)
+    y = X @ [1.0, 2.0] + 0.5 * rng.normal(size=900)
+    settings = {**REGRESSOR, "n_neighbors": 60, "alpha": 0.0}
+    model = LocalRegressor(anchors="auto", **settings).fit(X, y)
     assert len(model.anchors_.centers) == 64
     assert set(np.unique(model.anchor_selection_["n_anchors"])) == {64, 256}
 
@@ -238,6 +246,15 @@ def test_groups_are_held_out_together():
     assert honest > 0.4
 
 
+def test_metric_of_slopes_is_learned_without_the_rows_it_is_judged_by():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 12))
+    y = rng.randint(2, size=300)
+    model = LocalClassifier(anchors=20, **{**CLASSIFIER, "metric": "gradient"}).fit(X, y)
+    assert abs(model.anchor_selection_["loss"].min() - 0.5) < 0.1
+    assert model.temperature_ > 0.3
+
+
 # --- what is kept ---------------------------------------------------------------------------------
 
 
@@ -291,6 +308,8 @@ def test_impossible_anchors_are_refused(waves):
         LocalRegressor(anchors=5, **REGRESSOR).fit(sparse.csr_matrix(X), y)
     with pytest.raises(ValueError, match="clip=True"):
         LocalRegressor(anchors=5, clip=True, **REGRESSOR).fit(X, y)
+    with pytest.raises(ValueError, match="leaves but no distances"):
+        LocalRegressor(anchors=5, metric="forest").fit(X, y)
     with pytest.raises(ValueError, match="black box"):
         LocalRegressor(DecisionTreeRegressor(), anchors=5).fit(X, y)
     with pytest.raises(ValueError, match="black box"):

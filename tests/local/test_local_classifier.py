@@ -104,17 +104,43 @@ def test_fast_path_of_several_classes_equals_the_general_path(data, exact, gener
     assert_allclose(fast[present], slow[present], rtol=1e-6, atol=1e-6)
 
 
-def test_multinomial_logistic_regression_is_itself(data):
+@pytest.mark.parametrize("n_features", [3, 40])
+def test_multinomial_fast_path_equals_the_general_path(rng, n_features):
+    X = rng.normal(size=(150, n_features))
+    y = np.digitize(X[:, 0] + 0.5 * rng.normal(size=150), [-0.8, 0.0, 0.8])
+    Q = rng.normal(size=(12, n_features))
+    fast = fixed(estimator=LogisticRegression(C=0.7)).fit(X, y)
+    slow = fixed(estimator=OtherLogistic(C=0.7, tol=1e-10, max_iter=10_000)).fit(X, y)
+    assert fast._generic is None
+    assert slow._generic is not None
+    assert_allclose(fast.predict_proba(Q), slow.predict_proba(Q), rtol=1e-6, atol=1e-9)
+    whole = np.isfinite(slow.decision_function(Q)).sum(axis=1) > 2
+    assert whole.sum() > 3
+    assert_allclose(
+        fast.decision_function(Q[whole]), slow.decision_function(Q[whole]), rtol=1e-6, atol=1e-6
+    )
+
+
+def test_multinomial_slopes_are_those_of_the_estimator(data):
     X, y, Q = data
     model = fixed(estimator=LogisticRegression()).fit(X, y)
     order = np.argsort(np.linalg.norm(X - Q[0], axis=1))
     distance = np.linalg.norm(X - Q[0], axis=1)[order]
     w = (1 - (distance[:25] / distance[25]) ** 3) ** 3
     nearest = order[:25]
-    one = LogisticRegression().fit(X[nearest] - Q[0], y[nearest], sample_weight=w)
-    expected = np.zeros(3)
-    expected[one.classes_] = one.predict_proba(np.zeros((1, 5)))[0]
-    assert_allclose(model.predict_proba(Q[:1])[0], expected, rtol=1e-9)
+    one = LogisticRegression(tol=1e-10, max_iter=10_000)
+    one.fit(X[nearest] - Q[0], y[nearest], sample_weight=w)
+    assert len(one.classes_) == 3
+    assert_allclose(model.local_coef(Q[:1])[0], one.coef_, rtol=1e-5, atol=1e-7)
+
+
+def test_multinomial_model_gives_absent_classes_no_chance():
+    X = np.array([[0.0], [0.1], [0.2], [0.3], [5.0], [5.1]])
+    y = np.array([0, 1, 0, 1, 2, 2])
+    model = fixed(estimator=LogisticRegression(), n_neighbors=3).fit(X, y)
+    proba = model.predict_proba([[0.15], [5.05]])
+    assert proba[0, 2] == 0.0
+    assert_allclose(proba.sum(axis=1), 1.0)
 
 
 @pytest.mark.parametrize("solver", ["ridge", "logistic", "squared_hinge"])

@@ -22,6 +22,7 @@ from vicinal._base._validation import (
     check_weights,
     encode_device_labels,
     encode_labels,
+    positive_rows,
     validate_array_api,
     weighted_device_rows,
 )
@@ -46,6 +47,7 @@ __all__ = [
     "n_threads",
     "namespace",
     "parallel_map",
+    "positive_rows",
     "row_blocks",
     "thread_map",
     "validate_array_api",

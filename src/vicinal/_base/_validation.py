@@ -108,6 +108,25 @@ def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.
     return weights
 
 
+def positive_rows(sample_weight: Any, X: Any, *arrays: Any, compact: bool = False) -> tuple:
+    """Return (weights, X, *arrays) without the rows of weight zero.
+
+    Dropping them first makes weight 0 equal to removal by construction, down to the classes and the
+    number of rows. Arrays may be ``None``. With ``compact`` weights that are all one are returned
+    as ``None``, so that equal weights take the path of no weights.
+    """
+    weights: Any = check_weights(sample_weight, X)
+    if not weights.any():
+        raise ValueError("sample_weight is zero for every row; at least one must be positive.")
+    if weights.min() <= 0.0:
+        kept = np.flatnonzero(weights)
+        weights, X = weights[kept], X[kept]
+        arrays = tuple(None if array is None else array[kept] for array in arrays)
+    if compact and np.all(weights == 1.0):
+        weights = None
+    return (weights, X, *arrays)
+
+
 def check_neighbor_count(n_neighbors: int, n_samples: int, *, name: str = "n_neighbors") -> int:
     """Return ``n_neighbors`` if that many samples exist."""
     if n_neighbors > n_samples:

@@ -15,7 +15,7 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import draw_seeds, parallel_map
+from vicinal._base import draw_seeds, parallel_map, positive_rows
 from vicinal._base._compat import Interval, NamedParts, StrOptions
 from vicinal._kernels._simplex import (
     bootstrapped_weights,
@@ -23,7 +23,7 @@ from vicinal._kernels._simplex import (
     information_weights,
     stacking_weights,
 )
-from vicinal.ensemble._learners import fit_learner, fresh_learner, positive_rows, takes_weights
+from vicinal.ensemble._learners import fit_learner, fresh_learner, takes_weights
 
 _N_DIRICHLET = 1000
 
@@ -145,7 +145,7 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
             dtype=[np.float64, np.float32],
             **options,
         )
-        X, y, weight = positive_rows(X, y, sample_weight)
+        weight, X, y = positive_rows(sample_weight, X, y)
         if len(y) < 2:
             raise ValueError(
                 f"n_samples={len(y)} row of positive weight cannot be both fitted and held out; "

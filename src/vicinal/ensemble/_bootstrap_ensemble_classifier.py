@@ -7,9 +7,9 @@ from sklearn.base import ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, encode_labels, positive_rows
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
-from vicinal.ensemble._learners import class_probabilities, positive_rows
+from vicinal.ensemble._learners import class_probabilities
 
 
 class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
@@ -107,7 +107,7 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
             Fitted estimator.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        X, y, weight = positive_rows(X, y, sample_weight)
+        weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
         learner = DecisionTreeClassifier() if self.estimator is None else self.estimator
         self.oob_decision_function_, is_known = self._fit_members(

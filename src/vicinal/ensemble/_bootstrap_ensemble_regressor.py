@@ -6,10 +6,9 @@ from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, positive_rows
 from vicinal._kernels._quantiles import weighted_quantile
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
-from vicinal.ensemble._learners import positive_rows
 
 
 def _output(member, X):
@@ -122,7 +121,7 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
         )
-        X, y, weight = positive_rows(X, y.astype(np.float64), sample_weight)
+        weight, X, y = positive_rows(sample_weight, X, y.astype(np.float64))
         learner = DecisionTreeRegressor() if self.estimator is None else self.estimator
         self.oob_prediction_, is_known = self._fit_members(learner, _output, X, y, weight)
         if np.count_nonzero(is_known) < 2:

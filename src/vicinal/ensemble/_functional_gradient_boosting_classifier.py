@@ -5,11 +5,10 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, encode_labels, positive_rows
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal._kernels._losses import Exponential, Logistic, Multinomial
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
-from vicinal.ensemble._learners import positive_rows
 
 
 class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradientBoosting):
@@ -196,7 +195,7 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
             Fitted estimator.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        X, y, weight = positive_rows(X, y, sample_weight)
+        weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
         n_classes = len(self.classes_)
         if n_classes > 2 and self.loss != "log_loss":

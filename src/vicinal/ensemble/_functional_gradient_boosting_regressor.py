@@ -6,11 +6,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, positive_rows
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels._losses import REGRESSION_LOSSES
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
-from vicinal.ensemble._learners import positive_rows
 
 
 class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradientBoosting):
@@ -201,7 +200,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
         )
-        X, y, weight = positive_rows(X, y.astype(np.float64), sample_weight)
+        weight, X, y = positive_rows(sample_weight, X, y.astype(np.float64))
         if self.loss == "poisson" and (y.min() < 0 or y.sum() <= 0):
             raise ValueError(
                 f"loss='poisson' needs y >= 0 with a positive sum, but y has minimum {y.min()!r} "

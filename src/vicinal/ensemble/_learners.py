@@ -5,16 +5,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import has_fit_parameter
 
-from vicinal._base import check_weights, draw_seeds
-
-
-def positive_rows(X, y, sample_weight):
-    """Leave out rows of weight zero; returns rows, targets and weights (ones for ``None``)."""
-    weight = check_weights(sample_weight, X)
-    if weight.min() > 0.0:
-        return X, y, weight
-    kept = np.flatnonzero(weight)
-    return X[kept], y[kept], weight[kept]
+from vicinal._base import draw_seeds
 
 
 def last_step(learner):

@@ -6,10 +6,9 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, draw_seeds, encode_labels
+from vicinal._base import atomic_fit, draw_seeds, encode_labels, positive_rows
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_pruned_tree import BasePrunedTree
-from vicinal.ensemble._learners import positive_rows
 
 
 def _node_classes(tree):
@@ -145,7 +144,7 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
             Fitted estimator.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        X, y, weight = positive_rows(X, y, sample_weight)
+        weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
         weight = weight * compute_sample_weight(self.class_weight, y)
         tree = DecisionTreeClassifier(

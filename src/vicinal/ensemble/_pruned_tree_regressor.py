@@ -5,10 +5,9 @@ from sklearn.base import RegressorMixin
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, draw_seeds
+from vicinal._base import atomic_fit, draw_seeds, positive_rows
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_pruned_tree import BasePrunedTree
-from vicinal.ensemble._learners import positive_rows
 
 
 def _node_means(tree):
@@ -135,7 +134,7 @@ class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
         )
-        X, y, weight = positive_rows(X, y.astype(np.float64), sample_weight)
+        weight, X, y = positive_rows(sample_weight, X, y.astype(np.float64))
         tree = DecisionTreeRegressor(
             criterion=self.criterion,
             min_samples_leaf=self.min_samples_leaf,

@@ -9,14 +9,13 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import Progress, atomic_fit, encode_labels
+from vicinal._base import Progress, atomic_fit, encode_labels, positive_rows
 from vicinal._base._compat import HasMethods, Interval
 from vicinal.ensemble._learners import (
     class_probabilities,
     draw_rows,
     fit_learner,
     fresh_learner,
-    positive_rows,
     row_count,
     takes_weights,
 )
@@ -147,7 +146,7 @@ class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
             Fitted estimator.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        X, y, weight = positive_rows(X, y, sample_weight)
+        weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
         learner = (
             DecisionTreeClassifier(max_leaf_nodes=5) if self.estimator is None else self.estimator

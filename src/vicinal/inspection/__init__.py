@@ -5,6 +5,7 @@ from vicinal.inspection._candidates import candidate_models
 from vicinal.inspection._compare import Comparison, ComparisonEntry, OutOfFold, compare
 from vicinal.inspection._explain import explain
 from vicinal.inspection._explanation import Explanation, ExplanationSection
+from vicinal.inspection._local_choice_display import LocalChoiceDisplay
 from vicinal.inspection._partition_histogram_display import PartitionHistogramDisplay
 from vicinal.inspection._partition_history_display import PartitionHistoryDisplay
 from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
@@ -18,6 +19,7 @@ __all__ = [
     "ComparisonEntry",
     "Explanation",
     "ExplanationSection",
+    "LocalChoiceDisplay",
     "OutOfFold",
     "PartitionHistogramDisplay",
     "PartitionHistoryDisplay",

@@ -6,10 +6,10 @@ import numpy as np
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, draw_seeds, encode_labels, row_blocks
+from vicinal._base import atomic_fit, draw_seeds, encode_labels, positive_rows, row_blocks
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._perceptron import fit_perceptron, margin_scale
-from vicinal.linear._base import LinearScores, weighted_rows
+from vicinal.linear._base import LinearScores
 
 
 class AveragedPerceptron(LinearScores):
@@ -129,7 +129,7 @@ class AveragedPerceptron(LinearScores):
             accept_large_sparse=False,
             dtype=[np.float64, np.float32],
         )
-        X, y, weights = weighted_rows(X, y, sample_weight)
+        weights, X, y = positive_rows(sample_weight, X, y, compact=True)
         self.classes_, codes = encode_labels(y)
         weights = self._with_class_weight(y, weights)
         fitted = fit_perceptron(

@@ -1,25 +1,9 @@
-"""What linear classifiers share: scores, probabilities, and rows that weigh nothing."""
+"""What linear classifiers share: scores and probabilities."""
 
 import numpy as np
 from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
-
-from vicinal._base import check_weights
-
-
-def weighted_rows(X, y, sample_weight):
-    """Return the rows of positive weight; the weights are ``None`` where all are one.
-
-    Dropping the others here makes weight 0 equal to removal by construction, down to the classes.
-    """
-    if sample_weight is None:
-        return X, y, None
-    weights = check_weights(sample_weight, X)
-    keep = weights > 0
-    if keep.all():
-        return X, y, weights
-    return X[keep], y[keep], weights[keep]
 
 
 class LinearScores(ClassifierMixin, BaseEstimator):

@@ -7,7 +7,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, encode_labels, positive_rows
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._lda import (
     add_statistics,
@@ -18,7 +18,7 @@ from vicinal._kernels._lda import (
     statistics_means,
     within_covariance,
 )
-from vicinal.linear._base import LinearScores, weighted_rows
+from vicinal.linear._base import LinearScores
 
 
 def _adds_up(estimator):
@@ -155,7 +155,7 @@ class WeightedLDA(LinearScores):
             The fitted classifier.
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        X, y, weights = weighted_rows(X, y, sample_weight)
+        weights, X, y = positive_rows(sample_weight, X, y, compact=True)
         self.classes_, codes = encode_labels(y)
         statistics = self._sum_up(X, codes, weights)
         if self.shrinkage == "auto":
@@ -189,7 +189,7 @@ class WeightedLDA(LinearScores):
         first = not hasattr(self, "statistics_")
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=first)
         check_classification_targets(y)
-        X, y, weights = weighted_rows(X, y, sample_weight)
+        weights, X, y = positive_rows(sample_weight, X, y, compact=True)
         if first:
             self.classes_ = _check_classes(classes)
         elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):

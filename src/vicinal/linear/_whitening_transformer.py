@@ -6,11 +6,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, positive_rows
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal._kernels._lda import class_means, lda_statistics, within_covariance
 from vicinal._kernels._whitening import WHITENINGS, refine_whitening
-from vicinal.linear._base import weighted_rows
 
 
 class WhiteningTransformer(TransformerMixin, BaseEstimator):
@@ -126,7 +125,7 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
             The fitted transformer.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        rows, _, weights = weighted_rows(X, np.empty(len(X)), sample_weight)
+        weights, rows = positive_rows(sample_weight, X, compact=True)
         mean, covariance = _mean_and_covariance(rows, weights)
         if not covariance.any():
             raise ValueError(

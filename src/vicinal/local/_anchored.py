@@ -20,6 +20,7 @@ from vicinal.local._anchors import (
 )
 from vicinal.local._data import LocalData, Settings
 from vicinal.local._fits import smooth
+from vicinal.local._forest import FORESTS
 from vicinal.local._metrics import sees_labels
 from vicinal.local._neighborhood import (
     Localizer,
@@ -46,6 +47,9 @@ _ALPHA_FACTORS = (1.0, 0.2, 0.04)
 _RADIUS_FACTORS = (1.0, 1.5, 2.0)
 # Share of the rows held out at once when candidates are compared.
 _HELD_OUT = 1 / 3
+# Tables on which metric="auto" also tries the metric of the slopes.
+_MIN_ROWS_FOR_SLOPES = 200
+_MAX_SLOPE_COLUMNS = 100
 # Neighbours kept beyond the largest size, so that enough remain when a fold is left out.
 _SPARE = 1.5
 
@@ -70,6 +74,7 @@ class Anchored:
     bandwidth_: float | None
     _exact_alpha: float | None
     _views: Callable
+    _place_data: Callable
     _criterion: Callable
     _split_columns: Callable
     _make_index: Callable
@@ -92,11 +97,23 @@ class Anchored:
                 f"anchors={_name(self.anchors)} needs a dense X, not a sparse one: models at "
                 "anchors have a slope for every column. Use anchors=None, or reduce the columns."
             )
+        if isinstance(self.metric, str) and self.metric in FORESTS:
+            raise ValueError(
+                f'metric="{self.metric}" knows leaves but no distances, by which anchors are '
+                'blended; use "gradient" or another metric.'
+            )
         if getattr(self, "clip", False):
             raise ValueError(
                 "clip=True needs the targets of the neighbours, which an anchored model does not "
                 "keep; set clip=False or anchors=None."
             )
+
+    def _metric_candidates(self, X, codes, total_weight: float) -> list:
+        """Add the metric that slopes give: anchors have no ladder of models to stack."""
+        candidates = super()._metric_candidates(X, codes, total_weight)  # type: ignore[misc]
+        if self.anchors is None or len(candidates) == 1 or total_weight < _MIN_ROWS_FOR_SLOPES:
+            return candidates
+        return [*candidates, "gradient"] if X.shape[1] <= _MAX_SLOPE_COLUMNS else candidates
 
     def _check_rows(self, what: str) -> None:
         if self.anchors_ is not None:
@@ -108,12 +125,15 @@ class Anchored:
     def _drop_to_anchors(self, X, codes, targets, weights, groups, *, hold_out: bool):
         """Replace the rows by models at anchors; return held-out predictions and their rows."""
         arrays = (X, codes, targets, weights, groups)
+        rows = draw_rows(self._data.n_samples, self.random_state, MAX_ROWS)
+        views = self._fold_coordinates(rows, arrays)
+        rule: Any = self._settings.rule
         if self._settings.is_global:
             centers = np.average(X, axis=0, weights=weights)[None].astype(np.float64)
-            plan = Plan(self._settings.rule, self._settings.alpha, 1)
+            plan = Plan(rule, self._settings.alpha, 1)
         else:
-            centers, plan = self._choose_anchors(arrays)
-        held_out = self._held_out_predictions(centers, plan, arrays) if hold_out else None
+            centers, plan = self._choose_anchors(views, arrays)
+        held_out = self._held_out_predictions(centers, plan, views, arrays) if hold_out else None
         place = self._to_place(centers)
         found = _Search(self._data, place, [plan.rule], self._factor).found(plan.rule, None)
         self._keep_anchors(self._fit_plan(self._data, place, found, plan), plan)
@@ -134,21 +154,21 @@ class Anchored:
 
     # --- choice ---
 
-    def _choose_anchors(self, arrays) -> tuple[np.ndarray, "Plan"]:
+    def _choose_anchors(self, views, arrays) -> tuple[np.ndarray, "Plan"]:
         """Return the centres and the plan of least held-out loss."""
-        rows = draw_rows(self._data.n_samples, self.random_state, MAX_ROWS)
+        rows = np.concatenate([fold for _, folds in views for fold in folds])
         weights = arrays[3]
         total = float(len(rows) if weights is None else weights[rows].sum())
-        lazy = self._lazy_losses(rows, arrays) if _is_auto(self.anchors) else None
+        lazy = self._lazy_losses(views, arrays) if _is_auto(self.anchors) else None
         table, best = [], None
         candidates = self._centers(arrays)
         label = f"{type(self).__name__} anchors"
         with Progress(len(candidates), label, verbose=self.verbose) as progress:
             for place in candidates:
                 centers = place()
-                losses = self._anchor_losses(centers, rows, arrays)
+                losses = self._anchor_losses(centers, views, arrays)
                 for plan in _worth_refitting(losses):
-                    losses |= self._refit_losses(centers, plan, rows, arrays)
+                    losses |= self._refit_losses(centers, plan, views, arrays)
                 plan = _preferred(losses)
                 table += [(len(centers), p, v.sum() / total) for p, v in losses.items()]
                 progress.advance(
@@ -169,7 +189,7 @@ class Anchored:
         X, codes, _, weights, _ = arrays
         if not isinstance(self.anchors, (str, int, np.integer)):
             return [self._given_centers]
-        data = self._data
+        data: Any = self._data
         shared = (X, data.index, self._to_place, codes, weights, self.random_state)
         counts = anchor_counts(self.anchors, data.total_weight, _ANCHOR_LADDER)
         return [partial(place_centers, m, *shared) for m in counts]
@@ -187,10 +207,10 @@ class Anchored:
         """Return where rows of X lie in the coordinates of the search."""
         return (data or self._data).coordinates(self._split_columns(X)[0])
 
-    def _anchor_losses(self, centers, rows, arrays) -> dict["Plan", np.ndarray]:
+    def _anchor_losses(self, centers, views, arrays) -> dict["Plan", np.ndarray]:
         """Return the weighted loss of each held-out row under every size, penalty and blend."""
         losses: dict = {}
-        for data, place, neighborhoods, held in self._folds(centers, rows, arrays):
+        for data, place, neighborhoods, held in self._folds(centers, views, arrays):
             _, loss = self._criterion(data, [1.0], self._settings.degree)
             speakers = self._speakers(place, data.index.X[held])
             for rule, found in neighborhoods:
@@ -202,12 +222,12 @@ class Anchored:
                         losses.setdefault(plan, []).append(loss(values, held))
         return {plan: np.concatenate(parts) for plan, parts in losses.items()}
 
-    def _refit_losses(self, centers, plan, rows, arrays) -> dict["Plan", np.ndarray]:
+    def _refit_losses(self, centers, plan, views, arrays) -> dict["Plan", np.ndarray]:
         """Return the same after one, two, ... refits to what the blend left over."""
         losses: dict = {}
         if not self._can_refit():
             return losses
-        for data, place, neighborhoods, held in self._folds(centers, rows, arrays, [plan.rule]):
+        for data, place, neighborhoods, held in self._folds(centers, views, arrays, [plan.rule]):
             _, loss = self._criterion(data, [1.0], self._settings.degree)
             (_, found), *_ = neighborhoods
             first = self._models(data, place, found, [plan.alpha], 1)[0]
@@ -231,11 +251,11 @@ class Anchored:
         found = localizer.candidates(queries, ladder[-1])
         return {b: localizer.from_candidates(found, b) for b in ladder}
 
-    def _lazy_losses(self, rows, arrays) -> np.ndarray:
+    def _lazy_losses(self, views, arrays) -> np.ndarray:
         """Return the held-out losses of the model fitted around every query, on the same folds."""
         parts = []
         settings = self._settings
-        for data, folds in self._split_views(rows, arrays):
+        for data, folds in self._split_views(views, arrays):
             evaluate, loss = self._criterion(data, [settings.alpha], settings.degree)
             localizer = data.localizer(settings.rule, self._factor)
             for held in folds:
@@ -247,19 +267,30 @@ class Anchored:
                     parts.append(loss(evaluate(data.rows[own], found)[0], own))
         return np.concatenate(parts)
 
-    def _split_views(self, rows, arrays):
-        """Yield (data, folds): rows of a fold are left out of every model that judges them."""
+    def _fold_coordinates(self, rows, arrays) -> list[tuple]:
+        """Return (coordinates, folds): a fold is left out of all that judges it, metric included.
+
+        ``None`` stands for the coordinates in use, which need no learning again.
+        """
         metric = self.metric if hasattr(self.metric, "transform") else self.metric_
         X, _, _, _, groups = arrays
-        for data, some in self._views(metric, rows, arrays, fitted=self._data):
-            if sees_labels(metric):
-                yield data, [some]
-            else:
-                yield data, _split(some, X.shape[0], groups, self.random_state)
+        if not sees_labels(metric):
+            return [(None, _split(rows, X.shape[0], groups, self.random_state))]
+        views = self._views(metric, rows, arrays, fitted=self._data)
+        return [(data.coordinates, [fold]) for data, fold in views]
 
-    def _folds(self, centers, rows, arrays, rules=None) -> Iterator:
+    def _split_views(self, views, arrays) -> Iterator[tuple[LocalData, list[np.ndarray]]]:
+        """Yield (data, folds)."""
+        X, _, _, weights, groups = arrays
+        for coordinates, folds in views:
+            if coordinates is None:
+                yield self._data, folds
+            else:
+                yield self._place_data(X, weights, groups, self.metric_, coordinates), folds
+
+    def _folds(self, centers, views, arrays, rules=None) -> Iterator:
         """Yield (data, places, [(rule, neighbourhoods without the fold)], fold)."""
-        for data, folds in self._split_views(rows, arrays):
+        for data, folds in self._split_views(views, arrays):
             compared = rules or self._anchor_rules(len(centers), data)
             place = self._to_place(centers, data)
             search = _Search(data, place, compared, self._factor)
@@ -338,11 +369,10 @@ class Anchored:
             anchors = refitted
         return anchors
 
-    def _held_out_predictions(self, centers, plan: "Plan", arrays):
+    def _held_out_predictions(self, centers, plan: "Plan", views, arrays):
         """Return predictions of rows by models that did not see them, and those rows."""
-        rows = draw_rows(self._data.n_samples, self.random_state, MAX_ROWS)
         values, used = [], []
-        for data, place, neighborhoods, held in self._folds(centers, rows, arrays, [plan.rule]):
+        for data, place, neighborhoods, held in self._folds(centers, views, arrays, [plan.rule]):
             (_, found), *_ = neighborhoods
             anchors = self._fit_plan(data, place, found, plan)
             index = self._make_index(place, self.metric_)
@@ -421,9 +451,9 @@ def _is_auto(anchors) -> bool:
 
 
 def _is_close(losses: np.ndarray, reference: np.ndarray) -> bool:
-    """Tell whether the excess over the reference is within one standard error of itself."""
+    """Tell whether the excess over the reference is within one standard error, or one per cent."""
     excess = losses - reference
-    return bool(excess.mean() <= excess.std() / np.sqrt(len(excess)))
+    return bool(excess.mean() <= max(excess.std() / np.sqrt(len(excess)), 0.01 * reference.mean()))
 
 
 def _worth_refitting(losses: dict[Plan, np.ndarray]) -> list[Plan]:

@@ -11,6 +11,7 @@ from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
 from vicinal._kernels._local_hinge import local_hinge
+from vicinal._kernels._local_multinomial import local_multinomial
 from vicinal._kernels._local_newton import LOGISTIC, SQUARED_HINGE, local_newton
 from vicinal.local._data import LocalData, smoothers
 from vicinal.local._fits import over_queries, pure_queries, smooth_labels
@@ -37,10 +38,11 @@ class Objective:
     max_iter: int = 100
 
 
-def exact_objective(estimator) -> tuple[Objective, float] | None:
+def exact_objective(estimator, n_classes: int = 2) -> tuple[Objective, float] | None:
     """Return the objective and penalty of an estimator that compiled code reproduces.
 
-    By exact type only: a subclass may differ.
+    By exact type only: a subclass may differ. Beyond two classes ``LogisticRegression`` is one
+    multinomial model, not one against the rest.
     """
     if getattr(estimator, "class_weight", None) is not None or not getattr(
         estimator, "fit_intercept", False
@@ -58,7 +60,8 @@ def exact_objective(estimator) -> tuple[Objective, float] | None:
             )
         return Objective("squared_hinge", C=2.0 * estimator.C, rho=scale, rho_per_weight=0.0), 1.0
     if type(estimator) is LogisticRegression and _is_plain_logistic(estimator):
-        return Objective("logistic", C=estimator.C, rho_per_weight=0.0, tol=1e-11), 1.0
+        solver = "logistic" if n_classes == 2 else "multinomial"
+        return Objective(solver, C=estimator.C, rho_per_weight=0.0, tol=1e-11), 1.0
     return None
 
 
@@ -182,6 +185,9 @@ def _solve(objective, X, Q, found, codes, alpha, shared, scores, slopes, converg
     out = (objective.tol, objective.max_iter, want_slopes, scores, slopes, converged)
     if objective.solver == "hinge":
         local_hinge(*data, degree, alpha, relative, objective.C, objective.kappa, *out)
+        return
+    if objective.solver == "multinomial":
+        local_multinomial(*data, degree, alpha, objective.C, *out)
         return
     loss = _LOSSES[objective.solver]
     penalties = (objective.C, objective.rho, objective.rho_per_weight)

@@ -4,11 +4,12 @@ from copy import copy
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base import encode_labels, is_array_api
+from vicinal._base import encode_labels, is_array_api, positive_rows
 from vicinal._base._compat import num_samples
 from vicinal._kernels._temperature import clipped_proba, fit_temperature, temperature_proba
 from vicinal.local._anchors import ridge_planes
@@ -20,7 +21,6 @@ from vicinal.local._class_models import (
     iterative_fits,
 )
 from vicinal.local._classifier_on_device import ClassifierOnDevice
-from vicinal.local._data import drop_zero_weights
 from vicinal.local._fits import pure_queries
 from vicinal.local._generic import check_local_estimator, generic_class_scores
 from vicinal.local._neighborhood import Neighborhoods, take_queries
@@ -51,7 +51,7 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             return
         X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
         check_classification_targets(y)
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        weights, X, y, groups = positive_rows(weights, X, y, groups, compact=True)
         if classes is None:
             self.classes_, codes = encode_labels(y)
         else:
@@ -63,6 +63,11 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self._factor = self._class_factors(weights)
         self._stack = None
         self._check_anchors(X)
+        if self.anchors is not None and self._objective.solver == "multinomial":
+            raise ValueError(
+                "Multinomial local models have no score for an absent class, which anchors would "
+                'need; use solver="logistic", or anchors=None.'
+            )
         if self._climbs(X):
             indicators = np.eye(len(self.classes_))[self._codes]
             self._climb(X, indicators, self._codes, self._codes, weights, groups)
@@ -82,7 +87,7 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         X, y, weights, groups = self._validate_training(
             X, y, sample_weight, groups, reset=False, min_samples=1
         )
-        weights, X, y, groups = drop_zero_weights(weights, X, y, groups)
+        weights, X, y, groups = positive_rows(weights, X, y, groups, compact=True)
         codes = self._encode(y)
         joined = np.concatenate([self._codes, codes])
         if self._stack is not None:
@@ -160,9 +165,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             tol = 1e-11 if self.solver == "logistic" else 1e-9
             self._objective = Objective(self.solver, tol=tol, max_iter=max_iter)
             return
-        exact = exact_objective(self.estimator)
-        # Beyond two classes LogisticRegression is one multinomial model, not one against the rest.
-        if exact is not None and (exact[0].solver != "logistic" or len(self.classes_) == 2):
+        exact = exact_objective(self.estimator, len(self.classes_))
+        if exact is not None:
             self._objective, self._exact_alpha = exact
             return
         self._objective = None
@@ -352,6 +356,8 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
     def _proba(self, scores: np.ndarray) -> np.ndarray:
         if self._generic is not None:
             return scores
+        if self._objective.solver == "multinomial":
+            return softmax(scores, axis=1)
         if self._exact_alpha is not None and self._objective.solver == "logistic":
             second = 1.0 / (1.0 + np.exp(-scores[:, 1]))
             return np.column_stack([1.0 - second, second])
@@ -378,8 +384,11 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         self.temperature_ = fit_temperature(np.concatenate(scores), self._codes[order], share)
 
     def _has_temperature(self) -> bool:
-        is_sigmoid = self._exact_alpha is not None and self._objective.solver == "logistic"
-        return self._generic is None and self.calibration is not None and not is_sigmoid
+        if self._generic is not None or self.calibration is None:
+            return False
+        # Logistic models of an estimator's own come with their probabilities.
+        is_own = self._exact_alpha is not None
+        return not (is_own and self._objective.solver in ("logistic", "multinomial"))
 
     def _left_out_scores(self, rows, data) -> np.ndarray:
         scores = np.empty((len(rows), len(self.classes_)))

@@ -55,16 +55,6 @@ class LocalData:
         return Localizer(self.index, rule, sample_weight=self.sample_weight, factor=factor)
 
 
-def drop_zero_weights(weights: np.ndarray, *arrays):
-    """Remove rows of weight zero; weights that are all one become ``None``."""
-    keep = weights > 0.0
-    if not keep.any():
-        raise ValueError("sample_weight is zero for every row; at least one must be positive.")
-    weights = weights[keep]
-    arrays = tuple(None if a is None else a if keep.all() else a[keep] for a in arrays)
-    return (None if np.all(weights == 1.0) else weights, *arrays)
-
-
 def smoothers(
     data: LocalData, design, found, alphas, *, relative: bool, degree: int, skip=None, n_jobs=None
 ) -> np.ndarray:

@@ -12,17 +12,16 @@ from vicinal._base import (
     Progress,
     atomic_fit,
     check_same_library,
-    check_weights,
     encode_device_labels,
     encode_labels,
     is_array_api,
     namespace,
+    positive_rows,
     validate_array_api,
     weighted_device_rows,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._linear_maps import standard_scale
-from vicinal.local._data import drop_zero_weights
 from vicinal.local._device import indicators, make_device_data
 from vicinal.local._device_rounds import next_map
 from vicinal.local._gradient_round import (
@@ -170,7 +169,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X, y = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=3
         )
-        weights, X, y = drop_zero_weights(check_weights(sample_weight, X), X, y)
+        weights, X, y = positive_rows(sample_weight, X, y, compact=True)
         self._dtype = X.dtype
         task = self._task(y)
         Y = _outputs(y, task, weights)

@@ -33,7 +33,7 @@ from vicinal.local._stacking import Judge
 
 NEIGHBOR_RUNGS = (10, 20, 40, 80, 160, 320, 640)
 # Rows on which rungs are compared: as many as this budget allows, within bounds.
-_MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 400, 6e9
+_MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 400, 4e9
 # Local models live in at most so many coordinates; wider tables are reduced to principal axes.
 _MAX_COORDINATES = 100
 _N_FOLDS = 5

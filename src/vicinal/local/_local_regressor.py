@@ -35,11 +35,11 @@ class LocalRegressor(BaseLocalRegressor):
         ``LinearRegression`` themselves (not subclasses) are computed by the same compiled code.
     degree : {"auto", 0, 1, 2}, default="auto"
         Degree of the local polynomial: 0 is the Nadaraya-Watson average. ``"auto"`` compares 1 and,
-        with at most four columns, 2.
+        with at most eight columns, 2.
     n_neighbors : int, float or "auto", default="auto"
         Size of the neighbourhood. An integer k puts the (k+1)-th neighbour at the edge of the
         kernel; a fraction in (0, 1] takes that share of the rows (LOESS's rule). ``"auto"`` is
-        chosen by leave-one-out from 10 to 160. With sample weights, total weight is counted.
+        chosen by leave-one-out from 10 to 640. With sample weights, total weight is counted.
     bandwidth : float, "auto" or None, default=None
         Fixed radius instead of ``n_neighbors``; ``inf`` is the global model, ``"auto"`` is chosen
         by leave-one-out.
@@ -49,9 +49,14 @@ class LocalRegressor(BaseLocalRegressor):
         ``n_neighbors`` only those neighbours speak; a Gaussian then has half their radius as its
         standard deviation.
     metric : str, callable or transformer, default="auto"
-        A metric of scikit-learn; ``"standardized"`` (columns scaled to unit variance); or a
-        transformer, whose output gives the coordinates of search and fit. ``"auto"`` takes the
-        better of the columns as given and standardised, by leave-one-out.
+        A metric of scikit-learn; ``"standardized"`` (columns scaled to unit variance);
+        ``"ranked"`` (columns bent to normal scores, for long tails); ``"gradient"`` (a linear map
+        learned from local slopes, see :class:`GradientMetric`); ``"forest"`` or ``"extra_forest"``
+        (rows that share leaves of a random forest or of extremely random trees); or a transformer,
+        whose output gives the coordinates of search and fit. ``"auto"`` tries them all and, as the
+        end of the ladder, global linear models; see ``combine``. With fewer than 30 rows, sparse
+        X, ``location_columns``, ``anchors``, robust iterations, ``clip`` or an ``estimator``, it
+        takes the better of the columns as given and standardised.
     metric_params : dict, default=None
         Further arguments of the metric.
     alpha : float or "auto", default="auto"
@@ -77,10 +82,18 @@ class LocalRegressor(BaseLocalRegressor):
         NaN, the overall mean, or an error.
     clip : bool, default=False
         Keep predictions within the range of the neighbours' targets.
+    combine : {"stack", "best"}, default="stack"
+        What ``metric="auto"`` does with the models it tried, each judged on rows it did not see:
+        ``"stack"`` takes their weighted mean, with the weights of least held-out squared error;
+        ``"best"`` keeps the one local model of least loss.
+    max_fit_time : float, default=None
+        Seconds after which ``metric="auto"`` tries no further kind of model; the one under way is
+        finished, and the first is always tried.
     n_jobs : int, default=None
         Threads; ``None`` uses every core for compiled models.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows on which candidates are compared when there are more than 3000.
+        Draws the rows on which candidates are compared, the folds of what learns from targets, and
+        forests.
     verbose : int, default=0
         Show progress of the choice.
 
@@ -95,12 +108,18 @@ class LocalRegressor(BaseLocalRegressor):
     degree_ : int
         Degree in use.
     metric_ : str, callable or transformer
-        Metric in use; a transformer is the fitted one.
+        Metric in use, in a stack that of the heaviest model; a transformer is the fitted one.
     selection_ : dict of ndarray
-        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss``; present when
-        something was chosen.
-    loo_score_ : float
-        Leave-one-out mean squared error of the choice, in units of the variance of y.
+        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss`` and, with
+        ``metric="auto"``, ``weight``; present when something was chosen.
+    loo_score_, loo_score_error_ : float
+        Mean squared error, in units of the variance of y, of rows that neither the models nor their
+        weights had seen, and its standard error (the latter with ``metric="auto"``).
+    rungs_ : list
+        Models of the stack, heaviest first: fitted local estimators, each with one setting, and
+        global linear models. Absent when one local model answers alone.
+    rung_weights_ : ndarray of shape (n_rungs,)
+        Their weights, of sum one.
     anchors_ : Anchors or None
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``. With anchors, ``n_neighbors_`` and ``alpha_`` are those of the models at the

@@ -66,6 +66,9 @@ class OnDevice:
             raise ValueError(f"Found {X.shape[0]} sample(s); at least 2 are needed.")
         return weighted_device_rows(X, y, sample_weight)
 
+    def _is_multinomial(self) -> bool:
+        return getattr(getattr(self, "_objective", None), "solver", None) == "multinomial"
+
     def _check_device_parameters(self, groups) -> None:
         unsupported = {
             "bandwidth": self.bandwidth is not None,
@@ -73,7 +76,7 @@ class OnDevice:
             "metric": not isinstance(self.metric, str) or self.metric not in _METRICS,
             "degree": self.degree == 2,
             "groups": groups is not None,
-            "estimator": self._generic is not None,
+            "estimator": self._generic is not None or self._is_multinomial(),
             "solver": getattr(self, "solver", "ridge") == "hinge",
             "class_weight": getattr(self, "class_weight", None) is not None,
             "robust_iterations": getattr(self, "robust_iterations", 0) > 0,

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_weights, row_blocks, thread_map
+from vicinal._base import atomic_fit, positive_rows, row_blocks, thread_map
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels._density_ridge import left_out_log_density, project_to_ridge
 
@@ -162,15 +162,13 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Fitted estimator.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        weights = check_weights(sample_weight, X)
         if self.n_components >= X.shape[1]:
             raise ValueError(
                 f"n_components={self.n_components} must be below the number of columns, "
                 f"n_features={X.shape[1]}; a surface of all dimensions is the space itself."
             )
-        kept = weights > 0.0
-        self._rows = np.require(X[kept], np.float64, ["C", "W"])
-        self._weights = weights[kept]
+        self._weights, rows = positive_rows(sample_weight, X)
+        self._rows = np.require(rows, np.float64, ["C", "W"])
         self.bandwidth_ = self._choose_bandwidth()
         self.surface_, self.converged_, n_iter = self._project(X)
         self.n_iter_ = int(n_iter.max())

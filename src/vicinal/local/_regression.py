@@ -10,12 +10,12 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import is_array_api, namespace, row_blocks
+from vicinal._base import is_array_api, namespace, positive_rows, row_blocks
 from vicinal._base._compat import num_samples
 from vicinal._kernels._smoothing import robustness_weights
 from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
-from vicinal.local._data import drop_zero_weights, smoothers
+from vicinal.local._data import smoothers
 from vicinal.local._device import ridge_slopes_on_device, ridge_values
 from vicinal.local._fits import local_slopes, smooth
 from vicinal.local._generic import generic_predictions
@@ -50,7 +50,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         self._is_multi_output = y.ndim == 2
         self._dtype = X.dtype
         Y = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
-        weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
+        weights, X, Y, groups = positive_rows(weights, X, Y, groups, compact=True)
         self._targets = Y
         self._statistics_cache: dict[bool, SmootherStatistics] = {}
         self._stack = None
@@ -179,7 +179,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             raise ValueError(
                 f"y has {Y.shape[1]} outputs, but earlier rows had {self._targets.shape[1]}."
             )
-        weights, X, Y, groups = drop_zero_weights(weights, X, Y, groups)
+        weights, X, Y, groups = positive_rows(weights, X, Y, groups, compact=True)
         joined = np.vstack([self._targets, Y])
         self._statistics_cache = {}
         if self._stack is not None:
