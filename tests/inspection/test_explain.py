@@ -252,6 +252,20 @@ def test_other_neighbourhoods(metric):
     assert np.isfinite(column(found["coefficients"], "contribution")).all()
 
 
+def test_anchors_tell_what_each_stored_model_says():
+    model = LocalRegressor(anchors=10, n_neighbors=30, metric="euclidean", random_state=0)
+    model.fit(X, TARGET)
+    found = explain(model, X[3])
+    section = found["anchors"]
+    assert section.values["n_anchors"] == len(model.anchors_.centers)
+    mean = np.dot(column(section, "weight"), column(section, "says"))
+    assert_allclose(mean, found.prediction)
+    classifier = LocalClassifier(anchors=10, n_neighbors=30, metric="euclidean", random_state=0)
+    found = explain(classifier.fit(X, NAMES), X[3])
+    assert set(column(found["anchors"], "says")) <= set("abc")
+    assert "coefficients" in found
+
+
 def test_location_columns_have_no_slope():
     model = LocalRegressor(n_neighbors=30, location_columns=[0, 1]).fit(X, TARGET)
     told = by_name(explain(model, X[0])["coefficients"], "coefficient")

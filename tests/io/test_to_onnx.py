@@ -45,7 +45,12 @@ from vicinal.ensemble import (
 from vicinal.io import OnnxExportError, to_onnx
 from vicinal.io._to_onnx import check_graph, feeds
 from vicinal.linear import AveragedPerceptron, WeightedLDA, WhiteningTransformer
-from vicinal.local import LocalClassifier, LoessRegressor, NadarayaWatsonRegressor
+from vicinal.local import (
+    LocalClassifier,
+    LocalRegressor,
+    LoessRegressor,
+    NadarayaWatsonRegressor,
+)
 from vicinal.partition import (
     SpacePartitioningClassifier,
     SpacePartitioningRegressor,
@@ -60,6 +65,7 @@ from vicinal.subspace import (
     TruncatedRBFFeatures,
     TruncatedRBFRegressor,
 )
+from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 pytest.importorskip("skl2onnx")
@@ -246,6 +252,53 @@ def test_labels_of_every_kind(labels):
     assert answer["label"].tolist() == expected.tolist()
 
 
+# --- anchored local models ---
+
+
+def anchored(**parameters):
+    defaults = {"anchors": 12, "n_neighbors": 30, "metric": "euclidean", "random_state": 0}
+    return LocalClassifier(**{**defaults, **parameters})
+
+
+ANCHORED = {
+    "plain": anchored(),
+    "one": anchored(anchors=1),
+    "two": anchored(anchors=2),
+    "standardized": anchored(metric="standardized"),
+    "within class": anchored(metric="within_class"),
+    "ranked": anchored(metric="ranked"),
+    "transformed": anchored(metric=StandardScaler()),
+    "logistic": anchored(solver="logistic"),
+    "uncalibrated": anchored(calibration=None),
+    "uncalibrated, logistic": anchored(solver="logistic", calibration=None),
+    "located": anchored(location_columns=[0, 1]),
+    "fixed bandwidth": anchored(n_neighbors="auto", bandwidth=3.0),
+    "automatic": LocalClassifier(anchors=12, random_state=0),
+}
+
+
+@pytest.mark.parametrize("y", [TWO, NAMES], ids=["two", "three"])
+@pytest.mark.parametrize("model", ANCHORED.values(), ids=ANCHORED)
+def test_anchored_classifiers_agree_with_their_graphs(model, y):
+    agrees(model.fit(X, y))
+
+
+def test_anchored_logistic_regressions_agree_with_their_graphs():
+    agrees(anchored(estimator=LogisticRegression()).fit(X, TWO))
+
+
+@pytest.mark.parametrize(
+    "parameters", [{}, {"location_columns": [0, 1]}, {"degree": 2}], ids=["plain", "located", "2"]
+)
+def test_anchored_regressors_agree_with_their_graphs(parameters):
+    model = LocalRegressor(anchors=12, n_neighbors=30, random_state=0, **parameters)
+    agrees(model.fit(X, TARGET))
+
+
+def test_anchors_in_other_metrics_are_refused():
+    refused(anchored(metric="manhattan").fit(X, NAMES), "Euclidean distance")
+
+
 # --- pipelines ---
 
 
@@ -328,6 +381,12 @@ def test_lazy_models_say_to_use_anchors():
     refused(LoessRegressor(span=0.5, degree=1).fit(X, TARGET), "LocalRegressor\\(anchors=m\\)")
     refused(NadarayaWatsonRegressor(n_neighbors=10).fit(X, TARGET), "averages its training rows")
     refused(LocallyAdaptiveClassifier(1, tol=1e-2).fit(X, NAMES), "training rows vote")
+
+
+def test_surfaces_say_to_export_the_classifier():
+    model = SurfaceCalibratedClassifier(LogisticRegression(), cv=2, random_state=0).fit(X, TWO)
+    refused(model, "walks to the decision surface")
+    refused(DecisionSurface(LogisticRegression().fit(X, TWO)).fit(X), "export its estimator_")
 
 
 def test_lazy_parts_are_named():

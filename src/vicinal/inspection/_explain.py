@@ -1,7 +1,6 @@
 """Explain one prediction of any fitted model."""
 
 from collections.abc import Callable, Sequence
-from importlib.util import find_spec
 from typing import Any
 
 import numpy as np
@@ -39,6 +38,7 @@ from vicinal.inspection._explain_subspace import (
     explain_fusion,
     explain_truncated,
 )
+from vicinal.inspection._explain_surface import surface_section
 from vicinal.inspection._explain_uncertainty import explain_adaptive, explain_mixture
 from vicinal.inspection._explanation import Explanation, ExplanationSection
 from vicinal.local import (
@@ -166,9 +166,7 @@ def _sections_beside(
 ) -> list[ExplanationSection]:
     """Return the reasons that come from a comparison with other rows."""
     found = []
-    if is_classifier(model) and find_spec("vicinal.surface") is not None:
-        from vicinal.inspection._explain_surface import surface_section
-
+    if is_classifier(model):
         found.append(surface_section(model, table, names, prediction, background))
     if is_classifier(model) or is_regressor(model):
         found.append(borrowed_columns(model, table, names, prediction, background))

@@ -9,10 +9,13 @@ from sklearn.utils.metaestimators import available_if
 
 from vicinal._base._compat import num_samples
 from vicinal.inspection._explanation import ExplanationSection, show
+from vicinal.surface import DecisionSurface
 
 # Background rows between which points of the surface are looked for.
 _MOST_ROWS = 400
 _SURFACE_POINTS = 100
+# Columns of more categories are names, dates or prose, which nobody exchanges for another's.
+_MOST_CATEGORIES = 20
 # The change may be so much longer than the shortest if fewer columns change then.
 _SPARSITY = 0.25
 
@@ -24,8 +27,6 @@ def surface_section(
 
     Distances are in standard deviations of the background; a change of a category counts as one.
     """
-    from vicinal.surface import DecisionSurface
-
     coder = TableCoder(table, background)
     row, rows = coder.coded(table), coder.coded(background)
     rows = rows[np.isfinite(rows).all(axis=1)]
@@ -42,7 +43,10 @@ def surface_section(
         warnings.simplefilter("ignore", UserWarning)
         surface.fit(rows)
         changed = surface.counterfactual(
-            row, categorical=np.flatnonzero(coder.is_category), sparsity=_SPARSITY
+            row,
+            categorical=np.flatnonzero(coder.is_category),
+            immutable=np.flatnonzero(coder.is_text),
+            sparsity=_SPARSITY,
         )
         distance = float(np.abs(changed.distances[0]))
         if not coder.is_category.any():
@@ -51,8 +55,7 @@ def surface_section(
         return ExplanationSection(
             "surface",
             "Decision surface",
-            f"No row of the background gets another answer than {show(prediction)}, so the "
-            "distance to one is unknown.",
+            f"No change was found that gets another answer than {show(prediction)}.",
             values={"found": False, "distance": None},
         )
     return _section(coder, names, row[0], changed, rows, distance, prediction)
@@ -67,12 +70,18 @@ def _section(coder, names, row, changed, rows, distance, prediction) -> Explanat
         step = 1.0 if coder.is_category[j] else (point[j] - row[j]) / max(spread[j], 1e-300)
         table.append((names[j], before, after, float(step)))
     table.sort(key=lambda line: -abs(line[3]))
-    away = abs(distance)
-    summary = (
-        f"The answer changes {show(away)} standard deviations from this row. It becomes "
-        f"{show(label)} with {'this change' if len(table) == 1 else 'these changes'}, "
-        f"{show(float(changed.distances[0]))} away."
-    )
+    away = show(float(changed.distances[0]))
+    changes = "this change" if len(table) == 1 else "these changes"
+    if coder.is_category.any():
+        summary = (
+            f"The answer becomes {show(label)} with {changes}, {away} away, in standard deviations "
+            "(another category counts as one)."
+        )
+    else:
+        summary = (
+            f"The answer changes {show(abs(distance))} standard deviations from this row. It "
+            f"becomes {show(label)} with {changes}, {away} away."
+        )
     values = {
         "found": True,
         "distance": distance,
@@ -108,6 +117,11 @@ class TableCoder:
     def is_category(self) -> np.ndarray:
         """Which columns hold categories."""
         return np.array([known is not None for known in self.categories])
+
+    @property
+    def is_text(self) -> np.ndarray:
+        """Which columns hold too many categories to choose from."""
+        return np.array([len(known or []) > _MOST_CATEGORIES for known in self.categories])
 
     @property
     def is_plain(self) -> bool:

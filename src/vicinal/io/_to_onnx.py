@@ -16,6 +16,7 @@ from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _subspace, _trees
 from vicinal.io._onnx._graph import Graph
 from vicinal.local import LoessRegressor, NadarayaWatsonRegressor
+from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
 from vicinal.uncertainty import (
     LocalDiscriminantTransformer,
     LocallyAdaptiveClassifier,
@@ -53,6 +54,9 @@ _REASONS: dict[type, str] = {
     "vicinal.io.save, or export a SpacePartitioningClassifier",
     ResponsibilityMixture: "is a density, neither a classifier nor a regressor",
     LocalDiscriminantTransformer: "has no ONNX form; save it with vicinal.io.save",
+    DecisionSurface: "is geometry, neither a classifier nor a regressor; export its estimator_",
+    SurfaceCalibratedClassifier: "walks to the decision surface from every row; save it with "
+    "vicinal.io.save, or export its classifier",
 }
 
 TOLERANCE = 1e-5

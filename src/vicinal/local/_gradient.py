@@ -19,6 +19,7 @@ def has_gradient(model) -> bool:
     data = model._data
     return (
         model._generic is None
+        and model.anchors_ is None
         and model._settings.degree < 2
         and data.index.is_euclidean
         and not sparse.issparse(data.rows)
