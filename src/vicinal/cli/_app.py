@@ -102,7 +102,7 @@ def compare_models(
         str | None,
         typer.Option(help="A scikit-learn score, or auc, logloss, rmse, mae; accuracy or R²."),
     ] = None,
-    budget: Annotated[str, typer.Option(help="Time for all models: 90s, 5m, 1h.")] = "2m",
+    budget: Annotated[str, typer.Option(help="Time for all models: 90s, 5m, 1h.")] = "90s",
     folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
     seed: Seed = 0,
     jobs: Annotated[
