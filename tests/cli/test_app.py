@@ -133,6 +133,30 @@ def test_predictions_are_those_of_the_model_in_python(model, csv, table, tmp_pat
     )
 
 
+def test_dates_and_texts_survive_the_model_file(tmp_path, capsys):
+    pytest.importorskip("skops")
+    pytest.importorskip("skrub")
+    words = ["dry red wine", "sweet white wine", "hot green tea", "iced black tea"]
+    table = pl.DataFrame(
+        {
+            "note": [f"{words[i % 4]} of shelf {i}" for i in range(80)],
+            "day": pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 3, 20), eager=True),
+            "price": np.linspace(1, 9, 80),
+            "kind": ["wine" if i % 4 < 2 else "tea" for i in range(80)],
+        }
+    )
+    csv, model = tmp_path / "drinks.csv", tmp_path / "drinks.vicinal"
+    table.write_csv(csv)
+    arguments = ["fit", str(csv), "-t", "kind", "-m", "logistic", "--repair", "--out", str(model)]
+    assert run(arguments) == 0
+    said = capsys.readouterr().err
+    assert "'note' has 80 different texts in 80 rows: encoded as free text" in said
+    assert "'day' holds dates: encoded as calendar parts" in said
+    assert run(["predict", str(model), str(csv)]) == 0
+    answers = capsys.readouterr().out.splitlines()[1:]
+    assert np.mean(np.array(answers) == table["kind"].to_numpy()) > 0.9
+
+
 def test_predictions_go_to_standard_output_without_a_file(model, csv, table, capsys):
     assert run(["predict", str(model), str(csv)]) == 0
     lines = capsys.readouterr().out.splitlines()

@@ -30,7 +30,7 @@ _BACKGROUND_ROWS = 200  # the rows of the table that an explained one is compare
 _BEARABLE_SECONDS = 20.0
 _EXPLAIN_SECONDS = 30.0
 # A column of free text brings skrub's encoder, which holds a vectorizer and a decomposition.
-_TRUSTED = ["skrub._string_encoder.StringEncoder"]
+_TRUSTED = ["skrub._string_encoder.StringEncoder", "skrub._to_str.ToStr"]
 
 
 @dataclass(frozen=True)
@@ -262,7 +262,10 @@ def fit(source: Source, *, model: str, settings: list[str], seed: int, out: Path
         fitted = with_encoder(checked, estimator).fit(checked.X, checked.y)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
-    save(fitted, out, metadata=_about(source, checked, name), trusted=_TRUSTED)
+    try:
+        save(fitted, out, metadata=_about(source, checked, name), trusted=_TRUSTED)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
     say(f"{name} saved: {out}")
 
 
