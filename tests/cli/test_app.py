@@ -279,14 +279,35 @@ def test_every_candidate_can_be_typed_and_is_completed(task):
     from vicinal.inspection import candidate_models
 
     names = list(candidate_models(task))
-    completed = known_names()
     for name in names:
         assert match(name.lower().replace(" ", "-"), names) == name
-        short = name.replace(" ", "-").removesuffix("Classifier").removesuffix("Regressor")
-        assert short in completed
+    typed = "space-partitioning k-nearest-neighbours random-forest histogram-boosting pruned-tree"
+    assert set(typed.split()) <= set(known_names())
     assert one_model("local", task, 0, ["n_neighbors=7"])[1].n_neighbors == 7
     forest = one_model("forest", task, 0, ["max_features=sqrt", "bootstrap=false"])[1]
     assert (forest.max_features, forest.bootstrap) == ("sqrt", False)
+
+
+def test_the_shell_completes_commands_and_models():
+    def completed(*words):
+        code = "import sys; from vicinal.cli import main; sys.argv[0] = 'vicinal'; main()"
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            env={
+                **os.environ,
+                "PYTHONPATH": SOURCE,
+                "_VICINAL_COMPLETE": "complete_bash",
+                "COMP_WORDS": " ".join(words),
+                "COMP_CWORD": str(len(words) - 1),
+            },
+            capture_output=True,
+            text=True,
+        )
+        return result.stdout.split()
+
+    assert completed("vicinal", "ex") == ["explain"]
+    assert completed("vicinal", "fit", "--model", "space") == ["space-partitioning"]
+    assert completed("vicinal", "compare", "--models", "local,rid") == ["local,ridge"]
 
 
 def test_every_completed_name_is_a_model():
@@ -295,7 +316,7 @@ def test_every_completed_name_is_a_model():
     tasks = ("classification", "regression")
     models = {name for task in tasks for name in _names_of(task)}
     for name in known_names():
-        if name != "LightGBM":  # completed wherever it is, taken where it is installed
+        if name != "light-gbm":  # completed wherever it is, taken where it is installed
             assert match(name, sorted(models))
     assert one_model("truncated-rbf", "regression", 0, [])[0] == "TruncatedRBFRegressor"
 

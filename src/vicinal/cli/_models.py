@@ -21,8 +21,8 @@ _NEED_MODELS = ("BayesianModelAveraging", "SurfaceCalibrated")
 
 def known_names() -> list[str]:
     """Return every name that --model takes, without importing a model."""
-    baselines = [name.replace(" ", "-") for names in BASELINES.values() for name in names]
-    return sorted({*baselines, *(_short(name) for name in _predictors())}, key=str.lower)
+    baselines = [name for names in BASELINES.values() for name in names]
+    return sorted({_typed(name) for name in (*baselines, *_predictors())})
 
 
 def pick(models: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -102,6 +102,12 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def _typed(name: str) -> str:
+    """Return a name as one types it: SpacePartitioningClassifier is space-partitioning."""
+    words = re.sub("(?<=[a-z])(?=[A-Z])", "-", _short(name))
+    return words.replace(" ", "-").lower()
 
 
 def _short(name: str) -> str:
