@@ -8,7 +8,7 @@ rows hold in the statistical sense only, and exactly under a fixed seed for unch
 from collections.abc import Callable
 from inspect import signature
 
-from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge, RidgeClassifier
+from sklearn.linear_model import LinearRegression, Ridge, RidgeClassifier
 from sklearn.naive_bayes import GaussianNB
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
@@ -71,11 +71,14 @@ PARAMETERS: dict[str, list[dict]] = {
     "SubspaceFusionRegressor": [
         {"decompositions": ["cholesky"], "estimator": Ridge(), "n_subspaces": 2, "cv": 2}
     ],
-    "DecisionSurface": [{"estimator": LogisticRegression()}],
+    "DecisionSurface": [{"estimator": RidgeClassifier()}],
     "SurfaceCalibratedClassifier": [
-        {"estimator": LogisticRegression(), "cv": 2},
-        {"estimator": DecisionTreeClassifier(max_depth=3, random_state=0), "cv": 2},
-        {"estimator": LogisticRegression(), "cv": 2, "multi_class": "ovo"},
+        {"estimator": RidgeClassifier(), "cv": 2},
+        {
+            "estimator": DecisionTreeClassifier(max_depth=3, random_state=0),
+            "cv": 2,
+            "multi_class": "ovo",
+        },
     ],
     "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
     # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local checks

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose
 from sklearn.base import clone
 from sklearn.datasets import make_classification
 
-from vicinal._base import as_numpy
+from vicinal._base import as_numpy, take_rows
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.neighbors import NeighborSearch
 from vicinal.partition import SpacePartitioningClassifier
@@ -146,6 +146,14 @@ def test_little_memory_only_makes_more_blocks(data):
         torch.cuda.empty_cache()
 
 
+@pytest.mark.parametrize("width", [1, 7, 16, 33])
+def test_rows_are_taken_whole(width):
+    X = torch.arange(100 * width, device="cuda").reshape(100, width)
+    indices = torch.randint(0, 100, (5, 3), device="cuda")
+    assert torch.equal(take_rows(X, indices), X[indices])
+
+
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_metrics_agree(data):
     X, y, Q = data
     model = LocallyAdaptiveClassifier(n_components=1, max_iter=5, random_state=0)

@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import special
+from sklearn.linear_model import LogisticRegression
 
 from vicinal._base import as_numpy
 from vicinal._kernels._local_batched import (
@@ -207,6 +208,24 @@ def test_slopes_and_metric_step_by_hand(to_array):
     assert_allclose(as_numpy(still), np.eye(3))
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_left_out_rows_agree(to_array, data, weighted):
+    X, y, Q = data
+    weights = np.random.RandomState(0).randint(0, 3, len(y)) if weighted else None
+    fit = {} if weights is None else {"sample_weight": weights}
+    shared = {"n_neighbors": 20, "alpha": 0.5, "metric": "standardized"}
+    for model, target in (
+        (LocalClassifier(**shared), y),
+        (LocalClassifier(solver="logistic", calibration=None, **shared), y),
+        (LocalRegressor(degree=1, **shared), X[:, 0] ** 2),
+        (LocalRegressor(degree=1, **shared), X[:, :2] ** 2),
+    ):
+        host, device, _ = both(model, to_array, X, target, Q, **fit)
+        assert_allclose(
+            as_numpy(device.leave_one_out()), host.leave_one_out(), rtol=1e-5, atol=1e-7
+        )
+
+
 def test_duplicates_of_the_query(to_array):
     X = np.array([[1.0, 1.0]] * 6 + [[2.0, 2.0], [3.0, 1.0]])
     y = np.array([1.0, 2, 3, 4, 5, 6, 50, 60])
@@ -241,6 +260,11 @@ def test_newton_twins_agree(to_array, rng, loss, code):
 
 def test_unsupported_settings_are_named(to_array, data):
     X, y, _ = data
+    with pytest.raises(ValueError, match="anchors as given"):
+        LocalRegressor(anchors=5).fit(to_array(X), to_array(X[:, 0]))
+    three = np.arange(len(X)) % 3
+    with pytest.raises(ValueError, match="estimator as given"):
+        LocalClassifier(LogisticRegression()).fit(to_array(X), three)
     with pytest.raises(ValueError, match="bandwidth, solver as given"):
         LocalClassifier(bandwidth=1.0, solver="hinge").fit(to_array(X), to_array(y))
     model = LocalClassifier(n_neighbors=9, alpha=1.0).fit(to_array(X), to_array(y))

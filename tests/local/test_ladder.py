@@ -11,7 +11,7 @@ from vicinal._kernels._ridge_path import ridge_path
 from vicinal._kernels._score_stacking import score_stacking_weights
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.local._forest import grow_forest
-from vicinal.local._global_rung import GlobalModel
+from vicinal.local._global_rung import GlobalModel, boosted_model
 
 
 @pytest.fixture(scope="module")
@@ -272,3 +272,24 @@ def test_rows_left_out_ask_trees_grown_without_them():
     ]
     means = np.bincount(rows, found.weights * y[found.indices], minlength=120)
     assert_allclose(means, expected, rtol=1e-10)
+
+
+def test_boosted_trees_join_where_steps_matter():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(1200, 6))
+    y = ((X > 0.5).sum(axis=1) % 2).astype(int)
+    flip = rng.uniform(size=1200) < 0.1
+    model = LocalClassifier(random_state=0, n_neighbors=40, alpha=1.0)
+    model.fit(X[:1000], np.where(flip, 1 - y, y)[:1000])
+    names = list(model.selection_["metric"])
+    if "boosted trees" in names:
+        boosted = boosted_model(X[:1000], y[:1000], None, 2, 0)
+        assert_allclose(boosted.scores(X[:3]).sum(axis=1), 0.0, atol=1e-12)
+        assert not boosted.slopes(X[:3]).any()
+    assert (model.predict(X[1000:]) == y[1000:]).mean() > 0.6
+
+
+def test_boosted_scores_of_unseen_classes_stay_last(rng):
+    X, codes = rng.normal(size=(200, 3)), rng.randint(0, 2, 200)
+    scores = boosted_model(X, 2 * codes, None, 3, 0).scores(X)
+    assert (scores.argmax(axis=1) != 1).all()

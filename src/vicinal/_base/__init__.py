@@ -9,6 +9,7 @@ from vicinal._base._arrays import (
     is_array_api,
     is_torch,
     namespace,
+    take_rows,
 )
 from vicinal._base._blocks import row_blocks
 from vicinal._base._estimator import atomic_fit
@@ -49,6 +50,7 @@ __all__ = [
     "parallel_map",
     "positive_rows",
     "row_blocks",
+    "take_rows",
     "thread_map",
     "validate_array_api",
     "weighted_device_rows",

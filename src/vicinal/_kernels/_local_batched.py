@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import array_api_compat as compat
 
-from vicinal._base import is_torch, namespace
+from vicinal._base import is_torch, namespace, take_rows
 
 _FLAT = 1e-14
 _ARMIJO = 1e-4
@@ -41,13 +41,6 @@ def batched_kernel(u: Any, kernel: str | Callable) -> Any:
         return t * t * t
     t = xp.maximum(1.0 - u * u, zero)
     return 0.75 * t if kernel == "epanechnikov" else t * t
-
-
-def take_rows(X: Any, indices: Any) -> Any:
-    """Return ``X[indices]`` for a matrix of row numbers: shape (*indices.shape, ...)."""
-    xp = namespace(X)
-    flat = xp.take(X, xp.reshape(indices, (-1,)), axis=0)
-    return xp.reshape(flat, (*indices.shape, *X.shape[1:]))
 
 
 def transpose(A: Any) -> Any:

@@ -79,7 +79,9 @@ def _factor(H, p, L):
     largest = 0.0
     for a in range(p):
         largest = max(largest, H[a, a])
-    while not cholesky_lower(H, p, shift, L):
+    for _ in range(60):
+        if cholesky_lower(H, p, shift, L):
+            return
         shift = max(10.0 * shift, 1e-13 * largest + 1e-300)
 
 
@@ -325,7 +327,9 @@ def _margin_response(R, y, dual, w, k, d, C, lam, constant, free, G, L, v, z):
         largest = max(largest, G[r, r])
     # More rows on the margin than coefficients make the system singular but consistent.
     shift = 0.0
-    while not cholesky_lower(G, n_free, shift, L):
+    for _ in range(60):
+        if cholesky_lower(G, n_free, shift, L):
+            break
         shift = max(10.0 * shift, 1e-13 * largest)
     cholesky_solve(L, n_free, v)
     for r in range(n_free):

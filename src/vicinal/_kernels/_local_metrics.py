@@ -70,11 +70,11 @@ def expected_accuracy(
         value: Any = 0.0
         cross: Any = 0.0
         columns = xp.zeros(factors.shape[1], dtype=dtype, device=device)
-        for c, rows in blocks:
-            lower, upper = int(references.bounds[c]), int(references.bounds[c + 1])
+        for rows, runs in blocks:
             E = similarities(rows)
             every = E @ augmented  # the last column is the sum of similarities
-            same = E[:, lower:upper] @ augmented[lower:upper, :]
+            parts = [E[run, own] @ augmented[own, :] for run, own in runs]
+            same = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
             p = same[:, -1] / every[:, -1]
             weights = anchors.weights[rows]
             value += xp.sum(xp.astype(weights * p, xp.float64))
@@ -84,10 +84,11 @@ def expected_accuracy(
             V = scale[:, None] * (p[:, None] * every[:, :-1] - same[:, :-1])
             cross += xp.astype(anchors.X[rows, :].T @ V, xp.float64)
             columns += (scale * p) @ E
-            columns[lower:upper] -= scale @ E[:, lower:upper]
+            for run, own in runs:
+                columns[own] -= scale[run] @ E[run, own]
         return value, cross, columns
 
-    groups = _groups(_pair_blocks(anchors.bounds, references))
+    groups = _groups(_runs_of_blocks(anchors.bounds, references))
     parts = block_map(score_group, groups, _worthwhile(n_jobs, anchors.X, references))
     # A sum on a device is asked for once, at the end: every question waits for the device.
     value = float(sum(part[0] for part in parts))
@@ -207,6 +208,28 @@ def _pair_blocks(bounds: np.ndarray, references: References) -> list[tuple[int, 
         free = free_memory(references.X)
         size = _DEVICE_BLOCK_MIB if free is None else min(_DEVICE_BLOCK_MIB, free)
     return class_blocks(bounds, 8 * references.X.shape[0], working_memory=size)
+
+
+def _runs_of_blocks(bounds: np.ndarray, references: References) -> list[tuple[slice, list]]:
+    """Blocks of rows, each with its runs of one class: places in the block, own references.
+
+    On the host no block crosses a class. A device wants few long blocks, whatever they cross.
+    """
+    own = [slice(int(lower), int(upper)) for lower, upper in pairwise(references.bounds)]
+    if not is_array_api(references.X):
+        return [
+            (rows, [(slice(0, rows.stop - rows.start), own[c])])
+            for c, rows in _pair_blocks(bounds, references)
+        ]
+    blocks = []
+    for _, rows in _pair_blocks(np.array([0, bounds[-1]]), references):
+        runs = []
+        for c, (lower, upper) in enumerate(pairwise(bounds.tolist())):
+            start, stop = max(lower, rows.start), min(upper, rows.stop)
+            if start < stop:
+                runs.append((slice(start - rows.start, stop - rows.start), own[c]))
+        blocks.append((rows, runs))
+    return blocks
 
 
 def _worthwhile(n_jobs: int | None, X: Any, references: References) -> int | None:

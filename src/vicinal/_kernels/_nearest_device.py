@@ -10,7 +10,7 @@ from typing import Any
 
 import array_api_compat as compat
 
-from vicinal._base import free_memory, is_torch, namespace, row_blocks
+from vicinal._base import free_memory, is_torch, namespace, row_blocks, take_rows
 from vicinal._kernels._nearest import rounding_bound
 
 
@@ -130,8 +130,7 @@ def _ordered(X, Q, candidates, row_codes, query_codes, k):
     n_queries, width = candidates.shape
     rows = xp.sort(candidates, axis=1)
     flat = xp.reshape(rows, (-1,))
-    found = xp.reshape(xp.take(X, flat, axis=0), (n_queries, width, X.shape[1]))
-    difference = xp.astype(found, xp.float64)
+    difference = xp.astype(take_rows(X, rows), xp.float64)
     difference -= xp.astype(Q, xp.float64)[:, None, :]
     difference *= difference
     squares = xp.sum(difference, axis=2)

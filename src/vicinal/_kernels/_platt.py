@@ -3,6 +3,35 @@ r"""Platt's sigmoid on scores, and the coupling of pairwise probabilities."""
 import numpy as np
 from scipy.special import expit
 
+# Quantiles of the size of scores at which they may be cut; beyond them they say nothing more.
+_REACHES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
+
+
+def smoothed_targets(positive, weights) -> np.ndarray:
+    """Return Platt's targets, (N+ + 1) / (N+ + 2) and 1 / (N- + 2)."""
+    n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
+    return np.where(positive, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0))
+
+
+def fit_saturated_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float, float]:
+    """Return (limit, A, B) of sigma(A clip(s, -limit, limit) + B).
+
+    The limit is the quantile of |s|, from the median to the largest, of least loss: a row twice as
+    as far away as most need not be twice as certain.
+    """
+    weights = np.ones(len(scores)) if weights is None else weights
+    targets = smoothed_targets(positive, weights)
+    options = []
+    for reach in _REACHES:
+        limit = float(np.quantile(np.abs(scores), reach, weights=weights, method="inverted_cdf"))
+        cut = np.clip(scores, -limit, limit)
+        A, B = fit_platt(cut, positive, weights, c=c)
+        f = A * cut + B
+        loss = weights @ (np.logaddexp(0.0, f) - targets * f)
+        options.append((float(loss), limit, A, B))
+    best = min(options, key=lambda option: option[0])
+    return best[1:]
+
 
 def fit_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float]:
     r"""Return (A, B) of sigma(A s + B).
@@ -12,7 +41,7 @@ def fit_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float]:
     """
     weights = np.ones(len(scores)) if weights is None else weights
     n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
-    targets = np.where(positive, (n_positive + 1.0) / (n_positive + 2.0), 1.0 / (n_negative + 2.0))
+    targets = smoothed_targets(positive, weights)
     design = np.column_stack([scores, np.ones(len(scores))])
     theta = np.array([0.0, np.log((n_positive + 1.0) / (n_negative + 1.0))])
     ridge = np.array([1.0 / c, 0.0])

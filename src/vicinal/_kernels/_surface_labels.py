@@ -37,14 +37,13 @@ def bisect(flipped, inner, outer, rows, numeric, *, n_halvings=20):
     return inner, outer
 
 
-def contract(
-    flipped, Q, best, rows, numeric, proposals, resets, *, low, high, keep=0.98, n_halvings=20
-):
+def contract(flipped, Q, best, rows, numeric, proposals, *, low, high, keep=0.98, n_halvings=20):
     """Pull points of the label asked for towards their queries; return (inner, outer) ends.
 
     Each round tries a few points around the best one: normal steps, drawn onto a ball 2 % smaller
-    about the query, and points with some columns set back to the query's. A success moves the best
-    point; a failure shrinks the steps by 0.6. At the end the segment to the query is bisected.
+    about the query, and points with some columns set back to the query's; and a few anywhere in
+    that ball, where an island of the label may hide. A success moves the best point; a failure
+    shrinks the steps by 0.6. At the end the segment to the query is bisected.
 
     Parameters
     ----------
@@ -56,10 +55,10 @@ def contract(
         Names of the queries.
     numeric : ndarray of shape (d,)
         Columns that may be interpolated.
-    proposals : ndarray of shape (n_rounds, n_normal, d)
-        Standard normal numbers, the same for every query so that answers do not depend on company.
-    resets : ndarray of bool of shape (n_rounds, n_resets, d)
-        Columns to set back.
+    proposals : tuple of ndarray
+        Standard normal numbers (n_rounds, n_normal, d), columns to set back (n_rounds, n_resets,
+        d) and points of the unit ball (n_rounds, n_anywhere, d); the same for every query, so that
+        answers do not depend on company.
     low, high : ndarray of shape (m, d) or (d,)
         Bounds that proposals are cut to.
     """
@@ -68,7 +67,7 @@ def contract(
     low, high = np.broadcast_to(low, (m, d)), np.broadcast_to(high, (m, d))
     distance = mixed_distance(best, Q, numeric)
     radius = np.full(m, 0.5)
-    for Z, R in zip(proposals, resets, strict=True):
+    for Z, R, U in zip(*proposals, strict=True):
         active = np.flatnonzero(distance > 0.0)
         if not active.size:
             break
@@ -78,7 +77,8 @@ def contract(
         length = mixed_distance(points, q, numeric)
         shrink = keep * distance[active][:, None] / np.where(length > 0.0, length, 1.0)
         points = np.where(numeric, q + shrink[..., None] * (points - q), points)
-        points = np.concatenate([points, np.where(R, q, y)], axis=1)
+        anywhere = np.where(numeric, q + (keep * distance[active])[:, None, None] * U, y)
+        points = np.concatenate([points, np.where(R, q, y), anywhere], axis=1)
         points = np.clip(points, low[active, None], high[active, None])
         length = mixed_distance(points, q, numeric)
         count = points.shape[1]

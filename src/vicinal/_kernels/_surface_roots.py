@@ -173,11 +173,11 @@ def project(evaluate, Q, ends, has_end, *, step, tol, slopes=True, max_iter=8):
     return roots, status
 
 
-def march(evaluate, Q, V, *, step, t_max, tol, slopes=True, max_iter=5000):
+def march(evaluate, Q, V, *, stride, t_max, tol, slopes=True, max_iter=1000):
     """Find the first crossing on each ray q + t v, |v| = 1, t <= t_max (Algorithm 2, made safe).
 
-    Steps are 1.05 times Newton's prediction, at least a hundredth and at most half of ``step``: a
-    region thinner than that may be jumped over.
+    Steps are 1.05 times Newton's prediction, at least a fiftieth and at most the whole of
+    ``stride(points)``: a region thinner than that may be jumped over.
     """
     n = len(Q)
     F, G = evaluate(Q, np.arange(n), True)
@@ -192,8 +192,9 @@ def march(evaluate, Q, V, *, step, t_max, tol, slopes=True, max_iter=5000):
         slope = -np.einsum("ij,ij->i", G[active], V[active])
         with np.errstate(all="ignore"):
             ahead = np.where(slope > 0.0, 1.05 * F[active] / slope, np.inf)
-        ahead = np.clip(np.where(np.isfinite(ahead), ahead, np.inf), step / 100.0, step / 2.0)
-        to = np.minimum(t[active] + ahead, t_max)
+        longest = stride(Q[active] + t[active, None] * V[active])
+        ahead = np.clip(np.where(np.isfinite(ahead), ahead, np.inf), longest / 50.0, longest)
+        to = np.minimum(t[active] + ahead, t_max[active])
         trial = Q[active] + to[:, None] * V[active]
         value, gradient = evaluate(trial, active, True)
         crossed = value <= 0.0
@@ -207,6 +208,6 @@ def march(evaluate, Q, V, *, step, t_max, tol, slopes=True, max_iter=5000):
             roots.put(some, found)
             status[some] = CONVERGED
         t[active], F[active], G[active] = to, value, gradient
-        active = active[~crossed & (to < t_max)]
+        active = active[~crossed & (to < t_max[active])]
     status[active] = NOT_CONVERGED
     return roots, status

@@ -11,12 +11,19 @@ from vicinal.inspection._partition_history_display import PartitionHistoryDispla
 from vicinal.inspection._partition_regions_display import PartitionRegionsDisplay
 from vicinal.inspection._pruning_display import PruningPathDisplay
 from vicinal.inspection._subspace_displays import SubspaceErrorDisplay, SubspaceVotesDisplay
+from vicinal.inspection._surface_displays import (
+    CounterfactualDisplay,
+    DecisionSurfaceDisplay,
+    SurfaceDistanceDisplay,
+)
 from vicinal.inspection._uncertainty_display import UncertaintyDisplay
 
 __all__ = [
     "BoostingCurveDisplay",
     "Comparison",
     "ComparisonEntry",
+    "CounterfactualDisplay",
+    "DecisionSurfaceDisplay",
     "Explanation",
     "ExplanationSection",
     "LocalChoiceDisplay",
@@ -28,6 +35,7 @@ __all__ = [
     "UncertaintyDisplay",
     "SubspaceErrorDisplay",
     "SubspaceVotesDisplay",
+    "SurfaceDistanceDisplay",
     "candidate_models",
     "compare",
     "explain",

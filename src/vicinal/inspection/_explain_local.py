@@ -110,7 +110,8 @@ def _rungs(model: Any, X: Any) -> ExplanationSection:
         else:
             said = float(scores[0])
         if is_local:
-            name = f"{rung.metric_}, {rung.n_neighbors_} neighbours, degree {rung.degree_}"
+            size = "leaf" if rung.n_neighbors_ is None else rung.n_neighbors_
+            name = f"{rung.metric_}, {size} neighbours, degree {rung.degree_}"
         else:
             name = f"{rung.metric}, global {rung.solver}"
         table.append((name, said, float(weight)))

@@ -1,5 +1,6 @@
 """Anchored prediction, as a mixin of the local estimators: place, choose, fit, blend."""
 
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial
@@ -162,9 +163,13 @@ class Anchored:
         lazy = self._lazy_losses(views, arrays) if _is_auto(self.anchors) else None
         table, best = [], None
         candidates = self._centers(arrays)
+        limit = getattr(self, "max_fit_time", None)
+        deadline = np.inf if limit is None else time.monotonic() + limit
         label = f"{type(self).__name__} anchors"
         with Progress(len(candidates), label, verbose=self.verbose) as progress:
             for place in candidates:
+                if best is not None and time.monotonic() > deadline:
+                    break
                 centers = place()
                 losses = self._anchor_losses(centers, views, arrays)
                 for plan in _worth_refitting(losses):

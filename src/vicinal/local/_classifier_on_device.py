@@ -12,8 +12,8 @@ from vicinal._base import (
     encode_device_labels,
     is_array_api,
     namespace,
+    take_rows,
 )
-from vicinal._kernels._local_batched import take_rows
 from vicinal._kernels._temperature import fit_temperature
 from vicinal.local._device import (
     class_values,
@@ -40,6 +40,7 @@ class ClassifierOnDevice:
     _validate_on_device: Callable
     _choose_on_device: Callable
     _map_on_device: Callable
+    _map_all_left_out: Callable
     _map_left_out: Callable
 
     def _fit_device_rows(self, X, y, sample_weight, groups, classes) -> None:
@@ -105,6 +106,9 @@ class ClassifierOnDevice:
 
     def _device_scores(self, X) -> Any:
         return self._map_on_device(X, self._device_values)
+
+    def _device_left_out(self) -> Any:
+        return self._device_proba(self._map_all_left_out(self._device_values))
 
     def _device_labels(self, scores) -> Any:
         return device_classes(self.classes_, scores, on_device=self._labels_on_device)

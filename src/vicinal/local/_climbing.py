@@ -8,7 +8,7 @@ from scipy import sparse
 from sklearn.base import clone
 
 from vicinal.local._forest import FORESTS, ForestIndex, ForestRule
-from vicinal.local._global_rung import GlobalModel
+from vicinal.local._global_rung import BoostedModel, GlobalModel
 from vicinal.local._ladder import NEIGHBOR_RUNGS, Ladder, Rung, Table
 from vicinal.local._neighborhood import NearestRule
 from vicinal.local._stack import Stack
@@ -126,7 +126,7 @@ class Climbing:
         order = [m for m in np.argsort(-shares, kind="stable") if shares[m] > 0.0]
         fitted = [self._fitted_rung(rungs[m]) for m in order]
         heaviest = rungs[order[0]]
-        if len(fitted) == 1 and not isinstance(fitted[0], GlobalModel):
+        if len(fitted) == 1 and not isinstance(fitted[0], (BoostedModel, GlobalModel)):
             only = fitted[0]
             self._keep_like(only, heaviest)
             self._set_temperature(temperature)
@@ -136,7 +136,9 @@ class Climbing:
         self._stack = Stack(
             fitted, self.rung_weights_, table.X, table.Y, table.codes, table.weights
         )
-        local = next((rung for rung in fitted if not isinstance(rung, GlobalModel)), None)
+        local = next(
+            (rung for rung in fitted if not isinstance(rung, (BoostedModel, GlobalModel))), None
+        )
         self.metric_ = heaviest.name
         self.alpha_ = heaviest.alpha
         self.degree_ = heaviest.degree
@@ -150,7 +152,7 @@ class Climbing:
     def _fitted_rung(self, rung: Rung):
         """Return a rung as a fitted model of its own."""
         data = rung.build()
-        if isinstance(data, GlobalModel):
+        if isinstance(data, (BoostedModel, GlobalModel)):
             return data
         model = clone(self)
         model.set_params(

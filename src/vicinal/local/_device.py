@@ -7,7 +7,7 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import free_memory, namespace, row_blocks
+from vicinal._base import free_memory, namespace, row_blocks, take_rows
 from vicinal._kernels._local_batched import (
     batched_kernel,
     batched_least_squares,
@@ -18,7 +18,6 @@ from vicinal._kernels._local_batched import (
     batched_vote,
     one_class_scores,
     put_rows,
-    take_rows,
     transpose,
 )
 from vicinal._kernels._smoothing import nearest_scale

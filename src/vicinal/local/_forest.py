@@ -20,6 +20,8 @@ _QUERIES_PER_TASK = 256
 # no time, half of them do.
 _MANY_TREES, _FEW_TREES = 200, 100
 _MIDDLE_TABLES = (300, 5000)
+# Trees stop early only where all targets agree: of such a leaf, evenly spaced members speak for all.
+_MAX_LEAF = 64
 # (leaf size, kind): coarse leaves for noisy answers, fine and random ones for smooth answers.
 FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 
@@ -65,10 +67,16 @@ class ForestIndex:
         leaf = leaves[rows, trees]
         order = np.argsort(leaf, kind="stable")
         n_leaves = int(self._offsets[-1])
-        self._members = rows[order].astype(np.int64)
-        self._counts = drawn[rows, trees][order]
-        self._start = np.searchsorted(leaf[order], np.arange(n_leaves + 1)).astype(np.int64)
-        self._totals = np.bincount(leaf, drawn[rows, trees], minlength=n_leaves)
+        start = np.searchsorted(leaf[order], np.arange(n_leaves + 1))
+        sizes = np.diff(start)
+        place = np.arange(len(order)) - np.repeat(start[:-1], sizes)
+        share = _MAX_LEAF / np.maximum(np.repeat(sizes, sizes), _MAX_LEAF)
+        kept = order[np.floor((place + 1) * share) > np.floor(place * share)]
+        rows, leaf, counts = rows[kept], leaf[kept], drawn[rows[kept], trees[kept]]
+        self._members = rows.astype(np.int64)
+        self._counts = counts
+        self._start = np.searchsorted(leaf, np.arange(n_leaves + 1)).astype(np.int64)
+        self._totals = np.bincount(leaf, counts, minlength=n_leaves)
 
     def leaves_of(self, X: np.ndarray) -> np.ndarray:
         """Return the leaves of rows, numbered through the forest."""

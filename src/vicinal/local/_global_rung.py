@@ -1,8 +1,9 @@
-"""The end of the ladder: one linear model for all queries."""
+"""The end of the ladder: one model for all queries, linear or of boosted trees."""
 
 from dataclasses import dataclass
 
 import numpy as np
+from sklearn.ensemble import HistGradientBoostingClassifier
 
 from vicinal._kernels._logistic import fit_logistic
 from vicinal._kernels._ridge_path import ridge_path
@@ -43,6 +44,43 @@ class GlobalModel:
         """Return their gradients with respect to the columns of X."""
         slopes = np.broadcast_to(self.coef, (X.shape[0], *self.coef.shape))
         return self.coordinates.pull_back(slopes, X)
+
+
+@dataclass(frozen=True)
+class BoostedModel:
+    """Log-odds of boosted trees, for tables whose classes are cut by steps in many columns.
+
+    Attributes
+    ----------
+    model : HistGradientBoostingClassifier
+        Fitted trees.
+    n_classes : int
+        Number of classes of the whole table; one that the trees did not see has no chance.
+    """
+
+    model: HistGradientBoostingClassifier
+    n_classes: int
+    metric: str = "trees"
+    solver: str = "boosting"
+
+    def scores(self, X) -> np.ndarray:
+        """Return log-odds, one column per class."""
+        said = self.model.decision_function(np.asarray(X, dtype=np.float64))
+        if said.ndim == 1:
+            said = np.stack([-0.5 * said, 0.5 * said], axis=1)
+        out = np.full((len(said), self.n_classes), said.min() - 10.0)
+        out[:, self.model.classes_.astype(np.int64)] = said
+        return out
+
+    def slopes(self, X) -> np.ndarray:
+        """Return zeros: between two steps nothing changes."""
+        return np.zeros((X.shape[0], self.n_classes, X.shape[1]))
+
+
+def boosted_model(X, codes, weights, n_classes: int, seed: int) -> BoostedModel:
+    """Boost trees with scikit-learn's settings."""
+    model = HistGradientBoostingClassifier(random_state=seed)
+    return BoostedModel(model.fit(X, codes, sample_weight=weights), n_classes)
 
 
 def global_fits(solver: str, Z, Y, codes, weights, alphas) -> list[tuple]:

@@ -94,6 +94,9 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     half-way to the metric :math:`G` itself; the floor keeps every direction alive, because one that
     is lost cannot come back. Neighbourhoods of one class add nothing.
 
+    Torch tensors and other array-API arrays are worked on where they are, and what is learned
+    stays there.
+
     The map has seen the labels: an error estimated by leaving rows out of neighbourhoods only is
     worthless with it. Cross-validate the whole pipeline.
 

@@ -20,7 +20,7 @@ from vicinal._base import Progress, row_blocks
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._data import LocalData
 from vicinal.local._forest import FORESTS, ForestRule
-from vicinal.local._global_rung import GlobalModel, global_fits
+from vicinal.local._global_rung import GlobalModel, boosted_model, global_fits
 from vicinal.local._gradient_round import (
     gradient_round,
     rescaled,
@@ -33,7 +33,7 @@ from vicinal.local._stacking import Judge
 
 NEIGHBOR_RUNGS = (10, 20, 40, 80, 160, 320, 640)
 # Rows on which rungs are compared: as many as this budget allows, within bounds.
-_MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 400, 4e9
+_MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 600, 4e9
 # Local models live in at most so many coordinates; wider tables are reduced to principal axes.
 _MAX_COORDINATES = 100
 _N_FOLDS = 5
@@ -50,6 +50,8 @@ _MAX_GLOBAL_COLUMNS = 1000
 # A logistic model is not worth its time where a linear one errs this much more than a local one.
 _HOPELESS = 2.5
 _FOREST_ROWS = 300
+# Boosting is tried where a forest comes this near to the best local model.
+_TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
 
 
 @dataclass
@@ -150,6 +152,7 @@ class Ladder:
             lambda: self._try_metric("euclidean"),
             self._try_degree,
             *(lambda metric=metric: self._try_forest(metric) for metric in FORESTS),
+            self._try_boosting,
             self._try_global,
             self._try_rounds,
         ]
@@ -329,6 +332,39 @@ class Ladder:
 
     # --- global models ---
 
+    def _try_boosting(self) -> None:
+        """Boost trees where forests show that steps matter, and the classes are not too many."""
+        table = self.table
+        forests = [rung.loss for rung in self.rungs if rung.metric in FORESTS]
+        plain = min(rung.loss for rung in self.rungs)
+        if (
+            table.codes is None
+            or len(table.X) < _MIDDLE
+            or table.Y.shape[1] > _MAX_BOOSTED_CLASSES
+            or not forests
+            or min(forests) > _TREES_PAY * plain
+        ):
+            return
+        codes, n_classes = table.codes, table.Y.shape[1]
+        seed = int(self._rng.randint(np.iinfo(np.int32).max))
+        predictions = np.zeros((len(self.rows), n_classes))
+        for mask, entries, rows in self._held_out():
+            weights = _some(table.weights, mask)
+            model = boosted_model(table.X[mask], codes[mask], weights, n_classes, seed)
+            predictions[entries] = model.scores(table.X[rows])
+        self.rungs.append(
+            Rung(
+                "boosted trees",
+                "boosting",
+                0,
+                np.inf,
+                0.0,
+                predictions,
+                self.judge.loss(predictions),
+                lambda: boosted_model(table.X, codes, table.weights, n_classes, seed),
+            )
+        )
+
     def _try_global(self) -> None:
         """End the ladder with models of all rows, in the better of two kinds of coordinates."""
         table = self.table
@@ -476,7 +512,7 @@ def _flops(k: int, d: int, n_alphas: int) -> float:
 def _affordable_counts(counts, total_weight: float, n_columns: int) -> list[int]:
     """Cut the sizes by what the rows allow and by what a prediction may cost."""
     most = int(total_weight) - 2
-    dear = max(160, int(4e6 / n_columns**2))
+    dear = max(160, int(2e6 / n_columns**2))
     return [k for k in counts if k <= most and k <= dear] or [max(1, min(most, counts[0]))]
 
 

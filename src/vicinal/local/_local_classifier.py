@@ -87,8 +87,11 @@ class LocalClassifier(BaseLocalClassifier):
         blended at prediction, whose cost then does not depend on the number of training rows, which
         are not kept. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096 whose held-out loss is
         within one standard error of the model fitted around every query, or else the best of them.
+        Anchors stand in one metric: ``metric="auto"`` is then the best by leave-one-out of the
+        columns as given, standardised, whitened within classes and mapped by slopes
+        (``"gradient"``).
     algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree for at most eight columns.
+        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
     outside : {"nearest", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
         the class shares of the training set, or an error.
@@ -478,7 +481,8 @@ class LocalClassifier(BaseLocalClassifier):
         """
         check_is_fitted(self)
         self._check_compiled("leave_one_out")
-        self._check_on_host("leave_one_out")
+        if self._device is not None:
+            return self._device_left_out()
         self._check_rows("leave_one_out")
         if self._stack is not None:
             return self._proba(self._stack.left_out())

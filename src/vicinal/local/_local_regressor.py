@@ -75,8 +75,10 @@ class LocalRegressor(BaseLocalRegressor):
         blended at prediction, whose cost then does not depend on the number of training rows, which
         are not kept. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096 whose held-out loss is
         within one standard error of the model fitted around every query, or else the best of them.
+        Anchors stand in one metric: ``metric="auto"`` is then the best by leave-one-out of the
+        columns as given, standardised and mapped by slopes (``"gradient"``).
     algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree for at most eight columns.
+        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
     outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
         NaN, the overall mean, or an error.

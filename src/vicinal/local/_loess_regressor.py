@@ -39,7 +39,7 @@ class LoessRegressor(BaseLocalRegressor):
     metric : str or transformer, default="euclidean"
         As for :class:`LocalRegressor`; ``"standardized"`` for columns in different units.
     algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree for at most eight columns.
+        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
     n_jobs : int, default=None
         Threads; ``None`` uses every core.
 

@@ -27,7 +27,7 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
     metric_params : dict, default=None
         Further arguments of the metric.
     algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree for at most eight columns.
+        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
     outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``.
     n_jobs : int, default=None

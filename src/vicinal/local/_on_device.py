@@ -4,7 +4,6 @@ from collections.abc import Callable
 from typing import Any
 
 import array_api_compat as compat
-import numpy as np
 
 from vicinal._base import (
     check_same_library,
@@ -182,13 +181,20 @@ class OnDevice:
             parts.append(function(some, indices, weights))
         return xp.concat(parts, axis=0)
 
-    def _map_left_out(self, rows: np.ndarray, function) -> Any:
+    def _map_all_left_out(self, function) -> Any:
+        """Do the same for every training row, each left out of its own neighbourhood."""
+        X = self._device.X
+        return self._map_left_out(
+            namespace(X).arange(X.shape[0], device=compat.device(X)), function
+        )
+
+    def _map_left_out(self, rows: Any, function) -> Any:
         """Do the same for training rows, each left out of its own neighbourhood."""
         data: Any = self._device
         rule: Any = self._settings.rule
         xp = namespace(data.X)
         parts = []
-        for block in query_blocks(data, len(rows), rule.count):
+        for block in query_blocks(data, rows.shape[0], rule.count):
             own = xp.asarray(rows[block], device=compat.device(data.X))
             Q = xp.take(data.X, own, axis=0)
             indices, weights = device_weights(device_candidates(data, Q, rule, own), rule)

@@ -146,21 +146,21 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         return evaluate, loss, total
 
     def _predict_on_device(self, X):
-        settings, shared = self._settings, {"degree": self._settings.degree}
-        values = self._map_on_device(
-            X,
-            lambda Q, indices, weights: ridge_values(
-                self._device,
-                self._targets,
-                Q,
-                indices,
-                weights,
-                [settings.alpha],
-                relative=settings.relative,
-                **shared,
-            )[0],
-        )
+        values = self._map_on_device(X, self._device_values)
         return values if self._is_multi_output else values[:, 0]
+
+    def _device_values(self, Q, indices, weights):
+        settings = self._settings
+        return ridge_values(
+            self._device,
+            self._targets,
+            Q,
+            indices,
+            weights,
+            [settings.alpha],
+            relative=settings.relative,
+            degree=settings.degree,
+        )[0]
 
     def _append_rows(self, X, y, sample_weight, groups):
         """Validate further rows and take them in."""
@@ -572,7 +572,9 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             Rows of zero sample weight are not counted.
         """
         check_is_fitted(self)
-        self._check_on_host("leave_one_out")
+        if self._device is not None:
+            values = self._map_all_left_out(self._device_values)
+            return values if self._is_multi_output else values[:, 0]
         self._check_rows("leave_one_out")
         return self._shape(self._raw_left_out() if self._stack is None else self._stack.left_out())
 

@@ -17,7 +17,7 @@ class NeighborIndex:
     metric_params : dict or None
         Its further arguments.
     algorithm : {"auto", "tree", "brute"}
-        ``"auto"`` takes a tree for at most eight coordinates.
+        ``"auto"`` takes a tree where few coordinates make it faster.
     n_jobs : int or None
         Threads.
     """

@@ -1,13 +1,13 @@
 """A weighted list of fitted local models that answers as one."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 from scipy import sparse
 from sklearn.model_selection import KFold
 
-from vicinal.local._global_rung import GlobalModel, global_fits
+from vicinal.local._global_rung import BoostedModel, GlobalModel, boosted_model, global_fits
 
 _N_FOLDS = 5
 
@@ -50,23 +50,20 @@ class Stack:
 
     def scores(self, X) -> np.ndarray:
         """Return predictions or class scores, (n_queries, n_outputs)."""
-        return self._sum(
-            lambda rung: rung.scores(X) if isinstance(rung, GlobalModel) else rung._raw_scores(X)
-        )
+        return self._sum(lambda rung: rung.scores(X) if _is_global(rung) else rung._raw_scores(X))
 
     def slopes(self, X) -> np.ndarray:
         """Return gradients with respect to the columns of X, (n_queries, n_outputs, d)."""
-        return self._sum(
-            lambda rung: rung.slopes(X) if isinstance(rung, GlobalModel) else rung._raw_slopes(X)
-        )
+        return self._sum(lambda rung: rung.slopes(X) if _is_global(rung) else rung._raw_slopes(X))
 
     def kernel(self, X) -> sparse.csr_matrix:
         """Return the equivalent kernel, (n_queries, n_samples)."""
-        logistic = [r for r in self.rungs if isinstance(r, GlobalModel) and r.solver != "ridge"]
-        if logistic:
+        others = [r.solver for r in self.rungs if _is_global(r) and r.solver != "ridge"]
+        if others:
             raise ValueError(
-                "equivalent_kernel exists for linear smoothers only, but the stack holds a "
-                'logistic model; use combine="best", or ask the other models in rungs_.'
+                "equivalent_kernel exists for linear smoothers only, but the stack holds a global "
+                f'model of another kind ({others[0]}); use combine="best", or ask the local models '
+                "in rungs_."
             )
         return self._sum(
             lambda rung: (
@@ -93,7 +90,7 @@ class Stack:
 
     def _voices(self, rung, X) -> sparse.csr_matrix:
         n = len(self.X)
-        if isinstance(rung, GlobalModel):
+        if _is_global(rung):
             share = np.ones(n) if self.sample_weight is None else self.sample_weight
             return sparse.csr_matrix(np.broadcast_to(share / share.sum(), (X.shape[0], n)))
         voices = rung._raw_neighbors(X)
@@ -112,18 +109,23 @@ class Stack:
             )
         )
 
-    def _cross_fitted(self, model: GlobalModel) -> np.ndarray:
-        Z = model.coordinates(self.X)
+    def _cross_fitted(self, model) -> np.ndarray:
         out = np.empty(self.Y.shape)
-        for train, test in KFold(min(_N_FOLDS, len(Z)), shuffle=True, random_state=0).split(Z):
-            centre, level, coef = self._refit(model, Z, train)
-            out[test] = level + (Z[test] - centre) @ coef.T
+        folds = KFold(min(_N_FOLDS, len(self.X)), shuffle=True, random_state=0).split(self.X)
+        for train, test in folds:
+            out[test] = self._refit(model, train).scores(self.X[test])
         return out
 
-    def _refit(self, model: GlobalModel, Z, rows):
+    def _refit(self, model, rows):
+        """Return the same kind of global model, fitted to some of the rows."""
         weights = None if self.sample_weight is None else self.sample_weight[rows]
         codes = None if self.codes is None else self.codes[rows]
-        return global_fits(model.solver, Z[rows], self.Y[rows], codes, weights, [model.alpha])[0]
+        if isinstance(model, BoostedModel):
+            seed = model.model.random_state
+            return boosted_model(self.X[rows], codes, weights, model.n_classes, seed)
+        Z = model.coordinates(self.X[rows])
+        fit = global_fits(model.solver, Z, self.Y[rows], codes, weights, [model.alpha])[0]
+        return replace(model, centre=fit[0], level=fit[1], coef=fit[2])
 
     def joined(self, append, X, Y, codes, sample_weight) -> "Stack":
         """Return the stack with further rows.
@@ -143,10 +145,11 @@ class Stack:
             weights,
         )
         for rung in self.rungs:
-            if isinstance(rung, GlobalModel):
-                fit = stack._refit(rung, rung.coordinates(stack.X), slice(None))
-                model = GlobalModel(rung.solver, rung.metric, rung.alpha, rung.coordinates, *fit)
-                stack.rungs.append(model)
-            else:
-                stack.rungs.append(append(rung))
+            stack.rungs.append(
+                stack._refit(rung, slice(None)) if _is_global(rung) else append(rung)
+            )
         return stack
+
+
+def _is_global(rung) -> bool:
+    return isinstance(rung, (BoostedModel, GlobalModel))

@@ -32,6 +32,11 @@ from vicinal.neighbors._neighborhoods import Neighborhoods
 _METRICS = set().union(*VALID_METRICS.values()) - {"precomputed"}
 _EUCLIDEAN = ("euclidean", "l2")
 
+# Rows from which a tree beats blocked products, by number of features, for rows of one normal cloud
+# (bench_neighbors_tree.py).
+_TREE_FROM_ROWS = (0, 0, 0, 0, 20_000, 50_000, 250_000, 1_000_000, np.inf)
+_MAX_TREE_FEATURES = 8
+
 
 class NeighborSearch(BaseEstimator):
     """Exact or approximate search for nearest neighbours, with one answer for ties.
@@ -53,7 +58,9 @@ class NeighborSearch(BaseEstimator):
         Further arguments of the metric, such as ``{"p": 3}`` for "minkowski".
     algorithm : {"auto", "tree", "brute", "approximate"}, default="auto"
         "tree" is scikit-learn's kd-tree or ball tree, "brute" the comparison with every row.
-        "auto" takes the tree for up to 8 features. Arrays of other libraries and sparse matrices
+        "auto" takes what was measured to be faster: for the Euclidean metric the tree for up to 3
+        features, and for 4 to 7 from 20,000, 50,000, 250,000 and a million rows on; for other
+        metrics the tree for up to 8 features. Arrays of other libraries and sparse matrices
         are always searched by brute force. "approximate" searches a neighbour graph (needs the
         extra ``approx``) and may miss neighbours; see ``recall_``.
     n_jobs : int, default=None
@@ -309,8 +316,15 @@ class NeighborSearch(BaseEstimator):
                 "'auto'."
             )
         if self.algorithm == "auto":
-            return "tree" if treeable and X.shape[1] <= 8 else "brute"
+            return "tree" if treeable and self._tree_pays(X) else "brute"
         return self.algorithm
+
+    def _tree_pays(self, X) -> bool:
+        """Tell whether a tree is faster; our products are, for Euclidean distance, very early."""
+        n, d = X.shape
+        if not self._is_euclidean():
+            return d <= _MAX_TREE_FEATURES
+        return n >= _TREE_FROM_ROWS[min(d, len(_TREE_FROM_ROWS) - 1)]
 
     def _build_engine(self, X, seed):
         euclidean = self._is_euclidean()

@@ -173,6 +173,9 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     sweeps rarely settle; ``max_iter`` is a budget rather than a limit that must not be reached, and
     no warning is given unless ``monotone=True``.
 
+    Torch tensors and other array-API arrays are taken with ``region_estimator="lda"``: rows are
+    summed up and routed where they are, the models are kept on the host.
+
     The paper's protocol is ``SpacePartitioningClassifier(learner, n_regions=5, init="random",
     n_init=15, keep="best", combine="best", max_iter=50)``. The defaults here were chosen on
     held-out training data, see the page of results on them.

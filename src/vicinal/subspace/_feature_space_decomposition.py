@@ -129,7 +129,9 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
       :math:`\langle X^*_k, X^*_l \rangle_F = \lambda_k \delta_{kl}` about the mean.
 
     The map is linear and nothing is subtracted from the data: scatter is measured about the mean
-    for dense and sparse input alike, and a sparse row stays sparse.
+    for dense and sparse input alike, and a sparse row stays sparse. The scatter of torch tensors
+    and other array-API arrays is summed where they are; only matrices of the size of the columns
+    travel to the host, and transformed rows stay on the device.
 
     References
     ----------

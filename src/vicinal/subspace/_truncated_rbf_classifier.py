@@ -133,6 +133,9 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     tuned threshold lies at 0.5. The logistic loss minimises
     :math:`\sum_n w_n \ell(s_n) + \frac{\alpha}{2}\|u\|^2` by Newton's method and needs no slope.
 
+    Torch tensors and other array-API arrays are fitted where they are, by the squared loss, and
+    the answers stay there.
+
     References
     ----------
     .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer

@@ -61,6 +61,8 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         \quad\text{or}\quad
         u = P^\top D^{1/2} (D^{1/2} P P^\top D^{1/2} + \alpha I)^{-1} D^{1/2} y .
 
+    Torch tensors and other array-API arrays are fitted where they are, and the answers stay there.
+
     References
     ----------
     .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer

@@ -4,7 +4,7 @@ import numpy as np
 
 from vicinal._kernels._surface_labels import bisect, mixed_distance
 from vicinal._kernels._surface_nearest import nearest_points
-from vicinal._kernels._surface_roots import CONVERGED, NO_SURFACE, ON_SURFACE, norms
+from vicinal._kernels._surface_roots import CONVERGED, NO_SURFACE, ON_SURFACE, norms, project
 from vicinal.neighbors import NeighborSearch
 from vicinal.surface._metric import Chart
 from vicinal.surface._problem import Problem
@@ -17,6 +17,9 @@ _MARGINS = (1e-3, 1e-2, 5e-2)
 _LARGEST_GROWTH = 100.0
 _DENSITY_NEIGHBOR = 5
 _WALKS = 3
+# Where no row nearby will do: rows to look at, and how far beyond them to go.
+_N_FARTHER = 64
+_FARTHER = (1.0, 2.0, 4.0)
 
 
 class PlausibleProblem(Problem):
@@ -151,15 +154,51 @@ class CounterfactualSearch:
         """Return near points of a label asked for; a walk by gradients follows where it can."""
         if nearest is not None:
             return nearest
-        normal, resets = proposals
-        some = (normal[:, :, : self.n_free], resets[:, :, : self.n_free])
+        some = tuple(part[:, :, : self.n_free] for part in proposals)
         check = not self.is_free
         best = nearest_by_labels(
             problem, self.references, pool, some, check=check, low=low, high=high
         )
+        self._reach_farther(problem, best, some, low, high)
         if self.model.oracle is not None and self.references.numeric.all():
             best = self._walked(problem, best, low, high)
         return best
+
+    def _reach_farther(self, problem, best: Found, proposals, low, high) -> None:
+        """Where no row nearby keeps the label asked for, go beyond rows, or down the gradient."""
+        lost = np.flatnonzero(best.status == NO_SURFACE)
+        if not lost.size:
+            return
+        part = problem.take(lost)
+        limits = [np.broadcast_to(limit, problem.Z.shape)[lost] for limit in (low, high)]
+        found = self.references.opposites(part.Z, part.own, part.target, _N_FARTHER)
+        owner, column = np.nonzero(found >= 0)
+        ends = self.references.rows[found[owner, column]]
+        numeric = self.references.numeric
+        owners, points = [], []
+        for factor in _FARTHER:
+            far = np.where(numeric, part.Z[owner] + factor * (ends - part.Z[owner]), ends)
+            owners.append(owner)
+            points.append(np.clip(far, limits[0][owner], limits[1][owner]))
+        if self.model.oracle is not None and numeric.all():
+            none = np.zeros(len(lost), dtype=bool)
+            roots, status = project(
+                part.evaluate, part.Z, part.Z, none, step=np.inf, tol=1e-6, max_iter=20
+            )
+            some = np.flatnonzero(status == CONVERGED)
+            pushed = self._pushed(part.Z[some], roots.points[some], _MARGINS[0])
+            owners.append(some)
+            points.append(np.clip(pushed, limits[0][some], limits[1][some]))
+        owner, ends = np.concatenate(owners), np.concatenate(points)
+        good = part.flipped(ends, owner) if len(owner) else np.empty(0, dtype=bool)
+        order = np.argsort(owner[good], kind="stable")
+        extra = (owner[good][order], ends[good][order])
+        again = nearest_by_labels(
+            part, self.references, None, proposals, check=True, low=limits[0], high=limits[1],
+            extra=extra,
+        )  # fmt: skip
+        for mine, new in zip(best, again, strict=True):
+            mine[lost] = new
 
     def _walked(self, problem, best: Found, low, high) -> Found:
         """Improve points by quadratic programming, holding columns that reach their limit."""

@@ -28,6 +28,7 @@ from vicinal._kernels._surface_roots import (
     project,
     refine_roots,
 )
+from vicinal.neighbors import NeighborSearch
 from vicinal.surface._counterfactual_search import CounterfactualSearch
 from vicinal.surface._counterfactuals import Counterfactuals
 from vicinal.surface._metric import METRICS, Chart, metric_matrix
@@ -47,8 +48,12 @@ from vicinal.surface._tree_boxes import tree_boxes
 # Points around a surface point, and their radius in units of `length_`, for normals from labels.
 _N_AROUND = 64
 _NORMAL_RADIUS = 0.1
-# Steps of a ray without gradients, in units of `length_`.
-_RAY_STEP = 0.1
+# Neighbours to whose half-way points label-only searches look.
+_N_BETWEEN = 10
+# Points of the surface sample closer than this, in units of `length_`, count as one.
+_CELL = 0.02
+# Steps of a ray without gradients, and the longest with them, in units of `length_`.
+_RAY_STEP, _LONGEST_STEP = 0.1, 0.5
 
 
 def _is_fitted(estimator) -> bool:
@@ -146,7 +151,8 @@ class DecisionSurface(BaseEstimator):
     clip.
 
     A surface that is touched and not crossed cannot be seen, and ``along`` may step over a region
-    thinner than a hundredth of ``length_``. Nothing raises for a single row: look at ``status``.
+    thinner than its steps: at most half of ``length_``, shorter where the score says that a
+    crossing is near, longer far from all rows. Nothing raises for a single row: look at ``status``.
 
     References
     ----------
@@ -221,7 +227,8 @@ class DecisionSurface(BaseEstimator):
         if is_fitted or y is None:
             X = validate_data(self, X, dtype=[np.float64, np.float32])
         else:
-            X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+            options = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
+            X, y = validate_data(self, X, y, **options)
         self._dtype = X.dtype
         self._X = X.astype(np.float64)
         self.estimator_ = self._fitted_estimator(given, y, is_fitted)
@@ -230,6 +237,7 @@ class DecisionSurface(BaseEstimator):
         labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
         self._weights = metric_matrix(self.metric, self._X)
         chart = Chart(self._X, self._weights, np.ones(X.shape[1], dtype=bool))
+        self._codes = labels
         self._references = References(chart.coordinates(self._X), labels)
         seeds = draw_seeds(self.random_state, 2)
         self._proposals = draw_proposals(np.random.RandomState(seeds[0]), X.shape[1])
@@ -273,8 +281,10 @@ class DecisionSurface(BaseEstimator):
         self._boxes = tree_boxes(self.estimator_) if self.oracle == "auto" else None
         self.oracle_ = "tree" if self._boxes is not None else kind
         self._model = Model(self.estimator_, wrap, kind, oracle)
+        if oracle is None:
+            self._look_between(chart, seed)
         problem = self._problem(self._X[rows], labels[rows], np.full(len(rows), -1))
-        self._pool = self._pool_of(problem, start, end, labels[rows])
+        self._pool = self._pool_of(problem, start, end, labels[rows]).thinned(_CELL * self.length_)
         self.surface_points_ = chart.columns(self._pool.points, rows).astype(self._dtype)
         if not len(rows):
             warnings.warn(
@@ -284,6 +294,21 @@ class DecisionSurface(BaseEstimator):
                 UserWarning,
                 stacklevel=3,
             )
+
+    def _look_between(self, chart, seed) -> None:
+        """Label points half-way between neighbours too: islands of a label may hold no row."""
+        places, codes = self._references.rows, self._references.codes
+        rng = np.random.RandomState(seed)
+        rows = rng.permutation(len(places))[: 4 * self.n_surface_points]
+        k = min(_N_BETWEEN, len(places) - 1)
+        if k < 1:
+            return
+        found = NeighborSearch(n_jobs=1).fit(places).kneighbors(places[rows], k + 1)[1][:, 1:]
+        middle = 0.5 * (places[rows][:, None] + places[found]).reshape(-1, places.shape[1])
+        labels = self._model.codes(chart.columns(middle, np.repeat(rows, k)))
+        self._references = References(
+            np.concatenate([places, middle]), np.concatenate([codes, labels])
+        )
 
     def _probe(self, model, chart, labels, rows, start, end):
         """Return points close to the surface, in columns."""
@@ -513,37 +538,52 @@ class DecisionSurface(BaseEstimator):
         V = problem.chart.coordinates(V)
         V = V / norms(V)[:, None]
         if max_distance is None:
-            rows = self._references.rows
-            low, high = rows.min(axis=0), rows.max(axis=0)
-            away = norms(problem.Z - np.clip(problem.Z, low, high)).max(initial=0.0)
-            max_distance = 2.0 * float(np.linalg.norm(high - low)) + away + self.length_
+            corner = self._references.rows.min(axis=0), self._references.rows.max(axis=0)
+            diagonal = float(np.linalg.norm(corner[1] - corner[0]))
+            max_distance = 2.0 * (diagonal + self.length_) + self._outside(problem.Z)
+        t_max = np.broadcast_to(np.asarray(max_distance, dtype=np.float64), len(V))
         rows = np.arange(len(V))
         if self._model.oracle is None:
-            return self._along_by_labels(problem, V, max_distance)
+            return self._along_by_labels(problem, V, t_max)
         if self.algorithm == "fixed_point":
             points, done = fixed_point_along(problem.local, problem.Z, V, rows, tol=self._tol)
             return self._at(problem, points, done)
         roots, status = march(
-            problem.evaluate, problem.Z, V, step=self.length_, t_max=max_distance, tol=self._tol,
+            problem.evaluate,
+            problem.Z,
+            V,
+            stride=lambda Z: self._stride(Z, _LONGEST_STEP),
+            t_max=t_max,
+            tol=self._tol,
             slopes=self._has_slopes,
-        )  # fmt: skip
+        )
         return Found(roots.points, roots.outer, self._gradients_of(problem, roots, status), status)
 
-    def _along_by_labels(self, problem, V, max_distance) -> Found:
+    def _outside(self, Z) -> np.ndarray:
+        """Return the distance of points to the box of the rows seen in fit."""
+        rows = self._references.rows
+        return norms(Z - np.clip(Z, rows.min(axis=0), rows.max(axis=0)))
+
+    def _stride(self, Z, share: float) -> np.ndarray:
+        """Return the longest step of a ray at points; it grows with the distance from all rows."""
+        return share * (self.length_ + self._outside(Z))
+
+    def _along_by_labels(self, problem, V, t_max) -> Found:
         n = len(V)
         status = np.full(n, NO_CROSSING)
         inner, outer = problem.Z.copy(), problem.Z.copy()
-        n_steps = int(np.ceil(max_distance / (_RAY_STEP * self.length_)))
+        t = np.zeros(n)
         active = np.arange(n)
-        for t in np.linspace(0.0, max_distance, min(n_steps, 5000) + 1)[1:]:
-            points = problem.Z[active] + t * V[active]
+        while active.size:
+            t[active] = np.minimum(
+                t[active] + self._stride(inner[active], _RAY_STEP), t_max[active]
+            )
+            points = problem.Z[active] + t[active, None] * V[active]
             hit = problem.flipped(points, active)
             outer[active[hit]] = points[hit]
             status[active[hit]] = CONVERGED
             inner[active[~hit]] = points[~hit]
-            active = active[~hit]
-            if not active.size:
-                break
+            active = active[~hit & (t[active] < t_max[active])]
         some = np.flatnonzero(status == CONVERGED)
         numeric = self._references.numeric
         inner[some], outer[some] = bisect(problem.flipped, inner[some], outer[some], some, numeric)
@@ -667,7 +707,7 @@ class DecisionSurface(BaseEstimator):
             raise ValueError("No point of the surface is known, so none can be drawn; see fit.")
         rng = check_random_state(random_state)
         rows = rng.randint(len(self._X), size=n_samples)
-        own = self._references.codes[rows]
+        own = self._codes[rows]
         problem = self._problem(self._X[rows], own, np.full(n_samples, -1))
         found = self._references.opposites(problem.Z, own, problem.target, 8)
         choice = rng.randint(8, size=n_samples) % (found >= 0).sum(axis=1)
@@ -724,7 +764,7 @@ class DecisionSurface(BaseEstimator):
         search = CounterfactualSearch(
             self._model,
             self._X,
-            self._references.codes,
+            self._codes,
             metric_matrix(self.metric if metric is None else metric, self._X),
             names=getattr(self, "feature_names_in_", None),
             dtype=self._dtype,

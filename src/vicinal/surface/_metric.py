@@ -1,5 +1,7 @@
 """Coordinates in which the distance to a surface is measured."""
 
+import copy
+
 import numpy as np
 
 from vicinal._kernels._linear_maps import standard_scale
@@ -71,6 +73,12 @@ class Chart:
             self.forward = np.linalg.cholesky(weights[np.ix_(free, free)])
             self.backward = np.linalg.inv(self.forward)
         self.is_diagonal = self.forward.ndim == 1
+
+    def take(self, rows) -> "Chart":
+        """Return the chart of some queries."""
+        part = copy.copy(self)
+        part.base = self.base[rows]
+        return part
 
     def coordinates(self, X) -> np.ndarray:
         """Return the coordinates of rows."""

@@ -126,7 +126,4 @@ class Problem:
 
     def take(self, rows) -> "Problem":
         """Return the problem of some queries."""
-        chart = Chart.__new__(Chart)
-        chart.__dict__.update(self.chart.__dict__)
-        chart.base = self.chart.base[rows]
-        return Problem(self.model, chart, self.own[rows], self.target[rows])
+        return Problem(self.model, self.chart.take(rows), self.own[rows], self.target[rows])

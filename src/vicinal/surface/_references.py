@@ -84,6 +84,12 @@ class SurfacePool:
     def __len__(self):
         return len(self.points)
 
+    def thinned(self, cell: float) -> "SurfacePool":
+        """Keep the first point of each cell of a lattice; crowds tell nothing new."""
+        lattice = np.column_stack([np.round(self.points / cell), self.sides])
+        kept = np.sort(np.unique(lattice, axis=0, return_index=True)[1])
+        return SurfacePool(*(a[kept] for a in (self.inner, self.outer, self.points, self.sides)))
+
     def __getstate__(self):
         return {**self.__dict__, "_searches": {}}
 

@@ -20,10 +20,12 @@ from vicinal.surface._references import References, SurfacePool
 # Label-only search: segments tried, rounds, and proposals in each.
 N_SEGMENTS = 8
 _N_ROUNDS = 20
-_N_NORMAL, _N_RESETS = 12, 4
+_N_NORMAL, _N_RESETS, _N_ANYWHERE = 8, 4, 6
+_N_DIRECTIONS = 3
 # Candidates looked at for a restart in another direction.
-_N_NEAR = 32
+_N_NEAR = 64
 _OTHER_DIRECTION = 0.9
+_WORTH_A_WALK = 1.25
 # Cosine between offset and gradient above which a stalled walk stands at the nearest point.
 _NEARLY_ORTHOGONAL = 0.9995
 
@@ -48,7 +50,10 @@ def draw_proposals(random_state, d: int):
     resets = random_state.uniform(size=(_N_ROUNDS, _N_RESETS, d)) < shares
     single = np.arange(_N_ROUNDS) % d
     resets[np.arange(_N_ROUNDS), 0, random_state.permutation(d)[single]] = True
-    return normal, resets
+    anywhere = random_state.standard_normal((_N_ROUNDS, _N_ANYWHERE, d))
+    anywhere /= np.linalg.norm(anywhere, axis=2, keepdims=True)
+    anywhere *= random_state.uniform(size=(_N_ROUNDS, _N_ANYWHERE, 1)) ** (1.0 / d)
+    return normal, resets, anywhere
 
 
 def segment_ends(
@@ -111,20 +116,42 @@ def nearest_by_labels(
         outers.append(extra[1])
     owner, outer = np.concatenate(owners), np.concatenate(outers)
     distances = mixed_distance(outer, Z[owner], numeric)
-    choice = best_per_query(owner, distances, n)
-    status = np.where(choice < 0, NO_SURFACE, CONVERGED)
-    some = np.flatnonzero(choice >= 0)
-    points, beyond = Z.copy(), Z.copy()
-    if some.size:
-        normal, resets = proposals
-        ends_of = (np.broadcast_to(low, (n, d))[some], np.broadcast_to(high, (n, d))[some])
+    points, beyond, status = Z.copy(), Z.copy(), np.full(n, NO_SURFACE)
+    if len(owner):
+        walks = _different_directions(Z, owner, outer, distances)
+        some = owner[walks]
         inside, out = contract(
-            problem.flipped, Z[some], outer[choice[some]], some, numeric, normal, resets,
-            low=ends_of[0], high=ends_of[1],
+            problem.flipped, Z[some], outer[walks], some, numeric, proposals,
+            low=np.broadcast_to(low, (n, d))[some], high=np.broadcast_to(high, (n, d))[some],
         )  # fmt: skip
-        points[some] = np.where(numeric, 0.5 * (inside + out), out)
-        beyond[some] = out
+        best = best_per_query(some, mixed_distance(out, Z[some], numeric), n)
+        found = np.flatnonzero(best >= 0)
+        points[found] = np.where(numeric, 0.5 * (inside + out), out)[best[found]]
+        beyond[found] = out[best[found]]
+        status[found] = CONVERGED
     return Found(points, beyond, np.zeros((n, d)), status)
+
+
+def _different_directions(Z, owner, outer, distances) -> np.ndarray:
+    """Return the nearest candidate of each query, and the nearest ones in other directions."""
+    n = len(Z)
+    chosen = []
+    left = np.ones(len(owner), dtype=bool)
+    offset = outer - Z[owner]
+    for _ in range(_N_DIRECTIONS):
+        where = np.flatnonzero(left)
+        best = best_per_query(owner[where], distances[where], n)
+        best = where[best[best >= 0]]
+        if not best.size:
+            break
+        chosen.append(best)
+        pick = np.full(n, -1)
+        pick[owner[best]] = best
+        mine = pick[owner]
+        size = norms(offset) * norms(offset[mine])
+        cosine = np.einsum("ij,ij->i", offset, offset[mine])
+        left &= (mine >= 0) & (cosine < _OTHER_DIRECTION * size)
+    return np.concatenate(chosen)
 
 
 def _pool_ends(problem: Problem, pool: SurfacePool):
@@ -166,12 +193,14 @@ def nearest_by_gradient(
     stalled = np.full((n, d), np.nan)
     walk = {"step": step, "tol": tol, "stalled": stalled}
     owner, starts, rivals = _first_starts(problem, references, pool, open_rows, F, tol, slopes)
-    for attempt in range(max(1, n_starts)):
+    tried = np.zeros((n, n_starts, d))
+    for attempt in range(n_starts):
         if not len(owner):
             break
         _walk(problem, owner, starts, rivals, best, distance, **walk)
+        tried[owner, attempt] = starts - Z[owner]
         if attempt + 1 < n_starts:
-            owner, starts, rivals = _restarts(problem, pool, best, distance)
+            owner, starts, rivals = _restarts(problem, pool, best, distance, tried)
     if not problem.is_binary:
         _visit_third_classes(problem, best, distance, F, **walk, slopes=slopes)
     _finish_by_labels(problem, references, pool, proposals, best, stalled)
@@ -283,11 +312,11 @@ def _walk(problem, owner, starts, rivals, best, distance, *, step, tol, stalled)
             best.status[row] = KINK if kink[w] else CONVERGED
 
 
-def _restarts(problem, pool, best, distance):
+def _restarts(problem, pool, best, distance, tried):
     """Return starts in other directions that may hide a nearer point.
 
-    A nearer point has a known surface point within the spacing of the sample about it, so only
-    surface points hardly farther than the distance found are worth a walk.
+    A nearer point has a known surface point not far from it, so only surface points hardly farther
+    than the distance found are worth a walk.
     """
     owners, starts = [], []
     rows = np.flatnonzero(np.isin(best.status, (CONVERGED, KINK)))
@@ -299,15 +328,13 @@ def _restarts(problem, pool, best, distance):
             continue
         points = pool.points[found]
         offset = points - problem.Z[some, None]
-        towards = best.points[some] - problem.Z[some]
-        cosine = np.einsum("ikj,ij->ik", offset, towards) / np.maximum(
-            away * distance[some, None], np.finfo(float).tiny
-        )
-        spacing = pool.spacing(code)
-        apart = norms((points - best.points[some, None]).reshape(-1, points.shape[2]))
-        apart = apart.reshape(away.shape)
-        useful = (cosine < _OTHER_DIRECTION) & (away < distance[some, None] + spacing)
-        useful &= apart > spacing
+        towards = (best.points[some] - problem.Z[some])[:, None]
+        limit = _WORTH_A_WALK * distance[some, None] + pool.spacing(code)
+        useful = away < limit
+        for old in np.moveaxis(np.concatenate([towards, tried[some]], axis=1), 1, 0):
+            cosine = np.einsum("ikj,ij->ik", offset, old)
+            size = away * norms(old)[:, None]
+            useful &= (cosine < _OTHER_DIRECTION * size) | (size == 0.0)
         has = useful.any(axis=1)
         first = useful.argmax(axis=1)
         owners.append(some[has])

@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
-from vicinal._kernels._platt import couple_pairs, fit_platt
+from vicinal._kernels._platt import couple_pairs, fit_saturated_platt
 from vicinal.surface._decision_surface import DecisionSurface
 from vicinal.surface._metric import METRICS
 
@@ -39,7 +39,7 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         as in [3]_.
     method : {"orthogonal", "first_order"}, default="orthogonal"
         Distance to the nearest point of the surface, or the score divided by the length of its
-        gradient (one evaluation a row, for classifiers with scores).
+        gradient (one evaluation a row; classifiers without scores take the orthogonal one).
     metric : str, array-like or None, default=None
         Metric of the distance, see :class:`DecisionSurface`.
     c : float, default=1
@@ -58,6 +58,8 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         The sigmoids :math:`\sigma(A D + B)`.
     scales_ : ndarray of shape (n_surfaces,)
         Median sizes of the distances, by which they are divided.
+    limits_ : ndarray of shape (n_surfaces,)
+        Largest distances that count, in these units.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
@@ -75,7 +77,9 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
     .. math:: -\sum_i t_i \log p_i + (1 - t_i) \log(1 - p_i) + \frac{A^2}{2c}, \qquad
         p_i = \sigma(A D_i + B),
 
-    with targets :math:`t = (N_+ + 1)/(N_+ + 2)` and :math:`1/(N_- + 2)`. Brown and Benton [1]_
+    with targets :math:`t = (N_+ + 1)/(N_+ + 2)` and :math:`1/(N_- + 2)`. Distances beyond a limit
+    count as the limit, chosen between the median and the largest by the loss of the same rows:
+    outliers are far from everything, and not more certain for that. Brown and Benton [1]_
     calibrate on the rows the classifier was fitted to, which is too hopeful the more local it is,
     and with a fixed penalty on raw distances, which depends on their unit.
 
@@ -153,8 +157,6 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         weights = check_weights(sample_weight, X)
         kept = np.flatnonzero(weights > 0.0)
-        if not kept.size:
-            raise ValueError("sample_weight is zero for every row; at least one must be positive.")
         given = given if hasattr(given, "columns") else X
         if len(kept) < len(X):
             given, X, y, weights = rows_of(given, kept), X[kept], y[kept], weights[kept]
@@ -167,7 +169,7 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         parts = [self._fit_task(given, codes, weights, task) for task in self._tasks]
         self.surfaces_ = [part[0] for part in parts]
         sigmoids = np.array([part[1] for part in parts])
-        self.scales_, self.slopes_, self.intercepts_ = sigmoids.T
+        self.scales_, self.limits_, self.slopes_, self.intercepts_ = sigmoids.T
         self._counts = np.bincount(codes, weights, minlength=len(self.classes_))
         return self
 
@@ -193,19 +195,27 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         rows = np.arange(len(codes)) if pair is None else np.flatnonzero(np.isin(codes, pair))
         X, weights = rows_of(X, rows), weights[rows]
         target = codes[rows] == positive
-        distances = np.full(len(rows), np.nan)
+        distances, all_weights = np.full(len(rows), np.nan), weights
         for train, test in self._folds(X, target):
             surface = self._surface(X, target, weights, train)
             distances[test] = self._distances(surface, rows_of(X, test), target[train])
         seen = ~np.isnan(distances)
         distances, labels = distances[seen], target[seen]
-        size = np.abs(distances[np.isfinite(distances)])
-        scale = float(np.median(size)) if size.size else 1.0
-        scale = scale if scale > 0.0 else float(size.max(initial=0.0)) or 1.0
-        scaled = self._finite(distances / scale)
-        slope, intercept = fit_platt(scaled, labels, weights[seen], c=self.c)
-        surface = self._surface(X, target, weights, np.arange(len(rows)))
-        return surface, (scale, slope, intercept)
+        weights = weights[seen]
+        scale = self._scale(distances, weights)
+        sigmoid = fit_saturated_platt(self._finite(distances / scale), labels, weights, c=self.c)
+        surface = self._surface(X, target, all_weights, np.arange(len(rows)))
+        return surface, (scale, *sigmoid)
+
+    @staticmethod
+    def _scale(distances, weights) -> float:
+        """Return the weighted median of finite sizes, one if they are all zero."""
+        finite = np.isfinite(distances)
+        if not finite.any():
+            return 1.0
+        size = np.abs(distances[finite])
+        half = np.quantile(size, 0.5, weights=weights[finite], method="inverted_cdf")
+        return float(half) or float(size.max()) or 1.0
 
     def _folds(self, X, target):
         folds = check_cv(self.cv, target, classifier=True)
@@ -218,7 +228,11 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         part = rows_of(X, rows)
         fit_params = {"sample_weight": weights[rows]} if self._is_weighted else {}
         estimator = clone(self.estimator).fit(part, target[rows].astype(np.int64), **fit_params)
-        surface = DecisionSurface(estimator, metric=self.metric, random_state=self._seed)
+        options = {"metric": self.metric, "random_state": self._seed}
+        if self.method == "first_order":
+            # No search will start at points of the surface; a few show what the scores are like.
+            options["n_surface_points"] = 30
+        surface = DecisionSurface(estimator, **options)
         with warnings.catch_warnings():
             # A clone that gives one answer to all rows has infinite distances, dealt with below.
             warnings.filterwarnings("ignore", message=".* predicts .* for every row given to fit")
@@ -231,6 +245,7 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         return np.asarray(distances, dtype=np.float64)
 
     def _method_of(self, surface) -> str:
+        """Classifiers without scores have orthogonal distances only."""
         return self.method if surface.oracle_ in ("gradient", "differences") else "orthogonal"
 
     @staticmethod
@@ -265,9 +280,10 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         X = X if hasattr(X, "columns") else checked
         columns = []
-        for surface, scale in zip(self.surfaces_, self.scales_, strict=True):
+        parts = (self.surfaces_, self.scales_, self.limits_)
+        for surface, scale, limit in zip(*parts, strict=True):
             distances = self._distances(surface, X, None)
-            columns.append(np.clip(distances / scale, -1e6, 1e6))
+            columns.append(np.clip(distances / scale, -limit, limit))
         return np.column_stack(columns) * self.slopes_ + self.intercepts_
 
     def predict_proba(self, X):

@@ -1,0 +1,41 @@
+"""
+Probabilities from distances
+============================
+
+How far a row is from the decision surface means the same everywhere, whatever the classifier. A
+sigmoid on distances of rows the classifier has not seen gives probabilities, also to classifiers
+that have none.
+"""
+
+import matplotlib.pyplot as plt
+import numpy as np
+from sklearn.calibration import CalibrationDisplay
+from sklearn.datasets import make_moons
+from sklearn.neighbors import KNeighborsClassifier
+
+from vicinal.inspection import SurfaceDistanceDisplay
+from vicinal.surface import SurfaceCalibratedClassifier
+
+X, y = make_moons(900, noise=0.35, random_state=0)
+X, y, X_test, y_test = X[:400], y[:400], X[400:], y[400:]
+
+# %%
+# Three neighbours vote: probabilities are 0, 1/3, 2/3 or 1, and too sure of themselves. The
+# distance to the place where their vote changes knows more.
+
+votes = KNeighborsClassifier(3).fit(X, y)
+model = SurfaceCalibratedClassifier(KNeighborsClassifier(3), random_state=0).fit(X, y)
+for name, fitted in (("votes", votes), ("distance", model)):
+    proba = fitted.predict_proba(X_test)[np.arange(len(y_test)), y_test]
+    print(f"{name}: log loss {-np.log(np.clip(proba, 1e-6, 1.0)).mean():.2f}")
+
+# %%
+# Distances by class on the left, reliability on the right.
+
+figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
+SurfaceDistanceDisplay.from_surface(model.surfaces_[0], X_test, y_test, ax=axes[0])
+for name, fitted in (("votes", votes), ("distance", model)):
+    CalibrationDisplay.from_estimator(fitted, X_test, y_test, n_bins=8, name=name, ax=axes[1])
+axes[1].set_title("reliability on new rows")
+
+plt.show()

@@ -1,0 +1,17 @@
+"""Thousands of small ugly problems: no exception, no NaN without a status."""
+
+import pytest
+
+from tests.surface.fuzz import check_problem
+
+
+@pytest.mark.parametrize("start", range(0, 40, 20))
+def test_small_ugly_problems(start):
+    for seed in range(start, start + 20):
+        check_problem(seed)
+
+
+@pytest.mark.statistical
+def test_ten_thousand_ugly_problems():
+    for seed in range(10_000):
+        check_problem(seed)
