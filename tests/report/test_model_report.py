@@ -190,6 +190,29 @@ def test_without_a_target_doubts_and_reasons_remain(three_classes):
     assert "Calibration" not in report.html()
 
 
+def test_every_row_has_reasons_before_any_is_compared_with_others(three_classes, monkeypatch):
+    from vicinal.report import _model_report
+
+    asked = []
+
+    def explain(model, row, *, background):
+        asked.append(background is not None)
+        return _model_report_explain(model, row, background=background)
+
+    _model_report_explain = _model_report.explain
+    monkeypatch.setattr(_model_report, "explain", explain)
+    monkeypatch.setattr(_model_report, "_cost_beside", lambda model, background: 0.0)
+    X, y = three_classes
+    model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
+    page = ModelReport(model, X, y, n_explained=2).as_dict()
+    assert asked == [False, False, True, True]
+    keys = [section["key"] for section in page["explanations"][0]["sections"]]
+    assert "surface" in keys
+    monkeypatch.setattr(_model_report, "_cost_beside", lambda model, background: np.inf)
+    page = ModelReport(model, X, y, n_explained=2).as_dict()
+    assert "surface" not in [section["key"] for section in page["explanations"][0]["sections"]]
+
+
 def test_time_budget_limits_the_explanations(three_classes):
     X, y = three_classes
     model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)

@@ -227,33 +227,36 @@ class ModelReport:
         return answer
 
     def _explanations(self, rows: np.ndarray) -> list[dict[str, Any]]:
+        """Explain every row, then add what compares with other rows while there is time."""
         end = time.monotonic() + self.time_budget
+        parts: list[dict[str, Any]] = []
+        for row in rows.tolist():
+            if parts and time.monotonic() > end:
+                return parts
+            parts.append(self._explanation(row, None))
         others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
         background = rows_of(self.X, others) if len(others) else None
         cost = _cost_beside(self.model, background)
-        parts: list[dict[str, Any]] = []
-        for row in rows.tolist():
-            left = end - time.monotonic()
-            if parts and left < 0:
+        for at, row in enumerate(rows.tolist()):
+            started = time.monotonic()
+            if started + cost > end:
                 break
-            # What is left must do for the other rows too, with fewer reasons if need be.
-            beside = background if cost < 0.5 * left else None
-            found = explain(self.model, rows_of(self.X, slice(row, row + 1)), background=beside)
-            classes: Any = getattr(self.model, "classes_", None)
-            shares = found.probabilities
-            proba = None if shares is None else np.array([shares[c] for c in classes.tolist()])
-            parts.append(
-                self._answer(row, found.prediction, classes, proba)
-                | {
-                    "headline": found.headline(),
-                    "values": [
-                        {"name": str(name), "value": _plain(value)}
-                        for name, value in found.row.items()
-                    ],
-                    "sections": [_section(section) for section in found.sections],
-                }
-            )
+            parts[at] = self._explanation(row, background)
+            cost = max(cost, time.monotonic() - started)
         return parts
+
+    def _explanation(self, row: int, background: Any) -> dict[str, Any]:
+        found = explain(self.model, rows_of(self.X, slice(row, row + 1)), background=background)
+        classes: Any = getattr(self.model, "classes_", None)
+        shares = found.probabilities
+        proba = None if shares is None else np.array([shares[c] for c in classes.tolist()])
+        return self._answer(row, found.prediction, classes, proba) | {
+            "headline": found.headline(),
+            "values": [
+                {"name": str(name), "value": _plain(value)} for name, value in found.row.items()
+            ],
+            "sections": [_section(section) for section in found.sections],
+        }
 
     def _places(self, answers: OutOfFold, explained: set[int]) -> dict[str, Any]:
         rows = answers.rows[self._sample(len(answers.rows), _PLACE_ROWS, answers, explained)]
