@@ -29,7 +29,7 @@ def write_tables(folder):
     ):
         columns = {name: X[name].tolist() for name in X.columns}
         income = np.asarray(adult.target_names)[np.asarray(y, dtype=int)]
-        pl.DataFrame({**columns, "income": income}).write_csv(folder / f"{part}.csv")
+        pl.DataFrame({**columns, "income": income}).write_csv(folder / f"adult_{part}.csv")
 
 
 def shell(*arguments, **options):
@@ -54,7 +54,14 @@ def finished(process):
 
 def killed_and_resumed(page, folder):
     cache = folder / "folds"
-    arguments = ["compare", folder / "train.csv", "--target", "income", "--budget", f"{BUDGET}s"]
+    arguments = [
+        "compare",
+        folder / "adult_train.csv",
+        "--target",
+        "income",
+        "--budget",
+        f"{BUDGET}s",
+    ]
     arguments += ["--cache", cache, "--out", folder / "report.html", "--json"]
     started = time.monotonic()
     process = shell(*arguments)
@@ -98,10 +105,10 @@ def fit_predict_explain(page, folder):
     model, answers = folder / "adult.vicinal", folder / "answers.csv"
     rows = []
     steps = {
-        "fit": ["fit", folder / "train.csv", "-t", "income", "-m", "space-partitioning"],
-        "predict": ["predict", model, folder / "test.csv", "--proba", "--out", answers],
-        "explain": ["explain", model, folder / "test.csv", "--row", "2"],
-        "report": ["report", model, folder / "test.csv", "--out", folder / "model.html"],
+        "fit": ["fit", folder / "adult_train.csv", "-t", "income", "-m", "space-partitioning"],
+        "predict": ["predict", model, folder / "adult_test.csv", "--proba", "--out", answers],
+        "explain": ["explain", model, folder / "adult_test.csv", "--row", "2"],
+        "report": ["report", model, folder / "adult_test.csv", "--out", folder / "model.html"],
         "info": ["info", model],
     }
     steps["fit"] += ["--out", model]
@@ -111,7 +118,7 @@ def fit_predict_explain(page, folder):
         rows.append([f"`vicinal {name}`", f"{seconds:.1f}"])
     page.text("## The other commands")
     page.table(["command", "seconds, start of Python included"], rows)
-    truth = pl.read_csv(folder / "test.csv")["income"]
+    truth = pl.read_csv(folder / "adult_test.csv")["income"]
     right = (pl.read_csv(answers)["prediction"] == truth).mean()
     page.text(
         f"Accuracy of the answers on the {len(truth):,} published test rows: {right:.4f}. "

@@ -133,6 +133,30 @@ def test_predictions_are_those_of_the_model_in_python(model, csv, table, tmp_pat
     )
 
 
+def test_dates_and_texts_survive_the_model_file(tmp_path, capsys):
+    pytest.importorskip("skops")
+    pytest.importorskip("skrub")
+    words = ["dry red wine", "sweet white wine", "hot green tea", "iced black tea"]
+    table = pl.DataFrame(
+        {
+            "note": [f"{words[i % 4]} of shelf {i}" for i in range(80)],
+            "day": pl.date_range(pl.date(2020, 1, 1), pl.date(2020, 3, 20), eager=True),
+            "price": np.linspace(1, 9, 80),
+            "kind": ["wine" if i % 4 < 2 else "tea" for i in range(80)],
+        }
+    )
+    csv, model = tmp_path / "drinks.csv", tmp_path / "drinks.vicinal"
+    table.write_csv(csv)
+    arguments = ["fit", str(csv), "-t", "kind", "-m", "logistic", "--repair", "--out", str(model)]
+    assert run(arguments) == 0
+    said = capsys.readouterr().err
+    assert "'note' has 80 different texts in 80 rows: encoded as free text" in said
+    assert "'day' holds dates: encoded as calendar parts" in said
+    assert run(["predict", str(model), str(csv)]) == 0
+    answers = capsys.readouterr().out.splitlines()[1:]
+    assert np.mean(np.array(answers) == table["kind"].to_numpy()) > 0.9
+
+
 def test_predictions_go_to_standard_output_without_a_file(model, csv, table, capsys):
     assert run(["predict", str(model), str(csv)]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -171,8 +195,13 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert "predicts" in text
     assert "city = Oslo" in text
     assert "vicinal-explanation" in page.read_text()
+    assert text.count("predicts") == 1
     assert run(["explain", str(model), str(csv), "--row", "3", "--json"]) == 0
-    assert set(json.loads(capsys.readouterr().out)["row"]) == {"age", "city"}
+    found = json.loads(capsys.readouterr().out)
+    assert set(found["row"]) == {"age", "city"}
+    assert found["sections"]["surface"]["title"] in text
+    assert run(["explain", str(model), str(csv), "--row", "3", "--quick"]) == 0
+    assert text.startswith(capsys.readouterr().out.rstrip())
     assert run(["explain", str(model), str(csv), "--row", "120"]) == 2
     assert "rows 0 to 119" in capsys.readouterr().err
 
@@ -250,14 +279,56 @@ def test_every_candidate_can_be_typed_and_is_completed(task):
     from vicinal.inspection import candidate_models
 
     names = list(candidate_models(task))
-    completed = known_names()
     for name in names:
         assert match(name.lower().replace(" ", "-"), names) == name
-        short = name.replace(" ", "-").removesuffix("Classifier").removesuffix("Regressor")
-        assert short in completed
+    typed = "space-partitioning k-nearest-neighbours random-forest histogram-boosting pruned-tree"
+    assert set(typed.split()) <= set(known_names())
     assert one_model("local", task, 0, ["n_neighbors=7"])[1].n_neighbors == 7
     forest = one_model("forest", task, 0, ["max_features=sqrt", "bootstrap=false"])[1]
     assert (forest.max_features, forest.bootstrap) == ("sqrt", False)
+
+
+def test_the_shell_completes_commands_and_models():
+    def completed(*words):
+        code = "import sys; from vicinal.cli import main; sys.argv[0] = 'vicinal'; main()"
+        result = subprocess.run(
+            [sys.executable, "-c", code],
+            env={
+                **os.environ,
+                "PYTHONPATH": SOURCE,
+                "_VICINAL_COMPLETE": "complete_bash",
+                "COMP_WORDS": " ".join(words),
+                "COMP_CWORD": str(len(words) - 1),
+            },
+            capture_output=True,
+            text=True,
+        )
+        return result.stdout.split()
+
+    assert completed("vicinal", "ex") == ["explain"]
+    assert completed("vicinal", "fit", "--model", "space") == ["space-partitioning"]
+    assert completed("vicinal", "compare", "--models", "local,rid") == ["local,ridge"]
+
+
+def test_every_completed_name_is_a_model():
+    from vicinal.cli._models import match, one_model
+
+    tasks = ("classification", "regression")
+    models = {name for task in tasks for name in _names_of(task)}
+    for name in known_names():
+        if name != "light-gbm":  # completed wherever it is, taken where it is installed
+            assert match(name, sorted(models))
+    assert one_model("truncated-rbf", "regression", 0, [])[0] == "TruncatedRBFRegressor"
+
+
+def _names_of(task):
+    from vicinal.cli._models import _estimators
+    from vicinal.inspection import candidate_models
+
+    short = {
+        name.removesuffix("Classifier").removesuffix("Regressor") for name in _estimators(task, 0)
+    }
+    return {*short, *candidate_models(task)}
 
 
 def test_tables_of_the_papers_are_listed_and_run(tmp_path, capsys):

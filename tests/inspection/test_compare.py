@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from vicinal.inspection import candidate_models, compare
+from vicinal.inspection import Comparison, ComparisonEntry, candidate_models, compare
 
 
 class Broken(ClassifierMixin, BaseEstimator):
@@ -216,6 +216,13 @@ def test_regressors_are_scored_by_r2(smooth_target):
     board = compare({"line": LinearRegression()}, *smooth_target)
     assert board.metric == "r2"
     assert board.entries[0].mean > 0.99
+
+
+def test_single_fold_has_no_standard_error():
+    entry = ComparisonEntry("alone", np.array([0.5]), 1.0, 0.1, note="over budget: 1 of 5 folds")
+    text = str(Comparison([entry], "accuracy", 5, 10, 2))
+    assert "nan" not in text
+    assert text.endswith("over budget: 1 of 5 folds")
 
 
 def test_progress_on_request(three_classes, capsys):

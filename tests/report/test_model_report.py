@@ -92,6 +92,25 @@ def test_regions_are_described_by_what_sets_them_apart(rng):
     assert _places.regions(GaussianNB().fit(X, y), X, y, ["side", "noise"]) is None
 
 
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (3, "3"),
+        (12345, "12,345"),
+        (49630.0, "49,630"),
+        (0.123456, "0.1235"),
+        (-2.5e-7, "-2.5e-07"),
+        (True, "True"),
+        ("as it is", "as it is"),
+        (float("nan"), ""),
+    ],
+)
+def test_numbers_are_short(value, text):
+    from vicinal.report._page import number
+
+    assert number(value) == text
+
+
 # --- the whole page as data ---
 
 
@@ -169,6 +188,29 @@ def test_without_a_target_doubts_and_reasons_remain(three_classes):
     assert len(page["explanations"]) == 3
     assert page["doubtful"][0]["truth"] is None
     assert "Calibration" not in report.html()
+
+
+def test_every_row_has_reasons_before_any_is_compared_with_others(three_classes, monkeypatch):
+    from vicinal.report import _model_report
+
+    asked = []
+
+    def explain(model, row, *, background):
+        asked.append(background is not None)
+        return _model_report_explain(model, row, background=background)
+
+    _model_report_explain = _model_report.explain
+    monkeypatch.setattr(_model_report, "explain", explain)
+    monkeypatch.setattr(_model_report, "_cost_beside", lambda model, background: 0.0)
+    X, y = three_classes
+    model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
+    page = ModelReport(model, X, y, n_explained=2).as_dict()
+    assert asked == [False, False, True, True]
+    keys = [section["key"] for section in page["explanations"][0]["sections"]]
+    assert "surface" in keys
+    monkeypatch.setattr(_model_report, "_cost_beside", lambda model, background: np.inf)
+    page = ModelReport(model, X, y, n_explained=2).as_dict()
+    assert "surface" not in [section["key"] for section in page["explanations"][0]["sections"]]
 
 
 def test_time_budget_limits_the_explanations(three_classes):

@@ -102,7 +102,7 @@ def compare_models(
         str | None,
         typer.Option(help="A scikit-learn score, or auc, logloss, rmse, mae; accuracy or R²."),
     ] = None,
-    budget: Annotated[str, typer.Option(help="Time for all models: 90s, 5m, 1h.")] = "2m",
+    budget: Annotated[str, typer.Option(help="Time for all models: 90s, 5m, 1h.")] = "90s",
     folds: Annotated[int, typer.Option(min=2, help="Number of cross-validation folds.")] = 5,
     seed: Seed = 0,
     jobs: Annotated[
@@ -211,10 +211,17 @@ def explain_row(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="An .html or .json file, beside the text.")
     ] = None,
+    quick: Annotated[
+        bool, typer.Option("--quick", help="Leave out what compares with other rows of the table.")
+    ] = False,
     delimiter: Delimiter = None,
     as_json: AsJson = False,
 ) -> None:
     """Say why the model answers as it does for one row.
+
+    The model's own reasons come at once. The least change that gets another answer, and what each
+    column would do to the answer, are found by comparison with other rows of the table, and that
+    may take longer.
 
     \b
     vicinal explain people.vicinal new.csv --row 3
@@ -222,7 +229,9 @@ def explain_row(
     """
     from vicinal.cli import _commands
 
-    _commands.explain(model, table, row=row, out=out, delimiter=delimiter, as_json=as_json)
+    _commands.explain(
+        model, table, row=row, out=out, quick=quick, delimiter=delimiter, as_json=as_json
+    )
 
 
 @app.command("report")

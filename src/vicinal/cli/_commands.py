@@ -26,10 +26,11 @@ from vicinal.cli._show import LiveBoard, print_leaderboard, say
 
 _MOST_JOBS = 4
 _EXPLAINED_ROWS = 24
-_BACKGROUND_ROWS = 500  # the rows of the table that an explained one is compared with
+_BACKGROUND_ROWS = 200  # the rows of the table that an explained one is compared with
 _BEARABLE_SECONDS = 20.0
+_EXPLAIN_SECONDS = 30.0
 # A column of free text brings skrub's encoder, which holds a vectorizer and a decomposition.
-_TRUSTED = ["skrub._string_encoder.StringEncoder"]
+_TRUSTED = ["skrub._string_encoder.StringEncoder", "skrub._to_str.ToStr"]
 
 
 @dataclass(frozen=True)
@@ -189,6 +190,7 @@ def _closer_look(board, checked, seed):
         out_of_fold=best.out_of_fold,
         partition=partition,
         explained=chosen,
+        time_budget=_EXPLAIN_SECONDS,
         notes=notes,
         random_state=seed,
     )
@@ -260,7 +262,10 @@ def fit(source: Source, *, model: str, settings: list[str], seed: int, out: Path
         fitted = with_encoder(checked, estimator).fit(checked.X, checked.y)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
-    save(fitted, out, metadata=_about(source, checked, name), trusted=_TRUSTED)
+    try:
+        save(fitted, out, metadata=_about(source, checked, name), trusted=_TRUSTED)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
     say(f"{name} saved: {out}")
 
 
@@ -318,7 +323,9 @@ def load_model(path: Path) -> Any:
     return fitted
 
 
-def explain(model: Path, table: Path, *, row: int, out: Path | None, delimiter, as_json) -> None:
+def explain(
+    model: Path, table: Path, *, row: int, out: Path | None, quick: bool, delimiter, as_json: bool
+) -> None:
     """Explain one row."""
     from vicinal.inspection import explain as explain_row
 
@@ -333,8 +340,17 @@ def explain(model: Path, table: Path, *, row: int, out: Path | None, delimiter, 
             raise InputError(f"--out {str(out)!r} must end in .html or .json")
     rows = frame.select(known_columns(fitted, frame))
     others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
-    found = explain_row(fitted, rows[row], background=others if others.height else None)
-    print(_as_json(found) if as_json else found.text())
+    found = explain_row(fitted, rows[row])
+    if not as_json:
+        print(found.text(), flush=True)
+    if not quick and others.height:
+        # The nearest change takes longer than the rest, so the rest has been shown already.
+        known = len(found.text())
+        found = explain_row(fitted, rows[row], background=others)
+        if not as_json:
+            print(found.text()[known:].rstrip("\n"))
+    if as_json:
+        print(_as_json(found))
     if out is not None:
         write_whole(out, forms[out.suffix](found))
         say(f"explanation: {out}")

@@ -2,6 +2,7 @@
 
 import ast
 import re
+from inspect import signature
 from typing import Any
 
 import vicinal
@@ -14,10 +15,14 @@ BASELINES = {
 }
 
 
+# Estimators that are made of other models, which a command line cannot spell.
+_NEED_MODELS = ("BayesianModelAveraging", "SurfaceCalibrated")
+
+
 def known_names() -> list[str]:
     """Return every name that --model takes, without importing a model."""
-    baselines = [name.replace(" ", "-") for names in BASELINES.values() for name in names]
-    return sorted({*baselines, *(_short(name) for name in _predictors())}, key=str.lower)
+    baselines = [name for names in BASELINES.values() for name in names]
+    return sorted({_typed(name) for name in (*baselines, *_predictors())})
 
 
 def pick(models: dict[str, Any], wanted: str) -> dict[str, Any]:
@@ -59,7 +64,7 @@ def _predictors() -> list[str]:
     names = [
         name for name in vicinal._ESTIMATORS if name.endswith(("Classifier", "Regressor", "SVC"))
     ]
-    return [name for name in names if not name.startswith("BayesianModelAveraging")]
+    return [name for name in names if not name.startswith(_NEED_MODELS)]
 
 
 def _estimators(task: str, seed: int) -> dict[str, Any]:
@@ -69,7 +74,10 @@ def _estimators(task: str, seed: int) -> dict[str, Any]:
     fits = is_classifier if task == "classification" else is_regressor
     found = {}
     for name in _predictors():
-        model = getattr(vicinal, name)()
+        cls = getattr(vicinal, name)
+        if any(part.default is part.empty for part in signature(cls).parameters.values()):
+            continue
+        model = cls()
         if fits(model):
             seeded = "random_state" in model.get_params()
             found[name] = model.set_params(random_state=seed) if seeded else model
@@ -94,6 +102,12 @@ def _value(text: str) -> Any:
         return ast.literal_eval(text)
     except (ValueError, SyntaxError):
         return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+
+
+def _typed(name: str) -> str:
+    """Return a name as one types it: SpacePartitioningClassifier is space-partitioning."""
+    words = re.sub("(?<=[a-z])(?=[A-Z])", "-", _short(name))
+    return words.replace(" ", "-").lower()
 
 
 def _short(name: str) -> str:

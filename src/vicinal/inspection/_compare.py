@@ -142,7 +142,7 @@ class Comparison:
                 continue
             lines.append(
                 f"{rank:>2}  {entry.name:<{width}}  {self.sign * entry.mean:8.4f}"
-                f"  {entry.standard_error:7.4f}"
+                f"  {_spread(entry):>7}"
                 f"  {entry.fit_seconds:7.2f}  {entry.predict_seconds:9.3f}"
                 + (f"  {entry.note}" if entry.note else "")
             )
@@ -423,6 +423,11 @@ def _share(board: _Board, left: float, n_workers: int) -> float:
 def _note(board: _Board, name: str) -> str:
     done, total = len(board.scores[name]), len(board.runner.folds)
     return f"over budget: {done} of {total} folds"
+
+
+def _spread(entry: ComparisonEntry) -> str:
+    """Return the standard error as text; a single fold has none."""
+    return "" if math.isnan(entry.standard_error) else f"{entry.standard_error:.4f}"
 
 
 def _plain_entry(entry: ComparisonEntry) -> dict[str, Any]:

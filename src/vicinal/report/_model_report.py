@@ -227,32 +227,36 @@ class ModelReport:
         return answer
 
     def _explanations(self, rows: np.ndarray) -> list[dict[str, Any]]:
+        """Explain every row, then add what compares with other rows while there is time."""
         end = time.monotonic() + self.time_budget
-        others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
-        background = rows_of(self.X, others) if len(others) else None
         parts: list[dict[str, Any]] = []
         for row in rows.tolist():
-            left = end - time.monotonic()
-            if parts and left < 0:
+            if parts and time.monotonic() > end:
+                return parts
+            parts.append(self._explanation(row, None))
+        others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
+        background = rows_of(self.X, others) if len(others) else None
+        cost = _cost_beside(self.model, background)
+        for at, row in enumerate(rows.tolist()):
+            started = time.monotonic()
+            if started + cost > end:
                 break
-            # Reasons that compare with other rows cost most; the last rows may go without.
-            beside = background if left > 0.4 * self.time_budget else None
-            found = explain(self.model, rows_of(self.X, slice(row, row + 1)), background=beside)
-            classes: Any = getattr(self.model, "classes_", None)
-            shares = found.probabilities
-            proba = None if shares is None else np.array([shares[c] for c in classes.tolist()])
-            parts.append(
-                self._answer(row, found.prediction, classes, proba)
-                | {
-                    "headline": found.headline(),
-                    "values": [
-                        {"name": str(name), "value": _plain(value)}
-                        for name, value in found.row.items()
-                    ],
-                    "sections": [_section(section) for section in found.sections],
-                }
-            )
+            parts[at] = self._explanation(row, background)
+            cost = max(cost, time.monotonic() - started)
         return parts
+
+    def _explanation(self, row: int, background: Any) -> dict[str, Any]:
+        found = explain(self.model, rows_of(self.X, slice(row, row + 1)), background=background)
+        classes: Any = getattr(self.model, "classes_", None)
+        shares = found.probabilities
+        proba = None if shares is None else np.array([shares[c] for c in classes.tolist()])
+        return self._answer(row, found.prediction, classes, proba) | {
+            "headline": found.headline(),
+            "values": [
+                {"name": str(name), "value": _plain(value)} for name, value in found.row.items()
+            ],
+            "sections": [_section(section) for section in found.sections],
+        }
 
     def _places(self, answers: OutOfFold, explained: set[int]) -> dict[str, Any]:
         rows = answers.rows[self._sample(len(answers.rows), _PLACE_ROWS, answers, explained)]
@@ -310,6 +314,15 @@ class ModelReport:
         if always:
             drawn = np.concatenate([drawn, np.flatnonzero(np.isin(answers.rows, list(always)))])
         return np.unique(drawn)
+
+
+def _cost_beside(model: Any, background: Any) -> float:
+    """Guess the seconds of reasons that compare with other rows: a hundred times their answers."""
+    if background is None:
+        return np.inf
+    started = time.perf_counter()
+    model.predict(background)
+    return 100 * (time.perf_counter() - started)
 
 
 def _ask(model: Any, X: Any) -> OutOfFold:

@@ -33,12 +33,14 @@ _EMPTY: dict[str, Any] = dict.fromkeys(
 
 
 def number(value: Any) -> str:
-    """Return a number with four figures; anything else as it is."""
+    """Return a number with four figures, large ones in full; anything else as it is."""
     if isinstance(value, bool) or not isinstance(value, int | float):
         return str(value)
-    if isinstance(value, int):
-        return f"{value:,}" if abs(value) >= 10_000 else str(value)
-    return "" if math.isnan(value) else f"{value:.4g}"
+    if math.isnan(value):
+        return ""
+    if 10_000 <= abs(value) < 1e15:
+        return f"{value:,.0f}"
+    return str(value) if isinstance(value, int) else f"{value:.4g}"
 
 
 def percent(share: float) -> str:
