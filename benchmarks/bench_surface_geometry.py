@@ -187,8 +187,7 @@ def main():
     page.text(
         "Not blind: the number of Newton steps before a segment is searched, the restarts and "
         "the proposals of the label-only search were settled while looking at moons of these "
-        "kinds. The rows of the gradient table were written by a second run of that table "
-        "alone."
+        "kinds."
     )
     page.write()
 
