@@ -137,6 +137,10 @@ def main():
             f"**{title}** ({len(X)} rows, {X.shape[1]} columns)",
         )
         page.text(note)
+    page.text(
+        "DiCE was given 8 and 20 rows to keep the run short; it is compared with ours on the "
+        "same rows."
+    )
     page.write()
 
 

@@ -184,6 +184,11 @@ def main():
     gradient_table(page, X, y)
     projection_tables(page, X, y)
     label_table(page)
+    page.text(
+        "Not blind: the number of Newton steps before a segment is searched, the restarts and "
+        "the proposals of the label-only search were settled while looking at moons of these "
+        "kinds."
+    )
     page.write()
 
 
