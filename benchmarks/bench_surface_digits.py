@@ -1,7 +1,7 @@
 """Does the distance to the surface of local machines tell digits apart (Table I of the paper)?
 
-An argument (``raw``, ``standardised`` or ``unit``) restricts the run to one scaling of the pixels and
-leaves the orthogonal projections out; it is written to a page of its own.
+An argument (``raw``, ``standardised`` or ``unit``) restricts the run to one scaling of the pixels
+and leaves the orthogonal projections out; it is written to a page of its own.
 """
 
 import sys
@@ -136,8 +136,8 @@ def main():
             )
     page.table(["pixels", "classifier", "accuracy", "precision", "recall"], rows)
     page.text(
-        "At h = 20 the weights are nearly flat: local machines, projected or not, and linear scores "
-        "divided by the length of their normals lie within a point of one another, so that a gain "
+        "At h = 20 the weights are nearly flat: local machines, projected or not, and linear "
+        "scores divided by the length of their normals lie within a point of one another, so that a gain "
         "of this size shows comparable scores rather than locality. Smaller bandwidths pay on "
         "standardised and [0, 1] pixels; on raw ones, where C = 1 hardly penalises, they do not."
     )
