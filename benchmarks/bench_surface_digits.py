@@ -138,8 +138,8 @@ def main():
     page.text(
         "At h = 20 the weights are nearly flat: local machines, projected or not, and linear "
         "scores divided by the length of their normals lie within a point of one another, so that "
-        "a gain of this size shows comparable scores rather than locality. Smaller bandwidths pay on "
-        "standardised and [0, 1] pixels; on raw ones, where C = 1 hardly penalises, they do not."
+        "a gain of this size shows comparable scores rather than locality. Smaller bandwidths pay "
+        "on standardised and [0, 1] pixels; on raw ones, where C = 1 hardly penalises, they do not."
     )
     page.write()
 

@@ -26,6 +26,11 @@ templates_path = ["_templates"]
 
 autosummary_generate = True
 numpydoc_show_class_members = False
+
+
+def skip_methods_of_int(app, what, name, obj, skip, options):
+    """Leave out what an enumeration inherits from int: its docstrings are not reStructuredText."""
+    return True if name in ("from_bytes", "to_bytes") else None
 default_role = "literal"
 extlinks = {"doi": ("https://doi.org/%s", "doi:%s")}
 
@@ -57,3 +62,8 @@ sphinx_gallery_conf = {
 
 # The gallery runs the examples; a warning there is a defect of the example.
 warnings.filterwarnings("error", module="vicinal")
+
+
+def setup(app):
+    """Connect the hooks above."""
+    app.connect("autodoc-skip-member", skip_methods_of_int)
