@@ -31,6 +31,8 @@ numpydoc_show_class_members = False
 def skip_methods_of_int(app, what, name, obj, skip, options):
     """Leave out what an enumeration inherits from int: its docstrings are not reStructuredText."""
     return True if name in ("from_bytes", "to_bytes") else None
+
+
 default_role = "literal"
 extlinks = {"doi": ("https://doi.org/%s", "doi:%s")}
 
