@@ -40,7 +40,6 @@ from vicinal._kernels._local_ridge import gather_rows
 from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve, gram_lower
 
 SQUARED = 2
-HINGE = 3
 
 
 @fast_jit

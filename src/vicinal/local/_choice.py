@@ -8,7 +8,7 @@ import numpy as np
 from scipy import sparse
 
 from vicinal.local._data import LocalData, Settings
-from vicinal.local._forest import ForestIndex, ForestRule
+from vicinal.local._forest import FOREST_ROWS, ForestIndex, ForestRule
 from vicinal.local._metrics import learn_coordinates, sees_labels
 from vicinal.local._neighborhood import NearestRule, RadiusRule
 from vicinal.local._selection import (
@@ -28,8 +28,6 @@ from vicinal.local._selection import (
 
 # A good fixed size, and the neighbour whose median distance is the unit of bandwidths tried.
 _REFERENCE_NEIGHBOR = 40
-# Of the rows that share a leaf with a query, so many of the heaviest speak.
-_FOREST_ROWS = 300
 
 
 class LeaveOneOutChoice:
@@ -146,7 +144,7 @@ class LeaveOneOutChoice:
     def _rules(self, data: LocalData) -> list:
         """Return the neighbourhood sizes to compare, ascending; one if the user named it."""
         if isinstance(getattr(data, "index", None), ForestIndex):
-            return [ForestRule(_FOREST_ROWS)]
+            return [ForestRule(FOREST_ROWS)]
         if self.bandwidth is not None:
             if self.n_neighbors != "auto":
                 raise ValueError(

@@ -22,6 +22,8 @@ _MANY_TREES, _FEW_TREES = 200, 100
 _MIDDLE_TABLES = (300, 5000)
 # Trees stop early only where all targets agree: evenly spaced members then speak for their leaf.
 _MAX_LEAF = 64
+# Of the rows that share a leaf with a query, so many of the heaviest carry a linear fit.
+FOREST_ROWS = 300
 # (leaf size, kind): coarse leaves for noisy answers, fine and random ones for smooth answers.
 FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 
@@ -136,10 +138,6 @@ class ForestLocalizer:
         self.index = index
         self.rule = rule
         self.factor = factor
-
-    def with_factor(self, factor) -> "ForestLocalizer":
-        """Return the same rule with other extra factors."""
-        return ForestLocalizer(self.index, self.rule, factor=factor)
 
     def expected_size(self) -> int:
         """Return the number of neighbours that a query costs memory for."""

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from vicinal._base import Progress, row_blocks
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._data import LocalData
-from vicinal.local._forest import FORESTS, ForestRule
+from vicinal.local._forest import FOREST_ROWS, FORESTS, ForestRule
 from vicinal.local._global_rung import GlobalModel, boosted_model, global_fits
 from vicinal.local._gradient_round import (
     gradient_round,
@@ -49,7 +49,6 @@ _GLOBAL_ALPHAS = {"ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0), "logistic": (1.0, 10.0,
 _MAX_GLOBAL_COLUMNS = 1000
 # A logistic model is not worth its time where a linear one errs this much more than a local one.
 _HOPELESS = 2.5
-_FOREST_ROWS = 300
 # Boosting is tried where a forest comes this near to the best local model.
 _TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
 
@@ -309,9 +308,9 @@ class Ladder:
             # Trees that did not draw a row have still seen the rest of its group.
             return
         data = self.place(metric, self._bases()[0].build().coordinates)
-        rule = ForestRule(_FOREST_ROWS)
+        rule = ForestRule(FOREST_ROWS)
         predictions = self._spread(self._local_predictions(data, [rule], 1, self.distinct))
-        linear = self._keep_best(metric, metric, 1, [_FOREST_ROWS], predictions, lambda: data)
+        linear = self._keep_best(metric, metric, 1, [FOREST_ROWS], predictions, lambda: data)
         constant = self._spread(self._forest_means(data))
         loss = self.judge.loss(constant[0, 0])
         if loss <= linear.loss:
@@ -324,7 +323,7 @@ class Ladder:
         localizer = data.localizer(ForestRule(len(self.table.X)))
         evaluate = self.evaluate(data, [0.0], 0)
         out = np.empty((1, 1, len(self.distinct), self.table.Y.shape[1]), dtype=np.float32)
-        for block in row_blocks(len(self.distinct), 8 * 20 * _FOREST_ROWS, max_rows=512):
+        for block in row_blocks(len(self.distinct), 8 * 20 * FOREST_ROWS, max_rows=512):
             own = self.distinct[block]
             found = localizer.neighborhoods(data.index.X[own], rows=own, groups=data.groups)
             out[0][:, block] = evaluate(data.rows[own], found)
@@ -458,7 +457,7 @@ class Ladder:
         queries = slope_queries(int(mask.sum()), Z.shape[1], k, self._rng)
         step, _ = gradient_round(
             np.ascontiguousarray(Z[mask] @ P),
-            np.ascontiguousarray(self.judge_scale(table.Y[mask])),
+            np.ascontiguousarray(self._comparable(table.Y[mask])),
             weights,
             queries,
             n_neighbors=k,
@@ -467,7 +466,7 @@ class Ladder:
         )
         return rescaled(P @ step)
 
-    def judge_scale(self, Y: np.ndarray) -> np.ndarray:
+    def _comparable(self, Y: np.ndarray) -> np.ndarray:
         """Return the targets in units in which outputs can be compared."""
         if self.table.codes is not None:
             return Y

@@ -119,10 +119,6 @@ class Localizer:
         """Number of training rows."""
         return self.index.X.shape[0]
 
-    def with_factor(self, factor: np.ndarray | None) -> "Localizer":
-        """Return the same rule with other extra factors."""
-        return Localizer(self.index, self.rule, sample_weight=self.sample_weight, factor=factor)
-
     def expected_size(self) -> int:
         """Return the number of neighbours that a query costs memory for."""
         if isinstance(self.rule, RadiusRule):
