@@ -9,6 +9,7 @@ __version__ = "0.1.0.dev0"
 _SUBPACKAGES = (
     "cli",
     "datasets",
+    "distributed",
     "ensemble",
     "inspection",
     "io",

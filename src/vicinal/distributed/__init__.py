@@ -1,0 +1,11 @@
+"""Models of tables larger than memory, on Dask; what comes back needs Dask no longer."""
+
+from vicinal._base import import_optional
+
+for _package in ("dask", "distributed"):
+    import_optional(_package, needed_by="vicinal.distributed", extra="distributed")
+
+from vicinal.distributed._fit import fit  # noqa: E402
+from vicinal.distributed._predict import predict  # noqa: E402
+
+__all__ = ["fit", "predict"]

@@ -1,0 +1,187 @@
+"""A table of any size as a list of lazy blocks of rows, and sums over them."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import reduce
+from operator import add
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from dask import delayed
+
+from vicinal.distributed._compute import compute
+
+# Sums are taken over this many results at a time, so that no task ever holds more of them.
+_FAN_IN = 8
+
+
+@dataclass(frozen=True)
+class Block:
+    """Consecutive rows in memory: what a task sees of the table."""
+
+    X: Any
+    y: np.ndarray | None
+    sample_weight: np.ndarray
+    start: int | None  # position of the first row in the whole table, once it is known
+
+    def __len__(self) -> int:
+        return self.X.shape[0]
+
+
+class Blocks:
+    """Rows, targets and weights of a Dask collection, block by block.
+
+    A block is made again whenever a task needs it, so that the table is never held: a pass over the
+    rows reads the files again. Persist the collection first where the cluster's memory holds it.
+    """
+
+    def __init__(self, parts: list, *, n_features: int, feature_names: np.ndarray | None):
+        self.parts = parts
+        self.n_features = n_features
+        self.feature_names = feature_names
+
+    def __len__(self) -> int:
+        return len(self.parts)
+
+    @classmethod
+    def of(cls, X: Any, y: Any = None, sample_weight: Any = None) -> "Blocks":
+        """Cut ``X`` along its own blocks, and the vectors beside it likewise."""
+        columns, names = _columns(X)
+        rows = _row_parts(X)
+        targets = _vector_parts(y, X, len(rows), "y")
+        weights = _vector_parts(sample_weight, X, len(rows), "sample_weight")
+        as_block = delayed(_as_block, pure=True)
+        parts = [as_block(*three) for three in zip(rows, targets, weights, strict=True)]
+        return cls(parts, n_features=columns, feature_names=names)
+
+    def located(self, lengths: list[int]) -> "Blocks":
+        """Tell every block where it starts: what is drawn for a row then hangs on the row alone."""
+        starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
+        locate = delayed(_locate, pure=True)
+        parts = [locate(part, start) for part, start in zip(self.parts, starts, strict=True)]
+        return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+
+    def map(self, function: Callable, *shared: Any) -> list:
+        """Return lazy ``function(block, *shared)`` for every block; shared values are sent once."""
+        shared = tuple(delayed(value) for value in shared)
+        task = delayed(function, pure=True)
+        return [task(part, *shared) for part in self.parts]
+
+    def gather(self, function: Callable, *shared: Any, verbose: int = 0) -> list:
+        """Return ``function(block, *shared)`` of every block, in order."""
+        return list(compute(self.map(function, *shared), verbose=verbose))
+
+    def total(
+        self,
+        function: Callable,
+        *shared: Any,
+        combine: Callable[[Any, Any], Any] = add,
+        verbose: int = 0,
+    ) -> Any:
+        """Return the sum over blocks of ``function(block, *shared)``, by a tree of fixed shape."""
+        lazy = tree(self.map(function, *shared), combine)
+        return compute([lazy], verbose=verbose)[0]
+
+
+def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:
+    """Combine lazy values in order, some at a time, until one is left."""
+    fold = delayed(_fold, pure=True)
+    while len(parts) > 1:
+        groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
+        parts = [fold(combine, group) for group in groups]
+    return parts[0]
+
+
+def add_tuples(left: tuple, right: tuple) -> tuple:
+    """Add two tuples of sums entry by entry."""
+    return tuple(a + b for a, b in zip(left, right, strict=True))
+
+
+def _fold(combine, values):
+    return reduce(combine, values)
+
+
+def _locate(block: Block, start: int) -> Block:
+    return replace(block, start=start)
+
+
+def _as_block(X, y, sample_weight) -> Block:
+    """Turn what the collection held into arrays, and refuse what no model could use."""
+    X = _as_matrix(X)
+    n = X.shape[0]
+    weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
+    y = None if y is None else np.asarray(y)
+    for name, values in (("y", y), ("sample_weight", weights)):
+        if values is not None and len(values) != n:
+            raise ValueError(
+                f"a block has {n} rows of X and {len(values)} entries of {name}; cut both alike, "
+                "for instance by taking them from one data frame."
+            )
+    if not np.all(np.isfinite(weights)) or np.any(weights < 0):
+        raise ValueError("sample_weight must be finite and at least 0; use 0 to leave a row out.")
+    kept = np.flatnonzero(weights)
+    if len(kept) < n:
+        X, weights = X[kept], weights[kept]
+        y = None if y is None else y[kept]
+    return Block(X, y, weights, None)
+
+
+def _as_matrix(X):
+    if sp.issparse(X):
+        X = X.tocsr()
+        values = X.data
+    else:
+        X = np.ascontiguousarray(X, dtype=np.float64)
+        values = X
+    if not np.all(np.isfinite(values)):
+        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+    return X
+
+
+def _columns(X) -> tuple[int, np.ndarray | None]:
+    """Return the number of columns, and their names when the collection is a frame."""
+    if _is_frame(X):
+        return len(X.columns), np.asarray(X.columns, dtype=object)
+    if getattr(X, "ndim", 0) != 2:
+        raise ValueError(
+            f"X must be a Dask array with two axes or a Dask data frame, got {type(X).__name__} "
+            "with shape " + str(getattr(X, "shape", "unknown")) + ". Wrap an array in memory with "
+            "dask.array.from_array(X, chunks=(rows_per_block, -1))."
+        )
+    return int(X.shape[1]), None
+
+
+def _is_frame(X) -> bool:
+    return hasattr(X, "to_delayed") and hasattr(X, "columns")
+
+
+def _row_parts(X) -> list:
+    if _is_frame(X):
+        return list(X.to_delayed())
+    if X.numblocks[1] > 1:
+        X = X.rechunk({1: -1})
+    return list(X.to_delayed().ravel())
+
+
+def _vector_parts(values, X, n_parts: int, name: str) -> list:
+    """Cut a vector like the rows of ``X``; where lengths are unknown, blocks must pair off."""
+    if values is None:
+        return [None] * n_parts
+    if not hasattr(values, "to_delayed"):
+        raise TypeError(
+            f"{name} must be a Dask collection like X, got {type(values).__name__}; wrap it with "
+            f"dask.array.from_array({name}, chunks=X.chunks[0])."
+        )
+    if not _is_frame(X) and getattr(values, "chunks", None) and not np.isnan(X.shape[0]):
+        if not np.isnan(values.shape[0]) and values.shape[0] != X.shape[0]:
+            raise ValueError(f"{name} has {values.shape[0]} entries for {X.shape[0]} rows of X.")
+        if not np.isnan(values.shape[0]):
+            values = values.rechunk((X.chunks[0],))
+    parts = np.asarray(values.to_delayed()).ravel().tolist()
+    if len(parts) != n_parts:
+        raise ValueError(
+            f"{name} comes in {len(parts)} blocks and X in {n_parts}; take both from one data "
+            "frame, or give them blocks of known, equal lengths."
+        )
+    return parts

@@ -1,0 +1,23 @@
+"""Random numbers that belong to rows: the same whatever blocks the rows come in."""
+
+import numpy as np
+
+_STEP = np.uint64(0x9E3779B97F4A7C15)
+
+
+def row_uniforms(seed: int, start: int, n: int) -> np.ndarray:
+    """Return one number in [0, 1) for each of the rows ``start .. start + n`` of the table.
+
+    The number is a hash of seed and position (the finaliser of SplitMix64; Steele, Lea and Flood,
+    2014), so that it hangs on neither the blocks nor the order in which they are worked.
+    """
+    with np.errstate(over="ignore"):
+        state = (np.arange(start, start + n, dtype=np.uint64) + np.uint64(1)) * _STEP
+        state += _mixed(np.asarray([seed], dtype=np.uint64) + _STEP)
+        return (_mixed(state) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def _mixed(state: np.ndarray) -> np.ndarray:
+    state = (state ^ (state >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    state = (state ^ (state >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return state ^ (state >> np.uint64(31))

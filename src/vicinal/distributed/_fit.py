@@ -1,0 +1,57 @@
+"""One function that fits: it finds the way to do it by the kind of model."""
+
+from typing import Any
+
+from sklearn.base import clone
+
+from vicinal.distributed._blocks import Blocks
+
+# Model class -> function(unfitted estimator, blocks, verbose) that fits it in place.
+_WAYS: dict[type, Any] = {}
+
+
+def fits(*models: type):
+    """Register the decorated function as the way to fit these models."""
+
+    def register(function):
+        _WAYS.update(dict.fromkeys(models, function))
+        return function
+
+    return register
+
+
+def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, verbose: int = 0):
+    """Fit a model to a Dask array or data frame, block by block.
+
+    Parameters
+    ----------
+    estimator : estimator
+        An unfitted model of this library; it is cloned, not changed.
+    X : dask array or data frame
+        The rows; its blocks of rows are the unit of work, so each must fit a worker's memory some
+        three times over.
+    y, sample_weight : dask array or series, default=None
+        Targets and weights, cut like ``X``.
+    verbose : int, default=0
+        With 1, Dask's progress bar for every pass over the rows.
+
+    Returns
+    -------
+    estimator
+        An ordinary fitted model, which needs Dask no longer: predict, explain, save or export it as
+        if it had been fitted in memory.
+    """
+    way = _WAYS.get(type(estimator))
+    if way is None:
+        names = ", ".join(sorted(model.__name__ for model in _WAYS))
+        raise TypeError(
+            f"{type(estimator).__name__} has no distributed fit; there is one for {names}. Fit it "
+            "to a sample in memory, or as the member of a bootstrap ensemble."
+        )
+    model = clone(estimator)
+    blocks = Blocks.of(X, y, sample_weight)
+    way(model, blocks, verbose)
+    model.n_features_in_ = blocks.n_features
+    if blocks.feature_names is not None:
+        model.feature_names_in_ = blocks.feature_names
+    return model
