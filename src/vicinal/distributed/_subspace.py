@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
-from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._kernels import _scatter
 from vicinal._kernels._temperature import score_spread, slope_derivatives, solve_slope
@@ -17,7 +16,7 @@ from vicinal._kernels._truncated_rbf import (
 )
 from vicinal.distributed._blocks import Block, Blocks, add_tuples
 from vicinal.distributed._fit import fits
-from vicinal.distributed._moments import block_moments, dense, merge_moments
+from vicinal.distributed._moments import dense, table_moments
 from vicinal.distributed._partition import refuse
 from vicinal.distributed._sample import sample_rows
 from vicinal.distributed._survey import Survey, survey
@@ -51,7 +50,7 @@ class BlockSums:
         self.verbose = verbose
         self.blocks, self.found = survey(blocks, has_classes=has_classes, verbose=verbose)
         self.n_samples = self.found.n_rows
-        self.moments = self.blocks.total(block_moments, combine=merge_moments, verbose=verbose)
+        self.moments = table_moments(self.found)
 
     def constant_columns(self) -> np.ndarray:
         return self.moments.constant
@@ -64,10 +63,8 @@ class BlockSums:
 
     def within_classes(self, columns: np.ndarray) -> tuple:
         classes = self.found.classes
-        check_classification_targets(classes)
-        counts, sums = self.blocks.total(
-            _sum_classes, columns, classes, combine=add_tuples, verbose=self.verbose
-        )
+        counts = self.found.class_weights
+        sums = self.blocks.total(_sum_classes, columns, classes, verbose=self.verbose)
         means = sums / counts[:, None]
         within = self.blocks.total(_sum_within, columns, classes, means, verbose=self.verbose)
         return classes, counts, means, within
@@ -87,10 +84,10 @@ def _sum_scatter(block: Block, columns, center) -> np.ndarray:
     return _scatter.scatter_matrix(dense(block)[:, columns], block.sample_weight, center)
 
 
-def _sum_classes(block: Block, columns, classes) -> tuple:
+def _sum_classes(block: Block, columns, classes) -> np.ndarray:
     codes = np.searchsorted(classes, block.y)
     member = (codes == np.arange(len(classes))[:, None]) * block.sample_weight
-    return member.sum(axis=1), member @ dense(block)[:, columns]
+    return member @ dense(block)[:, columns]
 
 
 def _sum_within(block: Block, columns, classes, means) -> np.ndarray:
@@ -126,9 +123,8 @@ def fit_classifier(model: TruncatedRBFClassifier, blocks: Blocks, verbose: int) 
     refuse(model, loss="squared", threshold="zero", why="by blocks of rows")
     blocks, found = survey(blocks, has_classes=True, verbose=verbose)
     model.classes_ = found.classes
-    check_classification_targets(found.classes)
-    counts = blocks.total(_sum_codes, found.classes, verbose=verbose)
     _learn_map(model, blocks, found, verbose)
+    counts = found.class_weights
     unit = _class_units(model.class_weight, found.classes, counts)
     state, total = _fit_ridge(model, blocks, found.classes, unit, verbose)
     model.threshold_, model.n_iter_ = 0.0, 1
@@ -151,7 +147,7 @@ def _refuse_dual(model) -> None:
 
 def _learn_map(model, blocks: Blocks, found: Survey, verbose: int) -> None:
     """Set the centre and the width, as a fit in memory does."""
-    moments = blocks.total(block_moments, combine=merge_moments, verbose=verbose)
+    moments = table_moments(found)
     squares = moments.squares
     if not model.center:
         squares = squares + moments.weight * moments.mean**2
@@ -184,11 +180,6 @@ def _class_units(class_weight, classes, counts) -> np.ndarray:
     if not isinstance(class_weight, str):
         return compute_class_weight(class_weight, classes=classes, y=classes)
     return counts.sum() / (len(classes) * counts)
-
-
-def _sum_codes(block: Block, classes) -> np.ndarray:
-    codes = np.searchsorted(classes, block.y)
-    return np.bincount(codes, weights=block.sample_weight, minlength=len(classes))
 
 
 def _targets(block: Block, classes) -> tuple[np.ndarray, Any]:
