@@ -173,7 +173,8 @@ def _is_frame(X) -> bool:
 
 def _frame_parts(X, y, sample_weight) -> list:
     """Cut a frame and the series beside it as one frame: read alone, a column is cut otherwise."""
-    beside, places = {}, []
+    beside: dict[str, Any] = {}
+    places: list[int | None] = []
     vectors = {"y": y, "sample_weight": sample_weight}
     for name, values in vectors.items():
         places.append(None if values is None else X.shape[1] + len(beside))
