@@ -139,12 +139,18 @@ def test_the_joint_machine_is_refused(table):
         distributed.fit(DivideConquerSVC(prediction="exact"), *cut(90, *table))
 
 
-@pytest.mark.parametrize("size", BLOCKS)
 @pytest.mark.parametrize(
-    "options",
+    ("size", "options"),
     [
-        {"estimator": LogisticRegression(), "refit": False},
-        {"estimator": TruncatedRBFClassifier(1), "fusion_estimator": LogisticRegression()},
+        *((size, {"estimator": LogisticRegression(), "refit": False}) for size in BLOCKS),
+        (
+            200,
+            {
+                "estimator": TruncatedRBFClassifier(1),
+                "fusion_estimator": LogisticRegression(),
+                "include_full": False,
+            },
+        ),
     ],
 )
 def test_fusion_equals_memory_over_the_same_folds(table, size, options, monkeypatch):
@@ -163,10 +169,9 @@ def test_fusion_equals_memory_over_the_same_folds(table, size, options, monkeypa
 
 
 def test_fusion_of_machines_by_clusters(table):
-    X, y = table
+    X, y = (table[0] - table[0].mean(axis=0)) / table[0].std(axis=0), table[1]
     model = SubspaceFusionClassifier(("cholesky",), n_subspaces=2, cv=3, random_state=0)
-    blocks = distributed.fit(model, *cut(200, X / X.std(axis=0), y))
-    assert blocks.score(X / X.std(axis=0), y) > 0.9
+    assert distributed.fit(model, *cut(200, X, y)).score(X, y) > 0.9
     with pytest.raises(ValueError, match="cv='in-sample'.*number of folds"):
         distributed.fit(model.set_params(cv="in-sample"), *cut(200, X, y))
     with pytest.raises(ValueError, match="cv=500 folds"):
