@@ -6,6 +6,8 @@ for _package in ("dask", "distributed"):
     import_optional(_package, needed_by="vicinal.distributed", extra="distributed")
 
 from vicinal.distributed._fit import fit  # noqa: E402
+from vicinal.distributed._local import local_predict  # noqa: E402
+from vicinal.distributed._neighbors import kneighbors  # noqa: E402
 from vicinal.distributed._predict import predict  # noqa: E402
 
-__all__ = ["fit", "predict"]
+__all__ = ["fit", "kneighbors", "local_predict", "predict"]
