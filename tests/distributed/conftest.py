@@ -1,6 +1,7 @@
 """A small cluster within the test's own process."""
 
 import pytest
+
 from distributed import Client
 
 

@@ -20,7 +20,7 @@ from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.local._anchored import Plan, _Search
 from vicinal.local._neighborhood import NearestRule
 
-BLOCKS = (23, 90, 1000)
+BLOCKS = (40, 90, 1000)
 FIXED = {"n_neighbors": 25, "alpha": 0.5, "random_state": 0}
 
 
@@ -41,7 +41,7 @@ def as_dask(values, rows_per_block):
 def answers(model, X, y, Q, rows_per_block, method="predict", weight=None):
     weight = None if weight is None else as_dask(weight, rows_per_block)
     rows, targets = as_dask(X, rows_per_block), as_dask(y, rows_per_block)
-    lazy = local_predict(model, rows, targets, as_dask(Q, 33), method=method, sample_weight=weight)
+    lazy = local_predict(model, rows, targets, as_dask(Q, 40), method=method, sample_weight=weight)
     values = lazy.compute()
     assert values.dtype == lazy.dtype
     assert values.shape == lazy.shape

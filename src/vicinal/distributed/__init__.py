@@ -10,5 +10,6 @@ from vicinal.distributed._fit import fit  # noqa: E402
 from vicinal.distributed._local import local_predict  # noqa: E402
 from vicinal.distributed._neighbors import kneighbors  # noqa: E402
 from vicinal.distributed._predict import predict  # noqa: E402
+from vicinal.distributed._uncertainty import uncertainty_map  # noqa: E402
 
-__all__ = ["fit", "kneighbors", "local_predict", "predict"]
+__all__ = ["fit", "kneighbors", "local_predict", "predict", "uncertainty_map"]

@@ -243,7 +243,6 @@ def _visit(block: Block, queries: list, rule, settings) -> list[Found]:
     search, place, carry, count_weights = settings
     weights = block.sample_weight if count_weights else np.ones(len(block))
     columns = tuple(getattr(block, name) for name in carry)
-    assert block.start is not None
     positions = np.arange(len(block)) + block.start
     index = None
     if len(block):
@@ -293,7 +292,6 @@ def take_rows(blocks: Blocks, positions: np.ndarray, *, verbose: int = 0) -> Blo
 
 
 def _pick(block: Block, positions: np.ndarray) -> Block:
-    assert block.start is not None
     first, last = np.searchsorted(positions, [block.start, block.start + len(block)])
     rows = positions[first:last] - block.start
     y = None if block.y is None else block.y[rows]
