@@ -8,6 +8,6 @@ from distributed import Client
 @pytest.fixture(scope="module")
 def client():
     with Client(
-        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=None
+        processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0"
     ) as client:
         yield client
