@@ -169,8 +169,7 @@ def main() -> None:
         "partition_speed",
         "Speed of the partition classifier",
         "Fit time against scikit-learn's random forest of 500 trees in the same run, the parts of "
-        "a sweep, and growth with the number of rows. One thread each. The machine was shared with "
-        "other work, so that processor time counts and not wall time.",
+        "a sweep, and growth with the number of rows. One thread each.",
     )
     for part, (_, header, caption) in TABLES.items():
         found = store.get(part)

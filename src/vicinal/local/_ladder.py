@@ -17,7 +17,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
 from vicinal._base import Progress, row_blocks
-from vicinal.local._coordinates import Coordinates
+from vicinal.local._coordinates import Coordinates, QuadraticCoordinates
 from vicinal.local._data import LocalData
 from vicinal.local._forest import FOREST_ROWS, FORESTS, ForestRule
 from vicinal.local._global_rung import GlobalModel, boosted_model, global_fits
@@ -49,6 +49,8 @@ _GLOBAL_ALPHAS = {"ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0), "logistic": (1.0, 10.0,
 _MAX_GLOBAL_COLUMNS = 1000
 # A logistic model is not worth its time where a linear one errs this much more than a local one.
 _HOPELESS = 2.5
+# Squares and products are tried where forming their scatter costs no more than this.
+_MAX_QUADRATIC_FLOPS = 3e9
 # Boosting is tried where a forest comes this near to the best local model.
 _TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
 
@@ -332,25 +334,22 @@ class Ladder:
     # --- global models ---
 
     def _try_boosting(self) -> None:
-        """Boost trees where forests show that steps matter, and the classes are not too many."""
-        table = self.table
-        forests = [rung.loss for rung in self.rungs if rung.metric in FORESTS]
-        plain = min(rung.loss for rung in self.rungs)
-        if (
-            table.codes is None
-            or len(table.X) < _MIDDLE
-            or table.Y.shape[1] > _MAX_BOOSTED_CLASSES
-            or not forests
-            or min(forests) > _TREES_PAY * plain
-        ):
+        """Boost trees where forests show that steps matter."""
+        if not self._boosting_may_pay():
             return
-        codes, n_classes = table.codes, table.Y.shape[1]
+        table = self.table
         seed = int(self._rng.randint(np.iinfo(np.int32).max))
-        predictions = np.zeros((len(self.rows), n_classes))
-        for mask, entries, rows in self._held_out():
-            weights = _some(table.weights, mask)
-            model = boosted_model(table.X[mask], codes[mask], weights, n_classes, seed)
+        predictions = np.zeros((len(self.rows), table.Y.shape[1]))
+        held_out = list(self._held_out())
+        # One draw of the folds will do: its noise is small beside the cost of ten more fits.
+        for mask, entries, rows in held_out[: len(held_out) // self.repeats]:
+            model = boosted_model(
+                table.X[mask], table.Y[mask], _some(table.codes, mask),
+                _some(table.weights, mask), seed,
+            )  # fmt: skip
             predictions[entries] = model.scores(table.X[rows])
+        once = predictions[: len(self.distinct)]
+        predictions = np.tile(once, (self.repeats, 1))
         self.rungs.append(
             Rung(
                 "boosted trees",
@@ -360,9 +359,19 @@ class Ladder:
                 0.0,
                 predictions,
                 self.judge.loss(predictions),
-                lambda: boosted_model(table.X, codes, table.weights, n_classes, seed),
+                lambda: boosted_model(table.X, table.Y, table.codes, table.weights, seed),
             )
         )
+
+    def _boosting_may_pay(self) -> bool:
+        """Tell whether a forest is near the best so far, and rows, classes allow to boost."""
+        table = self.table
+        n_outputs = table.Y.shape[1]
+        is_small = len(table.X) < (_SMALL if table.codes is None else _MIDDLE)
+        forests = [rung.loss for rung in self.rungs if rung.metric in FORESTS]
+        if is_small or n_outputs > _MAX_BOOSTED_CLASSES or not forests:
+            return False
+        return min(forests) <= _TREES_PAY * min(rung.loss for rung in self.rungs)
 
     def _try_global(self) -> None:
         """End the ladder with models of all rows, in the better of two kinds of coordinates."""
@@ -381,8 +390,17 @@ class Ladder:
                 return
             if solver == "ridge":
                 names = [min(tried, key=lambda rung: rung.loss).metric]
+                self._try_quadratic(names[0], places[names[0]])
 
-    def _try_global_in(self, solver: str, name: str, coordinates: Coordinates) -> Rung:
+    def _try_quadratic(self, name: str, coordinates: Coordinates) -> None:
+        """Add squares and products of the coordinates: the global model of degree two."""
+        n, d = len(self.table.X), coordinates(self.table.X[:1]).shape[1]
+        n_terms = d + d * (d + 1) // 2
+        if n * n_terms**2 <= _MAX_QUADRATIC_FLOPS:
+            both = QuadraticCoordinates(coordinates, d)
+            self._try_global_in("ridge", f"{name} quadratic", both, degree=2)
+
+    def _try_global_in(self, solver: str, name: str, coordinates, degree: int = 1) -> Rung:
         table, alphas = self.table, _GLOBAL_ALPHAS[solver]
         Z = coordinates(table.X)
         predictions = np.zeros((len(alphas), len(self.rows), table.Y.shape[1]))
@@ -403,7 +421,7 @@ class Ladder:
             return GlobalModel(solver, name, alphas[a], coordinates, *fit)
 
         rung = Rung(
-            f"{name} {solver}", name, 1, np.inf, alphas[a], predictions[a], losses[a], build
+            f"{name} {solver}", name, degree, np.inf, alphas[a], predictions[a], losses[a], build
         )
         self.rungs.append(rung)
         return rung

@@ -60,7 +60,7 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         Larger clusters are divided again, unless their rows coincide.
     prediction : {"early", "exact"}, default="early"
         See above. The exact machine has no bias term.
-    n_levels : int, default=1
+    n_levels : int, default=2
         For ``"exact"``, the number of rounds of clusters before the whole problem: round ``l``
         has about ``n_clusters ** (l / n_levels)`` clusters, the finest first, each started from
         the one before, with centres found from its support vectors.
@@ -183,7 +183,7 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         n_landmarks=2000,
         max_cluster_size=8000,
         prediction="early",
-        n_levels=1,
+        n_levels=2,
         class_weight=None,
         probability=False,
         tol=1e-3,
