@@ -89,7 +89,8 @@ def test_a_start_that_settles_stops_like_in_memory():
     X, y = corners + 0.1 * rng.standard_normal(corners.shape), corners.prod(axis=1)
     model = discriminant(max_iter=20, n_regions=2, combine="best")
     memory, blocks = model.fit(X, y), distributed.fit(model, *cut(90, X, y))
-    assert memory.converged_ and blocks.converged_
+    assert memory.converged_
+    assert blocks.converged_
     assert blocks.n_iter_ == memory.n_iter_ < 20
     assert blocks.score(X, y) == 1.0
 
@@ -177,7 +178,7 @@ def test_blocks_of_one_class_keep_every_class(table):
 
 
 @pytest.mark.parametrize(
-    "options, message",
+    ("options", "message"),
     [
         ({"gating": "soft"}, "gating='soft'.*use gating='hard'"),
         ({"monotone": True}, "monotone=True"),
@@ -199,9 +200,9 @@ def test_other_learners_are_refused(table):
 
 def test_bad_tables_are_refused(table):
     X, y = table
+    broken = X.copy()
+    broken[100, 2] = np.nan
     with pytest.raises(ValueError, match="NaN or infinity"):
-        broken = X.copy()
-        broken[100, 2] = np.nan
         distributed.fit(discriminant(), *cut(90, broken, y))
     with pytest.raises(ValueError, match="one class only"):
         distributed.fit(discriminant(), *cut(90, X, np.full(len(X), "a")))

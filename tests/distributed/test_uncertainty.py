@@ -129,3 +129,13 @@ def test_labels_and_too_many_components_are_refused(moons):
         distributed.fit(ResponsibilityMixture(2), as_dask(X, 50), as_dask(y, 50))
     with pytest.raises(ValueError, match="exceeds the 150 rows"):
         distributed.fit(ResponsibilityMixture(151), as_dask(X, 50))
+
+
+def test_empty_blocks_do_not_matter(moons):
+    X, y = moons
+    sizes = (0, 90, 0, 60)
+    rows, labels = da.from_array(X, chunks=(sizes, 2)), da.from_array(y, chunks=(sizes,))
+    found = uncertainty_map(rows, labels, 9).compute()
+    assert_allclose(found, map_in_memory(X, y, n_neighbors=9), atol=1e-9)
+    model = ResponsibilityMixture(2, random_state=0)
+    assert_allclose(distributed.fit(model, rows).means_, model.fit(X).means_, atol=1e-9)

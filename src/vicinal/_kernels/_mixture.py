@@ -119,7 +119,8 @@ def moments(X: Any, sample_weight: Any, components: Components, covariance_type:
     for block in row_blocks(X.shape[0], 8 * (3 * n_features + 4 * n_components)):
         part = _block_moments(X[block, :], sample_weight[block], components, covariance_type)
         total = part if total is None else add_moments(total, part)
-    assert total is not None
+    if total is None:  # no rows: sums of nothing
+        return _block_moments(X, sample_weight, components, covariance_type)
     return total
 
 

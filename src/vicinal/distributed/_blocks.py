@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask import delayed
 
-from vicinal.distributed._compute import compute
+from vicinal.distributed._compute import compute, persist
 
 # Sums are taken over this many results at a time, so that no task ever holds more of them.
 _FAN_IN = 8
@@ -65,6 +65,11 @@ class Blocks:
     def then(self, function: Callable, *shared: Any) -> "Blocks":
         """Return the blocks as ``function(block, *shared)`` makes them, lazily."""
         parts = self.map(function, *shared)
+        return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+
+    def held(self) -> "Blocks":
+        """Return the same blocks, computed once and kept where they were made."""
+        parts = persist(self.parts)
         return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
 
     def map(self, function: Callable, *shared: Any) -> list:

@@ -65,9 +65,9 @@ def local_predict(
     ----------
     estimator : LocalClassifier or LocalRegressor
         Unfitted, with nothing left open: a whole number ``n_neighbors``, ``alpha``, ``degree`` and
-        ``metric`` given. The metric is one of scikit-learn, "standardized" (one more pass over
-        the rows) or a fitted transformer in a :class:`~sklearn.frozen.FrozenEstimator`. Choose them
-        by fitting the estimator to a sample in memory.
+        ``metric`` given. The metric is one of scikit-learn, "standardized" or a fitted transformer
+        in a :class:`~sklearn.frozen.FrozenEstimator`. Choose them by fitting the estimator to a
+        sample in memory.
     X : dask array or data frame of shape (n_samples, n_features)
         Training rows.
     y : dask array or series of shape (n_samples,)
@@ -126,7 +126,7 @@ def local_predict(
             f"n_neighbors={estimator.n_neighbors} exceeds the {found.weight:g} samples given "
             "(counted by weight); lower n_neighbors."
         )
-    frame = _Frame.of(estimator, blocks, found, verbose)
+    frame = _Frame.of(estimator, blocks, found)
     if method == "predict_proba":
         frame = frame.calibrated(estimator, blocks, found, verbose)
     return _lazy_answers(frame, blocks, queries, Q, method)
@@ -154,20 +154,20 @@ class _Frame:
     place: _Place
 
     @classmethod
-    def of(cls, estimator, blocks: Blocks, found: Survey, verbose: int) -> "_Frame":
+    def of(cls, estimator, blocks: Blocks, found: Survey) -> "_Frame":
         """Settle what depends on all rows: coordinates and weights of classes."""
         model = clone(estimator).set_params(n_jobs=1, verbose=0)
         mask = _location_mask(model, blocks)
         model.set_params(location_columns=mask)
         columns = None if mask is None else np.flatnonzero(mask)
         if isinstance(model.metric, str) and model.metric == "standardized":
-            model.set_params(metric=Standardized.of(blocks, columns, verbose=verbose))
+            model.set_params(metric=Standardized.of(found, columns))
         transformer = model.metric if hasattr(model.metric, "transform") else None
         if is_classifier(model):
             model.set_params(calibration=None)
             if model.class_weight == "balanced":
-                balanced = _balanced(blocks, found.classes, verbose)
-                model.set_params(class_weight=dict(zip(found.classes, balanced, strict=True)))
+                balanced = zip(found.classes, _balanced(found), strict=True)
+                model.set_params(class_weight=dict(balanced))
         return cls(model, found.classes, None, _Place(columns, transformer))
 
     def shards(self, blocks: Blocks) -> Shards:
@@ -268,17 +268,13 @@ def _answer_kind(frame: _Frame, n_features: int, method: str) -> tuple[tuple, An
     return (*outputs, n_features) if method == "local_coef" else outputs, np.dtype(np.float64)
 
 
-def _class_weights(block: Block, classes: np.ndarray) -> np.ndarray:
-    return np.bincount(_codes(block, classes), block.sample_weight, minlength=len(classes))
-
-
 def _codes(block: Block, classes: Any) -> np.ndarray:
     return np.searchsorted(classes, np.asarray(block.y))
 
 
-def _balanced(blocks: Blocks, classes, verbose: int) -> np.ndarray:
+def _balanced(found: Survey) -> np.ndarray:
     """Return the weights of classes that give each the same say."""
-    held = blocks.total(_class_weights, classes, verbose=verbose)
+    held = found.class_weights
     return held.sum() / (len(held) * held)
 
 
@@ -405,7 +401,7 @@ def _fit_to_all(model, blocks: Blocks, survey: Survey, n_sampled: int, verbose: 
     rows = _union(found)
     data = _take_rows(model, rows, coordinates)
     if is_classifier(model) and model.class_weight == "balanced":
-        model._factor = _balanced(blocks, survey.classes, verbose)[model._codes]
+        model._factor = _balanced(survey)[model._codes]
     plan = Plan(rule, model.alpha_, sampled.n_blended, model.n_refits_)
     near = _Search(data, sampled.centers, [rule], model._factor).found(rule, None)
     model._keep_anchors(model._fit_plan(data, sampled.centers, near, plan), plan)

@@ -1,11 +1,16 @@
 """Weighted means and variances of columns, merged over blocks of rows without cancellation."""
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
 
 from vicinal.distributed._blocks import Block
+
+_SPARSE = (
+    "X has sparse blocks, and this fit sums up dense rows; convert them, for instance with "
+    "X.map_blocks(lambda block: block.toarray())."
+)
 
 
 class Moments(NamedTuple):
@@ -48,11 +53,15 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
     return Moments(weight, mean, squares, np.minimum(a.low, b.low), np.maximum(a.high, b.high))
 
 
+def table_moments(found: Any) -> Moments:
+    """Return the moments of a surveyed table, whose blocks must be dense."""
+    if found.moments is None:
+        raise ValueError(_SPARSE)
+    return found.moments
+
+
 def dense(block: Block) -> np.ndarray:
     """Return the rows of a block, which must be dense."""
     if sp.issparse(block.X):
-        raise ValueError(
-            "X has sparse blocks, and this fit sums up dense rows; convert them, for instance with "
-            "X.map_blocks(lambda block: block.toarray())."
-        )
+        raise ValueError(_SPARSE)
     return block.X

@@ -30,7 +30,13 @@ from vicinal._kernels._cascade import (
 from vicinal.distributed._blocks import Block, Blocks, add_tuples
 from vicinal.distributed._draws import row_uniforms
 from vicinal.distributed._fit import fits
-from vicinal.distributed._moments import Moments, block_moments, dense, merge_moments
+from vicinal.distributed._moments import (
+    Moments,
+    block_moments,
+    dense,
+    merge_moments,
+    table_moments,
+)
 from vicinal.distributed._sample import sample_rows
 from vicinal.distributed._stage_learners import (
     Mixed,
@@ -59,10 +65,12 @@ def fit_classifier(model: SpacePartitioningClassifier, blocks: Blocks, verbose: 
     gate_learner = stage_learner(model._reject_estimator(), "reject_estimator")
     blocks, found = survey(blocks, has_classes=True, verbose=verbose)
     model.classes_ = found.classes
-    factors = _class_factors(model.class_weight, found.classes, blocks, verbose)
-    if factors is not None:
+    moments = table_moments(found)
+    if model.class_weight is not None:
+        factors = _class_factors(model.class_weight, found)
         blocks = blocks.then(_weigh_classes, found.classes, factors)
-    moments, scale = _scaling(model, blocks, verbose)
+        moments = blocks.total(block_moments, combine=merge_moments, verbose=verbose)
+    scale = _scale(model, moments)
     table = Table(moments.mean, scale, learner, gate_learner, moments.weight, found.classes)
     _fit_cascades(model, blocks, found, table, verbose)
 
@@ -73,7 +81,8 @@ def fit_regressor(model: SpacePartitioningRegressor, blocks: Blocks, verbose: in
     refuse(model, selection="train", monotone=False, why="by blocks of rows")
     gate_learner = stage_learner(model._reject_estimator(), "reject_estimator")
     blocks, found = survey(blocks, has_classes=False, verbose=verbose)
-    moments, scale = _scaling(model, blocks, verbose)
+    moments = table_moments(found)
+    scale = _scale(model, moments)
     target_sum = blocks.total(_target_sum, verbose=verbose)
     # About the mean of the table, sums of squares lose nothing to cancellation.
     shift = np.zeros(blocks.n_features) if model.scale else moments.mean
@@ -420,27 +429,20 @@ def _n_regions(model, n_rows: int) -> int:
     return min(int(model.n_regions), n_rows)
 
 
-def _scaling(model, blocks: Blocks, verbose: int) -> tuple[Moments, np.ndarray | None]:
-    """Store the scaler of the model; return moments and, where rows are scaled, deviations."""
-    moments = blocks.total(block_moments, combine=merge_moments, verbose=verbose)
+def _scale(model, moments: Moments) -> np.ndarray | None:
+    """Store the scaler of the model; return deviations where rows are scaled."""
     model.scaler_ = None
     if not model.scale:
-        return moments, None
-    model.scaler_ = host_scaler(moments.mean, moments.variance, moments.weight)
-    return moments, model.scaler_.scale_
-
-
-def _class_factors(class_weight, classes, blocks: Blocks, verbose: int) -> np.ndarray | None:
-    if class_weight is None:
         return None
+    model.scaler_ = host_scaler(moments.mean, moments.variance, moments.weight)
+    return model.scaler_.scale_
+
+
+def _class_factors(class_weight, found: Survey) -> np.ndarray:
+    """Return the factor of every class; "balanced" counts rows, as scikit-learn does."""
     if class_weight != "balanced":
-        return compute_class_weight(class_weight, classes=classes, y=classes)
-    counts = blocks.total(_count_classes, classes, verbose=verbose)
-    return counts.sum() / (len(classes) * counts)
-
-
-def _count_classes(block: Block, classes) -> np.ndarray:
-    return np.bincount(np.searchsorted(classes, block.y), minlength=len(classes))
+        return compute_class_weight(class_weight, classes=found.classes, y=found.classes)
+    return found.n_rows / (len(found.classes) * found.class_rows)
 
 
 def _weigh_classes(block: Block, classes, factors) -> Block:

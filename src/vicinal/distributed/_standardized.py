@@ -6,8 +6,8 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
 from vicinal._kernels._linear_maps import usable_scale
-from vicinal.distributed._blocks import Blocks
-from vicinal.distributed._moments import block_moments, merge_moments
+from vicinal.distributed._moments import table_moments
+from vicinal.distributed._survey import Survey
 
 
 class Standardized(TransformerMixin, BaseEstimator):
@@ -18,10 +18,10 @@ class Standardized(TransformerMixin, BaseEstimator):
         self.scale = scale
 
     @classmethod
-    def of(cls, blocks: Blocks, columns=None, *, verbose: int = 0) -> "Standardized":
-        """Learn the map from all rows, of some columns."""
-        found = blocks.total(block_moments, combine=merge_moments, verbose=verbose)
-        mean, scale = found.mean, usable_scale(found.mean, found.variance)
+    def of(cls, found: Survey, columns=None) -> "Standardized":
+        """Return the map of some columns, from what the first pass over the rows has told."""
+        moments = table_moments(found)
+        mean, scale = moments.mean, usable_scale(moments.mean, moments.variance)
         return cls(mean, scale) if columns is None else cls(mean[columns], scale[columns])
 
     def __sklearn_clone__(self):

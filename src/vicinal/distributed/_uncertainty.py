@@ -22,7 +22,7 @@ from vicinal._kernels._mixture import (
 from vicinal.distributed._blocks import Block, Blocks, add_tuples, tree
 from vicinal.distributed._compute import compute
 from vicinal.distributed._fit import fits
-from vicinal.distributed._moments import block_moments, merge_moments
+from vicinal.distributed._moments import table_moments
 from vicinal.distributed._neighbors import Ball, Found, Nearest, Shards, lazy_rows
 from vicinal.distributed._sample import sample_rows
 from vicinal.distributed._survey import Survey, survey
@@ -175,9 +175,9 @@ def fit_mixture(model: ResponsibilityMixture, blocks: Blocks, verbose: int) -> N
             f"n_components={model.n_components} exceeds the {found.n_rows} rows that count; lower "
             "n_components or give more rows."
         )
-    spread = blocks.total(_unlabelled_moments, combine=merge_moments, verbose=verbose)
+    spread = table_moments(found)
     center, variance = spread.mean, float(spread.variance.mean())
-    ridge = model.reg_covar * (variance or 1.0) * spread.weight / model.n_components
+    ridge = model.reg_covar * (variance or 1.0) * found.weight / model.n_components
     total_scatter = blocks.total(_scatter, center, verbose=verbose)
     settings = total_scatter, ridge, model.covariance_type
 
@@ -216,16 +216,12 @@ def _starts(model, blocks, found: Survey, center, settings, verbose: int) -> lis
     return [update(each, origin, total_scatter, ridge, covariance_type) for each in hard]
 
 
-def _unlabelled_moments(block: Block):
+def _scatter(block: Block, center: Any) -> np.ndarray:
     if block.y is not None:
         raise ValueError(
             "labels weigh rows by their uncertainty, which costs a search of its own: pass "
             "sample_weight=vicinal.distributed.uncertainty_map(X, y, n_neighbors) instead of y."
         )
-    return block_moments(block)
-
-
-def _scatter(block: Block, center: np.ndarray) -> np.ndarray:
     return scatter(block.X - center, block.sample_weight)
 
 
