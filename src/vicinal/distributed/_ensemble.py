@@ -16,6 +16,7 @@ from vicinal.distributed._blocks import Block, Blocks
 from vicinal.distributed._compute import compute, connected_client
 from vicinal.distributed._draws import row_uniforms
 from vicinal.distributed._fit import fits
+from vicinal.distributed._sample import sample_rows
 from vicinal.distributed._survey import Survey, survey
 from vicinal.ensemble import BootstrapEnsembleClassifier, BootstrapEnsembleRegressor
 from vicinal.ensemble._bootstrap_ensemble_regressor import _output as member_predictions
@@ -41,21 +42,16 @@ def fit_bootstrap(model, blocks: Blocks, verbose: int) -> None:
     """
     blocks, found = survey(blocks, has_classes=is_classifier(model), verbose=verbose)
     if found.n_rows <= MEMBER_ROWS:
-        _fit_gathered(model, blocks, verbose)
+        _fit_gathered(model, blocks, found, verbose)
     else:
         _fit_drawn(model, blocks, found, verbose)
 
 
-def _fit_gathered(model, blocks: Blocks, verbose: int) -> None:
-    parts = blocks.gather(_whole, verbose=verbose)
-    X, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+def _fit_gathered(model, blocks: Blocks, found: Survey, verbose: int) -> None:
+    X, y, weight = sample_rows(blocks, found, MEMBER_ROWS, 0, verbose=verbose)
     on_workers = connected_client() is not None
     with joblib.parallel_config(backend="dask") if on_workers else nullcontext():
         model.fit(X, y, sample_weight=weight)
-
-
-def _whole(block: Block) -> tuple:
-    return block.X, block.y, block.sample_weight
 
 
 def _fit_drawn(model, blocks: Blocks, found: Survey, verbose: int) -> None:
