@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask import delayed
 
-from vicinal.distributed._compute import compute
+from vicinal.distributed._compute import compute, persist
 
 # Sums are taken over this many results at a time, so that no task ever holds more of them.
 _FAN_IN = 8
@@ -21,9 +21,9 @@ class Block:
     """Consecutive rows in memory: what a task sees of the table."""
 
     X: Any
-    y: np.ndarray | None
+    y: Any
     sample_weight: np.ndarray
-    start: int | None  # position of the first row in the whole table, once it is known
+    start: Any  # position of the first row in the whole table, once it is known
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -62,9 +62,19 @@ class Blocks:
         parts = [locate(part, start) for part, start in zip(self.parts, starts, strict=True)]
         return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
 
+    def then(self, function: Callable, *shared: Any) -> "Blocks":
+        """Return the blocks as ``function(block, *shared)`` makes them, lazily."""
+        parts = self.map(function, *shared)
+        return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+
+    def held(self) -> "Blocks":
+        """Return the same blocks, computed once and kept where they were made."""
+        parts = persist(self.parts)
+        return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+
     def map(self, function: Callable, *shared: Any) -> list:
         """Return lazy ``function(block, *shared)`` for every block; shared values are sent once."""
-        shared = tuple(delayed(value) for value in shared)
+        shared = tuple(delayed(value, traverse=False) for value in shared)
         task = delayed(function, pure=True)
         return [task(part, *shared) for part in self.parts]
 
@@ -142,7 +152,8 @@ def _as_matrix(X):
 def _columns(X) -> tuple[int, np.ndarray | None]:
     """Return the number of columns, and their names when the collection is a frame."""
     if _is_frame(X):
-        return len(X.columns), np.asarray(X.columns, dtype=object)
+        names = np.asarray(X.columns, dtype=object)
+        return len(names), names if all(isinstance(name, str) for name in names) else None
     if getattr(X, "ndim", 0) != 2:
         raise ValueError(
             f"X must be a Dask array with two axes or a Dask data frame, got {type(X).__name__} "

@@ -3,6 +3,7 @@
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from vicinal.distributed._blocks import Blocks
 
@@ -49,6 +50,9 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
             "to a sample in memory, or as the member of a bootstrap ensemble."
         )
     model = clone(estimator)
+    model._validate_params()
+    if y is None and get_tags(model).target_tags.required:
+        raise ValueError(f"{type(model).__name__} requires y, and it is None; pass the targets.")
     blocks = Blocks.of(X, y, sample_weight)
     way(model, blocks, verbose)
     model.n_features_in_ = blocks.n_features

@@ -128,7 +128,10 @@ class LocalRegressor(BaseLocalRegressor):
         ``n_blended``. With anchors, ``n_neighbors_`` and ``alpha_`` are those of the models at the
         anchors.
     anchor_selection_ : dict of ndarray
-        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``loss``.
+        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``n_refits``,
+        ``loss``.
+    n_refits_ : int
+        With ``anchors``: how often the models were refitted to what their blend left over.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)
