@@ -13,6 +13,7 @@ import scipy.sparse as sp  # noqa: E402
 
 from vicinal import distributed  # noqa: E402
 from vicinal.subspace import (  # noqa: E402
+    DivideConquerSVC,
     FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
     TruncatedRBFRegressor,
@@ -96,6 +97,41 @@ def test_truncated_rbf_regressor_equals_memory(table, size):
     model = TruncatedRBFRegressor()
     memory, blocks = model.fit(X, y), distributed.fit(model, *cut(size, X, y))
     assert_allclose(blocks.predict(X), memory.predict(X), rtol=1e-9)
+
+
+@pytest.mark.parametrize("size", BLOCKS)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"n_clusters": 5},
+        {"n_clusters": 2, "max_cluster_size": 150, "probability": True, "class_weight": "balanced"},
+        {"n_clusters": 4, "clustering": "kernel", "n_landmarks": 100},
+    ],
+)
+def test_a_machine_for_every_cluster_equals_memory(table, size, options):
+    X, y = table
+    model = DivideConquerSVC(prediction="early", random_state=0, **options)
+    memory, blocks = model.fit(X, y), distributed.fit(model, *cut(size, X, y))
+    assert_allclose(blocks.decision_function(X), memory.decision_function(X), atol=1e-9)
+    assert_array_equal(blocks.cluster_sizes_, memory.cluster_sizes_)
+    if model.probability:
+        assert_allclose(blocks.slope_, memory.slope_, rtol=1e-9)
+
+
+def test_clusters_may_come_from_a_sample(table, monkeypatch):
+    monkeypatch.setattr("vicinal.distributed._divide_conquer.clustering_rows", lambda k: 100)
+    X, y = table
+    model = DivideConquerSVC(n_clusters=3, prediction="early", max_cluster_size=120, random_state=0)
+    fitted = [distributed.fit(model, *cut(size, X, y)) for size in BLOCKS]
+    assert fitted[0].cluster_sizes_.sum() == len(X)
+    assert fitted[0].cluster_sizes_.max() <= 120
+    for other in fitted[1:]:
+        assert_allclose(other.decision_function(X), fitted[0].decision_function(X), atol=1e-9)
+
+
+def test_the_joint_machine_is_refused(table):
+    with pytest.raises(ValueError, match="prediction='exact'.*prediction='early'"):
+        distributed.fit(DivideConquerSVC(prediction="exact"), *cut(90, *table))
 
 
 @pytest.mark.parametrize(

@@ -40,14 +40,24 @@ def test_prediction_is_the_weighted_mean_of_the_rungs(friedman):
     X, _, model = friedman
     Q = X[200:]
     total = sum(
-        weight * (rung.scores(Q)[:, 0] if isinstance(rung, GlobalModel) else rung.predict(Q))
+        weight * (rung.predict(Q) if hasattr(rung, "predict") else rung.scores(Q)[:, 0])
         for weight, rung in zip(model.rung_weights_, model.rungs_, strict=True)
     )
     assert_allclose(model.predict(Q), total, rtol=1e-10)
 
 
-def test_the_stack_of_smoothers_is_a_smoother(friedman):
-    X, y, model = friedman
+@pytest.fixture(scope="module")
+def smooth():
+    """A smooth target, so that no rung is made of steps."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(220, 4))
+    return X, X[:, 0] ** 2 + X[:, 1] * X[:, 2] + X[:, 3] + 0.05 * rng.normal(size=220)
+
+
+def test_the_stack_of_smoothers_is_a_smoother(smooth):
+    X, y = smooth
+    model = LocalRegressor(random_state=0).fit(X[:200], y[:200])
+    assert any(isinstance(rung, GlobalModel) for rung in model.rungs_)
     Q = X[200:220]
     kernel = model.equivalent_kernel(Q)
     assert_allclose(kernel @ y[:200], model.predict(Q), rtol=1e-8)
@@ -58,7 +68,7 @@ def test_slopes_of_the_stack_are_the_weighted_mean_of_slopes(friedman, wine):
     X, _, model = friedman
     Q = X[200:210]
     total = sum(
-        weight * (rung.slopes(Q)[:, 0] if isinstance(rung, GlobalModel) else rung.local_coef(Q))
+        weight * (rung.local_coef(Q) if hasattr(rung, "predict") else rung.slopes(Q)[:, 0])
         for weight, rung in zip(model.rung_weights_, model.rungs_, strict=True)
     )
     assert_allclose(model.local_coef(Q), total, rtol=1e-10)
@@ -143,8 +153,8 @@ def test_fit_is_reproducible_and_independent_of_threads(wine):
     assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-7, atol=1e-12)
 
 
-def test_further_rows_reach_every_rung(friedman):
-    X, y, _ = friedman
+def test_further_rows_reach_every_rung(smooth):
+    X, y = smooth
     model = LocalRegressor(random_state=0).fit(X[:150], y[:150])
     before = np.mean((model.predict(X[200:]) - y[200:]) ** 2)
     model.partial_fit(X[150:200], y[150:200])
@@ -152,6 +162,16 @@ def test_further_rows_reach_every_rung(friedman):
     assert kernel.shape[1] == 200
     assert_allclose(kernel @ y[:200], model.predict(X[200:]), rtol=1e-8)
     assert np.mean((model.predict(X[200:]) - y[200:]) ** 2) < 1.1 * before
+
+
+def test_further_rows_reach_the_trees(steps):
+    X, y, _ = steps
+    model = LocalRegressor(n_neighbors=40, alpha=1.0, random_state=0).fit(X[:500], y[:500])
+    model.partial_fit(X[500:600], y[500:600])
+    grown = next(rung for rung in model.rungs_ if isinstance(rung, BoostedModel))
+    seed = grown.models[0].random_state
+    fresh = boosted_model(X[:600], y[:600, None], None, None, seed)
+    assert_allclose(grown.scores(X[600:]), fresh.scores(X[600:]))
 
 
 def test_groups_stay_together():

@@ -5,7 +5,13 @@ from vicinal._base import import_optional
 for _package in ("dask", "distributed"):
     import_optional(_package, needed_by="vicinal.distributed", extra="distributed")
 
-from vicinal.distributed import _boosting, _ensemble, _partition, _subspace  # noqa: E402, F401
+from vicinal.distributed import (  # noqa: E402, F401
+    _boosting,
+    _divide_conquer,
+    _ensemble,
+    _partition,
+    _subspace,
+)
 from vicinal.distributed._fit import fit  # noqa: E402
 from vicinal.distributed._local import local_predict  # noqa: E402
 from vicinal.distributed._neighbors import kneighbors  # noqa: E402

@@ -6,7 +6,6 @@ import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
 from vicinal._kernels import _scatter
-from vicinal._kernels._temperature import score_spread, slope_derivatives, solve_slope
 from vicinal._kernels._truncated_rbf import (
     RidgeSums,
     fitted_and_leverage,
@@ -19,6 +18,7 @@ from vicinal.distributed._fit import fits
 from vicinal.distributed._moments import dense, table_moments
 from vicinal.distributed._partition import refuse
 from vicinal.distributed._sample import sample_rows
+from vicinal.distributed._slope import slope_of
 from vicinal.distributed._survey import Survey, survey
 from vicinal.subspace import (
     FeatureSpaceDecomposition,
@@ -124,18 +124,11 @@ def fit_classifier(model: TruncatedRBFClassifier, blocks: Blocks, verbose: int) 
     blocks, found = survey(blocks, has_classes=True, verbose=verbose)
     model.classes_ = found.classes
     _learn_map(model, blocks, found, verbose)
-    counts = found.class_weights
-    unit = _class_units(model.class_weight, found.classes, counts)
+    unit = _class_units(model.class_weight, found.classes, found.class_weights)
     state, total = _fit_ridge(model, blocks, found.classes, unit, verbose)
     model.threshold_, model.n_iter_ = 0.0, 1
     arguments = (_map_of(model), found.classes, unit, model._coef, model._intercept, total, state)
-    scores = blocks.then(_held_out_scores, *arguments).held()
-    spread = scores.total(_spread, combine=max, verbose=verbose)
-
-    def derivatives(slope):
-        return scores.total(_slope_sums, spread, counts, slope, verbose=verbose)
-
-    model.slope_ = 1.0 if spread == 0.0 else solve_slope(derivatives) / spread
+    model.slope_ = slope_of(blocks.then(_held_out_scores, *arguments), found, verbose)
 
 
 def _refuse_dual(model) -> None:
@@ -209,11 +202,3 @@ def _held_out_scores(block: Block, feature_map, classes, unit, coef, intercept, 
     if len(classes) == 2:
         scores = 0.5 * np.hstack([-scores, scores])
     return Block(scores, codes, block.sample_weight, block.start)
-
-
-def _spread(block: Block) -> float:
-    return score_spread(block.X)
-
-
-def _slope_sums(block: Block, spread, counts, slope) -> np.ndarray:
-    return slope_derivatives(block.X / spread, block.y, block.sample_weight, counts, slope)

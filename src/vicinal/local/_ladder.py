@@ -51,8 +51,11 @@ _MAX_GLOBAL_COLUMNS = 1000
 _HOPELESS = 2.5
 # Squares and products are tried where forming their scatter costs no more than this.
 _MAX_QUADRATIC_FLOPS = 3e9
+# A logistic model of squares and products is tried up to this many rows x terms x classes.
+_MAX_LOGISTIC_SIZE = 3e6
 # Boosting is tried where a forest comes this near to the best local model.
 _TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
+_MIN_BOOSTED_ROWS = {True: 1000, False: 100}  # classes, numbers
 
 
 @dataclass
@@ -367,41 +370,54 @@ class Ladder:
         """Tell whether a forest is near the best so far, and rows, classes allow to boost."""
         table = self.table
         n_outputs = table.Y.shape[1]
-        is_small = len(table.X) < (_SMALL if table.codes is None else _MIDDLE)
+        is_small = len(table.X) < _MIN_BOOSTED_ROWS[table.codes is not None]
         forests = [rung.loss for rung in self.rungs if rung.metric in FORESTS]
         if is_small or n_outputs > _MAX_BOOSTED_CLASSES or not forests:
             return False
         return min(forests) <= _TREES_PAY * min(rung.loss for rung in self.rungs)
 
     def _try_global(self) -> None:
-        """End the ladder with models of all rows, in the better of two kinds of coordinates."""
-        table = self.table
-        solvers = ("ridge",) if table.codes is None else ("ridge", "logistic")
-        names = [rung.metric for rung in self._bases() if rung.metric != "euclidean"]
-        wide = table.X.shape[1] > _MAX_GLOBAL_COLUMNS
-        places = {}
-        for name in names:
-            coordinates = self._coordinates(name)
-            places[name] = self._reduced(coordinates) if wide else coordinates
+        """End the ladder with models of all rows, linear and quadratic in the coordinates."""
         best_local = min(rung.loss for rung in self.rungs)
-        for solver in solvers:
-            tried = [self._try_global_in(solver, name, places[name]) for name in names]
-            if min(rung.loss for rung in tried) > _HOPELESS * best_local:
-                return
-            if solver == "ridge":
-                names = [min(tried, key=lambda rung: rung.loss).metric]
-                self._try_quadratic(names[0], places[names[0]])
+        tried = [(self._try_global_in("ridge", place), place) for place in self._global_places()]
+        best = min(tried, key=lambda pair: pair[0].loss)
+        quadratic = self._squared(best[1])
+        if quadratic is not None:
+            tried.append((self._try_global_in("ridge", quadratic), quadratic))
+        tried.sort(key=lambda pair: pair[0].loss)
+        if self.table.codes is None or tried[0][0].loss > _HOPELESS * best_local:
+            return
+        place = next(place for _, place in tried if self._can_iterate_in(place))
+        self._try_global_in("logistic", place)
 
-    def _try_quadratic(self, name: str, coordinates: Coordinates) -> None:
-        """Add squares and products of the coordinates: the global model of degree two."""
-        n, d = len(self.table.X), coordinates(self.table.X[:1]).shape[1]
-        n_terms = d + d * (d + 1) // 2
-        if n * n_terms**2 <= _MAX_QUADRATIC_FLOPS:
-            both = QuadraticCoordinates(coordinates, d)
-            self._try_global_in("ridge", f"{name} quadratic", both, degree=2)
+    def _global_places(self) -> list["_Place"]:
+        wide = self.table.X.shape[1] > _MAX_GLOBAL_COLUMNS
+        places = []
+        for base in self._bases():
+            if base.metric != "euclidean":
+                coordinates = self._coordinates(base.metric)
+                coordinates = self._reduced(coordinates) if wide else coordinates
+                places.append(_Place(base.metric, coordinates, 1, self._width(coordinates)))
+        return places
 
-    def _try_global_in(self, solver: str, name: str, coordinates, degree: int = 1) -> Rung:
+    def _squared(self, place: "_Place") -> "_Place | None":
+        """Add squares and products of the coordinates, where their scatter is cheap."""
+        n_terms = place.width + place.width * (place.width + 1) // 2
+        if len(self.table.X) * n_terms**2 > _MAX_QUADRATIC_FLOPS:
+            return None
+        both = QuadraticCoordinates(place.coordinates, place.width)
+        return _Place(f"{place.name} quadratic", both, 2, n_terms)
+
+    def _width(self, coordinates) -> int:
+        return coordinates(self.table.X[:1]).shape[1]
+
+    def _can_iterate_in(self, place: "_Place") -> bool:
+        """Tell whether a logistic model, which takes many passes, can afford the coordinates."""
+        return place.degree == 1 or self.table.Y.size * place.width <= _MAX_LOGISTIC_SIZE
+
+    def _try_global_in(self, solver: str, place: "_Place") -> Rung:
         table, alphas = self.table, _GLOBAL_ALPHAS[solver]
+        name, coordinates = place.name, place.coordinates
         Z = coordinates(table.X)
         predictions = np.zeros((len(alphas), len(self.rows), table.Y.shape[1]))
         for mask, entries, rows in self._held_out():
@@ -421,7 +437,14 @@ class Ladder:
             return GlobalModel(solver, name, alphas[a], coordinates, *fit)
 
         rung = Rung(
-            f"{name} {solver}", name, degree, np.inf, alphas[a], predictions[a], losses[a], build
+            f"{name} {solver}",
+            name,
+            place.degree,
+            np.inf,
+            alphas[a],
+            predictions[a],
+            losses[a],
+            build,
         )
         self.rungs.append(rung)
         return rung
@@ -490,6 +513,16 @@ class Ladder:
             return Y
         spread = self.table.Y.std(axis=0)
         return Y / np.where(spread > 0.0, spread, 1.0)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Coordinates of a global model."""
+
+    name: str
+    coordinates: Any
+    degree: int
+    width: int
 
 
 class _Trail:

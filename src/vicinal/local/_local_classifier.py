@@ -66,7 +66,8 @@ class LocalClassifier(BaseLocalClassifier):
         learned from local slopes, see :class:`GradientMetric`); ``"forest"`` or ``"extra_forest"``
         (rows that share leaves of a random forest or of extremely random trees); or a transformer,
         whose output gives the coordinates of search and fit. ``"auto"`` tries them all and, as the
-        end of the ladder, global linear models; see ``combine``. With fewer than 30 rows, sparse
+        end of the ladder, global models (linear, quadratic, and boosted trees where a forest shows
+        that steps matter); see ``combine``. With fewer than 30 rows, sparse
         X, ``location_columns``, ``anchors``, another ``solver`` or an ``estimator``, it takes the
         best of the columns as given, standardised and (from 200 rows) whitened.
     metric_params : dict, default=None
@@ -140,7 +141,7 @@ class LocalClassifier(BaseLocalClassifier):
         error (the latter with ``metric="auto"``).
     rungs_ : list
         Models of the stack, heaviest first: fitted local estimators, each with one setting, and
-        global linear models. Absent when one local model answers alone.
+        global models. Absent when one local model answers alone.
     rung_weights_ : ndarray of shape (n_rungs,)
         Their weights, of sum one.
     anchors_ : Anchors or None
