@@ -208,8 +208,11 @@ def _directions(frame, parts):
 
 
 def local(X, y):
-    """A local classifier that keeps anchors."""
-    return distributed.fit(LocalClassifier(anchors=64, bandwidth=200, random_state=0), X, y)
+    """A local classifier that keeps 64 planes, each fitted to its neighbours among all rows."""
+    model = LocalClassifier(
+        anchors=64, n_neighbors=100, alpha=1.0, metric="standardized", random_state=0
+    )
+    return distributed.fit(model, X, y)
 
 
 FAMILIES = {"read": only_read, "partition": partition, "subspace": subspace, "local": local}
@@ -220,7 +223,7 @@ SENT = {
     "read": 1,
     "partition": R * (C + C * D + D * D),
     "subspace": J * J + J * C,
-    "local": 0,
+    "local": 64 * 1280 * (D + 2),
 }
 
 
