@@ -213,15 +213,15 @@ def _sum_one(start, X, target, weight, table, chain, with_sums) -> RegionSums:
     sums = None
     if with_sums:
         sums = []
+        share = float(weight.sum()) / table.weight
         for k, rows in enumerate(rows_of):
-            w = weight[rows]
             learned = table.learner.sums(
                 X[rows],
                 target[rows],
-                w,
+                weight[rows],
                 0 if table.classes is None else len(table.classes),
                 _region_start(chain, k),
-                float(w.sum()) / table.weight,
+                share,
                 chain.block_seed(start, k),
             )
             sums.append((len(rows), *learned))
@@ -270,7 +270,7 @@ def _sum_gate(block: Block, table: Table, chains: list[Chain], k: int) -> list:
         learner = table.gate_learner
         if isinstance(learner, Mixed) and len(rows):
             costs *= weight[rows].sum() / costs.sum()
-        share = float(weight[rows].sum()) / table.weight
+        share = float(weight.sum()) / table.weight
         start = _gate_start(chain.gates[k])
         seed = chain.block_seed(block.start, chain.n_regions + k)
         learned = learner.sums(X[rows], labels, costs, 2, start, share, seed)
