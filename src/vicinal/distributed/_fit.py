@@ -41,6 +41,31 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     estimator
         An ordinary fitted model, which needs Dask no longer: predict, explain, save or export it as
         if it had been fitted in memory.
+
+    See Also
+    --------
+    predict : Answers of a fitted model for a Dask collection.
+
+    Notes
+    -----
+    Every pass reads the rows again and sums them up block by block, in a tree whose shape hangs on
+    the number of blocks alone; what is drawn for a row hangs on its position. A lost worker changes
+    nothing, and block sizes change rounding only, wherever a model is a function of sums. The guide
+    says which models are, and which parameters cannot be had; those are refused.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal import distributed
+    >>> from vicinal.partition import SpacePartitioningClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = SpacePartitioningClassifier("lda", n_regions=2, n_init=2, random_state=0)
+    >>> rows, labels = da.from_array(X, chunks=(40, 4)), da.from_array(y, chunks=40)
+    >>> blocks = distributed.fit(model, rows, labels)
+    >>> bool(np.allclose(blocks.predict_proba(X), model.fit(X, y).predict_proba(X), atol=1e-9))
+    True
     """
     model = clone(estimator)
     if y is None and get_tags(model).target_tags.required:

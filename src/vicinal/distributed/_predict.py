@@ -23,6 +23,24 @@ def predict(estimator: Any, X: Any, *, method: str = "predict"):
     -------
     dask array
         Not computed yet; lengths of blocks are known where those of ``X`` are.
+
+    See Also
+    --------
+    fit : Fit a model to a Dask collection.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal import distributed
+    >>> from vicinal.linear import WeightedLDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = WeightedLDA().fit(X, y)
+    >>> answers = distributed.predict(model, da.from_array(X, chunks=(40, 4)))
+    >>> answers
+    dask.array<concatenate, shape=(150,), dtype=int64, chunksize=(40,), chunktype=numpy.ndarray>
+    >>> answers[:3].compute()
+    array([0, 0, 0])
     """
     if hasattr(X, "columns"):
         parts, lengths = list(X.to_delayed()), [np.nan] * X.npartitions
