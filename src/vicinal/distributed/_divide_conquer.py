@@ -6,9 +6,8 @@ from dask import delayed
 from vicinal._base import draw_seeds
 from vicinal.distributed._blocks import Block, Blocks
 from vicinal.distributed._compute import compute
-from vicinal.distributed._fit import fits
+from vicinal.distributed._fit import fits, refuse
 from vicinal.distributed._moments import dense, table_moments
-from vicinal.distributed._partition import refuse
 from vicinal.distributed._sample import sample_rows
 from vicinal.distributed._slope import slope_of
 from vicinal.distributed._survey import Survey, survey

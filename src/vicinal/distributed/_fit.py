@@ -92,3 +92,14 @@ def fit_blocks(model: Any, blocks: Blocks, verbose: int = 0) -> Any:
     if blocks.feature_names is not None:
         model.feature_names_in_ = blocks.feature_names
     return model
+
+
+def refuse(model: Any, *, why: str, **only: Any) -> None:
+    """Raise where a parameter has another value than the one that can be had here."""
+    for name, value in only.items():
+        given = getattr(model, name)
+        if given != value:
+            raise ValueError(
+                f"{name}={given!r} is not possible {why}; use {name}={value!r}, or fit to a sample "
+                "in memory."
+            )

@@ -29,7 +29,7 @@ from vicinal._kernels._cascade import (
 )
 from vicinal.distributed._blocks import Block, Blocks, add_tuples
 from vicinal.distributed._draws import row_uniforms
-from vicinal.distributed._fit import fits
+from vicinal.distributed._fit import fits, refuse
 from vicinal.distributed._moments import (
     Moments,
     block_moments,
@@ -89,17 +89,6 @@ def fit_regressor(model: SpacePartitioningRegressor, blocks: Blocks, verbose: in
     learner = ridge_learner(model._region_estimator(), shift, target_sum / moments.weight)
     table = Table(moments.mean, scale, learner, gate_learner, moments.weight)
     _fit_cascades(model, blocks, found, table, verbose)
-
-
-def refuse(model: Any, *, why: str, **only: Any) -> None:
-    """Raise where a parameter has another value than the one that can be had here."""
-    for name, value in only.items():
-        given = getattr(model, name)
-        if given != value:
-            raise ValueError(
-                f"{name}={given!r} is not possible {why}; use {name}={value!r}, or fit to a sample "
-                "in memory."
-            )
 
 
 # --- what tasks know of the table -----------------------------------------------------------------

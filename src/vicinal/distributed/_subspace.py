@@ -14,9 +14,8 @@ from vicinal._kernels._truncated_rbf import (
     ridge_sums,
 )
 from vicinal.distributed._blocks import Block, Blocks, add_tuples
-from vicinal.distributed._fit import fits
+from vicinal.distributed._fit import fits, refuse
 from vicinal.distributed._moments import dense, table_moments
-from vicinal.distributed._partition import refuse
 from vicinal.distributed._sample import sample_rows
 from vicinal.distributed._slope import slope_of
 from vicinal.distributed._survey import Survey, survey
