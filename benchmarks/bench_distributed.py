@@ -201,7 +201,8 @@ def _directions(frame, parts):
 
 def local(X, y):
     """A local classifier that keeps anchors."""
-    return distributed.fit(LocalClassifier(anchors=64, bandwidth=200, random_state=0), X, y)
+    model = LocalClassifier(anchors=256, n_neighbors=160, metric="standardized", random_state=0)
+    return distributed.fit(model, X, y)
 
 
 FAMILIES = {"read": only_read, "partition": partition, "subspace": subspace, "local": local}
