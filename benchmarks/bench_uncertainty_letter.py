@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 
 from _harness import ROOT, ResultsPage, timed
 from vicinal.datasets import load_letter, load_satimage
-from vicinal.uncertainty import LocallyAdaptiveClassifier
+from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 
 CACHE = ROOT / "benchmarks" / ".cache" / "uncertainty_letter.json"
 SEEDS = (0, 1, 2)
@@ -49,10 +49,38 @@ def letter(known):
             yield known
 
 
+def start(Z, k=7):
+    """``I / sigma``; sigma is the root mean square of distances to the k-th neighbour."""
+    distances = KNeighborsClassifier(k + 1).fit(Z, np.zeros(len(Z))).kneighbors(Z)[0]
+    return np.eye(Z.shape[1]) / np.sqrt(np.mean(distances[:, k] ** 2))
+
+
+def expected_at(Z, y, A):
+    """G / N by its relation to the map of uncertainty, with all rows as neighbours."""
+    return 1.0 - float(np.mean(uncertainty_map(Z @ A.T, y, n_neighbors=None, bandwidth=1.0)))
+
+
+def draws(n_draws=20):
+    """G / N at possible starts: of 1,500 rows drawn at random, and of the first 1,500."""
+    data = load_satimage()
+    X = StandardScaler().fit_transform(np.asarray(data.X_train, float))
+    found = {"random rows, A = I / sigma": [], "random rows, A = I": []}
+    for seed in range(n_draws):
+        rows = np.random.RandomState(seed).permutation(len(X))[:1500]
+        Z, y = X[rows], data.y_train[rows]
+        found["random rows, A = I / sigma"].append(expected_at(Z, y, start(Z)))
+        found["random rows, A = I"].append(expected_at(Z, y, np.eye(36)))
+    Z, y = X[:1500], data.y_train[:1500]
+    found["first rows, A = I / sigma"] = [expected_at(Z, y, start(Z))]
+    found["first rows, A = I"] = [expected_at(Z, y, np.eye(36))]
+    return found
+
+
 def solvers():
     data = load_satimage()
-    X = StandardScaler().fit_transform(np.asarray(data.X_train[:1500], float))
-    y = data.y_train[:1500]
+    X = StandardScaler().fit_transform(np.asarray(data.X_train, float))
+    chosen = np.random.RandomState(0).permutation(len(X))[:1500]
+    X, y = X[chosen], data.y_train[chosen]
     rows = []
     for name, options in {
         "annealing, added noise": {"solver": "anneal", "max_iter": 50},
@@ -65,7 +93,7 @@ def solvers():
         "Adam, 8 epochs": {"solver": "adam", "max_iter": 8},
     }.items():
         model = LocallyAdaptiveClassifier(
-            1, init=np.eye(36), early_stopping=False, random_state=0, **options
+            1, init=start(X), fixed_scale=False, early_stopping=False, random_state=0, **options
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -104,7 +132,7 @@ def write(parts):
     )
     worst = {name: max(errors) for name, errors, _ in rows}
     climbs = parts["solvers"]
-    lowest = min(value for name, _, value, *_ in climbs if name.startswith("annealing"))
+    reached = {name: value for name, _, value, *_ in climbs}["annealing, added noise"]
     page.table(
         ["bar", "ours", "met"],
         [
@@ -114,7 +142,11 @@ def write(parts):
                 f"{worst['K = 4']:.2f}",
                 _yes(worst["K = 4"] <= 7.8),
             ),
-            ("annealing: G/N at least 0.94", f"{lowest:.3f}", _yes(lowest >= 0.94)),
+            (
+                "annealing, 50 iterations: G/N at least 0.94",
+                f"{reached:.3f}",
+                _yes(reached >= 0.94),
+            ),
         ],
         "What must hold:",
     )
@@ -124,9 +156,20 @@ def write(parts):
             (name, f"{first:.3f}", f"{last:.3f}", n_iter, f"{seconds:.1f}")
             for name, first, last, n_iter, seconds in climbs
         ],
-        "Satimage, first 1,500 rows, standardised, one metric from A = I, no rows held out. In the "
-        "first trials, from 0.761: annealing 0.968, by a tenth of the rows 0.933, L-BFGS 0.959, "
-        "Adam 0.934. Which rows those were is not recorded; ours start higher.",
+        "Satimage, 1,500 training rows drawn at random (seed 0), standardised, one metric from "
+        "A = I / sigma, free scale, no rows held out. In the first trials, from 0.761: annealing "
+        "0.968, by a tenth of the rows 0.933, L-BFGS 0.959, Adam 0.934.",
+    )
+    page.table(
+        ["start", "draws", "mean G/N", "least", "greatest"],
+        [
+            (name, len(values), *(f"{f(values):.3f}" for f in (np.mean, min, max)))
+            for name, values in parts["draws"].items()
+        ],
+        "Where 0.761 comes from. Which rows and which A those trials began with was not written "
+        "down. Rows drawn at random and sigma from the seventh neighbour, as for the automatic "
+        "bandwidth of the map, give values around it; the first 1,500 rows, which hold the classes "
+        "in other proportions, and A = I do not:",
     )
     page.text(
         "Errors do not depend on the load of the machine; times do, and these were taken while it "
@@ -152,11 +195,14 @@ def main():
     if part in ("solvers", "all") and "solvers" not in parts:
         parts["solvers"] = solvers()
         CACHE.write_text(json.dumps(parts))
+    if part in ("solvers", "all") and "draws" not in parts:
+        parts["draws"] = draws()
+        CACHE.write_text(json.dumps(parts))
     if part in ("letter", "all"):
         for found in letter(parts.get("letter", {})):
             parts["letter"] = found
             CACHE.write_text(json.dumps(parts))
-    if {"letter", "solvers"} <= parts.keys():
+    if {"letter", "solvers", "draws"} <= parts.keys():
         write(parts)
 
 

@@ -134,7 +134,10 @@ def test_soft_votes_equal_the_definition(problem, rng):
     bounds = references.bounds
     votes = np.stack([e[:, bounds[c] : bounds[c + 1]].sum(axis=1) for c in range(3)], axis=1)
     assert_allclose(
-        soft_votes(A, Q, references), votes / votes.sum(axis=1, keepdims=True), rtol=1e-9
+        soft_votes(A, Q, references),
+        votes / votes.sum(axis=1, keepdims=True),
+        rtol=1e-9,
+        atol=1e-13,
     )
 
 

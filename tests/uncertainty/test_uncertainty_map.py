@@ -59,6 +59,32 @@ def test_neighbours_tied_with_the_last_one_are_kept():
     assert_allclose(uncertainty_map(X + 0.1, y, n_neighbors=2, bandwidth=1.0)[0], 0.5, rtol=1e-9)
 
 
+@pytest.mark.parametrize("n_neighbors", [1, 5])
+@pytest.mark.parametrize("bandwidth", ["auto", 0.2, 1e-160])
+def test_searching_for_neighbours_equals_comparing_all_pairs(
+    moons, n_neighbors, bandwidth, rng, monkeypatch
+):
+    X, y = moons
+    weights = rng.randint(0, 4, len(X)).astype(float)
+    options = {"n_neighbors": n_neighbors, "bandwidth": bandwidth, "sample_weight": weights}
+    searched = uncertainty_map(X, y, **options)
+    monkeypatch.setattr("vicinal.uncertainty._uncertainty_map._SEARCHED_PART", 0.0)
+    assert_allclose(searched, uncertainty_map(X, y, **options), rtol=1e-9, atol=1e-12)
+
+
+def test_ties_are_kept_by_the_search_too(rng):
+    # Points of a lattice off the origin: each inner one has four neighbours at the same distance.
+    X = 0.1 + np.stack(np.meshgrid(np.arange(12.0), np.arange(12.0)), axis=2).reshape(-1, 2) / 3
+    y = rng.randint(0, 2, len(X))
+    counts = np.full(len(X), 3)
+    inner = np.all((X > 0.2) & (X < 3.6), axis=1)
+    assert_allclose(
+        uncertainty_map(X, y, n_neighbors=3, bandwidth=1.0)[inner],
+        direct_map(X, y, counts + 1, 1.0)[inner],
+        rtol=1e-9,
+    )
+
+
 def test_tiny_bandwidth_asks_the_nearest_neighbour(moons):
     X, y = moons
     d2 = np.sum((X[:, None] - X[None]) ** 2, axis=2)

@@ -1,5 +1,6 @@
 """Locally adaptive classification piloted by uncertainty: one metric per component."""
 
+import functools
 import warnings
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -30,10 +31,10 @@ from vicinal.uncertainty._metric_problem import (
     Climb,
     MetricProblem,
     SortedRows,
+    best_start,
     choose_softness,
     climb,
     nearest_scale,
-    start_score,
 )
 from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
 from vicinal.uncertainty._uncertainty_map import _map_of_codes
@@ -56,6 +57,8 @@ _SHARED_ITERATIONS = 3
 # Rows by which starts are compared: so many at most, and rows held out only if so many at least.
 _MOST_JUDGES = 2000
 _FEWEST_JUDGES = 100
+# Neighbours that vote where that does better than votes that fall with distance.
+_NEAREST = 5
 # Components that answer less than this for a query are not asked.
 _LEAST_VOTE = 1e-12
 
@@ -93,15 +96,23 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     init : {"auto", "whiten"} or array-like of shape (n_features_out, n_features), default="auto"
         First metric of all components. ``"whiten"``: unit covariance, in units of the mean distance
         to the nearest neighbour. ``"auto"``: also whitening with some shrinkage, mere
-        standardisation, and unit covariance within classes, whichever classifies the rows held out
-        best before any learning. Steps are taken in the coordinates of the start; with a given
-        map, in whitened ones.
-    neighbors : "soft" or int, default="soft"
+        standardisation, and unit covariance within classes, and several scales; the one whose soft
+        votes give the rows held out the greatest likelihood before any learning, then made 1.5
+        times as sharp. Steps are taken in the coordinates of the start; with a given map, in
+        whitened ones.
+    fixed_scale : bool, default=True
+        Whether the metrics keep the norm of the start while they learn, so that they learn which
+        directions matter and not to look at fewer neighbours, which is where overfitting begins.
+        False is neighbourhood components analysis and the rule of the source.
+    neighbors : "auto", "soft" or int, default="auto"
         Votes of all rows, falling with distance, or of that many nearest ones in each metric.
+        ``"auto"``: soft, unless votes of the five nearest classify more training rows right, each
+        without itself.
     softness : "auto" or float, default="auto"
         Factor by which the learned distances are divided before they vote; 1 is the rule of the
-        source. ``"auto"`` takes the factor of the greatest leave-one-out likelihood: where classes
-        overlap, farther rows are heard too. Without effect on the votes of a given number of rows.
+        source. ``"auto"`` takes the factor of the greatest likelihood of the rows held out (if they
+        are fewer than 100, of all rows, each without itself): where classes overlap, farther rows
+        are heard too. Without effect on the votes of a number of rows.
     placement : {"uncertainty", "density"}, default="uncertainty"
         What the components follow: the uncertainty of the rows, or the rows alone.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="tied"
@@ -147,6 +158,8 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     uncertainty_ : ndarray of shape (n_samples,)
         Uncertainty of each training row in the coordinates of the start; NaN for rows of
         weight zero and rows held out.
+    neighbors_ : "soft" or int
+        How rows vote.
     softness_ : float
         Factor by which the learned distances were divided; ``metrics_`` include it.
     objective_ : float
@@ -220,7 +233,8 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         "n_features_out": [Interval(Integral, 1, None, closed="left"), None],
         "solver": [StrOptions({"lbfgs", "adam", "anneal"})],
         "init": [StrOptions({"auto", "whiten"}), "array-like"],
-        "neighbors": [StrOptions({"soft"}), Interval(Integral, 1, None, closed="left")],
+        "fixed_scale": ["boolean"],
+        "neighbors": [StrOptions({"auto", "soft"}), Interval(Integral, 1, None, closed="left")],
         "softness": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
         "placement": [StrOptions({"uncertainty", "density"})],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
@@ -244,7 +258,8 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         n_features_out=None,
         solver="lbfgs",
         init="auto",
-        neighbors="soft",
+        fixed_scale=True,
+        neighbors="auto",
         softness="auto",
         placement="uncertainty",
         covariance_type="tied",
@@ -264,6 +279,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         self.n_features_out = n_features_out
         self.solver = solver
         self.init = init
+        self.fixed_scale = fixed_scale
         self.neighbors = neighbors
         self.softness = softness
         self.placement = placement
@@ -315,9 +331,10 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         models = self._learn(train, held_out, importance, self._first_matrix(train), rng)
         best = max(models, key=lambda model: model.climb.score)
         voters = SortedRows.of(self._whiten(X), codes, weights, np.arange(len(codes)))
-        self.softness_ = self._softness(best, voters, rng)
+        self.softness_ = self._softness(best, train, held_out, voters, rng)
         self._voters = voters.as_references(len(self.classes_))
         self._store(best, held_out, dtype=X.dtype)
+        self.neighbors_ = self._choose_neighbors(rng)
         return self
 
     def predict_proba(self, X):
@@ -339,17 +356,8 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         xp = compat.array_namespace(X)
         rows = self._whiten(X)
         shares = self.mixture_.predict_proba(rows)
-        dtype, device = X.dtype, compat.device(X)
-        total = xp.zeros((X.shape[0], len(self.classes_)), dtype=dtype, device=device)
-        for k, A in enumerate(self._matrices):
-            asked = np.flatnonzero(as_numpy(shares[:, k]) > _LEAST_VOTE)
-            if len(asked) == 0:
-                continue
-            index = xp.asarray(asked, device=device)
-            votes = self._votes(A, xp.take(rows, index, axis=0))
-            votes = xp.astype(votes, dtype) * xp.take(shares[:, k], index)[:, None]
-            total = _add_rows(total, asked, votes, xp)
-        total = xp.take(total, xp.asarray(self._numbers, device=device), axis=1)
+        total = self._mix_votes(rows, shares, self.neighbors_)
+        total = xp.take(total, xp.asarray(self._numbers, device=compat.device(X)), axis=1)
         return total / xp.sum(total, axis=1, keepdims=True)
 
     def predict(self, X):
@@ -400,7 +408,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         xp, device = compat.array_namespace(X), compat.device(X)
         rows = X if len(seen) == len(y) else xp.take(X, xp.asarray(seen, device=device), axis=0)
         first, kind, weights = merge_copies(rows, codes, weights[seen])
-        if self.neighbors != "soft":
+        if self.neighbors not in ("auto", "soft"):
             check_neighbor_count(self.neighbors, len(first), name="neighbors")
         # Which distinct row each given row is; -1 where its weight is zero.
         kinds = np.full(len(y), -1)
@@ -431,7 +439,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             whitening = whitening_map(found, precision=precision, **kind)
             trial = xp.asarray(whitening, dtype=X.dtype, device=device)
             if len(kinds) == 1:
-                self.whitening_ = trial
+                self.whitening_, self._start_scale = trial, None
                 return
             rows = xp.astype((X - self.mean_[None, :]) @ trial.T, xp.float32)
             train = SortedRows.of(rows, codes, weights, learned)
@@ -443,9 +451,9 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             if asked is None:
                 n = len((watched or train).codes)
                 asked = np.sort(rng.choice(n, min(n, _MOST_JUDGES), replace=False))
-            score = start_score(train, watched, asked, n_classes, self.n_jobs)
+            score, scale = best_start(train, watched, asked, n_classes, self.n_jobs)
             if score > best:
-                best, self.whitening_ = score, trial
+                best, self.whitening_, self._start_scale = score, trial, scale
 
     def _whiten(self, X):
         return (X - self.mean_[None, :]) @ self.whitening_.T
@@ -512,7 +520,9 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             raise ValueError(
                 f"n_features_out={n_out} exceeds the {rank} independent directions of X; lower it."
             )
-        return np.eye(n_out, rank) / np.sqrt(nearest_scale(train, self.n_jobs))
+        if self._start_scale is None:
+            return np.eye(n_out, rank) / np.sqrt(nearest_scale(train, self.n_jobs))
+        return np.eye(n_out, rank) * self._start_scale
 
     def _learn(self, train, held_out, importance, start, rng) -> list[_Model]:
         """Learn each candidate number of components; several start from a metric they share."""
@@ -524,13 +534,17 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         models = []
         with Progress(steps, type(self).__name__, verbose=self.verbose) as progress:
             options = self._solver_options(progress, np.random.RandomState(seeds[0]))
-            mixture, problems = self._place(train, held_out, importance, 1, seeds[1])
+            norm = float(np.linalg.norm(start)) if self.fixed_scale else None
+            place = functools.partial(
+                self._place, train, held_out, importance, norm=norm, seed=seeds[1]
+            )
+            mixture, problems = place(1)
             single = climb(problems, start, n_alone, options)
             if 1 in counts:
                 models.append(_Model(mixture, single, _objective(problems, single)))
             shared = single.iterates[int(single.paths[0][: n_shared + 1].argmax())]
             for n_components in (k for k in counts if k > 1):
-                mixture, problems = self._place(train, held_out, importance, n_components, seeds[1])
+                mixture, problems = place(n_components)
                 local = climb(problems, shared, max(1, self.max_iter - n_shared), options)
                 models.append(_Model(mixture, local, _objective(problems, local)))
         return models
@@ -547,14 +561,17 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             "progress": lambda score: progress.advance(note=f"expected accuracy {score:.4f}"),
         }
 
-    def _place(self, train, held_out, importance, n_components, seed):
+    def _place(self, train, held_out, importance, n_components, *, norm, seed):
         """Fit the mixture; return it and one problem per component."""
         xp = compat.array_namespace(train.X)
+        # Where components stand exactly matters little; the metrics adapt to them.
         mixture = ResponsibilityMixture(
-            n_components, covariance_type=self.covariance_type, random_state=seed
+            n_components,
+            covariance_type=self.covariance_type,
+            n_init=1,
+            random_state=seed,
         )
         with warnings.catch_warnings():
-            # Where components stand exactly matters little; the metrics adapt to them.
             warnings.simplefilter("ignore", ConvergenceWarning)
             # In double precision, so that rounding cannot send EM to another solution.
             rows = xp.astype(train.X, xp.float64)
@@ -570,22 +587,26 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
                 len(self.classes_),
                 shares[:, k],
                 None if watched is None else watched[:, k],
+                norm,
                 self.n_jobs,
             )
             for k in range(n_components)
         ]
         return mixture, problems
 
-    def _softness(self, model, voters, rng):
+    def _softness(self, model, train, held_out, voters, rng):
         if self.softness != "auto":
             return float(self.softness)
-        if self.neighbors != "soft":
+        if self.neighbors not in ("auto", "soft"):
             return 1.0
         xp = compat.array_namespace(voters.X)
-        shares = as_numpy(model.mixture.predict_proba(xp.astype(voters.X, xp.float64)))
-        voters = voters._replace(X=xp.astype(voters.X, xp.float32))
+        judges, asked = held_out, train
+        if held_out is None or len(held_out.codes) < _FEWEST_JUDGES:
+            # Each row is asked about all others; what the metrics learned from them flatters.
+            judges, asked = voters._replace(X=xp.astype(voters.X, xp.float32)), None
+        shares = as_numpy(model.mixture.predict_proba(xp.astype(judges.X, xp.float64)))
         return choose_softness(
-            model.climb.matrices, voters, shares, len(self.classes_), rng, self.n_jobs
+            model.climb.matrices, judges, shares, asked, len(self.classes_), rng, self.n_jobs
         )
 
     def _store(self, model, held_out, dtype):
@@ -606,10 +627,49 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
                 stacklevel=4,
             )
 
-    def _votes(self, A, rows):
-        if self.neighbors == "soft":
-            return soft_votes(A, rows, self._voters, n_jobs=self.n_jobs)
-        return nearest_votes(A, rows, self._voters, self.neighbors, n_jobs=self.n_jobs)
+    def _choose_neighbors(self, rng):
+        """Return how to vote: as told, or what classifies more rows right, each without itself."""
+        n = self._voters.X.shape[0]
+        if self.neighbors != "auto":
+            return self.neighbors
+        if n <= _NEAREST + 1:
+            return "soft"
+        xp, device = compat.array_namespace(self._voters.X), compat.device(self._voters.X)
+        asked = np.sort(rng.choice(n, min(n, _MOST_JUDGES), replace=False))
+        index = xp.asarray(asked, device=device)
+        rows = xp.take(self._voters.X, index, axis=0)
+        shares = self.mixture_.predict_proba(rows)
+        codes = np.searchsorted(self._voters.bounds, asked, side="right") - 1
+        weights = as_numpy(xp.exp(xp.take(self._voters.log_weights, index)))
+        right = {
+            rule: float(
+                weights
+                @ (as_numpy(self._mix_votes(rows, shares, rule, asked)).argmax(axis=1) == codes)
+            )
+            for rule in ("soft", _NEAREST)
+        }
+        return max(right, key=right.__getitem__)
+
+    def _mix_votes(self, rows, shares, rule, positions=None):
+        """Votes of all components for rows in the coordinates of the start, by their shares."""
+        xp, device, dtype = compat.array_namespace(rows), compat.device(rows), rows.dtype
+        total = xp.zeros((rows.shape[0], len(self.classes_)), dtype=dtype, device=device)
+        for k, A in enumerate(self._matrices):
+            asked = np.flatnonzero(as_numpy(shares[:, k]) > _LEAST_VOTE)
+            if len(asked) == 0:
+                continue
+            index = xp.asarray(asked, device=device)
+            own = None if positions is None else xp.asarray(positions[asked], device=device)
+            queries = xp.take(rows, index, axis=0)
+            if rule == "soft":
+                votes = soft_votes(A, queries, self._voters, positions=own, n_jobs=self.n_jobs)
+            else:
+                votes = nearest_votes(
+                    A, queries, self._voters, rule, positions=own, n_jobs=self.n_jobs
+                )
+            votes = xp.astype(votes, dtype) * xp.take(shares[:, k], index)[:, None]
+            total = _add_rows(total, asked, votes, xp)
+        return total
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -33,6 +33,10 @@ _NOISE = 0.02
 _SOFTNESS = 2.0 ** np.arange(-1.0, 4.5, 0.5)
 _SOFTNESS_ROWS = 2000
 _SCALE_ROWS = 2000
+# Factors tried for the sharpness of a start (at one, the nearest row is one away on average), and
+# by how much learning starts sharper than the likeliest of them.
+_SHARPNESS = 2.0 ** np.arange(-3.0, 5.5, 0.5)
+_SHARPER = 1.5
 
 
 class SortedRows(NamedTuple):
@@ -86,11 +90,14 @@ class MetricProblem:
         Number of classes.
     shares, held_out_shares : ndarray
         Responsibility of the component for each row of ``train`` and ``held_out``.
+    norm : float or None
+        Norm to which every matrix is brought before it is used; None leaves them alone.
     n_jobs : int or None
         Threads.
     """
 
-    def __init__(self, train, held_out, n_classes, shares, held_out_shares, n_jobs=None):
+    def __init__(self, train, held_out, n_classes, shares, held_out_shares, norm=None, n_jobs=None):
+        self.norm = norm
         self.train = train
         self.n_classes = n_classes
         self.shares = shares
@@ -112,11 +119,13 @@ class MetricProblem:
         """Whether the component answers for at least one row."""
         return float(self.shares.sum()) >= 1.0
 
+    def scaled(self, A: np.ndarray) -> np.ndarray:
+        """Return the matrix that is meant by ``A``: of the norm that is held, if one is."""
+        return A if self.norm is None else A * (self.norm / np.linalg.norm(A))
+
     def objective(self, A: np.ndarray) -> tuple[float, np.ndarray]:
         """Return the component's part of G / N, and its gradient."""
-        value, gradient = expected_accuracy(A, self.anchors, self.references, n_jobs=self.n_jobs)
-        self._remember(A, value / self.total)
-        return value / self.total, gradient / self.total
+        return self._estimate(A, self.anchors, 1.0 / self.total, remember=True)
 
     def value(self, A: np.ndarray) -> float:
         """Return the component's part of G / N."""
@@ -130,9 +139,7 @@ class MetricProblem:
         """Return the objective estimated from some anchors, as ascending positions among them."""
         rows = self.rows[batch]
         anchors = self.train.as_anchors(self.shares, self.n_classes, rows, are_references=True)
-        value, gradient = expected_accuracy(A, anchors, self.references, n_jobs=self.n_jobs)
-        scale = len(self.rows) / (len(batch) * self.total)
-        return value * scale, gradient * scale
+        return self._estimate(A, anchors, len(self.rows) / (len(batch) * self.total))
 
     def score(self, A: np.ndarray) -> float:
         """Return what is watched: the expected accuracy on rows held out, else the objective."""
@@ -152,11 +159,23 @@ class MetricProblem:
 
         return objective
 
+    def _estimate(self, A, anchors, scale, *, remember=False):
+        value, gradient = expected_accuracy(
+            self.scaled(A), anchors, self.references, n_jobs=self.n_jobs
+        )
+        if self.norm is not None:
+            # By the chain rule: no gain along A itself, and a longer A turns more slowly.
+            length = np.linalg.norm(A)
+            gradient = (self.norm / length) * (gradient - A * (np.sum(gradient * A) / length**2))
+        if remember:
+            self._remember(A, value * scale)
+        return value * scale, gradient * scale
+
     def _expect(self, A, anchors):
         if anchors.X.shape[0] == 0:
             return 0.0
         value, _ = expected_accuracy(
-            A, anchors, self.references, gradient=False, n_jobs=self.n_jobs
+            self.scaled(A), anchors, self.references, gradient=False, n_jobs=self.n_jobs
         )
         return value
 
@@ -181,56 +200,89 @@ def nearest_scale(rows: SortedRows, n_jobs: int | None = None) -> float:
     return 1.0
 
 
-def start_score(
+def best_start(
     train: SortedRows,
     held_out: SortedRows | None,
     judges: np.ndarray,
     n_classes: int,
     n_jobs: int | None = None,
-) -> float:
-    """Return the expected accuracy of a start, before any learning, on some rows.
+) -> tuple[float, float]:
+    """Return the greatest log-likelihood of soft votes in a multiple of the identity.
 
-    ``judges`` are positions in ``held_out``, or in ``train`` if there are none held out.
+    And a multiple to start learning from. ``judges`` are positions in ``held_out``, or in ``train``
+    if there are none held out.
     """
     rows = train if held_out is None else held_out
-    A = np.eye(train.X.shape[1]) / np.sqrt(nearest_scale(train, n_jobs))
+    unit = 1.0 / np.sqrt(nearest_scale(train, n_jobs))
+    identity = np.eye(train.X.shape[1])
+    references = train.as_references(n_classes)
     anchors = rows.as_anchors(
         np.ones(len(rows.codes)), n_classes, judges, are_references=held_out is None
     )
-    value, _ = expected_accuracy(
-        A, anchors, train.as_references(n_classes), gradient=False, n_jobs=n_jobs
-    )
-    return value / float(rows.weights[judges].sum())
+    weights = rows.weights[judges]
+
+    def likelihood(sharpness):
+        p = own_class_probabilities(sharpness * unit * identity, anchors, references, n_jobs=n_jobs)
+        return _log_likelihood(p, weights)
+
+    best, score = _climb_grid(likelihood, _SHARPNESS)
+    return score, _SHARPER * best * unit
+
+
+def _log_likelihood(p: np.ndarray, weights: np.ndarray) -> float:
+    # One hopeless row must not decide.
+    return float(weights @ np.log(np.maximum(p, 1e-6))) / float(weights.sum())
+
+
+def _climb_grid(score: Callable[[float], float], grid: np.ndarray) -> tuple[float, float]:
+    """Return the place of a peak of ``score`` on an ascending grid, climbing from one, and it."""
+    known: dict[int, float] = {}
+
+    def at(i):
+        if i not in known:
+            known[i] = score(float(grid[i]))
+        return known[i]
+
+    i = int(np.argmin(np.abs(grid - 1.0)))
+    step = 1 if i + 1 < len(grid) and at(i + 1) > at(i) else -1
+    while 0 <= i + step < len(grid) and at(i + step) > at(i):
+        i += step
+    return float(grid[i]), at(i)
 
 
 def choose_softness(
     matrices: np.ndarray,
-    voters: SortedRows,
+    judges: SortedRows,
     shares: np.ndarray,
+    voters: SortedRows | None,
     n_classes: int,
     rng: np.random.RandomState,
     n_jobs: int | None = None,
 ) -> float:
-    """Choose the factor to divide all matrices by, by leave-one-out log-likelihood of the votes.
+    """Choose the factor to divide all matrices by, by the log-likelihood of the votes.
 
     Expected accuracy, which the metrics climb, does not mind votes that are too sure of themselves;
-    the likelihood does. At most 2,000 rows are asked.
+    the likelihood does. Judges are asked about the votes of ``voters`` or, if there are none,
+    about one another's; at most 2,000 of them.
     """
-    asked = np.arange(len(voters.codes))
+    asked = np.arange(len(judges.codes))
     if len(asked) > _SOFTNESS_ROWS:
         asked = np.sort(rng.choice(len(asked), _SOFTNESS_ROWS, replace=False))
-    references = voters.as_references(n_classes)
-    anchors = voters.as_anchors(np.ones(len(voters.codes)), n_classes, asked, are_references=True)
-    weights = voters.weights[asked]
-    scores = []
-    for softness in _SOFTNESS:
+    references = (judges if voters is None else voters).as_references(n_classes)
+    anchors = judges.as_anchors(
+        np.ones(len(judges.codes)), n_classes, asked, are_references=voters is None
+    )
+    weights = judges.weights[asked]
+
+    def likelihood(softness):
         p = sum(
             shares[asked, k]
             * own_class_probabilities(A / softness, anchors, references, n_jobs=n_jobs)
             for k, A in enumerate(matrices)
         )
-        scores.append(float(weights @ np.log(np.maximum(p, 1e-6))))
-    return float(_SOFTNESS[int(np.argmax(scores))])
+        return _log_likelihood(p, weights)
+
+    return _climb_grid(likelihood, _SOFTNESS)[0]
 
 
 class Climb(NamedTuple):
@@ -274,10 +326,10 @@ def climb(problems: list[MetricProblem], start: np.ndarray, max_iter: int, optio
                 random_state=options["random_state"],
             )
     return Climb(
-        np.stack([watch.matrix for watch in watches]),
+        np.stack([p.scaled(watch.matrix) for p, watch in zip(problems, watches, strict=True)]),
         sum(watch.scores[watch.best] for watch in watches),
         [np.asarray(watch.scores) for watch in watches],
-        watches[-1].iterates,
+        [problems[-1].scaled(A) for A in watches[-1].iterates],
         finished,
     )
 
@@ -306,10 +358,10 @@ def _anneal(problems, start, max_iter, options):
         random_state=rng,
     )
     return Climb(
-        watch.matrix,
+        np.stack([p.scaled(A) for p, A in zip(problems, watch.matrix, strict=True)]),
         watch.scores[watch.best],
         [np.asarray(watch.scores)],
-        [matrices[-1] for matrices in watch.iterates],
+        [problems[-1].scaled(matrices[-1]) for matrices in watch.iterates],
         True,
     )
 

@@ -8,12 +8,19 @@ import numpy as np
 from sklearn.utils import check_array
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._base import as_numpy, check_weights, is_array_api
+from vicinal._base import as_numpy, check_weights, is_array_api, row_blocks
 from vicinal._base._compat import Interval, StrOptions, validate_params
 from vicinal._kernels._uncertainty import class_bounds, mean_neighbor_distance, neighbor_uncertainty
+from vicinal.neighbors import NeighborSearch
 from vicinal.uncertainty._base import validate_labels
 
 _SCALE_NEIGHBOR = 7
+# Neighbours of a row are searched for if they are at most this part of all rows; else it is as
+# quick to compare all pairs.
+_SEARCHED_PART = 1 / 16
+# Distances this close to the last neighbour's, relatively, are tied with it.
+_TIE = 1e-10
+_TINY = float(np.finfo(np.float64).tiny)
 
 
 @validate_params(
@@ -79,8 +86,9 @@ def uncertainty_map(
 
     equation (1) of [1]_ with its numerator over the *other* classes, as its text has it. The
     smallest distance of a row is subtracted in the exponent, so a bandwidth however small gives
-    the nearest neighbour's verdict rather than 0/0. One pass over all pairs, in blocks of rows
-    within scikit-learn's ``working_memory``.
+    the nearest neighbour's verdict rather than 0/0. A small number of neighbours is found by
+    :class:`~vicinal.neighbors.NeighborSearch`; otherwise (and on a device) all pairs are passed
+    over. Either way in blocks of rows within scikit-learn's ``working_memory``.
 
     References
     ----------
@@ -119,6 +127,9 @@ def _map_of_codes(X, codes, weights, n_neighbors="class", bandwidth="auto", n_jo
     n_others = int(sizes.sum()) - 1
     if n_others < 1:
         return xp.zeros(X.shape[0], dtype=X.dtype, device=device)
+    few = isinstance(n_neighbors, Integral) and n_neighbors <= _SEARCHED_PART * n_others
+    if few and not is_array_api(X):
+        return _map_by_search(X, codes, weights, int(n_neighbors), bandwidth, n_jobs)
     order = np.argsort(codes, kind="stable")
     rows = xp.astype(xp.take(X, xp.asarray(order, device=device), axis=0), xp.float64)
     rows = rows - xp.mean(rows, axis=0)
@@ -136,8 +147,39 @@ def _map_of_codes(X, codes, weights, n_neighbors="class", bandwidth="auto", n_jo
         rows,
         class_bounds(codes[order], n_classes),
         counts,
-        max(bandwidth2, np.finfo(np.float64).tiny),
+        max(bandwidth2, _TINY),
         weights,
         n_jobs=n_jobs,
     )
     return xp.astype(xp.take(u, xp.asarray(np.argsort(order), device=device)), X.dtype)
+
+
+def _map_by_search(X, codes, weights, n_neighbors, bandwidth, n_jobs):
+    """Return the map of rows on the host from a search for few neighbours of each."""
+    rows = X.astype(np.float64)
+    voters = np.flatnonzero(weights > 0)
+    own = np.full(len(rows), -1)
+    own[voters] = np.arange(len(voters))
+    search = NeighborSearch(n_jobs=n_jobs).fit(rows[voters])
+    if bandwidth == "auto":
+        reach = search.kneighbors(n_neighbors=min(_SCALE_NEIGHBOR, len(voters) - 1))[0][:, -1]
+        bandwidth2 = float(np.average(reach**2, weights=weights[voters]))
+    else:
+        bandwidth2 = float(bandwidth) ** 2
+    u = np.empty(len(rows))
+    for block in row_blocks(len(rows), 64 * n_neighbors):
+        asked, exclude = rows[block], own[block]
+        distances, _ = search.kneighbors(asked, n_neighbors, exclude=exclude)
+        found = search.radius_neighbors(asked, distances[:, -1] * (1 + _TIE), exclude=exclude)
+        sizes = np.diff(found.indptr)
+        with np.errstate(over="ignore"):
+            exponents = np.repeat(distances[:, 0] ** 2, sizes) - found.distances**2
+            similarity = np.exp(exponents / max(bandwidth2, _TINY))
+        similarity *= weights[voters][found.indices]
+        foreign = codes[voters][found.indices] != np.repeat(codes[block], sizes)
+        others, everyone = (
+            np.add.reduceat(values, found.indptr[:-1])
+            for values in (similarity * foreign, similarity)
+        )
+        u[block] = others / everyone
+    return u.astype(X.dtype)
