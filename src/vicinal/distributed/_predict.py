@@ -23,6 +23,22 @@ def predict(estimator: Any, X: Any, *, method: str = "predict"):
     -------
     dask array
         Not computed yet; lengths of blocks are known where those of ``X`` are.
+
+    See Also
+    --------
+    fit : Fits a model to a Dask collection.
+
+    Examples
+    --------
+    >>> import dask.array as da
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal.distributed import predict
+    >>> from vicinal.linear import WeightedLDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = WeightedLDA().fit(X, y)
+    >>> answers = predict(model, da.from_array(X, chunks=(60, 4)), method="predict_proba")
+    >>> answers.chunks, answers[:2].compute().round(2).tolist()
+    (((60, 60, 30), (3,)), [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     """
     if hasattr(X, "columns"):
         parts, lengths = list(X.to_delayed()), [np.nan] * X.npartitions
