@@ -10,11 +10,16 @@ import dask.array as da  # noqa: E402
 import dask.dataframe as dd  # noqa: E402
 import pandas as pd  # noqa: E402
 import scipy.sparse as sp  # noqa: E402
+from sklearn.linear_model import LogisticRegression  # noqa: E402
+from sklearn.model_selection import PredefinedSplit  # noqa: E402
 
 from vicinal import distributed  # noqa: E402
+from vicinal.distributed._blocks import Block  # noqa: E402
+from vicinal.distributed._fusion import Folds  # noqa: E402
 from vicinal.subspace import (  # noqa: E402
     DivideConquerSVC,
     FeatureSpaceDecomposition,
+    SubspaceFusionClassifier,
     TruncatedRBFClassifier,
     TruncatedRBFRegressor,
 )
@@ -132,6 +137,45 @@ def test_clusters_may_come_from_a_sample(table, monkeypatch):
 def test_the_joint_machine_is_refused(table):
     with pytest.raises(ValueError, match="prediction='exact'.*prediction='early'"):
         distributed.fit(DivideConquerSVC(prediction="exact"), *cut(90, *table))
+
+
+@pytest.mark.parametrize(
+    ("size", "options"),
+    [
+        *((size, {"estimator": LogisticRegression(), "refit": False}) for size in BLOCKS),
+        (
+            200,
+            {
+                "estimator": TruncatedRBFClassifier(1),
+                "fusion_estimator": LogisticRegression(),
+                "include_full": False,
+            },
+        ),
+    ],
+)
+def test_fusion_equals_memory_over_the_same_folds(table, size, options, monkeypatch):
+    X, y = (table[0] - table[0].mean(axis=0)) / table[0].std(axis=0), table[1]
+    drawn = []
+    of = Folds.of
+    monkeypatch.setattr(Folds, "of", lambda self, block: drawn.append(self) or of(self, block))
+    options = {"decompositions": ("discriminant", "cholesky"), "n_subspaces": 2, **options}
+    model = SubspaceFusionClassifier(cv=3, random_state=0, **options)
+    blocks = distributed.fit(model, *cut(size, X, y))
+    fold = drawn[0].of(Block(X, None, None, 0))
+    memory = model.set_params(cv=PredefinedSplit(fold)).fit(X, y)
+    assert_allclose(blocks.predict_proba(X), memory.predict_proba(X), atol=1e-9)
+    assert_allclose(blocks.transform(X), memory.transform(X), atol=1e-9)
+    assert_array_equal(blocks.predict_subspaces(X), memory.predict_subspaces(X))
+
+
+def test_fusion_of_machines_by_clusters(table):
+    X, y = (table[0] - table[0].mean(axis=0)) / table[0].std(axis=0), table[1]
+    model = SubspaceFusionClassifier(("cholesky",), n_subspaces=2, cv=3, random_state=0)
+    assert distributed.fit(model, *cut(200, X, y)).score(X, y) > 0.9
+    with pytest.raises(ValueError, match="cv='in-sample'.*number of folds"):
+        distributed.fit(model.set_params(cv="in-sample"), *cut(200, X, y))
+    with pytest.raises(ValueError, match="cv=500 folds"):
+        distributed.fit(model.set_params(cv=500), *cut(200, X, y))
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from vicinal.distributed import (  # noqa: E402, F401
     _boosting,
     _divide_conquer,
     _ensemble,
+    _fusion,
     _partition,
     _subspace,
 )

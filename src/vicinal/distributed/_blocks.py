@@ -64,10 +64,15 @@ class Blocks:
         parts = [locate(part, start) for part, start in zip(self.parts, starts, strict=True)]
         return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
 
-    def then(self, function: Callable, *shared: Any) -> "Blocks":
-        """Return the blocks as ``function(block, *shared)`` makes them, lazily."""
+    def then(self, function: Callable, *shared: Any, n_features: int | None = None) -> "Blocks":
+        """Return the blocks as ``function(block, *shared)`` makes them, lazily.
+
+        ``n_features`` is given where they have other columns, which have no names.
+        """
         parts = self.map(function, *shared)
-        return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+        if n_features is None:
+            return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+        return Blocks(parts, n_features=n_features, feature_names=None)
 
     def held(self) -> "Blocks":
         """Return the same blocks, computed once and kept where they were made."""
