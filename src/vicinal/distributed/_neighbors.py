@@ -214,6 +214,7 @@ class Shards:
     def lazy_search(self, queries: list, rule: Any) -> list:
         """Return what is found for each set of queries, lazily; one visit of a block serves all."""
         visit = delayed(_visit, pure=True, nout=len(queries))
+        queries = [delayed(query, pure=True) for query in queries]  # sent once, not per block
         visits = [list(visit(part, queries, rule, self._settings)) for part in self.blocks.parts]
         return [tree([found[i] for found in visits], merge) for i in range(len(queries))]
 
