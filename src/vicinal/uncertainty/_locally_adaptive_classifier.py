@@ -650,6 +650,12 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         }
         return max(right, key=right.__getitem__)
 
+    def _votes(self, A, rows, rule, positions=None):
+        options = {"positions": positions, "n_jobs": self.n_jobs}
+        if rule == "soft":
+            return soft_votes(A, rows, self._voters, **options)
+        return nearest_votes(A, rows, self._voters, rule, **options)
+
     def _mix_votes(self, rows, shares, rule, positions=None):
         """Votes of all components for rows in the coordinates of the start, by their shares."""
         xp, device, dtype = compat.array_namespace(rows), compat.device(rows), rows.dtype
@@ -660,13 +666,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
                 continue
             index = xp.asarray(asked, device=device)
             own = None if positions is None else xp.asarray(positions[asked], device=device)
-            queries = xp.take(rows, index, axis=0)
-            if rule == "soft":
-                votes = soft_votes(A, queries, self._voters, positions=own, n_jobs=self.n_jobs)
-            else:
-                votes = nearest_votes(
-                    A, queries, self._voters, rule, positions=own, n_jobs=self.n_jobs
-                )
+            votes = self._votes(A, xp.take(rows, index, axis=0), rule, own)
             votes = xp.astype(votes, dtype) * xp.take(shares[:, k], index)[:, None]
             total = _add_rows(total, asked, votes, xp)
         return total
