@@ -20,6 +20,7 @@ from _harness import ResultsPage
 from vicinal.datasets import load_dataset
 from vicinal.ensemble import BayesianModelAveragingClassifier, BayesianModelAveragingRegressor
 
+REGRESSION = ("airfoil", "puma32h", "laser", "grid_stability")
 RULES = ("stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic")
 
 
@@ -136,10 +137,10 @@ def densities_of(model, X, y, is_classifier):
     return np.column_stack(columns)
 
 
-def real_table(page):
+def real_table(page, names, remark):
     rows, better, worse = [], 0, 0
-    for name in ("spambase", "satimage", "banana", "airfoil", "puma32h"):
-        is_classifier = name in ("spambase", "satimage", "banana")
+    for name in names:
+        is_classifier = name not in REGRESSION
         X, X_test, y, y_test = rows_of(name)
         started = time.process_time()
         if is_classifier:
@@ -185,9 +186,7 @@ def real_table(page):
     page.text(
         f"Stacking is better than the best member by more than two standard errors on {better} of "
         f"{len(rows)} sets, and worse by more than two on {worse}; differences below 0.0001 count "
-        "as none. The kernel member's settings, the numbers of rows, the dropping of members that "
-        "stacking does not miss and the threshold of 0.0001 were settled after an earlier run of "
-        "this table had been seen, so it is somewhat optimistic."
+        f"as none. {remark}"
     )
 
 
@@ -199,7 +198,18 @@ def main():
         "of the training part.",
     )
     linear_table(page)
-    real_table(page)
+    real_table(
+        page,
+        ("spambase", "satimage", "banana", "airfoil", "puma32h"),
+        "The kernel member's settings, the numbers of rows, the dropping of members that stacking "
+        "does not miss and the threshold of 0.0001 were settled after an earlier run of this table "
+        "had been seen, so it is somewhat optimistic; the next table is not.",
+    )
+    real_table(
+        page,
+        ("letter", "pendigits", "wdbc", "laser", "grid_stability"),
+        "These sets were taken after everything above had been settled, and run once.",
+    )
     page.write()
 
 

@@ -166,7 +166,6 @@ def main(sizes):
         "An anchored model fits m local models once and blends the nearest few. Does prediction "
         "cost stop growing with the training rows, and how much error does it add?",
     )
-    page.text("The machine was shared with other work; both columns of a row were timed together.")
     time_by_rows(page, sizes, page.write)
     rows = class_errors(page, CLASSIFICATION, page.write)
     near = sorted({row[0] for row in rows if float(row[7]) <= 0.5})

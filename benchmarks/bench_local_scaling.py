@@ -61,8 +61,7 @@ def write(name, rows, is_complete):
     page.text(
         f"Asked: under 1 GB for 10^6 rows x 16 and 10^5 queries. Measured: {rows[-1][5]} GB for "
         f"{rows[-1][0]} rows and {rows[-1][1]} queries. Queries are taken in blocks of at most "
-        "8,192, so that more of them cost their own 128 bytes each and nothing else (compare 1,000 "
-        "with 100,000 queries above); `--full` runs the whole case."
+        "8,192, so that more of them cost their own 128 bytes each and nothing else."
     )
     page.write()
 
@@ -77,7 +76,7 @@ def main(name, shrink, is_full):
         (1_000_000, 1_000),
     ]
     if is_full:
-        # 10^10 and 10^11 distances: some ten minutes on two idle cores.
+        # 10^10 and 10^11 distances: a minute on two idle cores.
         cases += [(1_000_000, 10_000), (1_000_000, 100_000)]
     rows = []
     for done, (n_rows, n_queries) in enumerate(cases, start=1):

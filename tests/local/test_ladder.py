@@ -10,6 +10,7 @@ from sklearn.linear_model import Ridge
 from vicinal._kernels._ridge_path import ridge_path
 from vicinal._kernels._score_stacking import score_stacking_weights
 from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.local._coordinates import Coordinates, QuadraticCoordinates
 from vicinal.local._forest import grow_forest
 from vicinal.local._global_rung import BoostedModel, GlobalModel, boosted_model
 
@@ -39,14 +40,24 @@ def test_prediction_is_the_weighted_mean_of_the_rungs(friedman):
     X, _, model = friedman
     Q = X[200:]
     total = sum(
-        weight * (rung.scores(Q)[:, 0] if isinstance(rung, GlobalModel) else rung.predict(Q))
+        weight * (rung.predict(Q) if hasattr(rung, "predict") else rung.scores(Q)[:, 0])
         for weight, rung in zip(model.rung_weights_, model.rungs_, strict=True)
     )
     assert_allclose(model.predict(Q), total, rtol=1e-10)
 
 
-def test_the_stack_of_smoothers_is_a_smoother(friedman):
-    X, y, model = friedman
+@pytest.fixture(scope="module")
+def smooth():
+    """A smooth target, so that no rung is made of steps."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(220, 4))
+    return X, X[:, 0] ** 2 + X[:, 1] * X[:, 2] + X[:, 3] + 0.05 * rng.normal(size=220)
+
+
+def test_the_stack_of_smoothers_is_a_smoother(smooth):
+    X, y = smooth
+    model = LocalRegressor(random_state=0).fit(X[:200], y[:200])
+    assert any(isinstance(rung, GlobalModel) for rung in model.rungs_)
     Q = X[200:220]
     kernel = model.equivalent_kernel(Q)
     assert_allclose(kernel @ y[:200], model.predict(Q), rtol=1e-8)
@@ -57,7 +68,7 @@ def test_slopes_of_the_stack_are_the_weighted_mean_of_slopes(friedman, wine):
     X, _, model = friedman
     Q = X[200:210]
     total = sum(
-        weight * (rung.slopes(Q)[:, 0] if isinstance(rung, GlobalModel) else rung.local_coef(Q))
+        weight * (rung.local_coef(Q) if hasattr(rung, "predict") else rung.slopes(Q)[:, 0])
         for weight, rung in zip(model.rung_weights_, model.rungs_, strict=True)
     )
     assert_allclose(model.local_coef(Q), total, rtol=1e-10)
@@ -142,8 +153,8 @@ def test_fit_is_reproducible_and_independent_of_threads(wine):
     assert_allclose(again.predict_proba(X), model.predict_proba(X), rtol=1e-7, atol=1e-12)
 
 
-def test_further_rows_reach_every_rung(friedman):
-    X, y, _ = friedman
+def test_further_rows_reach_every_rung(smooth):
+    X, y = smooth
     model = LocalRegressor(random_state=0).fit(X[:150], y[:150])
     before = np.mean((model.predict(X[200:]) - y[200:]) ** 2)
     model.partial_fit(X[150:200], y[150:200])
@@ -151,6 +162,16 @@ def test_further_rows_reach_every_rung(friedman):
     assert kernel.shape[1] == 200
     assert_allclose(kernel @ y[:200], model.predict(X[200:]), rtol=1e-8)
     assert np.mean((model.predict(X[200:]) - y[200:]) ** 2) < 1.1 * before
+
+
+def test_further_rows_reach_the_trees(steps):
+    X, y, _ = steps
+    model = LocalRegressor(n_neighbors=40, alpha=1.0, random_state=0).fit(X[:500], y[:500])
+    model.partial_fit(X[500:600], y[500:600])
+    grown = next(rung for rung in model.rungs_ if isinstance(rung, BoostedModel))
+    seed = grown.models[0].random_state
+    fresh = boosted_model(X[:600], y[:600, None], None, None, seed)
+    assert_allclose(grown.scores(X[600:]), fresh.scores(X[600:]))
 
 
 def test_groups_stay_together():
@@ -292,5 +313,86 @@ def test_boosted_trees_join_where_steps_matter():
 
 def test_boosted_scores_of_unseen_classes_stay_last(rng):
     X, codes = rng.normal(size=(200, 3)), rng.randint(0, 2, 200)
-    scores = boosted_model(X, 2 * codes, None, 3, 0).scores(X)
+    scores = boosted_model(X, np.zeros((200, 3)), 2 * codes, None, 0).scores(X)
     assert (scores.argmax(axis=1) != 1).all()
+
+
+@pytest.fixture(scope="module")
+def steps():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(900, 6))
+    y = 3.0 * (X[:, 0] > 0.5) * (X[:, 1] > 0.3) + np.floor(4 * X[:, 2]) + 0.2 * rng.normal(size=900)
+    return X, y, LocalRegressor(n_neighbors=40, alpha=1.0, random_state=0).fit(X[:600], y[:600])
+
+
+def test_boosted_trees_join_where_targets_jump(steps):
+    X, y, model = steps
+    path = model.selection_
+    assert path["weight"][path["metric"] == "boosted trees"] > 0.1
+    assert np.mean((model.predict(X[600:]) - y[600:]) ** 2) < 0.1 * y.var()
+    boosted = next(rung for rung in model.rungs_ if isinstance(rung, BoostedModel))
+    assert boosted.scores(X[:3]).shape == (3, 1)
+    with pytest.raises(ValueError, match="another kind"):
+        model.equivalent_kernel(X[:3])
+
+
+def test_intervals_of_a_stack_with_trees_cover_new_targets(steps):
+    X, y, model = steps
+    lower, upper = model.predict_interval(X[600:], level=0.9).T
+    assert 0.85 <= np.mean((lower <= y[600:]) & (y[600:] <= upper)) <= 0.96
+    mean, std = model.predict(X[600:], return_std=True)
+    assert_allclose(mean, model.predict(X[600:]))
+    assert (std > 0.0).all()
+    low, high = model.predict_interval(X[600:], kind="confidence").T
+    assert (high - low < upper - lower).all()
+
+
+def test_left_out_answers_of_trees_are_honest(steps):
+    X, y, model = steps
+    inside = np.mean((model.predict(X[:600]) - y[:600]) ** 2)
+    held_out = np.mean((model.leave_one_out() - y[:600]) ** 2)
+    fresh = np.mean((model.predict(X[600:]) - y[600:]) ** 2)
+    assert inside < 0.8 * held_out
+    assert 0.7 * fresh < held_out < 1.4 * fresh
+
+
+def test_trees_of_several_targets_answer_each(rng):
+    X, Y = rng.uniform(size=(200, 3)), rng.normal(size=(200, 2))
+    model = boosted_model(X, Y, None, None, 0)
+    one = boosted_model(X, Y[:, 1:], None, None, 0)
+    assert_allclose(model.scores(X)[:, 1:], one.scores(X))
+
+
+def test_the_global_model_of_degree_two_finds_a_sphere():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(900, 8))
+    y = ((X**2).sum(axis=1) > 7.5).astype(int)
+    model = LocalClassifier(n_neighbors=40, alpha=1.0, random_state=0).fit(X[:600], y[:600])
+    path = model.selection_
+    quadratic = [name.endswith("quadratic ridge") for name in path["metric"]]
+    assert path["weight"][quadratic] > 0.2
+    assert path["degree"][quadratic] == 2
+    assert (model.predict(X[600:]) == y[600:]).mean() > 0.93
+
+
+def test_slopes_of_squares_and_products_are_differences(rng):
+    X = rng.normal(size=(5, 3))
+    first = Coordinates(rng.normal(size=(3, 2)), rng.normal(size=3))
+    both = QuadraticCoordinates(first, 2)
+    coef = rng.normal(size=(5, 4, 5))
+    step = 1e-6
+    expected = np.stack(
+        [
+            np.einsum("qcp,qp->qc", coef, both(X + step * e) - both(X - step * e)) / (2 * step)
+            for e in np.eye(3)
+        ],
+        axis=2,
+    )
+    assert_allclose(both.pull_back(coef, X), expected, rtol=1e-7, atol=1e-7)
+
+
+def test_squares_and_products_are_each_there_once(rng):
+    X = rng.normal(size=(4, 2))
+    a, b = X.T
+    expected = np.column_stack([a, b, a * a, a * b, b * b])
+    assert_allclose(QuadraticCoordinates(Coordinates(), 2)(X), expected)

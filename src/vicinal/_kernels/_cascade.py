@@ -18,6 +18,9 @@ from vicinal._kernels._jit import jit
 _BLOCK_ROWS = 4096
 _SCORE_ROWS = 256
 
+# Steps of k-means that make a first assignment.
+LLOYD_STEPS = 10
+
 
 @jit
 def _mark_errors(scores, offsets, codes, errors):
@@ -102,14 +105,21 @@ def gate_problem(
     labels : ndarray of int (0 stay, 1 pass on) of shape (len(rows),)
     weights : ndarray of shape (len(rows),)
     """
+    rows, labels, costs = gate_costs(own_loss, next_loss, reached, weight)
+    if len(rows):
+        # No change for 0/1 losses; makes the rest independent of the unit of squared errors.
+        costs *= weight[rows].sum() / costs.sum()
+    return rows, labels, costs
+
+
+def gate_costs(
+    own_loss: np.ndarray, next_loss: np.ndarray, reached: np.ndarray, weight: np.ndarray
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Return rows, labels and unscaled weights of ``gate_problem``, which add over blocks."""
     rows = np.flatnonzero(reached & (own_loss != next_loss))
     own = own_loss[rows].astype(np.float64)
     after = next_loss[rows].astype(np.float64)
-    weights = np.abs(own - after) * weight[rows]
-    if len(rows):
-        # No change for 0/1 losses; makes the rest independent of the unit of squared errors.
-        weights *= weight[rows].sum() / weights.sum()
-    return rows, (own > after).astype(np.int64), weights
+    return rows, (own > after).astype(np.int64), np.abs(own - after) * weight[rows]
 
 
 def route(passed_on: np.ndarray, n_samples: int) -> np.ndarray:
@@ -162,16 +172,36 @@ def assign_hyperplanes(
 ) -> np.ndarray:
     """Peel off one region after the other, each an equal share cut by a random direction."""
     region = np.full(X.shape[0], n_regions - 1, dtype=np.int64)
+    for k, (rows, _, _, _) in enumerate(_peel(X, weight, n_regions, rng)):
+        region[rows] = k
+    return region
+
+
+def hyperplane_gates(
+    X: np.ndarray, weight: np.ndarray, n_regions: int, rng: np.random.RandomState
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return the slices of ``assign_hyperplanes`` as gates: (n_regions - 1, n_features), offsets.
+
+    A gate lies halfway between the rows on either side of its cut, so that rounding moves no row.
+    """
+    coefs, offsets = np.zeros((n_regions - 1, X.shape[1])), np.ones(n_regions - 1)
+    for k, (_, direction, below, above) in enumerate(_peel(X, weight, n_regions, rng)):
+        coefs[k], offsets[k] = direction, -0.5 * (below + above)
+    return coefs, offsets
+
+
+def _peel(X, weight, n_regions, rng):
+    """Yield rows, direction and the values on either side of the cut of each slice but the last."""
     rest = np.arange(X.shape[0])
     for k in range(n_regions - 1):
-        values = np.asarray(X[rest] @ rng.standard_normal(X.shape[1]))
+        direction = rng.standard_normal(X.shape[1])
+        values = np.asarray(X[rest] @ direction)
         cut = values[quantile_row(values, weight[rest], 1.0 / (n_regions - k))]
         stays = values <= cut
         if stays.all():
-            break
-        region[rest[stays]] = k
+            return
+        yield rest[stays], direction, cut, values[~stays].min()
         rest = rest[~stays]
-    return region
 
 
 def assign_kmeans(
@@ -179,23 +209,17 @@ def assign_kmeans(
     weight: np.ndarray,
     n_regions: int,
     rng: np.random.RandomState,
-    n_steps: int = 10,
+    n_steps: int = LLOYD_STEPS,
 ) -> np.ndarray:
     """Assign samples to the nearest of ``n_regions`` centres after a few Lloyd steps.
 
-    The first centres are samples at random quantiles of random directions: a draw from the data
-    that does not depend on the order of the rows. An emptied centre stays where it was.
+    An emptied centre stays where it was.
     """
-    centers = np.empty((n_regions, X.shape[1]))
-    for k in range(n_regions):
-        values = np.asarray(X @ rng.standard_normal(X.shape[1]))
-        row = quantile_row(values, weight, rng.uniform())
-        center = X[row : row + 1]
-        centers[k] = center.toarray()[0] if sparse.issparse(center) else center[0]
+    centers = first_centers(X, weight, n_regions, rng)
     weighted = weight.astype(X.dtype)
     region = np.full(X.shape[0], -1)
     for _ in range(n_steps + 1):
-        previous, region = region, _nearest_center(X, centers)
+        previous, region = region, nearest_center(X, centers)
         if np.array_equal(region, previous):
             break
         for k in range(n_regions):
@@ -205,7 +229,23 @@ def assign_kmeans(
     return region
 
 
-def _nearest_center(X: Any, centers: np.ndarray) -> np.ndarray:
+def first_centers(
+    X: Any, weight: np.ndarray, n_regions: int, rng: np.random.RandomState
+) -> np.ndarray:
+    """Return samples at random quantiles of random directions, (n_regions, n_features).
+
+    A draw from the data that does not depend on the order of the rows.
+    """
+    centers = np.empty((n_regions, X.shape[1]))
+    for k in range(n_regions):
+        values = np.asarray(X @ rng.standard_normal(X.shape[1]))
+        row = quantile_row(values, weight, rng.uniform())
+        center = X[row : row + 1]
+        centers[k] = center.toarray()[0] if sparse.issparse(center) else center[0]
+    return centers
+
+
+def nearest_center(X: Any, centers: np.ndarray) -> np.ndarray:
     """Return the index of the nearest centre of each row."""
     half_norms = 0.5 * np.einsum("kd,kd->k", centers, centers)
     transposed = centers.T.astype(X.dtype)

@@ -7,8 +7,13 @@ def standard_scale(X: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarra
     """Return weighted means and standard deviations; a constant column keeps scale one."""
     mean = np.average(X, axis=0, weights=weights)
     variance = np.average((X - mean) ** 2, axis=0, weights=weights)
+    return mean, usable_scale(mean, variance)
+
+
+def usable_scale(mean: np.ndarray, variance: np.ndarray) -> np.ndarray:
+    """Return standard deviations; one where a column varies by no more than rounding."""
     floor = (10.0 * np.finfo(np.float64).eps * np.maximum(1.0, np.abs(mean))) ** 2
-    return mean, np.sqrt(np.where(variance > floor, variance, 1.0))
+    return np.sqrt(np.where(variance > floor, variance, 1.0))
 
 
 def within_class_whitening(

@@ -1,6 +1,6 @@
 """Gaussian mixtures of weighted rows: densities in logarithms, EM with a penalised covariance."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
@@ -119,7 +119,8 @@ def moments(X: Any, sample_weight: Any, components: Components, covariance_type:
     for block in row_blocks(X.shape[0], 8 * (3 * n_features + 4 * n_components)):
         part = _block_moments(X[block, :], sample_weight[block], components, covariance_type)
         total = part if total is None else add_moments(total, part)
-    assert total is not None
+    if total is None:  # no rows: sums of nothing
+        return _block_moments(X, sample_weight, components, covariance_type)
     return total
 
 
@@ -201,10 +202,10 @@ def penalty(components: Components, ridge: float, covariance_type: str) -> float
     return 0.5 * ridge * times * squares
 
 
-def start_from_labels(
-    X: Any, sample_weight: Any, labels: Any, n_components: int, ridge: float, covariance_type: str
-) -> Components:
-    """Return the M-step of a hard assignment of rows to components."""
+def label_moments(
+    X: Any, sample_weight: Any, labels: Any, n_components: int, covariance_type: str
+) -> Moments:
+    """Moments about the origin of a hard assignment; those of separate rows add up."""
     xp = compat.array_namespace(X)
     counts, first, second = [], [], []
     for k in range(n_components):
@@ -218,8 +219,15 @@ def start_from_labels(
             second.append(xp.sum(weighted * X, axis=0))
         elif covariance_type == "spherical":
             second.append(xp.mean(xp.sum(weighted * X, axis=0)))
-    found = Moments(0.0, xp.stack(counts), xp.stack(first), xp.stack(second) if second else None)
-    origin = xp.zeros_like(found.first)
+    return Moments(0.0, xp.stack(counts), xp.stack(first), xp.stack(second) if second else None)
+
+
+def start_from_labels(
+    X: Any, sample_weight: Any, labels: Any, n_components: int, ridge: float, covariance_type: str
+) -> Components:
+    """Return the M-step of a hard assignment of rows to components."""
+    found = label_moments(X, sample_weight, labels, n_components, covariance_type)
+    origin = compat.array_namespace(X).zeros_like(found.first)
     return update(found, origin, scatter(X, sample_weight), ridge, covariance_type)
 
 
@@ -228,8 +236,7 @@ def scatter(X: Any, sample_weight: Any) -> Any:
     return (X * sample_weight[:, None]).T @ X
 
 
-def expectation_maximisation(
-    e_step: Callable[[Components], Moments],
+def em_steps(
     start: Components,
     total_scatter: Any,
     ridge: float,
@@ -237,16 +244,16 @@ def expectation_maximisation(
     *,
     tol: float,
     max_iter: int,
-) -> tuple[Components, list[float], bool]:
-    """Iterate from ``start``; return the parameters, the objective after each step, convergence.
+) -> Generator[Components, Moments, tuple[Components, list[float], bool]]:
+    """Yield parameters to measure and take their moments; return what EM comes to.
 
-    The objective is the penalised weighted log-likelihood per unit of weight. ``e_step`` gives the
-    moments of all the data, wherever they are.
+    That is the parameters, the objective after each step and whether it converged. The objective
+    is the penalised weighted log-likelihood per unit of weight.
     """
     components = start
     path: list[float] = []
     for _ in range(max_iter + 1):
-        found = e_step(components)
+        found = yield components
         total = float(compat.array_namespace(found.counts).sum(found.counts))
         path.append((found.objective - penalty(components, ridge, covariance_type)) / total)
         if len(path) > 1 and abs(path[-1] - path[-2]) < tol:
@@ -254,3 +261,28 @@ def expectation_maximisation(
         if len(path) <= max_iter:
             components = update(found, components.means, total_scatter, ridge, covariance_type)
     return components, path, False
+
+
+def expectation_maximisation(
+    e_step: Callable[[list[Components]], list[Moments]],
+    starts: Iterable[Components],
+    *settings: Any,
+    **limits: Any,
+) -> list[tuple[Components, list[float], bool]]:
+    """Iterate every start of :func:`em_steps`, all of them in step; return what each comes to.
+
+    ``e_step`` gives the moments of all the data, wherever they are, for several mixtures: one pass
+    over the rows serves all starts.
+    """
+    runs = [em_steps(start, *settings, **limits) for start in starts]
+    ends: list[Any] = [None] * len(runs)
+    asked = {i: next(run) for i, run in enumerate(runs)}
+    while asked:
+        found = e_step(list(asked.values()))
+        for i, moments_of_run in zip(list(asked), found, strict=True):
+            try:
+                asked[i] = runs[i].send(moments_of_run)
+            except StopIteration as end:
+                ends[i] = end.value
+                del asked[i]
+    return ends

@@ -38,13 +38,15 @@ def fit_perceptron(
     seed: int,
     n_epochs: int = 10,
     rows: np.ndarray | None = None,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
 ) -> PerceptronFit:
     r"""Train on ``X[rows]`` (all rows for ``None``) and return the averaged weights.
 
     For each row of an epoch, in an order drawn anew from ``seed``: with scores :math:`s = Wx + b`
     and rival :math:`q = \arg\max_{c \ne y} s_c`, a row with :math:`s_q \ge s_y` adds
     :math:`w_i (x, 1)` to the weights of :math:`y` and takes it from those of :math:`q`. The result
-    is the mean of the weights over all steps, the zero start included, kept lazily as
+    is the mean of the weights over all steps, the start included (zero, or coefficients and
+    intercepts of shape (n_classes, n_features) and (n_classes,)), kept lazily as
     :math:`W - A/(t+1)` with :math:`A = \sum t\,\Delta W_t`.
 
     ``codes`` and ``sample_weight`` are indexed like ``X``. Rows of weight 0 are left out before the
@@ -59,6 +61,11 @@ def fit_perceptron(
         steps = np.ascontiguousarray(sample_weight, dtype=np.float32)
     width = 1 if n_classes == 2 else -(-n_classes // _LANES) * _LANES
     weights = np.zeros((n_features + 1, width), dtype=np.float32)
+    if start is not None:
+        table = np.column_stack(start).T
+        weights[:, : 1 if n_classes == 2 else n_classes] = (
+            table[:, 1:] - table[:, :1] if n_classes == 2 else table
+        )
     lag = np.zeros_like(weights)
     mistakes = np.zeros(n_epochs, dtype=np.int64)
     state = np.array([seed], dtype=np.uint64)

@@ -171,7 +171,8 @@ def _line_search(evaluate, Q, Y, F, G, rows, active, move, multiplier, step):
     moved = np.zeros(m, dtype=bool)
     Z, F_new, G_new = Y[active].copy(), F[active].copy(), G[active].copy()
     offset = Y[active] - Q[active]
-    weight = 2.0 * np.abs(multiplier)
+    # Where the surface is flat the multiplier has no bound; the merit needs one.
+    weight = 2.0 * np.minimum(np.abs(multiplier), 1e100)
     merit = 0.5 * _dot(offset, offset) + weight * np.abs(F[active])
     share = 1.0
     correction = np.zeros_like(move)

@@ -1,5 +1,7 @@
 """Probabilities from scores: softmax(a * score), a = 1 / T, of least log loss."""
 
+from collections.abc import Callable
+
 import numpy as np
 from scipy.special import log_softmax, softmax
 
@@ -47,22 +49,41 @@ def fit_slope(
     """
     n_classes = scores.shape[1]
     weights = np.ones(len(codes)) if weights is None else weights
-    targets = np.eye(n_classes)[codes]
-    if smooth:
-        counts = np.bincount(codes, weights=weights, minlength=n_classes)
-        targets = (1.0 + counts[codes, None] * targets) / (counts[codes, None] + n_classes)
-    spread = np.abs(scores - scores.mean(axis=1, keepdims=True)).max()
+    counts = np.bincount(codes, weights=weights, minlength=n_classes) if smooth else None
+    spread = score_spread(scores)
     if spread == 0.0:
         return 1.0
-    # In units of the spread, the slope of any useful set of scores lies well inside these bounds.
-    z, lowest, highest = scores / spread, 1e-3, 1e4
-    slope = 1.0
+    z = scores / spread
+    return solve_slope(lambda slope: slope_derivatives(z, codes, weights, counts, slope)) / spread
+
+
+def score_spread(scores: np.ndarray) -> float:
+    """Return the largest distance of a score from the mean of its row, 0 without rows."""
+    return float(np.abs(scores - scores.mean(axis=1, keepdims=True)).max(initial=0.0))
+
+
+def slope_derivatives(
+    z: np.ndarray, codes: np.ndarray, weights: np.ndarray, counts: np.ndarray | None, slope: float
+) -> np.ndarray:
+    """Return first and second derivative of the loss of ``softmax(slope * z)``; they add over rows.
+
+    ``counts`` are the weights of the classes in the whole table, for smoothed targets, or ``None``.
+    """
+    targets = np.eye(z.shape[1])[codes]
+    if counts is not None:
+        targets = (1.0 + counts[codes, None] * targets) / (counts[codes, None] + z.shape[1])
+    p = np.exp(log_softmax(slope * z, axis=1))
+    center = (p * z).sum(axis=1)
+    grad = weights @ (center - (targets * z).sum(axis=1))
+    return np.array([grad, weights @ ((p * z**2).sum(axis=1) - center**2)])
+
+
+def solve_slope(derivatives: Callable[[float], np.ndarray]) -> float:
+    """Return the slope of least loss, in units of one over the spread of the scores."""
+    # In these units, the slope of any useful set of scores lies well inside the bounds.
+    slope, lowest, highest = 1.0, 1e-3, 1e4
     for _ in range(100):
-        log_p = log_softmax(slope * z, axis=1)
-        p = np.exp(log_p)
-        center = (p * z).sum(axis=1)
-        grad = weights @ (center - (targets * z).sum(axis=1))
-        curve = weights @ ((p * z**2).sum(axis=1) - center**2)
+        grad, curve = derivatives(slope)
         if curve <= 0.0:
             break
         # The loss is convex in the slope, but far from the optimum it is nearly straight.
@@ -72,4 +93,4 @@ def fit_slope(
         slope = new
         if done:
             break
-    return slope / float(spread)
+    return slope

@@ -133,6 +133,68 @@ def ridge_primal(
     return coef, target_mean - mean @ coef, (mean, factor)
 
 
+class RidgeSums(NamedTuple):
+    """Sums over rows that determine a ridge fit, features about ``feature_origin``; they add."""
+
+    weight: float
+    features: np.ndarray  # (J,)
+    targets: np.ndarray  # (n_targets,)
+    gram: np.ndarray  # (J, J)
+    moments: np.ndarray  # (J, n_targets)
+
+
+def feature_origin(n_outputs: int) -> np.ndarray:
+    """Return the features of the zero row: near the mean of those of centred rows."""
+    return np.eye(1, n_outputs)[0]
+
+
+def ridge_sums(X: np.ndarray, Y, weights, gamma: float, plan: MonomialPlan) -> RidgeSums:
+    """Sum up centred rows, a few thousand at a time."""
+    J, origin = plan.n_outputs, feature_origin(plan.n_outputs)
+    features, moments = np.zeros(J), np.zeros((J, Y.shape[1]))
+    gram = np.zeros((J, J))
+    for rows, P in _some_features(X, gamma, plan):
+        P -= origin
+        features += weights[rows] @ P
+        moments += P.T @ (weights[rows][:, None] * Y[rows])
+        P *= np.sqrt(weights[rows])[:, None]
+        gram += P.T @ P
+    return RidgeSums(weights.sum(), features, weights @ Y, gram, moments)
+
+
+def ridge_from_sums(sums: RidgeSums, alpha: float) -> tuple[np.ndarray, np.ndarray, tuple]:
+    """Return what ``ridge_primal`` returns."""
+    total, features, targets, gram, moments = sums
+    share = features / total
+    gram = gram - np.outer(features, share)
+    gram[np.diag_indices_from(gram)] += alpha
+    factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True)
+    coef = scipy.linalg.cho_solve(factor, moments - np.outer(share, targets))
+    mean = share + feature_origin(len(share))
+    return coef, targets / total - mean @ coef, (mean, factor)
+
+
+def fitted_and_leverage(
+    X: np.ndarray, gamma: float, plan: MonomialPlan, coef, intercept, total: float, state
+) -> tuple[np.ndarray, np.ndarray]:
+    """Return fitted values and leverages of centred rows, a few thousand at a time."""
+    mean, (lower, _) = state
+    fitted, leverage = np.empty((len(X), len(intercept))), np.empty(len(X))
+    for rows, P in _some_features(X, gamma, plan):
+        fitted[rows] = P @ coef + intercept
+        half = scipy.linalg.solve_triangular(lower, (P - mean).T, lower=True)
+        leverage[rows] = (half**2).sum(axis=0)
+    return fitted, leverage + 1.0 / total
+
+
+def _some_features(X: np.ndarray, gamma: float, plan: MonomialPlan):
+    """Yield rows and their features, never more than 32 MB of them."""
+    size = max(64, 2**22 // plan.n_outputs)
+    for start in range(0, len(X), size):
+        rows = slice(start, start + size)
+        yield rows, truncated_rbf_features(X[rows], gamma, plan)
+
+
 def primal_leverage(blocks: FeatureBlocks, n_samples: int, total: float, state) -> np.ndarray:
     """Leverage of one unit of weight at every row of a primal ridge fit."""
     mean, (lower, _) = state

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from dask import delayed
 
-from vicinal.distributed._compute import compute
+from vicinal.distributed._compute import compute, persist
 
 # Sums are taken over this many results at a time, so that no task ever holds more of them.
 _FAN_IN = 8
@@ -21,9 +21,9 @@ class Block:
     """Consecutive rows in memory: what a task sees of the table."""
 
     X: Any
-    y: np.ndarray | None
+    y: Any
     sample_weight: np.ndarray
-    start: int | None  # position of the first row in the whole table, once it is known
+    start: Any  # position of the first row in the whole table, once it is known
 
     def __len__(self) -> int:
         return self.X.shape[0]
@@ -48,6 +48,8 @@ class Blocks:
     def of(cls, X: Any, y: Any = None, sample_weight: Any = None) -> "Blocks":
         """Cut ``X`` along its own blocks, and the vectors beside it likewise."""
         columns, names = _columns(X)
+        if _is_frame(X):
+            return cls(_frame_parts(X, y, sample_weight), n_features=columns, feature_names=names)
         rows = _row_parts(X)
         targets = _vector_parts(y, X, len(rows), "y")
         weights = _vector_parts(sample_weight, X, len(rows), "sample_weight")
@@ -62,9 +64,24 @@ class Blocks:
         parts = [locate(part, start) for part, start in zip(self.parts, starts, strict=True)]
         return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
 
+    def then(self, function: Callable, *shared: Any, n_features: int | None = None) -> "Blocks":
+        """Return the blocks as ``function(block, *shared)`` makes them, lazily.
+
+        ``n_features`` is given where they have other columns, which have no names.
+        """
+        parts = self.map(function, *shared)
+        if n_features is None:
+            return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+        return Blocks(parts, n_features=n_features, feature_names=None)
+
+    def held(self) -> "Blocks":
+        """Return the same blocks, computed once and kept where they were made."""
+        parts = persist(self.parts)
+        return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+
     def map(self, function: Callable, *shared: Any) -> list:
         """Return lazy ``function(block, *shared)`` for every block; shared values are sent once."""
-        shared = tuple(delayed(value) for value in shared)
+        shared = tuple(delayed(value, traverse=False) for value in shared)
         task = delayed(function, pure=True)
         return [task(part, *shared) for part in self.parts]
 
@@ -112,6 +129,8 @@ def _as_block(X, y, sample_weight) -> Block:
     n = X.shape[0]
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     y = None if y is None else np.asarray(y)
+    if y is not None and y.dtype.kind == "f" and not np.all(np.isfinite(y)):
+        raise ValueError("y contains NaN or infinity; drop those rows first.")
     for name, values in (("y", y), ("sample_weight", weights)):
         if values is not None and len(values) != n:
             raise ValueError(
@@ -142,7 +161,8 @@ def _as_matrix(X):
 def _columns(X) -> tuple[int, np.ndarray | None]:
     """Return the number of columns, and their names when the collection is a frame."""
     if _is_frame(X):
-        return len(X.columns), np.asarray(X.columns, dtype=object)
+        names = np.asarray(X.columns, dtype=object)
+        return len(names), names if all(isinstance(name, str) for name in names) else None
     if getattr(X, "ndim", 0) != 2:
         raise ValueError(
             f"X must be a Dask array with two axes or a Dask data frame, got {type(X).__name__} "
@@ -156,9 +176,32 @@ def _is_frame(X) -> bool:
     return hasattr(X, "to_delayed") and hasattr(X, "columns")
 
 
+def _frame_parts(X, y, sample_weight) -> list:
+    """Cut a frame and the series beside it as one frame: read alone, a column is cut otherwise."""
+    beside: dict[str, Any] = {}
+    places: list[int | None] = []
+    vectors = {"y": y, "sample_weight": sample_weight}
+    for name, values in vectors.items():
+        places.append(None if values is None else X.shape[1] + len(beside))
+        if values is None:
+            continue
+        _refuse_memory(values, name)
+        if getattr(values, "npartitions", X.npartitions) != X.npartitions:
+            raise ValueError(_unlike(name, values.npartitions, X.npartitions))
+        beside[f"{name} beside the columns"] = values
+    split = delayed(_split_block, pure=True)
+    parts = (X.assign(**beside) if beside else X).to_delayed()
+    return [split(part, X.shape[1], *places) for part in parts]
+
+
+def _split_block(frame, n_columns: int, y_place, weight_place) -> Block:
+    y, weight = (
+        None if place is None else frame.iloc[:, place] for place in (y_place, weight_place)
+    )
+    return _as_block(frame.iloc[:, :n_columns], y, weight)
+
+
 def _row_parts(X) -> list:
-    if _is_frame(X):
-        return list(X.to_delayed())
     if X.numblocks[1] > 1:
         X = X.rechunk({1: -1})
     return list(X.to_delayed().ravel())
@@ -168,20 +211,31 @@ def _vector_parts(values, X, n_parts: int, name: str) -> list:
     """Cut a vector like the rows of ``X``; where lengths are unknown, blocks must pair off."""
     if values is None:
         return [None] * n_parts
-    if not hasattr(values, "to_delayed"):
-        raise TypeError(
-            f"{name} must be a Dask collection like X, got {type(values).__name__}; wrap it with "
-            f"dask.array.from_array({name}, chunks=X.chunks[0])."
-        )
-    if not _is_frame(X) and getattr(values, "chunks", None) and not np.isnan(X.shape[0]):
+    _refuse_memory(values, name)
+    if getattr(values, "chunks", None) and not np.isnan(X.shape[0]):
         if not np.isnan(values.shape[0]) and values.shape[0] != X.shape[0]:
             raise ValueError(f"{name} has {values.shape[0]} entries for {X.shape[0]} rows of X.")
         if not np.isnan(values.shape[0]):
             values = values.rechunk((X.chunks[0],))
     parts = np.asarray(values.to_delayed()).ravel().tolist()
+    if len(parts) != n_parts and not hasattr(values, "chunks"):
+        # Optimising a series alone may join the files that it is read from.
+        parts = values.to_delayed(optimize_graph=False)
     if len(parts) != n_parts:
-        raise ValueError(
-            f"{name} comes in {len(parts)} blocks and X in {n_parts}; take both from one data "
-            "frame, or give them blocks of known, equal lengths."
-        )
+        raise ValueError(_unlike(name, len(parts), n_parts))
     return parts
+
+
+def _refuse_memory(values, name: str) -> None:
+    if not hasattr(values, "to_delayed"):
+        raise TypeError(
+            f"{name} must be a Dask collection like X, got {type(values).__name__}; wrap it with "
+            f"dask.array.from_array({name}, chunks=X.chunks[0])."
+        )
+
+
+def _unlike(name: str, n_blocks: int, n_wanted: int) -> str:
+    return (
+        f"{name} comes in {n_blocks} blocks and X in {n_wanted}; take both from one data frame, or "
+        "give them blocks of known, equal lengths."
+    )

@@ -4,8 +4,9 @@ from contextlib import nullcontext
 from typing import Any
 
 import dask
-import distributed
 from dask.diagnostics import ProgressBar
+
+import distributed
 
 # A task that fails because its worker died is started again this often.
 _RETRIES = 3
@@ -21,6 +22,14 @@ def compute(lazy: list, *, verbose: int = 0) -> tuple:
     if verbose:
         distributed.progress(futures, notebook=False)
     return tuple(client.gather(futures))
+
+
+def persist(lazy: list) -> list:
+    """Return lazy objects whose values are kept: by the workers, or on this machine."""
+    client = connected_client()
+    if client is None:
+        return list(dask.persist(*lazy))
+    return list(client.persist(lazy, retries=_RETRIES))
 
 
 def connected_client() -> Any:

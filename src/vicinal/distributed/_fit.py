@@ -3,6 +3,7 @@
 from typing import Any
 
 from sklearn.base import clone
+from sklearn.utils import get_tags
 
 from vicinal.distributed._blocks import Blocks
 
@@ -41,16 +42,27 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
         An ordinary fitted model, which needs Dask no longer: predict, explain, save or export it as
         if it had been fitted in memory.
     """
-    way = _WAYS.get(type(estimator))
-    if way is None:
-        names = ", ".join(sorted(model.__name__ for model in _WAYS))
+    model = clone(estimator)
+    if y is None and get_tags(model).target_tags.required:
+        raise ValueError(f"{type(model).__name__} requires y, and it is None; pass the targets.")
+    return fit_blocks(model, Blocks.of(X, y, sample_weight), verbose)
+
+
+def has_way(model: Any) -> bool:
+    """Tell whether models of this kind are fitted by blocks."""
+    return type(model) in _WAYS
+
+
+def fit_blocks(model: Any, blocks: Blocks, verbose: int = 0) -> Any:
+    """Fit a model in place and return it."""
+    if not has_way(model):
+        names = ", ".join(sorted(kind.__name__ for kind in _WAYS))
         raise TypeError(
-            f"{type(estimator).__name__} has no distributed fit; there is one for {names}. Fit it "
+            f"{type(model).__name__} has no distributed fit; there is one for {names}. Fit it "
             "to a sample in memory, or as the member of a bootstrap ensemble."
         )
-    model = clone(estimator)
-    blocks = Blocks.of(X, y, sample_weight)
-    way(model, blocks, verbose)
+    model._validate_params()
+    _WAYS[type(model)](model, blocks, verbose)
     model.n_features_in_ = blocks.n_features
     if blocks.feature_names is not None:
         model.feature_names_in_ = blocks.feature_names

@@ -2,6 +2,7 @@
 
 import warnings
 from abc import ABCMeta, abstractmethod
+from itertools import repeat
 from numbers import Integral, Real
 
 import numpy as np
@@ -83,11 +84,6 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
 
     def _boost(self, X, y, weight, loss, stratify):
         """Fit all rounds; ``y`` is numbers or class codes, ``loss`` an object of ``_losses``."""
-        learner = DecisionTreeRegressor(max_depth=3) if self.estimator is None else self.estimator
-        kind = self.coefficients
-        if kind == "auto":
-            kind = "leaf" if isinstance(learner, DecisionTreeRegressor) else "line_search"
-        self._check_combination(learner, loss)
         rng = check_random_state(self.random_state)
         held_out = None
         if self.n_iter_no_change is not None:
@@ -100,12 +96,26 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
                 stratify=y if stratify else None,
             )
             held_out = held_X, held_y, held_weight
-        learner_weight = usable_weights(learner, weight, type(self).__name__)
+        return self._run_rounds(repeat((X, y, weight)), loss, held_out, rng)
 
-        rounds = _Rounds(self, kind, loss, y, weight, held_out)
-        stalled = 0
+    def _run_rounds(self, supply, loss, held_out, rng):
+        """Fit each round to the next (X, y, weight) of ``supply``, most often always the same."""
+        learner = DecisionTreeRegressor(max_depth=3) if self.estimator is None else self.estimator
+        kind = self.coefficients
+        if kind == "auto":
+            kind = "leaf" if isinstance(learner, DecisionTreeRegressor) else "line_search"
+        self._check_combination(learner, loss)
+        rounds, shown, stalled = None, None, 0
         with Progress(self.n_estimators, type(self).__name__, verbose=self.verbose) as progress:
             for _ in range(self.n_estimators):
+                rows_of_round = next(supply)
+                if rows_of_round is not shown:
+                    shown, (X, y, weight) = rows_of_round, rows_of_round
+                    learner_weight = usable_weights(learner, weight, type(self).__name__)
+                    if rounds is None:
+                        rounds = _Rounds(self, kind, loss, y, weight, held_out)
+                    else:
+                        rounds.move_to(X, y, weight)
                 residual, curvature = rounds.targets()
                 if not np.isfinite(residual).all():
                     raise ValueError(
@@ -203,7 +213,7 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
                 "linear models are linear, so the result tends to least squares. Use a learner "
                 "that is not linear in its inputs (trees, kernels, local models).",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
     def _members(self, X):
@@ -286,6 +296,13 @@ class _Rounds:
     def _flat(self, score):
         """Losses of one score take vectors."""
         return score[:, 0] if self.n_scores == 1 else score
+
+    def move_to(self, X, y, weight):
+        """Go on with other rows, from the scores that the rounds so far give them."""
+        self.y, self.weight = y, weight
+        self.score = np.tile(self.intercept, (len(y), 1))
+        for coef, group in zip(self.coef, self.groups, strict=True):
+            self.score += coef * np.column_stack([member.predict(X) for member in group])
 
     def targets(self):
         """Negative gradients and second derivatives at the current scores (equation 9)."""

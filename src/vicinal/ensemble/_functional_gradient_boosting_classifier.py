@@ -197,6 +197,10 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
+        return self._boost(X, codes, weight, self._make_loss(), stratify=True)
+
+    def _make_loss(self):
+        """Return the loss for the classes found."""
         n_classes = len(self.classes_)
         if n_classes > 2 and self.loss != "log_loss":
             raise ValueError(
@@ -204,12 +208,10 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
                 "loss='log_loss', or wrap the model in sklearn.multiclass.OneVsRestClassifier."
             )
         if self.loss == "exponential":
-            loss = Exponential()
-        elif self.loss == "log_loss":
-            loss = Logistic() if n_classes == 2 else Multinomial(n_classes)
-        else:
-            loss = self.loss
-        return self._boost(X, codes, weight, loss, stratify=True)
+            return Exponential()
+        if self.loss == "log_loss":
+            return Logistic() if n_classes == 2 else Multinomial(n_classes)
+        return self.loss
 
     def decision_function(self, X):
         """Raw scores: log-odds for two classes, one column per class for more.

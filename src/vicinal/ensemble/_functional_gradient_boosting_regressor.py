@@ -201,13 +201,16 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
         )
         weight, X, y = positive_rows(sample_weight, X, y.astype(np.float64))
+        return self._boost(X, y, weight, self._make_loss(y), stratify=False)
+
+    def _make_loss(self, y):
+        """Return the loss, if the targets are such that it has one."""
         if self.loss == "poisson" and (y.min() < 0 or y.sum() <= 0):
             raise ValueError(
                 f"loss='poisson' needs y >= 0 with a positive sum, but y has minimum {y.min()!r} "
                 f"and sum {y.sum()!r}; use another loss."
             )
-        loss = REGRESSION_LOSSES[self.loss](self.alpha) if isinstance(self.loss, str) else self.loss
-        return self._boost(X, y, weight, loss, stratify=False)
+        return REGRESSION_LOSSES[self.loss](self.alpha) if isinstance(self.loss, str) else self.loss
 
     def predict(self, X):
         """Predict the target.

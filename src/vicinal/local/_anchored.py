@@ -142,6 +142,7 @@ class Anchored:
 
     def _keep_anchors(self, anchors: Anchors, plan: "Plan") -> None:
         self.anchors_ = anchors
+        self.n_refits_ = plan.n_refits
         self.alpha_ = float(plan.alpha)
         if isinstance(plan.rule, NearestRule):
             self.n_neighbors_ = int(plan.rule.count)

@@ -82,3 +82,36 @@ class Coordinates:
                 "transformer or a named metric."
             )
         return matrix
+
+
+class QuadraticCoordinates:
+    """Other coordinates, then their squares and products beside them.
+
+    Parameters
+    ----------
+    first : Coordinates
+        Coordinates z of the columns given.
+    n_coordinates : int
+        Their number.
+    """
+
+    def __init__(self, first: Coordinates, n_coordinates: int):
+        self.first = first
+        self.n_coordinates = n_coordinates
+
+    def __call__(self, X) -> np.ndarray:
+        """Map rows to z and all z_i z_j, i <= j."""
+        Z = self.first(X)
+        left, right = np.triu_indices(self.n_coordinates)
+        return np.hstack([Z, Z[:, left] * Z[:, right]])
+
+    def pull_back(self, slopes: np.ndarray, X: np.ndarray) -> np.ndarray:
+        """Return gradients with respect to the columns given, from those in coordinates."""
+        d = self.n_coordinates
+        Z = self.first(X)
+        left, right = np.triu_indices(d)
+        products = np.zeros((*slopes.shape[:2], d, d))
+        products[:, :, left, right] = slopes[:, :, d:]
+        products += products.transpose(0, 1, 3, 2)  # a square has its own slope twice
+        inner = slopes[:, :, :d] + np.einsum("qcij,qj->qci", products, Z)
+        return self.first.pull_back(inner, X)

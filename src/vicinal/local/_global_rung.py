@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 
 import numpy as np
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
 from vicinal._kernels._logistic import fit_logistic
 from vicinal._kernels._ridge_path import ridge_path
@@ -48,39 +48,50 @@ class GlobalModel:
 
 @dataclass(frozen=True)
 class BoostedModel:
-    """Log-odds of boosted trees, for tables whose classes are cut by steps in many columns.
+    """Answers of boosted trees, for tables whose targets are cut by steps in many columns.
 
     Attributes
     ----------
-    model : HistGradientBoostingClassifier
-        Fitted trees.
-    n_classes : int
-        Number of classes of the whole table; one that the trees did not see has no chance.
+    models : tuple
+        One fitted classifier, or one fitted regressor per output.
+    n_outputs : int
+        Number of targets, or of classes of the whole table; a class that the trees did not see has
+        no chance.
     """
 
-    model: HistGradientBoostingClassifier
-    n_classes: int
+    models: tuple
+    n_outputs: int
     metric: str = "trees"
     solver: str = "boosting"
 
     def scores(self, X) -> np.ndarray:
-        """Return log-odds, one column per class."""
-        said = self.model.decision_function(np.asarray(X, dtype=np.float64))
+        """Return predictions, or log-odds with one column per class."""
+        X = np.asarray(X, dtype=np.float64)
+        if not hasattr(self.models[0], "classes_"):
+            return np.column_stack([model.predict(X) for model in self.models])
+        said = self.models[0].decision_function(X)
         if said.ndim == 1:
             said = np.stack([-0.5 * said, 0.5 * said], axis=1)
-        out = np.full((len(said), self.n_classes), said.min() - 10.0)
-        out[:, self.model.classes_.astype(np.int64)] = said
+        out = np.full((len(said), self.n_outputs), said.min() - 10.0)
+        out[:, self.models[0].classes_.astype(np.int64)] = said
         return out
 
     def slopes(self, X) -> np.ndarray:
         """Return zeros: between two steps nothing changes."""
-        return np.zeros((X.shape[0], self.n_classes, X.shape[1]))
+        return np.zeros((X.shape[0], self.n_outputs, X.shape[1]))
 
 
-def boosted_model(X, codes, weights, n_classes: int, seed: int) -> BoostedModel:
+def boosted_model(X, Y, codes, weights, seed: int) -> BoostedModel:
     """Boost trees with scikit-learn's settings."""
-    model = HistGradientBoostingClassifier(random_state=seed)
-    return BoostedModel(model.fit(X, codes, sample_weight=weights), n_classes)
+    if codes is not None:
+        classifier = HistGradientBoostingClassifier(random_state=seed)
+        models = [classifier.fit(X, codes, sample_weight=weights)]
+    else:
+        models = [
+            HistGradientBoostingRegressor(random_state=seed).fit(X, y, sample_weight=weights)
+            for y in Y.T
+        ]
+    return BoostedModel(tuple(models), Y.shape[1])
 
 
 def global_fits(solver: str, Z, Y, codes, weights, alphas) -> list[tuple]:

@@ -17,7 +17,7 @@ from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
 from vicinal._base import Progress, row_blocks
-from vicinal.local._coordinates import Coordinates
+from vicinal.local._coordinates import Coordinates, QuadraticCoordinates
 from vicinal.local._data import LocalData
 from vicinal.local._forest import FOREST_ROWS, FORESTS, ForestRule
 from vicinal.local._global_rung import GlobalModel, boosted_model, global_fits
@@ -49,8 +49,13 @@ _GLOBAL_ALPHAS = {"ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0), "logistic": (1.0, 10.0,
 _MAX_GLOBAL_COLUMNS = 1000
 # A logistic model is not worth its time where a linear one errs this much more than a local one.
 _HOPELESS = 2.5
+# Squares and products are tried where forming their scatter costs no more than this.
+_MAX_QUADRATIC_FLOPS = 3e9
+# A logistic model of squares and products is tried up to this many rows x terms x classes.
+_MAX_LOGISTIC_SIZE = 3e6
 # Boosting is tried where a forest comes this near to the best local model.
 _TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
+_MIN_BOOSTED_ROWS = {True: 1000, False: 100}  # classes, numbers
 
 
 @dataclass
@@ -332,25 +337,22 @@ class Ladder:
     # --- global models ---
 
     def _try_boosting(self) -> None:
-        """Boost trees where forests show that steps matter, and the classes are not too many."""
-        table = self.table
-        forests = [rung.loss for rung in self.rungs if rung.metric in FORESTS]
-        plain = min(rung.loss for rung in self.rungs)
-        if (
-            table.codes is None
-            or len(table.X) < _MIDDLE
-            or table.Y.shape[1] > _MAX_BOOSTED_CLASSES
-            or not forests
-            or min(forests) > _TREES_PAY * plain
-        ):
+        """Boost trees where forests show that steps matter."""
+        if not self._boosting_may_pay():
             return
-        codes, n_classes = table.codes, table.Y.shape[1]
+        table = self.table
         seed = int(self._rng.randint(np.iinfo(np.int32).max))
-        predictions = np.zeros((len(self.rows), n_classes))
-        for mask, entries, rows in self._held_out():
-            weights = _some(table.weights, mask)
-            model = boosted_model(table.X[mask], codes[mask], weights, n_classes, seed)
+        predictions = np.zeros((len(self.rows), table.Y.shape[1]))
+        held_out = list(self._held_out())
+        # One draw of the folds will do: its noise is small beside the cost of ten more fits.
+        for mask, entries, rows in held_out[: len(held_out) // self.repeats]:
+            model = boosted_model(
+                table.X[mask], table.Y[mask], _some(table.codes, mask),
+                _some(table.weights, mask), seed,
+            )  # fmt: skip
             predictions[entries] = model.scores(table.X[rows])
+        once = predictions[: len(self.distinct)]
+        predictions = np.tile(once, (self.repeats, 1))
         self.rungs.append(
             Rung(
                 "boosted trees",
@@ -360,30 +362,62 @@ class Ladder:
                 0.0,
                 predictions,
                 self.judge.loss(predictions),
-                lambda: boosted_model(table.X, codes, table.weights, n_classes, seed),
+                lambda: boosted_model(table.X, table.Y, table.codes, table.weights, seed),
             )
         )
 
-    def _try_global(self) -> None:
-        """End the ladder with models of all rows, in the better of two kinds of coordinates."""
+    def _boosting_may_pay(self) -> bool:
+        """Tell whether a forest is near the best so far, and rows, classes allow to boost."""
         table = self.table
-        solvers = ("ridge",) if table.codes is None else ("ridge", "logistic")
-        names = [rung.metric for rung in self._bases() if rung.metric != "euclidean"]
-        wide = table.X.shape[1] > _MAX_GLOBAL_COLUMNS
-        places = {}
-        for name in names:
-            coordinates = self._coordinates(name)
-            places[name] = self._reduced(coordinates) if wide else coordinates
-        best_local = min(rung.loss for rung in self.rungs)
-        for solver in solvers:
-            tried = [self._try_global_in(solver, name, places[name]) for name in names]
-            if min(rung.loss for rung in tried) > _HOPELESS * best_local:
-                return
-            if solver == "ridge":
-                names = [min(tried, key=lambda rung: rung.loss).metric]
+        n_outputs = table.Y.shape[1]
+        is_small = len(table.X) < _MIN_BOOSTED_ROWS[table.codes is not None]
+        forests = [rung.loss for rung in self.rungs if rung.metric in FORESTS]
+        if is_small or n_outputs > _MAX_BOOSTED_CLASSES or not forests:
+            return False
+        return min(forests) <= _TREES_PAY * min(rung.loss for rung in self.rungs)
 
-    def _try_global_in(self, solver: str, name: str, coordinates: Coordinates) -> Rung:
+    def _try_global(self) -> None:
+        """End the ladder with models of all rows, linear and quadratic in the coordinates."""
+        best_local = min(rung.loss for rung in self.rungs)
+        tried = [(self._try_global_in("ridge", place), place) for place in self._global_places()]
+        best = min(tried, key=lambda pair: pair[0].loss)
+        quadratic = self._squared(best[1])
+        if quadratic is not None:
+            tried.append((self._try_global_in("ridge", quadratic), quadratic))
+        tried.sort(key=lambda pair: pair[0].loss)
+        if self.table.codes is None or tried[0][0].loss > _HOPELESS * best_local:
+            return
+        place = next(place for _, place in tried if self._can_iterate_in(place))
+        self._try_global_in("logistic", place)
+
+    def _global_places(self) -> list["_Place"]:
+        wide = self.table.X.shape[1] > _MAX_GLOBAL_COLUMNS
+        places = []
+        for base in self._bases():
+            if base.metric != "euclidean":
+                coordinates = self._coordinates(base.metric)
+                coordinates = self._reduced(coordinates) if wide else coordinates
+                places.append(_Place(base.metric, coordinates, 1, self._width(coordinates)))
+        return places
+
+    def _squared(self, place: "_Place") -> "_Place | None":
+        """Add squares and products of the coordinates, where their scatter is cheap."""
+        n_terms = place.width + place.width * (place.width + 1) // 2
+        if len(self.table.X) * n_terms**2 > _MAX_QUADRATIC_FLOPS:
+            return None
+        both = QuadraticCoordinates(place.coordinates, place.width)
+        return _Place(f"{place.name} quadratic", both, 2, n_terms)
+
+    def _width(self, coordinates) -> int:
+        return coordinates(self.table.X[:1]).shape[1]
+
+    def _can_iterate_in(self, place: "_Place") -> bool:
+        """Tell whether a logistic model, which takes many passes, can afford the coordinates."""
+        return place.degree == 1 or self.table.Y.size * place.width <= _MAX_LOGISTIC_SIZE
+
+    def _try_global_in(self, solver: str, place: "_Place") -> Rung:
         table, alphas = self.table, _GLOBAL_ALPHAS[solver]
+        name, coordinates = place.name, place.coordinates
         Z = coordinates(table.X)
         predictions = np.zeros((len(alphas), len(self.rows), table.Y.shape[1]))
         for mask, entries, rows in self._held_out():
@@ -403,7 +437,14 @@ class Ladder:
             return GlobalModel(solver, name, alphas[a], coordinates, *fit)
 
         rung = Rung(
-            f"{name} {solver}", name, 1, np.inf, alphas[a], predictions[a], losses[a], build
+            f"{name} {solver}",
+            name,
+            place.degree,
+            np.inf,
+            alphas[a],
+            predictions[a],
+            losses[a],
+            build,
         )
         self.rungs.append(rung)
         return rung
@@ -472,6 +513,16 @@ class Ladder:
             return Y
         spread = self.table.Y.std(axis=0)
         return Y / np.where(spread > 0.0, spread, 1.0)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """Coordinates of a global model."""
+
+    name: str
+    coordinates: Any
+    degree: int
+    width: int
 
 
 class _Trail:

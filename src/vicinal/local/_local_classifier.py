@@ -66,7 +66,8 @@ class LocalClassifier(BaseLocalClassifier):
         learned from local slopes, see :class:`GradientMetric`); ``"forest"`` or ``"extra_forest"``
         (rows that share leaves of a random forest or of extremely random trees); or a transformer,
         whose output gives the coordinates of search and fit. ``"auto"`` tries them all and, as the
-        end of the ladder, global linear models; see ``combine``. With fewer than 30 rows, sparse
+        end of the ladder, global models (linear, quadratic, and boosted trees where a forest shows
+        that steps matter); see ``combine``. With fewer than 30 rows, sparse
         X, ``location_columns``, ``anchors``, another ``solver`` or an ``estimator``, it takes the
         best of the columns as given, standardised and (from 200 rows) whitened.
     metric_params : dict, default=None
@@ -140,7 +141,7 @@ class LocalClassifier(BaseLocalClassifier):
         error (the latter with ``metric="auto"``).
     rungs_ : list
         Models of the stack, heaviest first: fitted local estimators, each with one setting, and
-        global linear models. Absent when one local model answers alone.
+        global models. Absent when one local model answers alone.
     rung_weights_ : ndarray of shape (n_rungs,)
         Their weights, of sum one.
     anchors_ : Anchors or None
@@ -148,7 +149,10 @@ class LocalClassifier(BaseLocalClassifier):
         ``n_blended``. With anchors, ``n_neighbors_`` and ``alpha_`` are those of the models at the
         anchors.
     anchor_selection_ : dict of ndarray
-        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``loss``.
+        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``n_refits``,
+        ``loss``.
+    n_refits_ : int
+        With ``anchors``: how often the models were refitted to what their blend left over.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

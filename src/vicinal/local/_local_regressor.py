@@ -54,7 +54,8 @@ class LocalRegressor(BaseLocalRegressor):
         learned from local slopes, see :class:`GradientMetric`); ``"forest"`` or ``"extra_forest"``
         (rows that share leaves of a random forest or of extremely random trees); or a transformer,
         whose output gives the coordinates of search and fit. ``"auto"`` tries them all and, as the
-        end of the ladder, global linear models; see ``combine``. With fewer than 30 rows, sparse
+        end of the ladder, global models (linear, quadratic, and boosted trees where a forest shows
+        that steps matter); see ``combine``. With fewer than 30 rows, sparse
         X, ``location_columns``, ``anchors``, robust iterations, ``clip`` or an ``estimator``, it
         takes the better of the columns as given and standardised.
     metric_params : dict, default=None
@@ -119,7 +120,7 @@ class LocalRegressor(BaseLocalRegressor):
         weights had seen, and its standard error (the latter with ``metric="auto"``).
     rungs_ : list
         Models of the stack, heaviest first: fitted local estimators, each with one setting, and
-        global linear models. Absent when one local model answers alone.
+        global models. Absent when one local model answers alone.
     rung_weights_ : ndarray of shape (n_rungs,)
         Their weights, of sum one.
     anchors_ : Anchors or None
@@ -127,7 +128,10 @@ class LocalRegressor(BaseLocalRegressor):
         ``n_blended``. With anchors, ``n_neighbors_`` and ``alpha_`` are those of the models at the
         anchors.
     anchor_selection_ : dict of ndarray
-        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``loss``.
+        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``n_refits``,
+        ``loss``.
+    n_refits_ : int
+        With ``anchors``: how often the models were refitted to what their blend left over.
     n_features_in_ : int
         Number of columns seen in ``fit``.
     feature_names_in_ : ndarray of shape (`n_features_in_`,)

@@ -78,6 +78,10 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             Y[rows], None if weights is None else weights[rows], np.where(scale > 0, scale, 1.0)
         )
 
+    def _note_held_out(self, rows, predictions) -> None:
+        """Keep the noise of a stack: trees fit their own rows too well to tell it from those."""
+        self._held_out_sigma = np.sqrt(((self._targets[rows] - predictions) ** 2).mean(axis=0))
+
     def _adopt(self, rung) -> None:
         """Give a rung what it shares with the whole."""
         for name in ("_targets", "_dtype", "_is_multi_output", "n_features_in_"):
@@ -325,9 +329,9 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         values = self._stack.scores(X)
         norms = np.empty(len(values) if with_norms else 0)
         if with_norms:
+            smoothers = self._stack.smoothers()
             for block in row_blocks(len(values), 24 * len(self._targets)):
-                kernel = self._stack.kernel(X[block])
-                norms[block] = _row_norms(kernel, self._stack.sample_weight)
+                norms[block] = _row_norms(smoothers.kernel(X[block]), smoothers.sample_weight)
         return values, norms
 
     def _line_predictions(self, design, *, with_norms: bool):
@@ -446,16 +450,18 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             yield block, found, self._smoother(design, found)
 
     def _stacked_smoother_rows(self):
-        X = self._stack.X
+        smoothers = self._stack.smoothers()
+        X = smoothers.X
         for block in row_blocks(len(X), 24 * len(X)):
-            kernel = self._stack.kernel(X[block])
+            kernel = smoothers.kernel(X[block])
             none = np.empty(0)
             yield block, Neighborhoods(kernel.indptr, kernel.indices, none, none, none), kernel.data
 
     def _predict_with_std(self, X):
         self._check_linear_smoother("return_std=True")
         values, norms = self._predict_values(X, with_norms=True)
-        std = np.sqrt(norms)[:, None] * self.statistics().sigma
+        sigma = self.statistics().sigma if self._stack is None else self._held_out_sigma
+        std = np.sqrt(norms)[:, None] * sigma
         return self._shape(values), self._shape(std)
 
     def predict_interval(self, X, level=0.95, *, kind="prediction"):
@@ -481,13 +487,26 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             raise ValueError(f"level={level!r} must lie strictly between 0 and 1.")
         if kind not in ("prediction", "confidence"):
             raise ValueError(f'kind={kind!r} must be "prediction" or "confidence".')
-        values, norms = self._predict_values(X, with_norms=True)
-        statistics = self.statistics()
-        variance = norms + 1.0 if kind == "prediction" else norms
-        reach = stats.t.ppf(0.5 + level / 2.0, statistics.dof) * np.sqrt(variance)
-        half = reach[:, None] * statistics.sigma
+        if self._stack is not None:
+            values, half = self._stacked_reach(X, level, kind)
+        else:
+            values, norms = self._predict_values(X, with_norms=True)
+            statistics = self.statistics()
+            variance = norms + 1.0 if kind == "prediction" else norms
+            reach = stats.t.ppf(0.5 + level / 2.0, statistics.dof) * np.sqrt(variance)
+            half = reach[:, None] * statistics.sigma
         bounds = np.stack([values - half, values + half], axis=-1).astype(self._dtype, copy=False)
         return bounds if self._is_multi_output else bounds[:, 0]
+
+    def _stacked_reach(self, X, level, kind):
+        """Return predictions and half the width of their intervals.
+
+        The noise of rows that were held out holds the error of the prediction already.
+        """
+        values, norms = self._predict_values(X, with_norms=kind == "confidence")
+        share = np.sqrt(norms)[:, None] if kind == "confidence" else np.ones((len(values), 1))
+        reach = stats.t.ppf(0.5 + level / 2.0, len(self._targets) - 1)
+        return values, reach * share * self._held_out_sigma
 
     def extrapolates(self, X):
         """Tell where a prediction leans on its neighbours harder than any training row does.

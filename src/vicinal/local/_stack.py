@@ -58,7 +58,7 @@ class Stack:
 
     def kernel(self, X) -> sparse.csr_matrix:
         """Return the equivalent kernel, (n_queries, n_samples)."""
-        others = [r.solver for r in self.rungs if _is_global(r) and r.solver != "ridge"]
+        others = [rung.solver for rung in self.rungs if not _is_smoother(rung)]
         if others:
             raise ValueError(
                 "equivalent_kernel exists for linear smoothers only, but the stack holds a global "
@@ -72,6 +72,21 @@ class Stack:
                 else rung._raw_kernel(X)
             )
         )
+
+    def smoothers(self) -> "Stack":
+        """Return the stack of the rungs that are linear smoothers, their weights of sum one."""
+        kept = np.array([_is_smoother(rung) for rung in self.rungs])
+        if not kept.any():
+            raise ValueError(
+                "Standard errors exist for linear smoothers only, but the choice fell on boosted "
+                'trees alone; use combine="best" for a local model, or predict_interval with '
+                'kind="prediction".'
+            )
+        weights = self.weights[kept] / self.weights[kept].sum()
+        return replace(
+            self, rungs=[r for r, keep in zip(self.rungs, kept, strict=True) if keep],
+            weights=weights,
+        )  # fmt: skip
 
     def _global_kernel(self, model: GlobalModel, X) -> np.ndarray:
         """Return w_i / s + w_i (x_i - m)' (V + lam I)^-1 (q - m) of a global ridge model."""
@@ -104,9 +119,7 @@ class Stack:
         coordinates and the weights of the rungs stay.
         """
         return self._sum(
-            lambda rung: (
-                self._cross_fitted(rung) if isinstance(rung, GlobalModel) else rung._raw_left_out()
-            )
+            lambda rung: self._cross_fitted(rung) if _is_global(rung) else rung._raw_left_out()
         )
 
     def _cross_fitted(self, model) -> np.ndarray:
@@ -121,8 +134,8 @@ class Stack:
         weights = None if self.sample_weight is None else self.sample_weight[rows]
         codes = None if self.codes is None else self.codes[rows]
         if isinstance(model, BoostedModel):
-            seed = model.model.random_state
-            return boosted_model(self.X[rows], codes, weights, model.n_classes, seed)
+            seed = model.models[0].random_state
+            return boosted_model(self.X[rows], self.Y[rows], codes, weights, seed)
         Z = model.coordinates(self.X[rows])
         fit = global_fits(model.solver, Z, self.Y[rows], codes, weights, [model.alpha])[0]
         return replace(model, centre=fit[0], level=fit[1], coef=fit[2])
@@ -153,3 +166,7 @@ class Stack:
 
 def _is_global(rung) -> bool:
     return isinstance(rung, (BoostedModel, GlobalModel))
+
+
+def _is_smoother(rung) -> bool:
+    return not _is_global(rung) or rung.solver == "ridge"

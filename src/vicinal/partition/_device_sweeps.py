@@ -149,8 +149,7 @@ class DeviceSweeps(Sweeps):
         weight = None if self.weight is None else xp.take(self.weight, rows)
         codes = xp.astype(labels, xp.int64)
         statistics = device_lda_statistics(data.X, codes, weight, 2, rows)
-        coef, intercept = lda_coefficients(statistics, self.gate_shrinkage)
-        return LinearGate(coef[1] - coef[0], intercept[1] - intercept[0])
+        return discriminant_gate(statistics, self.gate_shrinkage)
 
     # --- what the run of sweeps asks of arrays ---
 
@@ -220,16 +219,32 @@ def fit_device_region(data: DeviceTrainingSet, weight, rows, shrinkage) -> Linea
     if weight is not None and rows is not None:
         weight = xp.take(weight, rows)
     statistics = device_lda_statistics(data.X, codes, weight, n_classes, rows)
+    return discriminant_region(statistics, data.classes, shrinkage)
+
+
+# --- models from sums over rows, wherever the rows were ---
+
+
+def discriminant_region(
+    statistics: LDAStatistics, classes: np.ndarray, shrinkage: float
+) -> LinearRegionClassifier:
+    """Return the discriminant classifier of a region; a class without weight never answers."""
     present = np.flatnonzero(statistics.weights > 0)
-    coef = np.zeros((n_classes, data.X.shape[1]))
-    intercept = np.full(n_classes, -np.inf)
+    coef = np.zeros(statistics.sums.shape)
+    intercept = np.full(len(classes), -np.inf)
     if len(present) == 1:
         intercept[present] = 0.0
     else:
         counts, sums, gram, shifts = statistics
         part = LDAStatistics(counts[present], sums[present], gram, shifts[present])
         coef[present], intercept[present] = lda_coefficients(part, shrinkage)
-    return LinearRegionClassifier(data.classes, coef, intercept)
+    return LinearRegionClassifier(classes, coef, intercept)
+
+
+def discriminant_gate(statistics: LDAStatistics, shrinkage: float) -> LinearGate:
+    """Return the half-space between rows to keep (code 0) and rows to pass on (code 1)."""
+    coef, intercept = lda_coefficients(statistics, shrinkage)
+    return LinearGate(coef[1] - coef[0], intercept[1] - intercept[0])
 
 
 # --- a fitted cascade on device arrays ---

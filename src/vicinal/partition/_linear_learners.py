@@ -215,18 +215,19 @@ def fast_learner(estimator: Any, data: TrainingSet, *, is_gate: bool) -> Any:
     Only the exact classes count: a subclass may differ.
     """
     if data.codes is None and not is_gate:
-        return RidgeLearner(estimator, data) if _is_plain_ridge(estimator, data) else None
+        fits = is_plain_ridge(estimator) and not sparse.issparse(data.X)
+        return RidgeLearner(estimator, data) if fits else None
     if type(estimator) is WeightedLDA and estimator.priors is None:
         if estimator.shrinkage != "auto":
             return LDALearner(estimator, data)
     if type(estimator) is AveragedPerceptron and estimator.class_weight is None:
         return PerceptronLearner(estimator, data)
-    if _is_plain_logistic(estimator):
+    if is_plain_logistic(estimator):
         return LogisticLearner(estimator, data)
     return None
 
 
-def _is_plain_logistic(estimator: Any) -> bool:
+def is_plain_logistic(estimator: Any) -> bool:
     """Tell whether an estimator is a logistic regression with nothing but a ridge penalty."""
     return (
         type(estimator) is LogisticRegression
@@ -243,11 +244,10 @@ def _is_plain_logistic(estimator: Any) -> bool:
     )
 
 
-def _is_plain_ridge(estimator: Any, data: TrainingSet) -> bool:
+def is_plain_ridge(estimator: Any) -> bool:
     """Tell whether an estimator is a ridge regression that the normal equations solve."""
     return (
         type(estimator) is Ridge
-        and not sparse.issparse(data.X)
         and isinstance(estimator.alpha, float | int)
         and estimator.alpha > 0
         and estimator.fit_intercept

@@ -74,8 +74,8 @@ class PartitionOnDevice:
 
     def _check_device_parameters(self) -> None:
         given = {
-            "region_estimator": not _is_plain_lda(self._region_estimator()),
-            "reject_estimator": not _is_plain_lda(self._reject_estimator()),
+            "region_estimator": not is_plain_lda(self._region_estimator()),
+            "reject_estimator": not is_plain_lda(self._reject_estimator()),
             "gating": getattr(self, "gating", "hard") != "hard",
             "class_weight": getattr(self, "class_weight", None) is not None,
         }
@@ -94,7 +94,7 @@ class PartitionOnDevice:
         total = xp.sum(data.weight)
         mean = data.weight @ X / total
         variance = data.weight @ ((X - mean) ** 2) / total
-        self.scaler_ = _host_scaler(as_numpy(mean), as_numpy(variance), float(total))
+        self.scaler_ = host_scaler(as_numpy(mean), as_numpy(variance), float(total))
         return replace(data, X=self._scale_on_device(data.X))
 
     def _scale_on_device(self, X) -> Any:
@@ -168,7 +168,7 @@ class PartitionOnDevice:
             )
 
 
-def _is_plain_lda(estimator: Any) -> bool:
+def is_plain_lda(estimator: Any) -> bool:
     return (
         type(estimator) is WeightedLDA
         and estimator.priors is None
@@ -176,7 +176,7 @@ def _is_plain_lda(estimator: Any) -> bool:
     )
 
 
-def _host_scaler(mean: np.ndarray, variance: np.ndarray, total: float) -> StandardScaler:
+def host_scaler(mean: np.ndarray, variance: np.ndarray, total: float) -> StandardScaler:
     """Return scikit-learn's scaler with the given moments; constant columns have scale one."""
     scaler = StandardScaler()
     eps = np.finfo(np.float64).eps

@@ -45,6 +45,12 @@ def learn_center_and_gamma(X, weights, gamma, center, order):
     if isinstance(gamma, str):
         typical = weights @ squares / weights.sum()
         return mean, 0.1 / typical if typical > 0 else 1.0
+    warn_if_cut_short(squares, weights, gamma, order)
+    return mean, float(gamma)
+
+
+def warn_if_cut_short(squares, weights, gamma, order):
+    """Warn when the series is cut before it has converged; ``squares`` are lengths of rows."""
     order_of = np.argsort(squares)
     middle = np.searchsorted(np.cumsum(weights[order_of]), 0.5 * weights.sum())
     reach = 2.0 * gamma * squares[order_of[min(middle, len(squares) - 1)]]
@@ -54,9 +60,8 @@ def learn_center_and_gamma(X, weights, gamma, center, order):
             f"{order / 2.0}: the truncated series is far from the RBF kernel there. Lower gamma "
             "(gamma='scale' suits most data) or raise order.",
             UserWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    return mean, float(gamma)
 
 
 class BaseTruncatedRBF(TruncatedRBFOnDevice, BaseEstimator):

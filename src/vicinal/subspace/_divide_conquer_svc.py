@@ -60,7 +60,7 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         Larger clusters are divided again, unless their rows coincide.
     prediction : {"early", "exact"}, default="early"
         See above. The exact machine has no bias term.
-    n_levels : int, default=1
+    n_levels : int, default=2
         For ``"exact"``, the number of rounds of clusters before the whole problem: round ``l``
         has about ``n_clusters ** (l / n_levels)`` clusters, the finest first, each started from
         the one before, with centres found from its support vectors.
@@ -183,7 +183,7 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         n_landmarks=2000,
         max_cluster_size=8000,
         prediction="early",
-        n_levels=1,
+        n_levels=2,
         class_weight=None,
         probability=False,
         tol=1e-3,
@@ -241,7 +241,9 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         bounds = self.C * weights * self._class_factors(codes, weights)[codes]
         seeds = draw_seeds(self.random_state, 3)
         self._landmark_gamma = self.cluster_gamma or scale
-        labels = self._divide(X, weights, self._wanted_clusters(len(X)), seeds[0])
+        rows = ClusteredRows(X, weights)
+        self._divide(rows, self._wanted_clusters(len(X)), seeds[0])
+        labels = rows.labels
         if self.prediction == "early":
             self._fit_early(X, codes, bounds, labels)
         else:
@@ -357,27 +359,23 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         counts = np.bincount(codes, weights=weights, minlength=len(self.classes_))
         return weights.sum() / (len(self.classes_) * counts)
 
-    def _divide(self, X, weights, n_clusters, seed):
-        """Learn the clusters; returns the cluster of every row, 0..n_clusters_-1, none empty."""
+    def _divide(self, rows, n_clusters, seed):
+        """Learn the clusters, none of them empty; ``rows`` know how many fall into each."""
         rng = check_random_state(seed)
         kernel = self.clustering == "kernel"
-        pieces = [self._centers(X, weights, n_clusters, rng)]
+        pieces = [self._centers(rows.X, rows.weights, n_clusters, rng)]
         for _ in range(_SPLIT_ROUNDS):
-            labels = self._join_pieces(X, pieces)
-            sizes = np.bincount(labels, minlength=self.n_clusters_)
-            large = np.flatnonzero(sizes > self.max_cluster_size)
+            self._join_pieces(rows, pieces)
+            large = np.flatnonzero(self.cluster_sizes_ > self.max_cluster_size)
             divided = []
             for c in large:
-                members = np.flatnonzero(labels == c)
-                parts = ceil(2 * len(members) / self.max_cluster_size)
-                piece = self._centers(X[members], weights[members], parts, rng)
+                parts = ceil(2 * self.cluster_sizes_[c] / self.max_cluster_size)
+                piece = self._centers(*rows.members(c), parts, rng)
                 if (len(np.unique(piece[2])) if kernel else len(piece)) > 1:
                     divided.append((c, piece))
             if not divided:
                 break
             pieces = [self._without(pieces, [c for c, _ in divided]), *(p for _, p in divided)]
-        self.cluster_sizes_ = np.bincount(labels, minlength=self.n_clusters_)
-        return labels
 
     def _centers(self, X, weights, n_clusters, rng):
         """Centres of k-means, or (landmarks, weights, labels) of kernel k-means."""
@@ -386,8 +384,7 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
             n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
             if n_clusters == 1:
                 return np.average(X, axis=0, weights=weights)[None].astype(X.dtype)
-            # A hundred rows tell a centre well enough; the others are only assigned.
-            n_rows = max(_CLUSTERING_ROWS, 100 * n_clusters)
+            n_rows = clustering_rows(n_clusters)
             if len(X) > n_rows:
                 chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
                 X, weights = X[chosen], weights[chosen]
@@ -408,8 +405,8 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         keep = ~np.isin(self._landmarks[2], gone)
         return tuple(part[keep] for part in self._landmarks)
 
-    def _join_pieces(self, X, pieces):
-        """Make one set of clusters of the pieces, without empty ones, and assign the rows."""
+    def _join_pieces(self, rows, pieces):
+        """Make one set of clusters of the pieces, without empty ones, and count the rows."""
         if self.clustering == "kmeans":
             self.cluster_centers_ = np.vstack(pieces)
         else:
@@ -424,17 +421,16 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
             )
         while True:
             self._prepare_assignment()
-            labels = self._assign(X)
-            present = np.bincount(labels, minlength=self.n_clusters_) > 0
-            if present.all():
-                return labels
-            empty = np.flatnonzero(~present)
+            self.cluster_sizes_ = rows.count(self)
+            empty = np.flatnonzero(self.cluster_sizes_ == 0)
+            if not len(empty):
+                return
             if self.clustering == "kmeans":
                 self.cluster_centers_ = np.delete(self.cluster_centers_, empty, axis=0)
             else:
                 keep = ~np.isin(self._landmarks[2], empty)
-                rows, w, own = (part[keep] for part in self._landmarks)
-                self._landmarks = rows, w, np.unique(own, return_inverse=True)[1]
+                landmarks, w, own = (part[keep] for part in self._landmarks)
+                self._landmarks = landmarks, w, np.unique(own, return_inverse=True)[1]
 
     def _prepare_assignment(self):
         if self.clustering == "kernel":
@@ -466,7 +462,7 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         # The largest first: they take longest, and none should start when the others are done.
         order = np.argsort([-len(rows) for rows in groups], kind="stable")
         fitted = parallel_map(
-            _fit_machine,
+            fit_machine,
             [
                 (self._machine(), X[rows], codes[rows], bounds[rows])
                 for rows in (groups[c] for c in order)
@@ -499,7 +495,7 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         seeds = draw_seeds(seed, self.n_clusters_)
         groups = _groups_of(labels, self.n_clusters_)
         parts = parallel_map(
-            _score_out_of_fold,
+            score_out_of_fold,
             [
                 (self._machine(), X[rows], codes[rows], bounds[rows], n_classes, s)
                 for rows, s in zip(groups, seeds, strict=True)
@@ -585,12 +581,40 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
             )
 
 
+def clustering_rows(n_clusters):
+    """Return how many rows centres are learned from; the others are only assigned."""
+    return max(_CLUSTERING_ROWS, 100 * n_clusters)
+
+
+class ClusteredRows:
+    """Rows in memory that clusters are learned from; a table in blocks has the same methods."""
+
+    def __init__(self, X, weights):
+        self.X, self.weights = X, weights
+        self.labels = None
+
+    def count(self, model):
+        """Assign every row; return the number of rows in each cluster."""
+        self.labels = model._assign(self.X)
+        return np.bincount(self.labels, minlength=model.n_clusters_)
+
+    def members(self, c):
+        """Return rows of a cluster, and their weights."""
+        chosen = np.flatnonzero(self.labels == c)
+        return self.X[chosen], self.weights[chosen]
+
+
 def _scale_gamma(X, weights):
     """One over the number of features times the (weighted) variance of all entries."""
     mean = np.average(X, axis=0, weights=weights)
     square = np.average(X.astype(np.float64) ** 2, axis=0, weights=weights)
+    return scale_gamma(mean, square)
+
+
+def scale_gamma(mean, square):
+    """``gamma="scale"`` from the mean of every column and of its squares."""
     variance = square.mean() - mean.mean() ** 2
-    return float(1.0 / (X.shape[1] * variance)) if variance > 0 else 1.0
+    return float(1.0 / (len(mean) * variance)) if variance > 0 else 1.0
 
 
 def _groups_of(labels, n_clusters):
@@ -599,7 +623,7 @@ def _groups_of(labels, n_clusters):
     return np.split(order, np.cumsum(np.bincount(labels, minlength=n_clusters))[:-1])
 
 
-def _fit_machine(machine, X, codes, bounds):
+def fit_machine(machine, X, codes, bounds):
     """Fit one cluster; a single class needs no machine."""
     if (codes == codes[0]).all():
         return int(codes[0])
@@ -627,15 +651,15 @@ def _score_machine(machine, X, n_classes):
     return _scores_from_pairs(margins, machine.classes_, n_classes)
 
 
-def _score_out_of_fold(machine, X, codes, bounds, n_classes, seed):
+def score_out_of_fold(machine, X, codes, bounds, n_classes, seed):
     """Out-of-fold scores within one cluster."""
     smallest = np.bincount(codes)[np.unique(codes)].min()
     if (codes == codes[0]).all() or smallest < 2:
-        return _score_machine(_fit_machine(machine, X, codes, bounds), X, n_classes)
+        return _score_machine(fit_machine(machine, X, codes, bounds), X, n_classes)
     folds = StratifiedKFold(min(_CALIBRATION_FOLDS, int(smallest)), shuffle=True, random_state=seed)
     scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
     for train, test in folds.split(X, codes):
-        fitted = _fit_machine(machine, X[train], codes[train], bounds[train])
+        fitted = fit_machine(machine, X[train], codes[train], bounds[train])
         scores[test] = _score_machine(fitted, X[test], n_classes)
     return scores
 

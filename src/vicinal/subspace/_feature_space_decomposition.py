@@ -10,15 +10,12 @@ import scipy.sparse as sp
 from array_api_compat import device as device_of
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.sparsefuncs import min_max_axis
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
     check_same_library,
     check_weights,
-    encode_device_labels,
-    encode_labels,
     is_array_api,
     namespace,
     validate_array_api,
@@ -26,10 +23,9 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels import _scatter
-from vicinal._kernels._scatter_device import device_columns, device_constant_columns, device_map
+from vicinal._kernels._scatter_device import device_map
+from vicinal.subspace._row_sums import MAX_SCATTER, RowSums, take_columns
 
-# Above this many columns a scatter matrix and its eigenvectors are no longer formed.
-_MAX_SCATTER = 5000
 _DEFAULT_DIRECTIONS = 256
 
 _BLOCK_METHODS = ("cholesky", "approximate")
@@ -205,21 +201,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         self : FeatureSpaceDecomposition
             The fitted decomposition.
         """
-        X, y, weights = self._validate_training(X, y, sample_weight)
-        rng = check_random_state(self.random_state)
-        self.constant_ = _constant_columns(X)
-        columns = np.flatnonzero(~self.constant_)
-        if not len(columns):
-            raise ValueError(
-                f"every column of X is constant over the n_samples={X.shape[0]} rows given; "
-                "subspaces need columns that vary. Give more rows."
-            )
-        self.mean_ = _scatter.column_means(X, weights)
-        if self.method in _BLOCK_METHODS:
-            self._fit_blocks(X, weights, columns, rng)
-        else:
-            self._fit_directions(X, y, weights, columns, rng)
-        self.n_subspaces_ = len(self.groups_)
+        self._learn(RowSums(*self._validate_training(X, y, sample_weight)))
         return self
 
     def transform_subspace(self, X, i):
@@ -316,7 +298,23 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
     # --- learning ---------------------------------------------------------------------------------
 
-    def _fit_directions(self, X, y, weights, columns, rng):
+    def _learn(self, rows):
+        """Learn from sums over rows, wherever the rows are; see ``RowSums``."""
+        rng = check_random_state(self.random_state)
+        self.constant_, self.mean_ = rows.constant_columns(), rows.means()
+        columns = np.flatnonzero(~self.constant_)
+        if not len(columns):
+            raise ValueError(
+                f"every column of X is constant over the n_samples={rows.n_samples} rows given; "
+                "subspaces need columns that vary. Give more rows."
+            )
+        if self.method in _BLOCK_METHODS:
+            self._fit_blocks(rows, columns, rng)
+        else:
+            self._fit_directions(rows, columns, rng)
+        self.n_subspaces_ = len(self.groups_)
+
+    def _fit_directions(self, rows, columns, rng):
         """One transform; the groups are subsets, or blocks, of its directions."""
         self.eigenvalues_ = []
         if self.method == "random":
@@ -324,10 +322,10 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             self._maps = [None]
         else:
             if self.method == "principal":
-                values, directions = self._principal(X, weights, columns, rng)
+                values, directions = self._principal(rows, columns, rng)
             else:
-                values, directions = self._discriminant(X, y, weights, columns)
-            components = np.zeros((len(directions), X.shape[1]), dtype=_host_dtype(X))
+                values, directions = self._discriminant(rows, columns)
+            components = np.zeros((len(directions), len(self.mean_)), dtype=rows.dtype)
             components[:, columns] = directions
             self.eigenvalues_ = [values]
             self._maps = [components]
@@ -346,67 +344,53 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             ]
         self.partition_of_ = np.zeros(len(self.groups_), dtype=np.intp)
 
-    def _principal(self, X, weights, columns, rng):
-        limit = min(X.shape[0], len(columns)) - 1
+    def _principal(self, rows, columns, rng):
         wanted = self.n_components
-        if len(columns) > _MAX_SCATTER and is_array_api(X):
-            raise ValueError(
-                f"method='principal' forms the scatter matrix of device arrays, and X has "
-                f"{len(columns)} varying columns, more than {_MAX_SCATTER}; reduce the columns, or "
-                "convert X with numpy.asarray."
-            )
-        if len(columns) > _MAX_SCATTER:
-            wanted = max(1, min(wanted or _DEFAULT_DIRECTIONS, limit))
-            start = rng.uniform(-1.0, 1.0, size=min(X.shape[0], len(columns)))
-            return _scatter.leading_principal_directions(
-                _columns(X, columns), weights, self.mean_[columns], wanted, start
-            )
-        S = _scatter.scatter_matrix(_columns(X, columns), weights, self.mean_[columns])
+        if len(columns) > MAX_SCATTER:
+            smaller = min(rows.n_samples, len(columns))
+            wanted = max(1, min(wanted or _DEFAULT_DIRECTIONS, smaller - 1))
+            start = rng.uniform(-1.0, 1.0, size=smaller)
+            return rows.leading_directions(columns, self.mean_[columns], wanted, start)
+        S = rows.scatter(columns, self.mean_[columns])
         values, directions = _scatter.principal_directions(S)
         return values[:wanted], directions[:wanted]
 
-    def _discriminant(self, X, y, weights, columns):
+    def _discriminant(self, rows, columns):
         self._refuse_wide(len(columns))
-        encode = encode_device_labels if is_array_api(X) else lambda y, X: encode_labels(y)
-        self.classes_, codes = encode(y, X)
-        counts, means = _scatter.class_means(
-            _columns(X, columns), codes, weights, len(self.classes_)
-        )
-        within = _scatter.scatter_matrix(_columns(X, columns), weights, means, codes)
+        self.classes_, counts, means, within = rows.within_classes(columns)
         offsets = means - self.mean_[columns]
         between = (offsets.T * counts) @ offsets
         return _scatter.discriminant_directions(between, within, self.ridge)
 
-    def _fit_blocks(self, X, weights, columns, rng):
+    def _fit_blocks(self, rows, columns, rng):
         """One transform per partition of the columns; the blocks are the groups."""
         n_blocks = self._blocks_for(len(columns))
         partitions = [
             np.array_split(rng.permutation(columns), n_blocks) for _ in range(self.n_repeats)
         ]
-        fit_one = self._eliminate if self.method == "cholesky" else self._mix
         self.groups_, owners, self._maps, self.eigenvalues_ = [], [], [], []
         if self.method == "cholesky":
             self._refuse_wide(len(columns))
-            S = _scatter.scatter_matrix(_columns(X, columns), weights, self.mean_[columns])
+            S = rows.scatter(columns, self.mean_[columns])
+            found = [self._eliminate(columns, blocks, S, rows.dtype) for blocks in partitions]
         else:
-            S = None
-        for number, blocks in enumerate(partitions):
-            groups = fit_one(X, weights, columns, blocks, S)
+            grams = rows.block_grams(self.mean_, partitions)
+            found = [self._mix(*pair) for pair in zip(partitions, grams, strict=True)]
+        for number, groups in enumerate(found):
             self.groups_ += groups
             owners += [number] * len(groups)
         self.partition_of_ = np.array(owners, dtype=np.intp)
 
-    def _eliminate(self, X, weights, columns, blocks, S):
+    def _eliminate(self, columns, blocks, S, dtype):
         places = [np.searchsorted(columns, block) for block in blocks]
         W, kept = _scatter.block_elimination(S, places)
-        full = np.zeros((X.shape[1], X.shape[1]), dtype=_host_dtype(X))
+        full = np.zeros((len(self.mean_), len(self.mean_)), dtype=dtype)
         full[np.ix_(columns, columns)] = W
         self._maps.append(full)
         groups = [np.sort(columns[place[kept[place]]]) for place in places]
         return [group for group in groups if len(group)]
 
-    def _mix(self, X, weights, columns, blocks, S):
-        G = _scatter.block_gram(X, weights, self.mean_, blocks)
+    def _mix(self, blocks, G):
         values, vectors = scipy.linalg.eigh(G)
         values, vectors = values[::-1], vectors[:, ::-1]
         vectors = _scatter.fix_signs(vectors.T).T
@@ -420,10 +404,10 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         ]
 
     def _refuse_wide(self, n_columns):
-        if n_columns > 4 * _MAX_SCATTER:
+        if n_columns > 4 * MAX_SCATTER:
             raise ValueError(
                 f"method={self.method!r} needs the scatter matrix of {n_columns} varying columns, "
-                f"more than the {4 * _MAX_SCATTER} it is made for; use method='random' or "
+                f"more than the {4 * MAX_SCATTER} it is made for; use method='random' or "
                 "'approximate', or reduce the columns first."
             )
 
@@ -493,7 +477,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         """``transform_subspace`` without checks, for callers that validated X."""
         group = self.groups_[i]
         if self.method == "random":
-            return _columns(X, group)
+            return take_columns(X, group)
         transform = self._maps[self.partition_of_[i]]
         if self.method == "approximate":
             blocks, vectors = transform
@@ -509,28 +493,3 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         tags.target_tags.required = self.method == "discriminant"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
-
-
-def _columns(X, columns):
-    """Return some columns, without a copy when they are all columns of a device array."""
-    if not is_array_api(X):
-        return X[:, columns]
-    return X if len(columns) == X.shape[1] else device_columns(X, columns)
-
-
-def _host_dtype(X):
-    """Return the NumPy name of the precision of the rows."""
-    if not is_array_api(X):
-        return X.dtype
-    return np.float32 if X.dtype == namespace(X).float32 else np.float64
-
-
-def _constant_columns(X):
-    """Tell which columns hold one value only."""
-    if is_array_api(X):
-        return device_constant_columns(X)
-    if sp.issparse(X):
-        low, high = min_max_axis(X, axis=0)
-    else:
-        low, high = X.min(axis=0), X.max(axis=0)
-    return np.asarray(low == high).ravel()

@@ -103,14 +103,7 @@ class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
         self._check_weights_are_taken(weights)
         specs = self._decomposition_specs(rng)
         self.decompositions_ = [spec.fit(X, y, weights) for spec in specs]
-        self._places = [
-            (number, index)
-            for number, decomposition in enumerate(self.decompositions_)
-            for index in range(decomposition.n_subspaces_)
-        ]
-        if self.include_full:
-            self._places.append((-1, 0))
-        self.subspace_names_ = self._name_places()
+        self._set_places()
         template = self._local_template(X)
         seeds = draw_seeds(rng, len(self._places))
         locals_ = [seeded_clone(template, seed) for seed in seeds]
@@ -186,6 +179,26 @@ class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
         total = np.ones(len(scores)) if weights is None else weights
         mean = np.average(scores, axis=0, weights=total)
         scale = np.sqrt(np.average((scores - mean) ** 2, axis=0, weights=total))
+        self._set_score_scale(mean, scale)
+        R = ((scores[:, self._kept] - self.score_mean_) / self.score_scale_).astype(dtype)
+        fusion = seeded_clone(self._fusion_template(R, y, total), draw_seeds(rng, 1)[0])
+        self.fusion_estimator_ = fit_local(fusion, R, y, weights)
+
+    # --- the parts --------------------------------------------------------------------------------
+
+    def _set_places(self):
+        """List the local models: decomposition and subspace, or all features."""
+        self._places = [
+            (number, index)
+            for number, decomposition in enumerate(self.decompositions_)
+            for index in range(decomposition.n_subspaces_)
+        ]
+        if self.include_full:
+            self._places.append((-1, 0))
+        self.subspace_names_ = self._name_places()
+
+    def _set_score_scale(self, mean, scale):
+        """Keep the scores that vary, and how to standardise them."""
         self._kept = scale > 1e-12 * np.maximum(1.0, np.abs(mean))
         if not self._kept.any():
             raise ValueError(
@@ -193,11 +206,6 @@ class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
                 "check the local estimator and the scale of X."
             )
         self.score_mean_, self.score_scale_ = mean[self._kept], scale[self._kept]
-        R = ((scores[:, self._kept] - self.score_mean_) / self.score_scale_).astype(dtype)
-        fusion = seeded_clone(self._fusion_template(R, y, total), draw_seeds(rng, 1)[0])
-        self.fusion_estimator_ = fit_local(fusion, R, y, weights)
-
-    # --- the parts --------------------------------------------------------------------------------
 
     def _decomposition_specs(self, rng):
         """Unfitted decompositions with seeds, from names and instances."""

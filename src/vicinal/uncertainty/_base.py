@@ -98,23 +98,25 @@ def fit_mixture(
     # Proportional to the weights, so that a row of weight two is a row seen twice.
     ridge = reg_covar * (variance or 1.0) * float(total) / n_components
     total_scatter = scatter(rows, weights)
-    best = None
-    for labels in _starts(rows, weights, n_components, n_init, means_init, center, random_state):
-        start = start_from_labels(rows, weights, labels, n_components, ridge, covariance_type)
-        candidate = FittedMixture(
-            *expectation_maximisation(
-                lambda components: moments(rows, weights, components, covariance_type),
-                start,
-                total_scatter,
-                ridge,
-                covariance_type,
-                tol=tol,
-                max_iter=max_iter,
-            )
-        )
-        if best is None or candidate.path[-1] > best.path[-1]:
-            best = candidate
-    assert best is not None
+    starts = [
+        start_from_labels(rows, weights, labels, n_components, ridge, covariance_type)
+        for labels in _starts(rows, weights, n_components, n_init, means_init, center, random_state)
+    ]
+    ends = expectation_maximisation(
+        lambda asked: [moments(rows, weights, each, covariance_type) for each in asked],
+        starts,
+        total_scatter,
+        ridge,
+        covariance_type,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    return best_mixture(ends, center)
+
+
+def best_mixture(ends: list[tuple[Components, list[float], bool]], center: Any) -> FittedMixture:
+    """Return the end of highest objective, the first of equals, moved back to ``center``."""
+    best = max((FittedMixture(*end) for end in ends), key=lambda end: end.path[-1])
     moved = best.components._replace(means=best.components.means + center[None, :])
     return best._replace(components=moved)
 

@@ -189,6 +189,11 @@ class ResponsibilityMixture(DensityMixin, BaseEstimator):
             means_init=self._check_means_init(X.shape[1]),
             random_state=self.random_state,
         )
+        self._keep(found)
+        return self
+
+    def _keep(self, found) -> None:
+        """Keep the best end of EM, and say if it is none."""
         self.weights_, self.means_, self.covariances_, _ = found.components
         self.lower_bounds_ = np.asarray(found.path)
         self.n_iter_ = len(found.path) - 1
@@ -197,9 +202,8 @@ class ResponsibilityMixture(DensityMixin, BaseEstimator):
             warnings.warn(
                 f"EM did not converge in max_iter={self.max_iter} steps; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=2,
+                stacklevel=3,
             )
-        return self
 
     def predict_proba(self, X):
         """Return the responsibility of each component for each row.

@@ -1,0 +1,420 @@
+"""Does a table of many gigabytes cost a worker more than a block of it, and does a lost one matter?
+
+A scheduler and workers as separate processes on loopback, one thread and 2 GB each; covtype written
+ten times over to Parquet, every copy shaken a little. Each family is fitted with one and with two
+workers, and once more while one of two workers is killed. Finished cases are kept in
+``benchmarks/.cache``, so that an interrupted run goes on where it was; ``--rows`` makes it small.
+"""
+
+import argparse
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import numpy as np
+import psutil
+
+from _harness import ResultsPage
+from _partition import Store
+from vicinal import distributed
+from vicinal.datasets import load_covtype
+from vicinal.distributed._blocks import Blocks
+from vicinal.local import LocalClassifier
+from vicinal.partition import SpacePartitioningClassifier
+from vicinal.subspace import FeatureSpaceDecomposition, TruncatedRBFClassifier
+
+FULL_ROWS = 5_810_120
+RATE_ROWS = 300_000
+BLOCK_ROWS = 100_000
+MEMORY = 2_000_000_000
+COLUMNS = [f"x{j}" for j in range(54)]
+
+# --- the table ------------------------------------------------------------------------------------
+
+
+def covtype() -> tuple[np.ndarray, np.ndarray]:
+    """Return covtype with columns scaled to [0, 1]."""
+    data = load_covtype()
+    X = np.asarray(data.X, dtype=np.float32)
+    low, high = X.min(axis=0), X.max(axis=0)
+    return (X - low) / np.where(high > low, high - low, 1.0), np.asarray(data.y)
+
+
+def write_table(folder: Path, n_rows: int) -> None:
+    """Write shaken copies of covtype as Parquet files of ``BLOCK_ROWS`` rows."""
+    import pandas as pd
+
+    X, y = covtype()
+    folder.mkdir(parents=True)
+    order = np.random.RandomState(0).permutation(len(X))
+    for number, start in enumerate(range(0, n_rows, BLOCK_ROWS)):
+        places = np.arange(start, min(start + BLOCK_ROWS, n_rows))
+        rows = order[places % len(X)]
+        noise = np.random.RandomState(number).standard_normal((len(rows), 10))
+        block = X[rows]
+        block[:, :10] += (1e-4 * noise).astype(np.float32)
+        frame = pd.DataFrame(block, columns=COLUMNS).assign(kind=y[rows])
+        frame.to_parquet(folder / f"part-{number:04d}.parquet", index=False)
+
+
+def table_folder(n_rows: int) -> Path:
+    """Return the folder of a table of so many rows, written once."""
+    folder = Path(tempfile.gettempdir()) / "vicinal-benchmarks" / f"covtype-{n_rows}"
+    if not folder.exists():
+        draft = folder.with_suffix(".draft")
+        shutil.rmtree(draft, ignore_errors=True)
+        write_table(draft, n_rows)
+        draft.replace(folder)
+    return folder
+
+
+def read_table(folder: Path):
+    """Return features and labels as lazy frames."""
+    import dask.dataframe as dd
+
+    table = dd.read_parquet(folder)
+    return table[COLUMNS], table["kind"]
+
+
+# --- the cluster ----------------------------------------------------------------------------------
+
+
+class Cluster:
+    """A scheduler and workers as processes of their own, watched while they work."""
+
+    def __init__(self, n_workers: int) -> None:
+        self.folder = Path(tempfile.mkdtemp(prefix="vicinal-cluster-"))
+        self.n_workers = n_workers
+        self.peaks: dict[int, int] = {}
+        self.processes: list[subprocess.Popen] = []
+
+    def __enter__(self):
+        from distributed import Client
+
+        where = str(self.folder / "scheduler.json")
+        self._start("scheduler", "--host", "127.0.0.1", "--port", "0", "--no-dashboard",
+                    "--scheduler-file", where)  # fmt: skip
+        for _ in range(self.n_workers):
+            self._start("worker", "--scheduler-file", where, "--nthreads", "1", "--no-dashboard",
+                        "--memory-limit", str(MEMORY), "--host", "127.0.0.1",
+                        "--local-directory", str(self.folder))  # fmt: skip
+        self.client = Client(scheduler_file=where, timeout=60)
+        self.client.wait_for_workers(self.n_workers, timeout=120)
+        self.client.run(_load)
+        self.done = threading.Event()
+        self.watcher = threading.Thread(target=self._watch, daemon=True)
+        self.watcher.start()
+        return self
+
+    def __exit__(self, *_):
+        self.done.set()
+        self.watcher.join()
+        self.client.close()
+        for process in reversed(self.processes):
+            process.send_signal(signal.SIGTERM)
+        for process in self.processes:
+            try:
+                process.wait(timeout=20)
+            except subprocess.TimeoutExpired:
+                process.kill()
+        shutil.rmtree(self.folder, ignore_errors=True)
+
+    def _start(self, *arguments: str) -> None:
+        source = str(Path(__file__).resolve().parent.parent / "src")
+        environment = {**os.environ, "PYTHONPATH": source, "PYTHONWARNINGS": "ignore"}
+        for name in ("OMP_NUM_THREADS", "OPENBLAS_NUM_THREADS"):
+            environment[name] = "1"
+        command = [str(Path(sys.executable).parent / "dask"), *arguments]
+        log = open(self.folder / f"{arguments[0]}-{len(self.processes)}.log", "w")
+        with log:
+            process = subprocess.Popen(command, env=environment, stdout=log, stderr=log)
+        self.processes.append(process)
+
+    def workers(self) -> list[psutil.Process]:
+        """Return the processes that do the work: the largest child of every nanny."""
+        found = []
+        for process in self.processes[1:]:
+            children = psutil.Process(process.pid).children(recursive=True)
+            sizes = {child: _resident(child) for child in children}
+            if sizes:
+                found.append(max(sizes, key=sizes.__getitem__))
+        return found
+
+    def _watch(self) -> None:
+        while not self.done.wait(0.5):
+            for worker in self.workers():
+                self.peaks[worker.pid] = max(self.peaks.get(worker.pid, 0), _peak(worker.pid))
+
+    def kill_one(self) -> None:
+        """End a worker without warning."""
+        os.kill(self.workers()[0].pid, signal.SIGKILL)
+
+
+def _load() -> None:
+    """Import the library, so that it is not timed."""
+    import vicinal.distributed  # noqa: F401
+
+
+def _peak(pid: int) -> int:
+    """Return the largest resident size so far, as the kernel keeps it."""
+    try:
+        lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    except OSError:
+        return 0
+    return next((1024 * int(line.split()[1]) for line in lines if line[:5] == "VmHWM"), 0)
+
+
+def _resident(process: psutil.Process) -> int:
+    try:
+        return process.memory_info().rss
+    except psutil.NoSuchProcess:
+        return 0
+
+
+# --- what is fitted -------------------------------------------------------------------------------
+
+
+def only_read(X, y):
+    """Make every block and forget it: what one pass costs without arithmetic."""
+    return Blocks.of(X, y).total(len)
+
+
+def partition(X, y):
+    """A cascade of three discriminant regions, one start, one sweep: six passes."""
+    model = SpacePartitioningClassifier(
+        "lda", n_regions=3, n_init=1, max_iter=1, init="hyperplane", combine="best", random_state=0
+    )
+    return distributed.fit(model, X, y)
+
+
+def subspace(X, y):
+    """Two discriminant subspaces of ten directions, a truncated RBF ridge of order 2 on both."""
+    parts = FeatureSpaceDecomposition("discriminant", n_subspaces=2, n_features=10, random_state=0)
+    parts = distributed.fit(parts, X, y)
+    directions = X.map_partitions(_directions, parts)
+    return parts, distributed.fit(TruncatedRBFClassifier(order=2), directions, y)
+
+
+def _directions(frame, parts):
+    import pandas as pd
+
+    return pd.DataFrame(parts.transform(frame), columns=parts.get_feature_names_out())
+
+
+def local(X, y):
+    """A local classifier that keeps 64 planes, each fitted to its neighbours among all rows."""
+    model = LocalClassifier(
+        anchors=64, n_neighbors=100, alpha=1.0, metric="standardized", random_state=0
+    )
+    return distributed.fit(model, X, y)
+
+
+FAMILIES = {"read": only_read, "partition": partition, "subspace": subspace, "local": local}
+# Passes that read the table, and numbers that a block sends home in the largest of them.
+D, C, R, J = 54, 7, 3, 231
+PASSES = {"read": 1, "partition": 3 + R, "subspace": 3 + 3, "local": 3}
+SENT = {
+    "read": 1,
+    "partition": R * (C + C * D + D * D),
+    "subspace": J * J + J * C,
+    "local": 64 * 1280 * (D + 2),
+}
+
+
+def answers(model, X) -> np.ndarray:
+    """Return the probabilities of some rows, by which two fits are compared."""
+    import pandas as pd
+
+    frame = pd.DataFrame(X, columns=COLUMNS)
+    if isinstance(model, tuple):
+        parts, model = model
+        frame = _directions(frame, parts)
+    return np.asarray(model.predict_proba(frame))
+
+
+def run_case(folder: Path, family: str, n_workers: int, kill_after: float | None = None) -> dict:
+    """Fit on a fresh cluster; return time, peaks and some answers."""
+    with Cluster(n_workers) as cluster:
+        only_read(*read_table(next(folder.glob("*.parquet"))))
+        X, y = read_table(folder)
+        if kill_after is not None:
+            threading.Timer(kill_after, cluster.kill_one).start()
+        started = time.perf_counter()
+        model = FAMILIES[family](X, y)
+        seconds = time.perf_counter() - started
+        found = {
+            "seconds": seconds,
+            "peaks_mb": sorted(peak / 2**20 for peak in cluster.peaks.values()),
+        }
+    if family != "read":
+        rows = covtype()[0][:: 581_012 // 2000]
+        found["answers"] = answers(model, rows).round(15).tolist()
+    return found
+
+
+def task_overhead() -> dict:
+    """Return the seconds that the scheduler spends on a task that does nothing."""
+    from dask import delayed
+
+    with Cluster(2) as cluster:
+        tasks = [delayed(int, pure=False)(i) for i in range(4000)]
+        started = time.perf_counter()
+        cluster.client.gather(cluster.client.compute(tasks))
+        return {"seconds": (time.perf_counter() - started) / len(tasks)}
+
+
+# --- the page -------------------------------------------------------------------------------------
+
+
+def measured(page: ResultsPage, store: Store, folder: Path, n_rows: int, names: list) -> None:
+    """Run what is missing and print the tables."""
+    cases, rows, losses = {}, [], []
+    for family in names:
+        for n_workers in (1, 2):
+            case = store.run(
+                (n_rows, family, n_workers), lambda f=family, w=n_workers: run_case(folder, f, w)
+            )
+            cases[family, n_workers] = case
+            peaks = ", ".join(f"{peak:.0f}" for peak in case["peaks_mb"])
+            rows.append([family, n_workers, case["seconds"], peaks])
+        if family == "read":
+            continue
+        whole = cases[family, 2]
+        lost = store.run(
+            (n_rows, family, "killed"),
+            lambda f=family, s=whole["seconds"]: run_case(folder, f, 2, kill_after=0.4 * s),
+        )
+        gaps = [
+            float(np.abs(np.subtract(lost["answers"], other["answers"])).max())
+            for other in (whole, cases[family, 1])
+        ]
+        if max(gaps) > 1e-9:
+            raise AssertionError(f"{family}: a lost worker changed the model by {max(gaps)}")
+        losses.append([family, lost["seconds"], len(lost["peaks_mb"]), *gaps])
+    page.text("## Time and memory")
+    page.table(["fit", "workers", "seconds", "peak MB of each"], rows)
+    page.text("## One of two workers killed")
+    page.table(
+        ["fit", "seconds", "worker processes seen", "gap to two workers", "gap to one worker"],
+        losses,
+        "Largest difference of a probability over 2,000 rows, after kill -9 at two fifths of the "
+        "time; the nanny starts a new process.",
+    )
+
+
+def processor_rate(family: str, folder: Path, n_rows: int) -> dict:
+    """Return the processor seconds a row and pass, in this process and one thread."""
+    import dask
+
+    with dask.config.set(scheduler="synchronous"):
+        X, y = read_table(folder)
+        FAMILIES[family](X, y)  # compiles and imports
+        started = time.process_time()
+        FAMILIES[family](X, y)
+        return {"rate": (time.process_time() - started) / (n_rows * PASSES[family])}
+
+
+def past_one_machine(page: ResultsPage, rates: dict, overhead: float) -> None:
+    """Fit the cost model and say what a thousand million rows would take."""
+    read = rates["read"] / D
+    rows, far = [], []
+    big_rows, big_columns, big_workers, big_block = 10**9, 100, 100, 250_000
+    for family, each in rates.items():
+        if family == "read":
+            continue
+        arithmetic = max(each - rates["read"], 0.0)
+        sent = 8 * SENT[family] / 2**20
+        rows.append([family, PASSES[family], 1e6 * read * D, 1e6 * arithmetic, float(sent)])
+        growth = 1.0 if family == "subspace" else (big_columns / D) ** 2
+        one_pass = big_rows / big_workers * (read * big_columns + arithmetic * growth)
+        n_blocks = big_rows / big_block
+        waiting = 5 * n_blocks * overhead
+        wider = sent if family == "subspace" else sent * (big_columns / D) ** 2
+        far.append(
+            [
+                family,
+                PASSES[family],
+                float(one_pass),
+                float(waiting),
+                float(PASSES[family] * max(one_pass, waiting) / 60),
+                float(n_blocks * wider / 1024),
+                float(big_block * big_columns * 8 * 3 / 2**30),
+            ]
+        )
+    page.text(
+        "## Past one machine\n\n"
+        "A fit is a number of passes; a pass costs every worker its rows times (reading + "
+        "arithmetic), and the scheduler about five tasks a block. Reading grows with the columns; "
+        "the arithmetic of Gram matrices with their square, that of the truncated RBF ridge with "
+        "the square of its monomials, kept as they are here. Sums are added eight at a time where "
+        "they lie, so the client receives one matrix a pass however many rows there are."
+    )
+    page.table(
+        ["fit", "passes", "reading us/row", "arithmetic us/row", "MB sent by a block"],
+        rows,
+        f"Processor time of one thread, over {RATE_ROWS:,} rows of the table. The scheduler needs "
+        f"{1e3 * overhead:.2f} ms a task.",
+    )
+    page.table(
+        [
+            "fit",
+            "passes",
+            "a pass, s",
+            "scheduler a pass, s",
+            "the fit, min",
+            "GB sent a pass",
+            "GB a worker",
+        ],
+        far,
+        f"What {big_rows:.0e} rows x {big_columns} columns would take on {big_workers} such "
+        f"workers, in blocks of {big_block:,} rows: a calculation, not a measurement. A pass takes "
+        "the longer of the workers' and the scheduler's time.",
+    )
+
+
+def main() -> None:
+    """Run the cases that are missing and write the page."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", type=int, default=FULL_ROWS)
+    parser.add_argument("--families", nargs="+", default=["read", "partition", "subspace", "local"])
+    options = parser.parse_args()
+    folder = table_folder(options.rows)
+    size = sum(file.stat().st_size for file in folder.iterdir()) / 2**30
+    page = ResultsPage(
+        "distributed",
+        "Beyond one machine's memory",
+        "Does a table that no worker could hold cost a worker more than a few of its blocks, do "
+        "two workers halve the time, and does the model survive the loss of one?",
+        packages=("dask", "distributed", "pyarrow"),
+    )
+    blocks = -(-options.rows // BLOCK_ROWS)
+    page.text(
+        f"covtype repeated to {options.rows:,} rows x {D} columns with tiny jitter, {blocks} "
+        f"Parquet files, {size:.2f} GB compressed, {options.rows * D * 8 / 2**30:.2f} GB as the "
+        "doubles that a fit in memory would hold. Scheduler and workers are processes of their own "
+        "on loopback, one thread and 2 GB a worker. The two cores were shared with "
+        "other work, which the seconds show."
+    )
+    store = Store("distributed")
+    measured(page, store, folder, options.rows, options.families)
+    overhead = store.run(("overhead",), task_overhead)["seconds"]
+    small = table_folder(RATE_ROWS)
+    rates = {
+        name: store.run(
+            (RATE_ROWS, name, "rate"), lambda n=name: processor_rate(n, small, RATE_ROWS)
+        )["rate"]
+        for name in options.families
+    }
+    past_one_machine(page, rates, overhead)
+    if options.rows == FULL_ROWS:
+        page.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,204 @@
+"""Decompositions and truncated RBF models from sums over blocks of rows: all exact."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
+
+from vicinal._kernels import _scatter
+from vicinal._kernels._truncated_rbf import (
+    RidgeSums,
+    fitted_and_leverage,
+    leave_one_out_scores,
+    ridge_from_sums,
+    ridge_sums,
+)
+from vicinal.distributed._blocks import Block, Blocks, add_tuples
+from vicinal.distributed._fit import fits
+from vicinal.distributed._moments import dense, table_moments
+from vicinal.distributed._partition import refuse
+from vicinal.distributed._sample import sample_rows
+from vicinal.distributed._slope import slope_of
+from vicinal.distributed._survey import Survey, survey
+from vicinal.subspace import (
+    FeatureSpaceDecomposition,
+    TruncatedRBFClassifier,
+    TruncatedRBFRegressor,
+)
+from vicinal.subspace._base import warn_if_cut_short
+from vicinal.subspace._row_sums import MAX_SCATTER
+
+# Rows whose lengths tell whether a width is too large for the order.
+_SAMPLE_ROWS = 20_000
+
+# --- decompositions -------------------------------------------------------------------------------
+
+
+@fits(FeatureSpaceDecomposition)
+def fit_decomposition(model: FeatureSpaceDecomposition, blocks: Blocks, verbose: int) -> None:
+    """Fit the decomposition in place."""
+    model._reference = None
+    model._learn(BlockSums(blocks, model.method == "discriminant", verbose))
+
+
+class BlockSums:
+    """What a decomposition asks of its rows, by passes over blocks; see ``RowSums``."""
+
+    dtype = np.float64
+
+    def __init__(self, blocks: Blocks, has_classes: bool, verbose: int) -> None:
+        self.verbose = verbose
+        self.blocks, self.found = survey(blocks, has_classes=has_classes, verbose=verbose)
+        self.n_samples = self.found.n_rows
+        self.moments = table_moments(self.found)
+
+    def constant_columns(self) -> np.ndarray:
+        return self.moments.constant
+
+    def means(self) -> np.ndarray:
+        return self.moments.mean
+
+    def scatter(self, columns: np.ndarray, center: np.ndarray) -> np.ndarray:
+        return self.blocks.total(_sum_scatter, columns, center, verbose=self.verbose)
+
+    def within_classes(self, columns: np.ndarray) -> tuple:
+        classes = self.found.classes
+        counts = self.found.class_weights
+        sums = self.blocks.total(_sum_classes, columns, classes, verbose=self.verbose)
+        means = sums / counts[:, None]
+        within = self.blocks.total(_sum_within, columns, classes, means, verbose=self.verbose)
+        return classes, counts, means, within
+
+    def block_grams(self, mean: np.ndarray, partitions: list) -> list[np.ndarray]:
+        return list(self.blocks.total(_sum_grams, mean, partitions, verbose=self.verbose))
+
+    def leading_directions(self, columns, center, n_directions, start):
+        raise ValueError(
+            f"method='principal' forms the scatter matrix of a table in blocks, and X has "
+            f"{len(columns)} varying columns, more than {MAX_SCATTER}; reduce the columns, or use "
+            "method='random' or 'approximate'."
+        )
+
+
+def _sum_scatter(block: Block, columns, center) -> np.ndarray:
+    return _scatter.scatter_matrix(dense(block)[:, columns], block.sample_weight, center)
+
+
+def _sum_classes(block: Block, columns, classes) -> np.ndarray:
+    codes = np.searchsorted(classes, block.y)
+    member = (codes == np.arange(len(classes))[:, None]) * block.sample_weight
+    return member @ dense(block)[:, columns]
+
+
+def _sum_within(block: Block, columns, classes, means) -> np.ndarray:
+    codes = np.searchsorted(classes, block.y)
+    return _scatter.scatter_matrix(dense(block)[:, columns], block.sample_weight, means, codes)
+
+
+def _sum_grams(block: Block, mean, partitions) -> np.ndarray:
+    weight = block.sample_weight
+    return np.stack([_scatter.block_gram(dense(block), weight, mean, p) for p in partitions])
+
+
+# --- truncated RBF models -------------------------------------------------------------------------
+
+
+@fits(TruncatedRBFRegressor)
+def fit_regressor(model: TruncatedRBFRegressor, blocks: Blocks, verbose: int) -> None:
+    """Fit the ridge regressor in place: two passes."""
+    _refuse_dual(model)
+    blocks, found = survey(blocks, has_classes=False, verbose=verbose)
+    _learn_map(model, blocks, found, verbose)
+    _fit_ridge(model, blocks, None, None, verbose)
+    model._is_flat = True
+
+
+@fits(TruncatedRBFClassifier)
+def fit_classifier(model: TruncatedRBFClassifier, blocks: Blocks, verbose: int) -> None:
+    """Fit the ridge classifier in place: two passes, one for leave-one-out scores, and the slope's.
+
+    The leave-one-out scores, a number per row and class, stay with the workers.
+    """
+    _refuse_dual(model)
+    refuse(model, loss="squared", threshold="zero", why="by blocks of rows")
+    blocks, found = survey(blocks, has_classes=True, verbose=verbose)
+    model.classes_ = found.classes
+    _learn_map(model, blocks, found, verbose)
+    unit = _class_units(model.class_weight, found.classes, found.class_weights)
+    state, total = _fit_ridge(model, blocks, found.classes, unit, verbose)
+    model.threshold_, model.n_iter_ = 0.0, 1
+    arguments = (_map_of(model), found.classes, unit, model._coef, model._intercept, total, state)
+    model.slope_ = slope_of(blocks.then(_held_out_scores, *arguments), found, verbose)
+
+
+def _refuse_dual(model) -> None:
+    if model.solver == "dual":
+        raise ValueError(
+            "solver='dual' needs all pairs of rows, and the rows come in blocks; use 'primal'."
+        )
+
+
+def _learn_map(model, blocks: Blocks, found: Survey, verbose: int) -> None:
+    """Set the centre and the width, as a fit in memory does."""
+    moments = table_moments(found)
+    squares = moments.squares
+    if not model.center:
+        squares = squares + moments.weight * moments.mean**2
+    model.mean_ = moments.mean if model.center else np.zeros(blocks.n_features)
+    typical = squares.sum() / moments.weight
+    model._on_device, model.solver_ = False, "primal"
+    if isinstance(model.gamma, str):
+        model.gamma_ = 0.1 / typical if typical > 0 else 1.0
+        return
+    model.gamma_ = float(model.gamma)
+    X, _, weight = sample_rows(blocks, found, _SAMPLE_ROWS, 0, verbose=verbose)
+    warn_if_cut_short(((X - model.mean_) ** 2).sum(axis=1), weight, model.gamma_, model.order)
+
+
+def _map_of(model) -> tuple:
+    return model.mean_, model.gamma_, model._plan(len(model.mean_))
+
+
+def _fit_ridge(model, blocks: Blocks, classes, unit, verbose: int) -> tuple:
+    """Solve the normal equations; return the state of the solution and the total weight."""
+    sums = blocks.total(
+        _sum_ridge, _map_of(model), classes, unit, combine=add_tuples, verbose=verbose
+    )
+    model._coef, model._intercept, state = ridge_from_sums(RidgeSums(*sums), model.alpha)
+    return state, sums[0]
+
+
+def _class_units(class_weight, classes, counts) -> np.ndarray:
+    """Return the factor of every class."""
+    if not isinstance(class_weight, str):
+        return compute_class_weight(class_weight, classes=classes, y=classes)
+    return counts.sum() / (len(classes) * counts)
+
+
+def _targets(block: Block, classes) -> tuple[np.ndarray, Any]:
+    """Return targets (n_rows, n_targets) and, for classes, their codes."""
+    if classes is None:
+        return np.asarray(block.y, dtype=np.float64)[:, None], None
+    codes = np.searchsorted(classes, block.y)
+    targets = 2.0 * (codes[:, None] == np.arange(len(classes))) - 1.0
+    return (targets[:, 1:] if len(classes) == 2 else targets), codes
+
+
+def _sum_ridge(block: Block, feature_map, classes, unit) -> tuple:
+    mean, gamma, plan = feature_map
+    Y, codes = _targets(block, classes)
+    weight = block.sample_weight if codes is None else block.sample_weight * unit[codes]
+    return tuple(ridge_sums(dense(block) - mean, Y, weight, gamma, plan))
+
+
+def _held_out_scores(block: Block, feature_map, classes, unit, coef, intercept, total, state):
+    """Return the block with leave-one-out scores in place of rows, and codes for targets."""
+    mean, gamma, plan = feature_map
+    Y, codes = _targets(block, classes)
+    fitted, leverage = fitted_and_leverage(
+        dense(block) - mean, gamma, plan, coef, intercept, total, state
+    )
+    scores = leave_one_out_scores(Y, fitted, leverage, unit[codes])
+    if len(classes) == 2:
+        scores = 0.5 * np.hstack([-scores, scores])
+    return Block(scores, codes, block.sample_weight, block.start)

@@ -1,0 +1,81 @@
+"""What a decomposition asks of its rows: sums, never the rows themselves."""
+
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.sparsefuncs import min_max_axis
+
+from vicinal._base import encode_device_labels, encode_labels, is_array_api, namespace
+from vicinal._kernels import _scatter
+from vicinal._kernels._scatter_device import device_columns, device_constant_columns
+
+# Above this many columns a scatter matrix and its eigenvectors are no longer formed.
+MAX_SCATTER = 5000
+
+
+class RowSums:
+    """Sums over rows in memory or on a device; a table in blocks has the same methods."""
+
+    def __init__(self, X: Any, y: Any, weights: Any) -> None:
+        self.X, self.y, self.weights = X, y, weights
+        self.n_samples = X.shape[0]
+
+    @property
+    def dtype(self):
+        """NumPy's name of the precision of the rows."""
+        if not is_array_api(self.X):
+            return self.X.dtype
+        return np.float32 if self.X.dtype == namespace(self.X).float32 else np.float64
+
+    def constant_columns(self) -> np.ndarray:
+        """Tell which columns hold one value only."""
+        X = self.X
+        if is_array_api(X):
+            return device_constant_columns(X)
+        if sp.issparse(X):
+            low, high = min_max_axis(X, axis=0)
+        else:
+            low, high = X.min(axis=0), X.max(axis=0)
+        return np.asarray(low == high).ravel()
+
+    def means(self) -> np.ndarray:
+        """Return the weighted mean of every column."""
+        return _scatter.column_means(self.X, self.weights)
+
+    def scatter(self, columns: np.ndarray, center: np.ndarray) -> np.ndarray:
+        """Return the scatter matrix of some columns about their mean."""
+        return _scatter.scatter_matrix(take_columns(self.X, columns), self.weights, center)
+
+    def within_classes(self, columns: np.ndarray) -> tuple:
+        """Return classes, their weights and means, and the scatter about those means."""
+        X = take_columns(self.X, columns)
+        if is_array_api(X):
+            classes, codes = encode_device_labels(self.y, X)
+        else:
+            classes, codes = encode_labels(self.y)
+        counts, means = _scatter.class_means(X, codes, self.weights, len(classes))
+        return classes, counts, means, _scatter.scatter_matrix(X, self.weights, means, codes)
+
+    def block_grams(self, mean: np.ndarray, partitions: list) -> list[np.ndarray]:
+        """Return the Gram matrix of the blocks of every partition of the columns."""
+        return [_scatter.block_gram(self.X, self.weights, mean, blocks) for blocks in partitions]
+
+    def leading_directions(self, columns, center, n_directions: int, start) -> tuple:
+        """Return leading eigenpairs of a scatter matrix too large to form."""
+        if is_array_api(self.X):
+            raise ValueError(
+                f"method='principal' forms the scatter matrix of device arrays, and X has "
+                f"{len(columns)} varying columns, more than {MAX_SCATTER}; reduce the columns, or "
+                "convert X with numpy.asarray."
+            )
+        return _scatter.leading_principal_directions(
+            take_columns(self.X, columns), self.weights, center, n_directions, start
+        )
+
+
+def take_columns(X: Any, columns: np.ndarray) -> Any:
+    """Return some columns, without a copy when they are all columns of a device array."""
+    if not is_array_api(X):
+        return X[:, columns]
+    return X if len(columns) == X.shape[1] else device_columns(X, columns)

@@ -1,0 +1,244 @@
+"""Local models over blocks equal those in memory."""
+
+import pickle
+
+import dask.array as da
+import dask.dataframe as dd
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.cluster import KMeans
+from sklearn.decomposition import PCA
+from sklearn.frozen import FrozenEstimator
+from sklearn.linear_model import Ridge
+from sklearn.tree import DecisionTreeRegressor
+
+from vicinal import distributed
+from vicinal.distributed import _local, local_predict, predict
+from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.local._anchored import Plan, _Search
+from vicinal.local._neighborhood import NearestRule
+
+BLOCKS = (35, 70, 1000)
+FIXED = {"n_neighbors": 25, "alpha": 0.5, "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def table():
+    """Three named classes and a number, over columns of unlike scales."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(170, 3)) * [1.0, 20.0, 0.1]
+    angle = np.arctan2(X[:, 0], X[:, 1] / 20.0) + 0.3 * rng.normal(size=170)
+    y = np.array(["ash", "elm", "oak"])[np.digitize(angle, [-1.0, 1.0])]
+    return X, y, np.sin(X[:, 0]) + 0.05 * X[:, 1] + 0.1 * rng.normal(size=170)
+
+
+def as_dask(values, rows_per_block):
+    return da.from_array(values, chunks=(rows_per_block, *values.shape[1:]))
+
+
+def answers(model, X, y, Q, rows_per_block, method="predict", weight=None):
+    weight = None if weight is None else as_dask(weight, rows_per_block)
+    rows, targets = as_dask(X, rows_per_block), as_dask(y, rows_per_block)
+    lazy = local_predict(model, rows, targets, as_dask(Q, 40), method=method, sample_weight=weight)
+    values = lazy.compute()
+    assert values.dtype == lazy.dtype
+    assert values.shape == lazy.shape
+    return values
+
+
+@pytest.mark.parametrize("rows_per_block", BLOCKS)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"metric": "standardized"},
+        {"metric": "manhattan", "solver": "logistic"},
+        {"metric": "euclidean", "kernel": "uniform", "class_weight": "balanced"},
+    ],
+    ids=lambda params: params["metric"],
+)
+def test_classifier_equals_the_one_in_memory(table, rows_per_block, params):
+    X, y, _ = table
+    Q = X[:70] * 1.01
+    model = LocalClassifier(**FIXED, **params)
+    fitted = LocalClassifier(**FIXED, **params).fit(X, y)
+    for method in ("predict_proba", "decision_function"):
+        found = answers(model, X, y, Q, rows_per_block, method)
+        assert_allclose(found, getattr(fitted, method)(Q), atol=1e-9)
+    assert_array_equal(answers(model, X, y, Q, rows_per_block), fitted.predict(Q))
+
+
+@pytest.mark.parametrize("rows_per_block", BLOCKS)
+@pytest.mark.parametrize(
+    "params",
+    [
+        {"metric": "standardized", "degree": 2},
+        {"metric": "euclidean", "degree": 1, "location_columns": [0, 2]},
+        {"metric": FrozenEstimator(PCA(2)), "degree": 1},
+    ],
+    ids=["standardized", "location", "frozen"],
+)
+def test_regressor_equals_the_one_in_memory(table, rows_per_block, params):
+    X, _, z = table
+    if hasattr(params["metric"], "transform"):
+        params = params | {"metric": FrozenEstimator(PCA(2).fit(X))}
+    fitted = LocalRegressor(**FIXED, **params).fit(X, z)
+    model, Q = LocalRegressor(**FIXED, **params), X[:70] * 1.01
+    assert_allclose(answers(model, X, z, Q, rows_per_block), fitted.predict(Q), atol=1e-9)
+    slopes = answers(model, X, z, Q, rows_per_block, "local_coef")
+    assert_allclose(slopes, fitted.local_coef(Q), rtol=1e-6, atol=1e-8)
+
+
+def test_any_estimator_may_be_the_local_model(table):
+    X, _, z = table
+    model = LocalRegressor(
+        DecisionTreeRegressor(max_depth=2, random_state=0), n_neighbors=20, metric="euclidean"
+    )
+    wanted = model.fit(X, z).predict(X[:20])
+    assert_allclose(answers(model, X, z, X[:20], 50), wanted, atol=1e-9)
+    ridge = LocalRegressor(Ridge(2.0), n_neighbors=20, metric="euclidean")
+    assert_allclose(answers(ridge, X, z, X[:20], 50), ridge.fit(X, z).predict(X[:20]), atol=1e-9)
+
+
+@pytest.mark.parametrize("rows_per_block", BLOCKS)
+def test_weights_equal_repetition(table, rows_per_block):
+    X, y, _ = table
+    weight = np.random.RandomState(1).randint(0, 4, size=len(y)).astype(float)
+    model = LocalClassifier(**FIXED, metric="standardized")
+    repeated = np.repeat(np.arange(len(y)), weight.astype(int))
+    wanted = LocalClassifier(**FIXED, metric="standardized").fit(X[repeated], y[repeated])
+    found = answers(model, X, y, X[:40], rows_per_block, "decision_function", weight)
+    assert_allclose(found, wanted.decision_function(X[:40]), atol=1e-9)
+    weighted = LocalClassifier(**FIXED, metric="standardized").fit(X, y, weight)
+    found = answers(model, X, y, X[:40], rows_per_block, "predict_proba", weight)
+    assert_allclose(found, weighted.predict_proba(X[:40]), atol=1e-9)
+
+
+def test_copies_of_rows_beyond_the_count_all_speak():
+    X = np.repeat([[0.0], [1.0], [2.0]], 30, axis=0)
+    y = np.tile([0.0, 1.0, 5.0], 30)
+    model = LocalRegressor(n_neighbors=5, alpha=1.0, degree=1, metric="euclidean")
+    wanted = model.fit(X, y).predict([[0.0], [0.4], [1.0]])
+    assert_allclose(answers(model, X, y, np.array([[0.0], [0.4], [1.0]]), 7), wanted, atol=1e-12)
+
+
+def test_data_frames_with_names(table):
+    X, y, _ = table
+    frame = pd.DataFrame(X, columns=["a", "b", "c"]).assign(y=y)
+    lazy = dd.from_pandas(frame, npartitions=3)
+    model = LocalClassifier(**FIXED, metric="euclidean", location_columns=["a", "c"])
+    wanted = model.fit(frame[["a", "b", "c"]], y).predict_proba(frame[["a", "b", "c"]])
+    rows = lazy[["a", "b", "c"]]
+    found = local_predict(model, rows, lazy["y"], rows, method="predict_proba")
+    assert_allclose(found.compute(), wanted, atol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"metric": "auto"}, 'metric="auto" would be chosen'),
+        ({"metric": "gradient"}, "learned from all rows"),
+        ({"metric": PCA()}, "FrozenEstimator"),
+        ({"alpha": "auto"}, "hand in its alpha_"),
+        ({"n_neighbors": 0.3}, "whole number n_neighbors"),
+        ({"n_neighbors": 400}, "exceeds the 170 samples"),
+        ({"anchors": 5}, "use vicinal.distributed.fit"),
+        ({"robust_iterations": 2}, "residuals of all"),
+    ],
+)
+def test_what_needs_all_rows_at_once_is_refused(table, params, match):
+    X, _, z = table
+    settings = {"degree": 1, "metric": "euclidean"} | FIXED | params
+    with pytest.raises(ValueError, match=match):
+        answers(LocalRegressor(**settings), X, z, X, 100)
+
+
+def test_unknown_methods_and_models_are_refused(table):
+    X, _, z = table
+    with pytest.raises(ValueError, match="predict_proba"):
+        answers(LocalRegressor(**FIXED, metric="euclidean", degree=1), X, z, X, 99, "predict_proba")
+    with pytest.raises(TypeError, match="not Ridge"):
+        answers(Ridge(), X, z, X, 99)
+
+
+# --- anchors ---
+
+
+@pytest.mark.parametrize("rows_per_block", BLOCKS)
+def test_a_table_that_fits_is_anchored_as_in_memory(table, rows_per_block):
+    X, y, _ = table
+    model = LocalClassifier(anchors=12, **FIXED, metric="standardized")
+    wanted = LocalClassifier(anchors=12, **FIXED, metric="standardized").fit(X, y)
+    found = distributed.fit(model, as_dask(X, rows_per_block), as_dask(y, rows_per_block))
+    assert_allclose(found.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
+    assert_allclose(found.anchors_.slopes, wanted.anchors_.slopes, atol=1e-9)
+    lazy = predict(found, as_dask(X, 50), method="predict_proba")
+    assert_allclose(lazy.compute(), wanted.predict_proba(X), atol=1e-9)
+
+
+def in_memory_anchors(model, X, targets, weight):
+    """The models at the anchors of a fitted model, fitted to all rows by the library itself."""
+    rule = NearestRule(float(model.n_neighbors_), model.kernel)
+    whole = type(model)(**model.get_params()).set_params(anchors=None, alpha=model.alpha_)
+    whole.set_params(n_neighbors=model.n_neighbors_).fit(X, targets, weight)
+    data = whole._place_data(X, weight, None, model.metric_, model._data.coordinates)
+    plan = Plan(rule, model.alpha_, model.anchors_.n_blended, model.n_refits_)
+    found = _Search(data, model.anchors_.centers, [rule], None).found(rule, None)
+    return whole._fit_plan(data, model.anchors_.centers, found, plan)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("classify", [True, False])
+def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
+    X, y, z = table
+    monkeypatch.setattr(_local, "SAMPLE_ROWS", 80)
+    targets = y if classify else z
+    weight = np.random.RandomState(2).randint(1, 4, size=len(y)).astype(float)
+    weight = weight if weighted else np.ones(len(y))
+    model = LocalClassifier(anchors=8, **FIXED, metric="euclidean")
+    if not classify:
+        model = LocalRegressor(anchors=8, **FIXED, metric="standardized", degree=1)
+    fits = [
+        distributed.fit(
+            model, as_dask(X, size), as_dask(targets, size), sample_weight=as_dask(weight, size)
+        )
+        for size in BLOCKS
+    ]
+    wanted = in_memory_anchors(fits[0], X, targets, weight if weighted else None)
+    assert fits[0].n_neighbors_ > 25
+    for found in fits:
+        assert_allclose(found.anchors_.centers, fits[0].anchors_.centers, atol=1e-12)
+        assert_allclose(found.anchors_.values, wanted.values, atol=1e-9)
+        assert_allclose(found.anchors_.slopes, wanted.slopes, atol=1e-9)
+        assert_array_equal(found.predict(X), fits[0].predict(X))
+    again = pickle.loads(pickle.dumps(fits[0]))
+    assert_array_equal(again.predict(X), fits[0].predict(X))
+
+
+def test_centers_may_be_handed_in(table, monkeypatch):
+    X, y, _ = table
+    monkeypatch.setattr(_local, "SAMPLE_ROWS", 80)
+    centers = KMeans(6, random_state=0).fit(X).cluster_centers_
+    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")).assign(y=y), npartitions=4)
+    model = LocalClassifier(anchors=centers, **FIXED, metric="euclidean", class_weight="balanced")
+    found = distributed.fit(model, frame[list("abc")], frame["y"])
+    assert_allclose(found.anchors_.centers, np.unique(centers, axis=0))
+    assert found.feature_names_in_.tolist() == ["a", "b", "c"]
+    assert found.classes_.tolist() == ["ash", "elm", "oak"]
+    assert np.mean(found.predict(pd.DataFrame(X, columns=list("abc"))) == y) > 0.7
+
+
+@pytest.mark.parametrize(
+    ("params", "match"),
+    [
+        ({"anchors": None}, "keeps every row unless it has anchors"),
+        ({"bandwidth": 1.0}, "need n_neighbors, a whole number"),
+        ({"robust_iterations": 1, "n_neighbors": 20}, "residuals of all"),
+    ],
+)
+def test_what_anchors_cannot_have_is_refused(table, params, match):
+    X, _, z = table
+    model = LocalRegressor(**({"anchors": 5, "alpha": 1.0, "degree": 1} | params))
+    with pytest.raises(ValueError, match=match):
+        distributed.fit(model, as_dask(X, 100), as_dask(z, 100))
