@@ -20,7 +20,7 @@ from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.local._anchored import Plan, _Search
 from vicinal.local._neighborhood import NearestRule
 
-BLOCKS = (40, 90, 1000)
+BLOCKS = (35, 70, 1000)
 FIXED = {"n_neighbors": 25, "alpha": 0.5, "random_state": 0}
 
 
@@ -28,10 +28,10 @@ FIXED = {"n_neighbors": 25, "alpha": 0.5, "random_state": 0}
 def table():
     """Three named classes and a number, over columns of unlike scales."""
     rng = np.random.RandomState(0)
-    X = rng.normal(size=(260, 3)) * [1.0, 20.0, 0.1]
-    angle = np.arctan2(X[:, 0], X[:, 1] / 20.0) + 0.3 * rng.normal(size=260)
+    X = rng.normal(size=(170, 3)) * [1.0, 20.0, 0.1]
+    angle = np.arctan2(X[:, 0], X[:, 1] / 20.0) + 0.3 * rng.normal(size=170)
     y = np.array(["ash", "elm", "oak"])[np.digitize(angle, [-1.0, 1.0])]
-    return X, y, np.sin(X[:, 0]) + 0.05 * X[:, 1] + 0.1 * rng.normal(size=260)
+    return X, y, np.sin(X[:, 0]) + 0.05 * X[:, 1] + 0.1 * rng.normal(size=170)
 
 
 def as_dask(values, rows_per_block):
@@ -142,7 +142,7 @@ def test_data_frames_with_names(table):
         ({"metric": PCA()}, "FrozenEstimator"),
         ({"alpha": "auto"}, "hand in its alpha_"),
         ({"n_neighbors": 0.3}, "whole number n_neighbors"),
-        ({"n_neighbors": 400}, "exceeds the 260 samples"),
+        ({"n_neighbors": 400}, "exceeds the 170 samples"),
         ({"anchors": 5}, "use vicinal.distributed.fit"),
         ({"robust_iterations": 2}, "residuals of all"),
     ],
@@ -192,7 +192,7 @@ def in_memory_anchors(model, X, targets, weight):
 @pytest.mark.parametrize("classify", [True, False])
 def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
     X, y, z = table
-    monkeypatch.setattr(_local, "SAMPLE_ROWS", 120)
+    monkeypatch.setattr(_local, "SAMPLE_ROWS", 80)
     targets = y if classify else z
     weight = np.random.RandomState(2).randint(1, 4, size=len(y)).astype(float)
     weight = weight if weighted else np.ones(len(y))
@@ -218,7 +218,7 @@ def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
 
 def test_centers_may_be_handed_in(table, monkeypatch):
     X, y, _ = table
-    monkeypatch.setattr(_local, "SAMPLE_ROWS", 120)
+    monkeypatch.setattr(_local, "SAMPLE_ROWS", 80)
     centers = KMeans(6, random_state=0).fit(X).cluster_centers_
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")).assign(y=y), npartitions=4)
     model = LocalClassifier(anchors=centers, **FIXED, metric="euclidean", class_weight="balanced")

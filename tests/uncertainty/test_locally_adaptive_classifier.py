@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal._base import as_numpy
+from vicinal.datasets import load_satimage
 from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 from vicinal.uncertainty._metric_problem import MetricProblem, SortedRows
 
@@ -266,3 +267,21 @@ def test_votes_are_those_that_classify_more_rows_right(rng):
     e = np.exp(-d2)
     right["soft"] = np.sum((e @ y / e.sum(axis=1) > 0.5) == y)
     assert right[model.neighbors_] == max(right.values())
+
+
+def test_the_first_trials_on_satimage_began_with_sigma_of_the_seventh_neighbour(data_folder):
+    # They report G / N = 0.761 at the start, and neither the rows nor A: only rows drawn at random
+    # with A = I / sigma come near it.
+    data = load_satimage(data_home=data_folder)
+    X, y = StandardScaler().fit_transform(np.asarray(data.X_train, float)), data.y_train
+
+    def expected(rows, bandwidth):
+        u = uncertainty_map(X[rows], y[rows], n_neighbors=None, bandwidth=bandwidth)
+        return 1.0 - u.mean()
+
+    draws = [np.random.RandomState(seed).permutation(len(X))[:1500] for seed in range(4)]
+    assert max(expected(rows, "auto") for rows in draws) > 0.761
+    assert all(0.73 < expected(rows, "auto") < 0.78 for rows in draws)
+    assert min(expected(rows, 1.0) for rows in draws) > 0.82
+    assert expected(np.arange(1500), "auto") > 0.82
+    assert expected(np.arange(1500), 1.0) > 0.88

@@ -6,6 +6,7 @@ for _package in ("dask", "distributed"):
     import_optional(_package, needed_by="vicinal.distributed", extra="distributed")
 
 from vicinal.distributed import (  # noqa: E402, F401
+    _adaptive,
     _boosting,
     _divide_conquer,
     _ensemble,

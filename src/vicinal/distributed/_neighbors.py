@@ -11,6 +11,7 @@ import scipy.sparse as sp
 from dask import delayed
 from sklearn.base import clone
 
+from vicinal._kernels._sorted_lists import merge_order
 from vicinal.distributed._blocks import Block, Blocks, tree
 from vicinal.neighbors import NeighborSearch
 
@@ -44,6 +45,11 @@ class Found:
     pairs: Pairs
     positions: np.ndarray
     columns: tuple
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where the pairs of each query begin and end."""
+        return np.searchsorted(self.pairs.queries, np.arange(self.n_queries + 1))
 
 
 @dataclass(frozen=True)
@@ -208,27 +214,35 @@ class Shards:
     def lazy_search(self, queries: list, rule: Any) -> list:
         """Return what is found for each set of queries, lazily; one visit of a block serves all."""
         visit = delayed(_visit, pure=True, nout=len(queries))
+        queries = [delayed(query, pure=True) for query in queries]  # sent once, not per block
         visits = [list(visit(part, queries, rule, self._settings)) for part in self.blocks.parts]
         return [tree([found[i] for found in visits], merge) for i in range(len(queries))]
 
 
 def merge(left: Found, right: Found) -> Found:
-    """Return the best of two answers to the same queries, with their rows."""
-    pairs = Pairs(*map(np.concatenate, zip(left.pairs, right.pairs, strict=True)))
+    """Return the best of two answers to the same queries, with their rows.
+
+    The rows of ``left`` come before those of ``right`` in the table: so ties keep their order.
+    """
+    order, starts = merge_order(
+        left.starts,
+        writeable(left.pairs.distances),
+        right.starts,
+        writeable(right.pairs.distances),
+    )
+    pairs = Pairs(*map(np.concatenate, zip(left.pairs, right.pairs, strict=True))).take(order)
     positions = np.concatenate([left.positions, right.positions])
     columns = tuple(map(_stack, zip(left.columns, right.columns, strict=True)))
-    return _cut(left.rule, left.n_queries, pairs, positions, columns)
+    return _cut(left.rule, left.n_queries, pairs, starts, positions, columns)
 
 
-def _cut(rule, n_queries: int, pairs: Pairs, positions, columns) -> Found:
-    """Sort the pairs, keep what the rule keeps and drop the rows that no query needs."""
-    pairs = pairs.take(np.lexsort((pairs.positions, pairs.distances, pairs.queries)))
-    starts = np.searchsorted(pairs.queries, np.arange(n_queries + 1))
+def _cut(rule, n_queries: int, pairs: Pairs, starts, positions, columns) -> Found:
+    """Keep of sorted pairs what the rule keeps, and drop the rows that no query needs."""
     pairs = pairs.take(rule.keeps(pairs, starts))
     if not columns:
         return Found(rule, n_queries, pairs, np.empty(0, dtype=np.int64), ())
-    needed, order = np.unique(pairs.positions), np.argsort(positions)
-    rows = order[np.searchsorted(positions, needed, sorter=order)]
+    needed = np.unique(pairs.positions)
+    rows = np.searchsorted(positions, needed)
     return Found(rule, n_queries, pairs, needed, tuple(column[rows] for column in columns))
 
 
@@ -246,17 +260,23 @@ def _visit(block: Block, queries: list, rule, settings) -> list[Found]:
     positions = np.arange(len(block)) + block.start
     index = None
     if len(block):
-        index = clone(search).fit(block.X if place is None else place(block.X))
+        index = clone(search).fit(writeable(block.X if place is None else place(block.X)))
     answers = []
-    for Q in queries:
+    for Q in map(writeable, queries):
         if index is None or Q.shape[0] == 0:
             none = np.empty(0, dtype=np.int64)
             pairs = Pairs(none, none, np.empty(0), np.empty(0))
         else:
             of, rows, distances = rule.search(index, Q, weights)
             pairs = Pairs(of, positions[rows], distances, weights[rows])
-        answers.append(_cut(rule, Q.shape[0], pairs, positions, columns))
+        starts = np.searchsorted(pairs.queries, np.arange(Q.shape[0] + 1))
+        answers.append(_cut(rule, Q.shape[0], pairs, starts, positions, columns))
     return answers
+
+
+def writeable(values):
+    """Return the array, or a copy: what came over the network is another type to compiled code."""
+    return values if sp.issparse(values) else np.require(values, requirements=["C", "W"])
 
 
 def _owners(indptr: np.ndarray) -> np.ndarray:

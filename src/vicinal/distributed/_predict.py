@@ -26,21 +26,19 @@ def predict(estimator: Any, X: Any, *, method: str = "predict"):
 
     See Also
     --------
-    fit : Fit a model to a Dask collection.
+    fit : Fits a model to a Dask collection.
 
     Examples
     --------
     >>> import dask.array as da
     >>> from sklearn.datasets import load_iris
-    >>> from vicinal import distributed
+    >>> from vicinal.distributed import predict
     >>> from vicinal.linear import WeightedLDA
     >>> X, y = load_iris(return_X_y=True)
     >>> model = WeightedLDA().fit(X, y)
-    >>> answers = distributed.predict(model, da.from_array(X, chunks=(40, 4)))
-    >>> answers
-    dask.array<concatenate, shape=(150,), dtype=int64, chunksize=(40,), chunktype=numpy.ndarray>
-    >>> answers[:3].compute()
-    array([0, 0, 0])
+    >>> answers = predict(model, da.from_array(X, chunks=(60, 4)), method="predict_proba")
+    >>> answers.chunks, answers[:2].compute().round(2).tolist()
+    (((60, 60, 30), (3,)), [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     """
     if hasattr(X, "columns"):
         parts, lengths = list(X.to_delayed()), [np.nan] * X.npartitions

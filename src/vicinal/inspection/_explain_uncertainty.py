@@ -13,7 +13,9 @@ def explain_adaptive(model: Any, X: Any, columns: Columns) -> list[ExplanationSe
     """Return responsibilities, the leading metric, and the rows that vote in it."""
     row = as_numpy(model._whiten(dense_row(X)))
     shares = as_numpy(model.mixture_.predict_proba(row))[0]
-    votes = np.vstack([as_numpy(model._votes(A, row))[0] for A in model._matrices])
+    votes = np.vstack(
+        [as_numpy(model._votes(A, row, model.neighbors_))[0] for A in model._matrices]
+    )
     votes = votes[:, model._numbers]
     leader = int(shares.argmax())
     return [
@@ -59,10 +61,10 @@ def _voters(model: Any, row: np.ndarray, leader: int) -> ExplanationSection:
     rows, bounds = as_numpy(voters.X), np.asarray(voters.bounds)
     log_weight = as_numpy(voters.log_weights)
     square = (((rows - row) @ np.asarray(model._matrices[leader]).T) ** 2).sum(axis=1)
-    if model.neighbors == "soft":
+    if model.neighbors_ == "soft":
         weight = np.exp(log_weight - square - (log_weight - square).max())
     else:
-        nearest = np.argsort(square, kind="stable")[: model.neighbors]
+        nearest = np.argsort(square, kind="stable")[: model.neighbors_]
         weight = np.zeros(len(square))
         weight[nearest] = np.exp(log_weight[nearest] - log_weight[nearest].max())
     share = weight / weight.sum()

@@ -1,0 +1,182 @@
+"""Local metrics of a table larger than memory: some rows vote, all others teach the metrics."""
+
+from copy import deepcopy
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from vicinal._base import draw_seeds
+from vicinal._kernels._local_metrics import Anchors, References, expected_accuracy
+from vicinal._kernels._metric_solvers import BestIterate, adam_ascent
+from vicinal._kernels._uncertainty import class_bounds
+from vicinal.distributed._blocks import Block, Blocks, add_tuples
+from vicinal.distributed._draws import row_uniforms
+from vicinal.distributed._fit import fits
+from vicinal.distributed._sample import sample_rows
+from vicinal.distributed._survey import survey
+from vicinal.uncertainty import LocallyAdaptiveClassifier
+
+# Rows that vote; that teach in one step; and that tell when to stop.
+VOTERS = 20_000
+_STEP_ROWS = 20_000
+_JUDGES = 5_000
+_MAX_STEPS = 30
+_PATIENCE = 5
+# A step as a part of the start's entries: smaller than from scratch, for the start is learned.
+_LEARNING_RATE = 0.02
+
+
+@fits(LocallyAdaptiveClassifier)
+def fit_adaptive(model: LocallyAdaptiveClassifier, blocks: Blocks, verbose: int) -> None:
+    """Fit to a sample, then let the other rows correct the metrics.
+
+    A table of no more than ``VOTERS`` rows is gathered and fitted as in memory. Of a larger one a
+    sample of that size is, and stays as the voters of the model: placement, number of metrics,
+    coordinates and softness are those of the sample. Then the metrics climb the accuracy that the
+    voters are expected to reach on the rest of the table, by Adam: every step draws fresh rows in
+    all blocks, which send back nothing but a gradient. Rows of a third draw judge the steps; if no
+    step is better than the start, the model of the sample stays as it is.
+    """
+    random_state = 0 if model.random_state is None else deepcopy(model.random_state)
+    seed, *step_seeds = draw_seeds(random_state, 1 + _MAX_STEPS)
+    blocks, found = survey(blocks, has_classes=True, verbose=verbose)
+    X, sampled, weight = sample_rows(blocks, found, VOTERS, seed, verbose=verbose)
+    y = np.asarray(sampled)
+    missing = np.setdiff1d(found.classes, y)
+    if len(missing):
+        raise ValueError(
+            f"the {len(y)} rows that were drawn to vote hold no row of {missing.tolist()!r}; merge "
+            "classes as rare as that, or fit to rows in memory that hold some."
+        )
+    model.fit(X, y, sample_weight=weight)
+    if found.n_rows > VOTERS:
+        share = VOTERS / found.n_rows
+        judged = min(1.0 - share, _JUDGES / found.n_rows)
+        taught = min(1.0, _STEP_ROWS / found.n_rows)
+        _correct(model, blocks, _Draw(seed, share, share + judged), taught, step_seeds, verbose)
+
+
+@dataclass(frozen=True)
+class _Draw:
+    """Which rows vote, judge and teach, by one number that belongs to the row."""
+
+    seed: int
+    voting: float
+    judging: float
+
+    def judges(self, block: Block) -> np.ndarray:
+        u = row_uniforms(self.seed, block.start, len(block))
+        return np.flatnonzero((u >= self.voting) & (u < self.judging))
+
+    def teachers(self, block: Block, step_seed: int, share: float) -> np.ndarray:
+        """Return the rows of one step: never one that votes or judges."""
+        u = row_uniforms(self.seed, block.start, len(block))
+        drawn = row_uniforms(step_seed, block.start, len(block)) < share
+        return np.flatnonzero((u >= self.judging) & drawn)
+
+
+@dataclass(frozen=True)
+class _Voters:
+    """All that a task needs to know of the model."""
+
+    mean: np.ndarray
+    whitening: np.ndarray
+    mixture: Any
+    references: References
+    classes: np.ndarray
+    numbers: np.ndarray
+
+    @classmethod
+    def of(cls, model: LocallyAdaptiveClassifier) -> "_Voters":
+        X, bounds, log_weights = model._voters
+        single = References(X.astype(np.float32), bounds, log_weights.astype(np.float32))
+        return cls(
+            model.mean_, model.whitening_, model.mixture_, single, model.classes_, model._numbers
+        )
+
+    def anchors(self, X, y, weight) -> list[Anchors]:
+        """Return the rows as they are scored by each component."""
+        codes = self.numbers[np.searchsorted(self.classes, y)]
+        order = np.argsort(codes, kind="stable")
+        rows = (X[order] - self.mean) @ self.whitening.T
+        shares = self.mixture.predict_proba(rows) * weight[order][:, None]
+        bounds = class_bounds(codes[order], len(self.classes))
+        single = rows.astype(np.float32)
+        return [Anchors(single, bounds, w.astype(np.float32), None) for w in shares.T]
+
+
+def _gradients(block: Block, voters: _Voters, A, draw: _Draw, step_seed: int, share: float):
+    """Return the expected accuracy of some rows of the block, its gradients and their weight."""
+    rows = draw.teachers(block, step_seed, share)
+    if len(rows) == 0:
+        return 0.0, np.zeros_like(A), 0.0
+    weight = block.sample_weight[rows]
+    anchors = voters.anchors(block.X[rows], block.y[rows], weight)
+    value, gradients = 0.0, np.zeros_like(A)
+    for k, some in enumerate(anchors):
+        own, gradients[k] = expected_accuracy(A[k], some, voters.references, n_jobs=1)
+        value += own
+    return value, gradients, float(weight.sum())
+
+
+def _judging_rows(block: Block, draw: _Draw) -> tuple:
+    rows = draw.judges(block)
+    return block.X[rows], block.y[rows], block.sample_weight[rows]
+
+
+def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds, verbose: int) -> None:
+    voters = _Voters.of(model)
+    parts = blocks.gather(_judging_rows, draw, verbose=verbose)
+    X, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+    judges = voters.anchors(X, y, weight)
+    start = model._matrices * model.softness_
+    norms = np.linalg.norm(start, axis=(1, 2))[:, None, None] if model.fixed_scale else None
+    shape = start.shape
+    steps = iter(seeds)
+
+    def scaled(flat):
+        A = flat.reshape(shape)
+        return A if norms is None else A * (norms / _lengths(A))
+
+    def objective(flat, _):
+        A = flat.reshape(shape)
+        shared = voters, scaled(flat), draw, next(steps), share
+        value, gradient, total = blocks.total(
+            _gradients, *shared, combine=add_tuples, verbose=verbose
+        )
+        if norms is not None:
+            # By the chain rule: no gain along A itself, and a longer A turns more slowly.
+            length = _lengths(A)
+            along = np.sum(gradient * A, axis=(1, 2), keepdims=True) / length**2
+            gradient = (norms / length) * (gradient - A * along)
+        scale = 1.0 / max(total, 1.0)
+        return value * scale, (gradient * scale).reshape(flat.shape)
+
+    def score(flat):
+        values = [
+            expected_accuracy(A, some, voters.references, gradient=False)[0]
+            for A, some in zip(scaled(flat), judges, strict=True)
+        ]
+        return sum(values) / float(weight.sum())
+
+    watch = BestIterate(score, _PATIENCE)
+    adam_ascent(
+        objective,
+        1,
+        start.reshape(-1, shape[2]),
+        watch,
+        max_iter=min(model.max_iter, len(seeds)),
+        batch_size=1,
+        learning_rate=_LEARNING_RATE,
+        random_state=np.random.RandomState(0),
+    )
+    model._matrices = scaled(watch.matrix) / model.softness_
+    model.metrics_ = (model._matrices @ model.whitening_).astype(model.metrics_.dtype)
+    model.validation_score_ = watch.scores[watch.best]
+    model.objective_paths_ = [np.asarray(watch.scores)]
+    model.n_iter_ = len(watch.scores) - 1
+
+
+def _lengths(A: np.ndarray) -> np.ndarray:
+    return np.linalg.norm(A, axis=(1, 2))[:, None, None]
