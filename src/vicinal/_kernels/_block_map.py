@@ -15,6 +15,15 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def one_thread_each() -> Any:
+    """Return a context in which BLAS and OpenMP keep to one thread.
+
+    Many small products gain little by more of them, and on a busy machine threads that wait for one
+    another take several times as long.
+    """
+    return _controller().limit(limits=1)
+
+
 def block_threads(X: Any, n_jobs: int | None) -> int | None:
     """Return ``n_jobs`` for rows on the host, one for a device: it divides the work itself."""
     return 1 if is_array_api(X) else n_jobs

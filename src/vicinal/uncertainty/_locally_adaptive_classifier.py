@@ -23,6 +23,7 @@ from vicinal._base import (
     encode_labels,
 )
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels._block_map import one_thread_each
 from vicinal._kernels._local_metrics import nearest_votes, soft_votes
 from vicinal._kernels._mixture import COVARIANCE_TYPES
 from vicinal._kernels._principal_axes import class_covariances, whitening_map
@@ -329,19 +330,20 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         X, codes, weights, kinds = self._validate(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         learned, validation = self._hold_out(X, codes, weights, X_val, y_val, rng)
-        self._choose_coordinates(X, codes, weights, learned, validation, rng)
-        rows = self._single(X)
-        train = SortedRows.of(rows, codes, weights, learned)
-        held_out = validation and validation._replace(X=self._single(validation.X))
-        u, importance = self._uncertainty(rows, codes, weights, learned)
-        self.uncertainty_ = np.append(u, np.nan)[kinds]
-        models = self._learn(train, held_out, importance, self._first_matrix(train), rng)
-        best = max(models, key=lambda model: model.climb.score)
-        voters = SortedRows.of(self._whiten(X), codes, weights, np.arange(len(codes)))
-        self.softness_ = self._softness(best, train, held_out, voters, rng)
-        self._voters = voters.as_references(len(self.classes_))
-        self._store(best, held_out, dtype=X.dtype)
-        self.neighbors_ = self._choose_neighbors(rng)
+        with one_thread_each():
+            self._choose_coordinates(X, codes, weights, learned, validation, rng)
+            rows = self._single(X)
+            train = SortedRows.of(rows, codes, weights, learned)
+            held_out = validation and validation._replace(X=self._single(validation.X))
+            u, importance = self._uncertainty(rows, codes, weights, learned)
+            self.uncertainty_ = np.append(u, np.nan)[kinds]
+            models = self._learn(train, held_out, importance, self._first_matrix(train), rng)
+            best = max(models, key=lambda model: model.climb.score)
+            voters = SortedRows.of(self._whiten(X), codes, weights, np.arange(len(codes)))
+            self.softness_ = self._softness(best, train, held_out, voters, rng)
+            self._voters = voters.as_references(len(self.classes_))
+            self._store(best, held_out, dtype=X.dtype)
+            self.neighbors_ = self._choose_neighbors(rng)
         return self
 
     def predict_proba(self, X):
