@@ -3,7 +3,13 @@ import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
-from vicinal._base import check_neighbor_count, check_weights, encode_labels, positive_rows
+from vicinal._base import (
+    check_neighbor_count,
+    check_weights,
+    encode_labels,
+    is_ready,
+    positive_rows,
+)
 
 
 def test_codes_point_into_sorted_classes():
@@ -70,3 +76,24 @@ def test_rows_of_a_sparse_matrix_are_dropped_too():
 def test_no_row_of_positive_weight_is_an_error():
     with pytest.raises(ValueError, match="at least one"):
         positive_rows([0.0, 0.0], np.ones((2, 1)))
+
+
+def test_queries_are_ready_only_as_validation_would_return_them():
+    class Fitted:
+        n_features_in_ = 2
+
+    X = np.zeros((3, 2))
+    assert is_ready(Fitted(), X, np.float64)
+    named = Fitted()
+    named.feature_names_in_ = np.array(["a", "b"])
+    for estimator, queries in (
+        (named, X),
+        (Fitted(), X.astype(np.float32)),
+        (Fitted(), X[:, :1]),
+        (Fitted(), X[:0]),
+        (Fitted(), X.T[:2].T[:, ::-1]),
+        (Fitted(), X[0]),
+        (Fitted(), X.tolist()),
+        (Fitted(), np.full((3, 2), np.nan)),
+    ):
+        assert not is_ready(estimator, queries, np.float64)

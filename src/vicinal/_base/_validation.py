@@ -127,6 +127,24 @@ def positive_rows(sample_weight: Any, X: Any, *arrays: Any, compact: bool = Fals
     return (weights, X, *arrays)
 
 
+def is_ready(estimator: Any, X: Any, dtype: Any) -> bool:
+    """Tell whether queries are such that validation would return them as they are.
+
+    scikit-learn's validation takes longer than the answer to a single row; iterations that ask a
+    model a thousand times do not have to wait for it.
+    """
+    return (
+        type(X) is np.ndarray
+        and X.ndim == 2
+        and X.dtype == dtype
+        and X.shape[0] > 0
+        and X.shape[1] == estimator.n_features_in_
+        and X.flags.c_contiguous
+        and not hasattr(estimator, "feature_names_in_")
+        and bool(np.isfinite(X).all())
+    )
+
+
 def check_neighbor_count(n_neighbors: int, n_samples: int, *, name: str = "n_neighbors") -> int:
     """Return ``n_neighbors`` if that many samples exist."""
     if n_neighbors > n_samples:

@@ -9,7 +9,7 @@ from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import check_weights, row_blocks
+from vicinal._base import check_weights, is_ready, row_blocks
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._kernels._smoothing import KERNELS
 from vicinal.local._anchored import Anchored
@@ -197,6 +197,8 @@ class BaseLocal(OnDevice, Anchored, Climbing, LeaveOneOutChoice, BaseEstimator):
         check_is_fitted(self)
         if self._device is not None:
             return self._validate_device_queries(X)
+        if is_ready(self, X, np.float64):
+            return X
         return validate_data(
             self,
             X,

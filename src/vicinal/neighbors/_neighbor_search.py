@@ -14,6 +14,7 @@ from vicinal._base import (
     check_same_library,
     draw_seeds,
     is_array_api,
+    is_ready,
     namespace,
     validate_array_api,
 )
@@ -290,6 +291,8 @@ class NeighborSearch(BaseEstimator):
         if not reset and is_array_api(self._engine.X):
             check_same_library(self._engine.X, np.asarray(X))
         dtype = [np.float64, np.float32] if reset else self._engine.X.dtype
+        if not reset and is_ready(self, X, dtype):
+            return X
         return validate_data(self, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
 
     def _is_euclidean(self):
