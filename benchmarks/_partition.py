@@ -50,5 +50,5 @@ class Store:
                 draft = self.path.with_suffix(".tmp")
                 draft.write_text(json.dumps(results, indent=1))
                 draft.replace(self.path)
-            print(*key, found, flush=True)
+            print(*key, f"{found['wall']:.1f} s", flush=True)
         return found

@@ -423,8 +423,7 @@ def main() -> None:
         f"covtype repeated to {options.rows:,} rows x {D} columns with tiny jitter, {blocks} "
         f"Parquet files, {size:.2f} GB compressed, {options.rows * D * 8 / 2**30:.2f} GB as the "
         "doubles that a fit in memory would hold. Scheduler and workers are processes of their own "
-        "on loopback, one thread and 2 GB a worker. The two cores were shared with "
-        "other work, which the seconds show."
+        "on loopback, one thread and 2 GB a worker."
     )
     store = Store("distributed")
     measured(page, store, folder, options.rows, options.families)
