@@ -128,16 +128,16 @@ def gpu_name():
     return torch.cuda.get_device_name()
 
 
-def write(found):
+def write(found, device):
     page = ResultsPage(
-        "uncertainty_speed",
-        "Learning metrics at full size",
+        "uncertainty_speed" if device == "cpu" else f"uncertainty_speed_{device}",
+        "Learning metrics at full size" + ("" if device == "cpu" else f", on {device}"),
         "How long does `LocallyAdaptiveClassifier` take on whole training sets, beside "
         "scikit-learn's neighbourhood components analysis followed by nearest neighbours (the "
         "better of 1 and 5, which favours it), in the same run? Both have seen the training rows "
         "only. Ours: mean error of the seeds and least time of their fits. Sign tests, seed by "
-        "seed: queries that only ours and only the peer gets wrong. The machine was shared with "
-        "other work; processor time (of all threads) depends less on that than time on the clock.",
+        "seed: queries that only ours and only the peer gets wrong. Processor time is of all "
+        "threads.",
         packages=("torch",),
     )
     for key, result in found.items():
@@ -204,7 +204,7 @@ def main():
         result = measure(name, arguments.device, arguments.limit, arguments.seeds, with_peer)
         found[f"{name}, {arguments.device}"] = result
         CACHE.write_text(json.dumps(found))
-        write(found)
+        write(found, arguments.device)
 
 
 if __name__ == "__main__":
