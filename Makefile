@@ -30,7 +30,8 @@ demo: $(VENV)/.cli  ## compare local models with baselines on a real data set
 	@$(BIN)/vicinal compare --out report.html
 
 test: $(VENV)/.dev  ## the whole test suite
-	@$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --cov --cov-report=term $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --cov --cov-report=term $(PYTEST_ARGS)
 
 test-statistical: $(VENV)/.dev  ## long statistical promises
 	@$(BIN)/python -m pytest tests -m statistical $(PYTEST_ARGS)

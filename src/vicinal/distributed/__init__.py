@@ -1,23 +1,29 @@
 """Models of tables larger than memory, on Dask; what comes back needs Dask no longer."""
 
+from importlib import import_module
+
 from vicinal._base import import_optional
 
-for _package in ("dask", "distributed"):
-    import_optional(_package, needed_by="vicinal.distributed", extra="distributed")
-
-from vicinal.distributed import (  # noqa: E402, F401
-    _adaptive,
-    _boosting,
-    _divide_conquer,
-    _ensemble,
-    _fusion,
-    _partition,
-    _subspace,
-)
-from vicinal.distributed._fit import fit  # noqa: E402
-from vicinal.distributed._local import local_predict  # noqa: E402
-from vicinal.distributed._neighbors import kneighbors  # noqa: E402
-from vicinal.distributed._predict import predict  # noqa: E402
-from vicinal.distributed._uncertainty import uncertainty_map  # noqa: E402
+# Dask is loaded when one of these is asked for, so that the package imports without it.
+_HOMES = {
+    "fit": "_fit",
+    "kneighbors": "_neighbors",
+    "local_predict": "_local",
+    "predict": "_predict",
+    "uncertainty_map": "_uncertainty",
+}
 
 __all__ = ["fit", "kneighbors", "local_predict", "predict", "uncertainty_map"]
+
+
+def __getattr__(name: str):
+    if name not in _HOMES:
+        raise AttributeError(f"module 'vicinal.distributed' has no attribute {name!r}")
+    for package in ("dask", "distributed"):
+        import_optional(package, needed_by="vicinal.distributed", extra="distributed")
+    import_module("vicinal.distributed._ways")
+    return getattr(import_module(f"vicinal.distributed.{_HOMES[name]}"), name)
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

@@ -49,7 +49,7 @@ _GLOBAL_ALPHAS = {"ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0), "logistic": (1.0, 10.0,
 _MAX_GLOBAL_COLUMNS = 1000
 # A logistic model is not worth its time where a linear one errs this much more than a local one.
 _HOPELESS = 2.5
-# Squares and products are tried where forming their scatter costs no more than this.
+# Squares and products are tried where their scatter and its eigenvectors cost no more than this.
 _MAX_QUADRATIC_FLOPS = 3e9
 # A logistic model of squares and products is tried up to this many rows x terms x classes.
 _MAX_LOGISTIC_SIZE = 3e6
@@ -403,7 +403,7 @@ class Ladder:
     def _squared(self, place: "_Place") -> "_Place | None":
         """Add squares and products of the coordinates, where their scatter is cheap."""
         n_terms = place.width + place.width * (place.width + 1) // 2
-        if len(self.table.X) * n_terms**2 > _MAX_QUADRATIC_FLOPS:
+        if (len(self.table.X) + 10 * n_terms) * n_terms**2 > _MAX_QUADRATIC_FLOPS:
             return None
         both = QuadraticCoordinates(place.coordinates, place.width)
         return _Place(f"{place.name} quadratic", both, 2, n_terms)
