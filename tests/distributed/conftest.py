@@ -1,5 +1,6 @@
-"""A small cluster within the test's own process."""
+"""A small cluster within the test's own process, or no threads at all."""
 
+import dask
 import pytest
 
 from distributed import Client
@@ -11,3 +12,9 @@ def client():
         processes=False, n_workers=1, threads_per_worker=2, dashboard_address=":0"
     ) as client:
         yield client
+
+
+@pytest.fixture
+def one_thread():
+    with dask.config.set(scheduler="synchronous"):
+        yield

@@ -2,11 +2,11 @@
 
 from itertools import pairwise
 
-import dask.array as da
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
+from tests.distributed.blocks import as_dask
 from vicinal import distributed
 from vicinal._kernels._local_metrics import expected_accuracy
 from vicinal.distributed import _adaptive
@@ -21,10 +21,6 @@ def quarters():
     X = rng.normal(size=(2600, 6))
     y = np.array(["low", "high"])[(X[:, 0] * X[:, 1] > 0).astype(int)]
     return X, y
-
-
-def as_dask(values, rows_per_block):
-    return da.from_array(values, chunks=(rows_per_block, *values.shape[1:]))
 
 
 def test_a_small_table_is_fitted_as_in_memory(quarters):

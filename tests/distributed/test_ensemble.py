@@ -1,6 +1,5 @@
 """Bootstrap members as tasks: the same ensemble in any blocks, and in memory where rows fit."""
 
-import dask.array as da
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -9,6 +8,7 @@ from sklearn.datasets import make_friedman1
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeClassifier
 
+from tests.distributed.blocks import as_dask
 from vicinal import distributed
 from vicinal.distributed import _ensemble
 from vicinal.distributed._ensemble import poisson_counts
@@ -21,10 +21,6 @@ BLOCKS = (70, 150, 1000)
 def table():
     X, z = make_friedman1(600, n_features=5, noise=0.5, random_state=0)
     return X, z, np.array(["low", "middle", "high"])[np.digitize(z, [11.0, 17.0])]
-
-
-def as_dask(values, rows_per_block):
-    return da.from_array(values, chunks=(rows_per_block, *values.shape[1:]))
 
 
 def fitted(model, X, y, rows_per_block, weight=None):

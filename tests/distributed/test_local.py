@@ -2,7 +2,6 @@
 
 import pickle
 
-import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
@@ -14,6 +13,7 @@ from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
 from sklearn.tree import DecisionTreeRegressor
 
+from tests.distributed.blocks import as_dask
 from vicinal import distributed
 from vicinal.distributed import _local, local_predict, predict
 from vicinal.local import LocalClassifier, LocalRegressor
@@ -32,10 +32,6 @@ def table():
     angle = np.arctan2(X[:, 0], X[:, 1] / 20.0) + 0.3 * rng.normal(size=170)
     y = np.array(["ash", "elm", "oak"])[np.digitize(angle, [-1.0, 1.0])]
     return X, y, np.sin(X[:, 0]) + 0.05 * X[:, 1] + 0.1 * rng.normal(size=170)
-
-
-def as_dask(values, rows_per_block):
-    return da.from_array(values, chunks=(rows_per_block, *values.shape[1:]))
 
 
 def answers(model, X, y, Q, rows_per_block, method="predict", weight=None):

@@ -1,12 +1,12 @@
 """The sharded search finds what a search in one memory finds."""
 
-import dask.array as da
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
+from tests.distributed.blocks import as_dask
 from vicinal.distributed import kneighbors
 from vicinal.neighbors import NeighborSearch
 
@@ -16,10 +16,6 @@ BLOCKS = (7, 40, 300)
 @pytest.fixture(scope="module")
 def rows():
     return np.random.RandomState(0).normal(size=(211, 3))
-
-
-def as_dask(X, rows_per_block):
-    return da.from_array(X, chunks=(rows_per_block, *X.shape[1:]))
 
 
 @pytest.mark.parametrize("rows_per_block", BLOCKS)

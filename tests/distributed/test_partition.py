@@ -19,13 +19,8 @@ from vicinal.partition import (  # noqa: E402
     SpacePartitioningRegressor,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 BLOCKS = (400, 130, 47)
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 @pytest.fixture(scope="module")

@@ -24,14 +24,9 @@ from vicinal.subspace import (  # noqa: E402
     TruncatedRBFRegressor,
 )
 
+pytestmark = pytest.mark.usefixtures("one_thread")
 BLOCKS = (400, 130, 47)
 METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
-
-
-@pytest.fixture(autouse=True)
-def one_thread():
-    with dask.config.set(scheduler="synchronous"):
-        yield
 
 
 @pytest.fixture(scope="module")

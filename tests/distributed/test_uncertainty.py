@@ -8,6 +8,7 @@ import pytest
 from numpy.testing import assert_allclose
 from sklearn.datasets import make_moons
 
+from tests.distributed.blocks import as_dask
 from vicinal import distributed
 from vicinal.distributed import _uncertainty, uncertainty_map
 from vicinal.uncertainty import ResponsibilityMixture
@@ -20,10 +21,6 @@ BLOCKS = (40, 60, 500)
 def moons():
     X, y = make_moons(150, noise=0.3, random_state=0)
     return X, np.array(["up", "down"])[y]
-
-
-def as_dask(values, rows_per_block):
-    return da.from_array(values, chunks=(rows_per_block, *values.shape[1:]))
 
 
 @pytest.mark.parametrize("rows_per_block", BLOCKS)

@@ -347,6 +347,13 @@ def test_intervals_of_a_stack_with_trees_cover_new_targets(steps):
     assert (high - low < upper - lower).all()
 
 
+def test_noise_counts_rows_by_their_weight():
+    model = LocalRegressor()
+    model._targets = np.array([[0.0], [0.0], [0.0]])
+    model._note_held_out(np.arange(3), np.array([[1.0], [1.0], [3.0]]), np.array([0.5, 0.25, 0.25]))
+    assert_allclose(model._held_out_sigma, np.sqrt([0.75 + 9.0 / 4.0]))
+
+
 def test_left_out_answers_of_trees_are_honest(steps):
     X, y, model = steps
     inside = np.mean((model.predict(X[:600]) - y[:600]) ** 2)

@@ -16,6 +16,7 @@ from vicinal.distributed._fit import fits
 from vicinal.distributed._sample import sample_rows
 from vicinal.distributed._survey import survey
 from vicinal.uncertainty import LocallyAdaptiveClassifier
+from vicinal.uncertainty._metric_problem import on_sphere
 
 # Rows that vote; that teach in one step; and that tell when to stop.
 VOTERS = 20_000
@@ -131,7 +132,7 @@ def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds, verbose: i
     X, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
     judges = voters.anchors(X, y, weight)
     start = model._matrices * model.softness_
-    norms = np.linalg.norm(start, axis=(1, 2))[:, None, None] if model.fixed_scale else None
+    norms = _lengths(start) if model.fixed_scale else None
     shape = start.shape
     steps = iter(seeds)
 
@@ -146,10 +147,7 @@ def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds, verbose: i
             _gradients, *shared, combine=add_tuples, verbose=verbose
         )
         if norms is not None:
-            # By the chain rule: no gain along A itself, and a longer A turns more slowly.
-            length = _lengths(A)
-            along = np.sum(gradient * A, axis=(1, 2), keepdims=True) / length**2
-            gradient = (norms / length) * (gradient - A * along)
+            gradient = np.stack([on_sphere(*of) for of in zip(gradient, A, norms, strict=True)])
         scale = 1.0 / max(total, 1.0)
         return value * scale, (gradient * scale).reshape(flat.shape)
 

@@ -93,10 +93,10 @@ class Climbing:
         self.loo_score_, self.loo_score_error_ = honest_score(
             ladder.judge, stack[shares > 0.0], ladder.rows
         )
-        self._note_held_out(ladder.rows, np.tensordot(shares, stack, 1))
+        self._note_held_out(ladder.rows, np.tensordot(shares, stack, 1), ladder.judge.share)
         self._stand_on(rungs, shares, temperature, table)
 
-    def _note_held_out(self, rows, predictions) -> None:
+    def _note_held_out(self, rows, predictions, share) -> None:
         """Learn what can be learned from predictions of rows that were not seen."""
 
     def _single(self, ladder, rungs, stack):

@@ -78,9 +78,9 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             Y[rows], None if weights is None else weights[rows], np.where(scale > 0, scale, 1.0)
         )
 
-    def _note_held_out(self, rows, predictions) -> None:
+    def _note_held_out(self, rows, predictions, share) -> None:
         """Keep the noise of a stack: trees fit their own rows too well to tell it from those."""
-        self._held_out_sigma = np.sqrt(((self._targets[rows] - predictions) ** 2).mean(axis=0))
+        self._held_out_sigma = np.sqrt(share @ (self._targets[rows] - predictions) ** 2)
 
     def _adopt(self, rung) -> None:
         """Give a rung what it shares with the whole."""

@@ -164,9 +164,7 @@ class MetricProblem:
             self.scaled(A), anchors, self.references, n_jobs=self.n_jobs
         )
         if self.norm is not None:
-            # By the chain rule: no gain along A itself, and a longer A turns more slowly.
-            length = np.linalg.norm(A)
-            gradient = (self.norm / length) * (gradient - A * (np.sum(gradient * A) / length**2))
+            gradient = on_sphere(gradient, A, self.norm)
         if remember:
             self._remember(A, value * scale)
         return value * scale, gradient * scale
@@ -184,6 +182,15 @@ class MetricProblem:
         if len(self._known) >= 8:
             self._known.pop(next(iter(self._known)))
         self._known[A.tobytes()] = value
+
+
+def on_sphere(gradient: np.ndarray, A: np.ndarray, norm: float) -> np.ndarray:
+    """Return the gradient in ``A`` of a function of ``norm * A / |A|``, given that in the latter.
+
+    There is no gain along A itself, and a longer A turns more slowly.
+    """
+    length = np.linalg.norm(A)
+    return (norm / length) * (gradient - A * (np.sum(gradient * A) / length**2))
 
 
 def nearest_scale(rows: SortedRows, n_jobs: int | None = None) -> float:
