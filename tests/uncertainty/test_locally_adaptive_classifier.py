@@ -64,7 +64,7 @@ def test_every_choice_learns_wine(wine, options):
     model.fit(X, y)
     assert model.score(X_test, y_test) >= 0.92
     n_out = options.get("n_features_out", 13)
-    assert model.metrics_.shape == (model.n_components_, n_out, 13)
+    assert model.metrics_.shape == (model.n_splits_ * model.n_components_, n_out, 13)
     assert 0.9 < model.objective_ <= 1.0
 
 
@@ -77,15 +77,15 @@ def test_beats_nearest_neighbours_on_digits(digits):
 
 def test_two_metrics_beat_one_where_two_are_needed(crossing):
     X, X_test, y, y_test = crossing
-    scores = {k: quick(k).fit(X, y).score(X_test, y_test) for k in (1, 2)}
+    scores = {k: quick(k, n_splits=1).fit(X, y).score(X_test, y_test) for k in (1, 2)}
     assert scores[2] > scores[1]
 
 
 def test_auto_takes_what_rows_held_out_prefer(rng):
     X = rng.normal(size=(150, 4))
     y = (X[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int)
-    model = quick("auto").fit(X, y)
-    scores = {k: quick(k).fit(X, y).validation_score_ for k in (1, 4)}
+    model = quick("auto", n_splits=1).fit(X, y)
+    scores = {k: quick(k, n_splits=1).fit(X, y).validation_score_ for k in (1, 4)}
     assert model.n_components_ == max(scores, key=scores.get)
     assert model.validation_score_ == pytest.approx(max(scores.values()))
 
@@ -96,12 +96,33 @@ def test_metrics_and_responsibilities_explain_the_prediction(wine):
     rows = (X_test - model.mean_) @ model.whitening_.T
     shares = model.mixture_.predict_proba(rows)
     expected = np.zeros((len(X_test), 3))
-    for k in range(2):
-        d2 = np.sum(((X_test[:, None] - X[None]) @ model.metrics_[k].T) ** 2, axis=2)
+    for i, metric in enumerate(model.metrics_):
+        d2 = np.sum(((X_test[:, None] - X[None]) @ metric.T) ** 2, axis=2)
         e = np.exp(d2.min(axis=1, keepdims=True) - d2)
         votes = np.stack([e[:, y == c].sum(axis=1) for c in range(3)], axis=1)
-        expected += shares[:, [k]] * votes / votes.sum(axis=1, keepdims=True)
+        expected += shares[:, [i % 2]] / 2 * votes / votes.sum(axis=1, keepdims=True)
     assert_allclose(model.predict_proba(X_test), expected, rtol=1e-6, atol=1e-9)
+
+
+def test_splits_average_votes_of_metrics_learned_from_other_rows(crossing):
+    X, X_test, y, y_test = crossing
+    one, two = (quick(2, n_splits=n).fit(X, y) for n in (1, 2))
+    assert (one.n_splits_, two.n_splits_) == (1, 2)
+    # The first split is the same; the second has seen other rows.
+    assert_allclose(two.metrics_[:2] * two.softness_, one.metrics_ * one.softness_, rtol=1e-9)
+    assert not np.allclose(two.metrics_[2:], two.metrics_[:2], rtol=0.01)
+    assert len(two.objective_paths_) == 4
+    assert two.validation_score_ == pytest.approx(
+        sum(path.max() for path in two.objective_paths_) / 2
+    )
+    assert two.score(X_test, y_test) >= one.score(X_test, y_test) - 0.02
+
+
+def test_there_is_one_split_where_nothing_is_held_out(wine):
+    X, X_val, y, y_val = wine
+    given = quick(1, n_splits=3).fit(X, y, X_val=X_val, y_val=y_val)
+    assert given.n_splits_ == len(given.metrics_) == 1
+    assert quick(1, n_splits=3, early_stopping=False).fit(X, y).n_splits_ == 1
 
 
 def test_scale_of_the_features_does_not_matter(wine):
@@ -116,9 +137,9 @@ def test_scale_of_the_features_does_not_matter(wine):
 def test_rows_held_out_stop_the_learning(wine):
     X, _, y, _ = wine
     model = quick(1, n_iter_no_change=3).fit(X, y)
-    path = model.objective_paths_[0]
-    assert path.argmax() >= len(path) - 5
-    assert_allclose(model.validation_score_, path.max())
+    for path in model.objective_paths_:
+        assert path.argmax() >= len(path) - 5
+    assert_allclose(model.validation_score_, np.mean([p.max() for p in model.objective_paths_]))
     held_out = np.isnan(model.uncertainty_)
     assert 8 <= held_out.sum() <= 16
     assert set(y[held_out]) == {0, 1, 2}
@@ -190,7 +211,7 @@ def test_dependent_and_constant_features_are_dropped(wine):
     wide = np.hstack([X, X[:, :3] @ np.ones((3, 2)), np.ones((len(X), 1))])
     wide_test = np.hstack([X_test, X_test[:, :3] @ np.ones((3, 2)), np.ones((len(X_test), 1))])
     model = quick(1).fit(wide, y)
-    assert model.metrics_.shape == (1, 13, 16)
+    assert model.metrics_.shape == (2, 13, 16)
     assert model.score(wide_test, y_test) >= 0.92
     with pytest.raises(ValueError, match="n_features_out=14 exceeds the 13"):
         quick(1, n_features_out=14).fit(wide, y)

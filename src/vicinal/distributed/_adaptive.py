@@ -84,6 +84,7 @@ class _Voters:
     mean: np.ndarray
     whitening: np.ndarray
     mixture: Any
+    n_splits: int
     references: References
     classes: np.ndarray
     numbers: np.ndarray
@@ -93,18 +94,25 @@ class _Voters:
         X, bounds, log_weights = model._voters
         single = References(X.astype(np.float32), bounds, log_weights.astype(np.float32))
         return cls(
-            model.mean_, model.whitening_, model.mixture_, single, model.classes_, model._numbers
+            model.mean_,
+            model.whitening_,
+            model.mixture_,
+            model.n_splits_,
+            single,
+            model.classes_,
+            model._numbers,
         )
 
     def anchors(self, X, y, weight) -> list[Anchors]:
-        """Return the rows as they are scored by each component."""
+        """Return the rows as they are scored in each metric."""
         codes = self.numbers[np.searchsorted(self.classes, y)]
         order = np.argsort(codes, kind="stable")
         rows = (X[order] - self.mean) @ self.whitening.T
         shares = self.mixture.predict_proba(rows) * weight[order][:, None]
         bounds = class_bounds(codes[order], len(self.classes))
         single = rows.astype(np.float32)
-        return [Anchors(single, bounds, w.astype(np.float32), None) for w in shares.T]
+        parts = (shares / self.n_splits).astype(np.float32).T
+        return [Anchors(single, bounds, w, None) for w in (*parts,) * self.n_splits]
 
 
 def _gradients(block: Block, voters: _Voters, A, draw: _Draw, step_seed: int, share: float):

@@ -16,7 +16,8 @@ def explain_adaptive(model: Any, X: Any, columns: Columns) -> list[ExplanationSe
     votes = np.vstack(
         [as_numpy(model._votes(A, row, model.neighbors_))[0] for A in model._matrices]
     )
-    votes = votes[:, model._numbers]
+    # A component has one metric of each split, and their votes count alike.
+    votes = votes.reshape(model.n_splits_, len(shares), -1).mean(axis=0)[:, model._numbers]
     leader = int(shares.argmax())
     return [
         _components(shares, votes, model.classes_),
@@ -44,7 +45,8 @@ def _components(shares, votes, classes) -> ExplanationSection:
 
 
 def _metric(model: Any, leader: int, columns: Columns) -> ExplanationSection:
-    stretch = np.linalg.norm(as_numpy(model.metrics_)[leader], axis=0)
+    own = as_numpy(model.metrics_)[leader :: model.n_components_]
+    stretch = np.sqrt((own**2).sum(axis=1).mean(axis=0))
     order = np.argsort(-stretch, kind="stable")
     rows = [(columns.names[j], columns.values[j], float(stretch[j])) for j in order]
     summary = (
@@ -60,14 +62,10 @@ def _voters(model: Any, row: np.ndarray, leader: int) -> ExplanationSection:
     voters = model._voters
     rows, bounds = as_numpy(voters.X), np.asarray(voters.bounds)
     log_weight = as_numpy(voters.log_weights)
-    square = (((rows - row) @ np.asarray(model._matrices[leader]).T) ** 2).sum(axis=1)
-    if model.neighbors_ == "soft":
-        weight = np.exp(log_weight - square - (log_weight - square).max())
-    else:
-        nearest = np.argsort(square, kind="stable")[: model.neighbors_]
-        weight = np.zeros(len(square))
-        weight[nearest] = np.exp(log_weight[nearest] - log_weight[nearest].max())
-    share = weight / weight.sum()
+    own = np.asarray(model._matrices)[leader :: model.n_components_]
+    squares = [(((rows - row) @ A.T) ** 2).sum(axis=1) for A in own]
+    square = np.mean(squares, axis=0)
+    share = np.mean([_vote_shares(s, log_weight, model.neighbors_) for s in squares], axis=0)
     size = float(1.0 / (share**2).sum())
     inner = np.searchsorted(bounds, np.arange(len(rows)), side="right") - 1
     label = model.classes_[np.argsort(model._numbers)][inner]
@@ -81,6 +79,17 @@ def _voters(model: Any, row: np.ndarray, leader: int) -> ExplanationSection:
     values = {"n_neighbors": len(table), "effective_sample_size": size}
     head = ("target", "distance", "weight")
     return ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
+
+
+def _vote_shares(square: np.ndarray, log_weight: np.ndarray, rule) -> np.ndarray:
+    """Return the part of each row in the votes of one metric."""
+    if rule == "soft":
+        weight = np.exp(log_weight - square - (log_weight - square).max())
+    else:
+        nearest = np.argsort(square, kind="stable")[:rule]
+        weight = np.zeros(len(square))
+        weight[nearest] = np.exp(log_weight[nearest] - log_weight[nearest].max())
+    return weight / weight.sum()
 
 
 def explain_mixture(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:

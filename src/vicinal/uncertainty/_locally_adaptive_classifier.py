@@ -64,8 +64,15 @@ _NEAREST = 5
 _LEAST_VOTE = 1e-12
 
 
+class _Split(NamedTuple):
+    """Rows to learn from, and rows to watch."""
+
+    train: SortedRows
+    held_out: SortedRows | None
+
+
 class _Model(NamedTuple):
-    """One number of components, learned."""
+    """One number of components, learned on one split."""
 
     mixture: ResponsibilityMixture
     climb: Climb
@@ -123,6 +130,10 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     validation_fraction : float, default=0.1
         Part of the rows to hold out, by class; used if ``early_stopping`` is set or
         ``n_components`` is ``"auto"``, unless ``fit`` is given ``X_val``.
+    n_splits : int, default=2
+        How often rows are held out. Each time others are, and each component learns another metric
+        from the rest; the votes in all of them are averaged, which is steadier than those in one.
+        Without effect if no rows are held out, or with ``X_val``.
     n_iter_no_change : int, default=10
         Iterations without gain on the rows held out before learning stops.
     max_iter : int, default=100
@@ -149,27 +160,31 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
-    metrics_ : array of shape (`n_components_`, n_features_out, n_features)
-        Local metrics: the distance of component k is ``norm(metrics_[k] @ (x - x_i))``. One of
-        them can be handed to other models, e.g. as the metric of a local classifier.
+    metrics_ : array of shape (`n_splits_` * `n_components_`, n_features_out, n_features)
+        Local metrics: the distance of component k is ``norm(metrics_[k] @ (x - x_i))``, as learned
+        in the first split; those of the next one follow. One of them can be handed to other models,
+        e.g. as the metric of a local classifier.
     n_components_ : int
-        Number of local metrics.
+        Number of components.
+    n_splits_ : int
+        Number of metrics of each component.
     mixture_ : ResponsibilityMixture
         Mixture of the rows in the coordinates of the start, ``(x - mean_) @ whitening_.T``.
     uncertainty_ : ndarray of shape (n_samples,)
         Uncertainty of each training row in the coordinates of the start; NaN for rows of
-        weight zero and rows held out.
+        weight zero and rows held out in the first split.
     neighbors_ : "soft" or int
         How rows vote.
     softness_ : float
         Factor by which the learned distances were divided; ``metrics_`` include it.
     objective_ : float
-        Leave-one-out accuracy expected on the rows learned from, G / N, at softness 1.
+        Leave-one-out accuracy expected on the rows learned from, G / N, at softness 1; the mean of
+        the splits.
     validation_score_ : float
-        Accuracy expected on the rows held out; NaN if none were.
+        Accuracy expected on the rows held out, the mean of the splits; NaN if none were.
     objective_paths_ : list of ndarray
-        What was watched at each iteration, per component (one path for annealing, which moves all
-        together).
+        What was watched at each iteration, per metric (per split for annealing, which moves all
+        components together).
     n_iter_ : int
         Iterations, of the component that took most.
     mean_ : array of shape (n_features,)
@@ -232,8 +247,8 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     >>> model = LocallyAdaptiveClassifier(1, random_state=0).fit(X_train, y_train)
     >>> model.score(X_test, y_test) > 0.9
     True
-    >>> model.metrics_.shape
-    (1, 13, 13)
+    >>> model.metrics_.shape  # one component, two splits
+    (2, 13, 13)
     """
 
     _parameter_constraints = {
@@ -248,6 +263,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_splits": [Interval(Integral, 1, None, closed="left")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
@@ -273,6 +289,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         covariance_type="tied",
         early_stopping=True,
         validation_fraction=0.1,
+        n_splits=2,
         n_iter_no_change=10,
         max_iter=100,
         tol=1e-5,
@@ -294,6 +311,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         self.covariance_type = covariance_type
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
+        self.n_splits = n_splits
         self.n_iter_no_change = n_iter_no_change
         self.max_iter = max_iter
         self.tol = tol
@@ -330,19 +348,22 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         X, codes, weights, kinds = self._validate(X, y, sample_weight)
         rng = check_random_state(self.random_state)
         learned, validation = self._hold_out(X, codes, weights, X_val, y_val, rng)
+        self.n_splits_ = 1 if validation is None or X_val is not None else self.n_splits
         with one_thread_each():
             self._choose_coordinates(X, codes, weights, learned, validation, rng)
             rows = self._single(X)
-            train = SortedRows.of(rows, codes, weights, learned)
-            held_out = validation and validation._replace(X=self._single(validation.X))
             u, importance = self._uncertainty(rows, codes, weights, learned)
             self.uncertainty_ = np.append(u, np.nan)[kinds]
-            models = self._learn(train, held_out, importance, self._first_matrix(train), rng)
-            best = max(models, key=lambda model: model.climb.score)
+            seeds = draw_seeds(rng, 2)
+            splits = [self._split(rows, codes, weights, learned, validation)]
+            for _ in range(1, self.n_splits_):
+                again = self._hold_out(X, codes, weights, None, None, rng)
+                splits.append(self._split(rows, codes, weights, *again))
+            models = self._learn(splits, importance, self._first_matrix(splits[0].train), seeds)
             voters = SortedRows.of(self._whiten(X), codes, weights, np.arange(len(codes)))
-            self.softness_ = self._softness(best, train, held_out, voters, rng)
+            self.softness_ = self._choose_softness(models, splits, voters, rng)
             self._voters = voters.as_references(len(self.classes_))
-            self._store(best, held_out, dtype=X.dtype)
+            self._store(models, validation is not None, dtype=X.dtype)
             self.neighbors_ = self._choose_neighbors(rng)
         return self
 
@@ -364,8 +385,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         check_same_library(self.mean_, X)
         xp = compat.array_namespace(X)
         rows = self._whiten(X)
-        shares = self.mixture_.predict_proba(rows)
-        total = self._mix_votes(rows, shares, self.neighbors_)
+        total = self._mix_votes(rows, self._shares(rows), self.neighbors_)
         total = xp.take(total, xp.asarray(self._numbers, device=compat.device(X)), axis=1)
         return total / xp.sum(total, axis=1, keepdims=True)
 
@@ -498,6 +518,10 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             return everyone, None
         return everyone[~mask], SortedRows.of(X, codes, weights, everyone[mask])
 
+    def _split(self, rows, codes, weights, learned, validation) -> _Split:
+        held_out = validation and validation._replace(X=self._single(validation.X))
+        return _Split(SortedRows.of(rows, codes, weights, learned), held_out)
+
     def _uncertainty(self, rows, codes, weights, learned):
         """Uncertainty of the rows learned from, NaN for others; and the importance of rows."""
         xp, device = compat.array_namespace(rows), compat.device(rows)
@@ -533,30 +557,63 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             return np.eye(n_out, rank) / np.sqrt(nearest_scale(train, self.n_jobs))
         return np.eye(n_out, rank) * self._start_scale
 
-    def _learn(self, train, held_out, importance, start, rng) -> list[_Model]:
-        """Learn each candidate number of components; several start from a metric they share."""
+    def _learn(self, splits, importance, start, seeds) -> list[_Model]:
+        """Learn the metrics of every split, for the number of components that is best in the first.
+
+        Placement is that of the first split: where components stand exactly matters little.
+        """
         counts = _CANDIDATES if self.n_components == "auto" else (self.n_components,)
         n_shared = min(_SHARED_ITERATIONS, max(1, self.max_iter // 3))
-        n_alone = self.max_iter if 1 in counts else n_shared
-        steps = n_alone + sum(k * (self.max_iter - n_shared) for k in counts if k > 1)
-        seeds = draw_seeds(rng, 2)
-        models = []
+        most = n_shared + max(counts) * (self.max_iter - n_shared)
+        steps = sum(counts) * self.max_iter + (len(splits) - 1) * most
         with Progress(steps, type(self).__name__, verbose=self.verbose) as progress:
-            options = self._solver_options(progress, np.random.RandomState(seeds[0]))
-            norm = float(np.linalg.norm(start)) if self.fixed_scale else None
-            place = functools.partial(
-                self._place, train, held_out, importance, norm=norm, seed=seeds[1]
+            climb_on = functools.partial(
+                self._climb,
+                start=start,
+                n_shared=n_shared,
+                options=self._solver_options(progress, np.random.RandomState(seeds[0])),
             )
-            mixture, problems = place(1)
-            single = climb(problems, start, n_alone, options)
-            if 1 in counts:
-                models.append(_Model(mixture, single, _objective(problems, single)))
-            shared = single.iterates[int(single.paths[0][: n_shared + 1].argmax())]
-            for n_components in (k for k in counts if k > 1):
-                mixture, problems = place(n_components)
-                local = climb(problems, shared, max(1, self.max_iter - n_shared), options)
-                models.append(_Model(mixture, local, _objective(problems, local)))
+            mixtures = [self._place(splits[0].train, importance, k, seeds[1]) for k in counts]
+            best = max(climb_on(splits[0], mixtures), key=lambda model: model.climb.score)
+            return [best, *(climb_on(split, [best.mixture])[0] for split in splits[1:])]
+
+    def _climb(self, split, mixtures, *, start, n_shared, options) -> list[_Model]:
+        """Learn one metric per component of each mixture; several start from one they share."""
+        is_alone = [mixture.n_components == 1 for mixture in mixtures]
+        norm = float(np.linalg.norm(start)) if self.fixed_scale else None
+        everyone = (None if rows is None else np.ones((len(rows.codes), 1)) for rows in split)
+        problems = self._problems(split, *everyone, norm)
+        single = climb(problems, start, self.max_iter if any(is_alone) else n_shared, options)
+        shared = single.iterates[int(single.paths[0][: n_shared + 1].argmax())]
+        models = []
+        for mixture, alone in zip(mixtures, is_alone, strict=True):
+            found = single
+            if not alone:
+                xp = compat.array_namespace(split.train.X)
+                shares = (
+                    None
+                    if rows is None
+                    else as_numpy(mixture.predict_proba(xp.astype(rows.X, xp.float64)))
+                    for rows in split
+                )
+                problems = self._problems(split, *shares, norm)
+                found = climb(problems, shared, max(1, self.max_iter - n_shared), options)
+            models.append(_Model(mixture, found, _objective(problems, found)))
         return models
+
+    def _problems(self, split, shares, watched, norm) -> list[MetricProblem]:
+        """Return one problem per column of the responsibilities."""
+        return [
+            MetricProblem(
+                *split,
+                len(self.classes_),
+                shares[:, k],
+                None if watched is None else watched[:, k],
+                norm,
+                self.n_jobs,
+            )
+            for k in range(shares.shape[1])
+        ]
 
     def _solver_options(self, progress, random_state):
         return {
@@ -570,48 +627,35 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             "progress": lambda score: progress.advance(note=f"expected accuracy {score:.4f}"),
         }
 
-    def _place(self, train, held_out, importance, n_components, *, norm, seed):
-        """Fit the mixture; return it and one problem per component."""
-        xp = compat.array_namespace(train.X)
-        # A poor start can miss a gap between groups of rows; beyond that, where components stand
-        # exactly matters little.
+    def _place(self, train, importance, n_components, seed):
+        """Fit the mixture that says which component answers where."""
+        # A poor start can miss a gap between groups of rows.
         mixture = ResponsibilityMixture(
             n_components,
             covariance_type=self.covariance_type,
             n_init=3,
             random_state=seed,
         )
+        xp = compat.array_namespace(train.X)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             # In double precision, so that rounding cannot send EM to another solution.
             rows = xp.astype(train.X, xp.float64)
-            mixture.fit(rows, sample_weight=_not_all_zero(importance))
-        shares = as_numpy(mixture.predict_proba(rows))
-        watched = None
-        if held_out is not None:
-            watched = as_numpy(mixture.predict_proba(xp.astype(held_out.X, xp.float64)))
-        problems = [
-            MetricProblem(
-                train,
-                held_out,
-                len(self.classes_),
-                shares[:, k],
-                None if watched is None else watched[:, k],
-                norm,
-                self.n_jobs,
-            )
-            for k in range(n_components)
-        ]
-        return mixture, problems
+            return mixture.fit(rows, sample_weight=_not_all_zero(importance))
 
-    def _softness(self, model, train, held_out, voters, rng):
+    def _choose_softness(self, models, splits, voters, rng) -> float:
         if self.softness != "auto":
             return float(self.softness)
         if self.neighbors not in ("auto", "soft"):
             return 1.0
+        pairs = zip(models, splits, strict=True)
+        found = [self._softness(model, split, voters, rng) for model, split in pairs]
+        return float(np.exp(np.mean(np.log(found))))
+
+    def _softness(self, model, split, voters, rng) -> float:
         xp = compat.array_namespace(voters.X)
-        judges, asked = held_out, train
-        if held_out is None or len(held_out.codes) < _FEWEST_JUDGES:
+        asked, judges = split
+        if judges is None or len(judges.codes) < _FEWEST_JUDGES:
             # Each row is asked about all others; what the metrics learned from them flatters.
             judges, asked = voters._replace(X=xp.astype(voters.X, xp.float32)), None
         shares = as_numpy(model.mixture.predict_proba(xp.astype(judges.X, xp.float64)))
@@ -619,23 +663,31 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             model.climb.matrices, judges, shares, asked, len(self.classes_), rng, self.n_jobs
         )
 
-    def _store(self, model, held_out, dtype):
+    def _store(self, models, has_watched, dtype):
         xp, device = compat.array_namespace(self.mean_), compat.device(self.mean_)
-        self._matrices = model.climb.matrices / self.softness_
-        self.n_components_ = len(self._matrices)
+        climbs = [model.climb for model in models]
+        self._matrices = np.concatenate([found.matrices for found in climbs]) / self.softness_
+        self.n_components_ = len(climbs[0].matrices)
         maps = self._matrices @ as_numpy(self.whitening_).astype(np.float64)
         self.metrics_ = xp.asarray(maps, dtype=dtype, device=device)
-        self.mixture_ = _with_dtype(model.mixture, dtype)
-        self.objective_ = model.objective
-        self.validation_score_ = float("nan") if held_out is None else model.climb.score
-        self.objective_paths_ = model.climb.paths
-        self.n_iter_ = max(1, max(len(path) - 1 for path in model.climb.paths))
-        if not model.climb.finished:
+        self.mixture_ = _with_dtype(models[0].mixture, dtype)
+        self.objective_ = float(np.mean([model.objective for model in models]))
+        watched = [found.score for found in climbs]
+        self.validation_score_ = float(np.mean(watched)) if has_watched else float("nan")
+        self.objective_paths_ = [path for found in climbs for path in found.paths]
+        self.n_iter_ = max(1, max(len(path) - 1 for path in self.objective_paths_))
+        if not all(found.finished for found in climbs):
             warnings.warn(
                 f"L-BFGS used all max_iter={self.max_iter} iterations; raise max_iter or tol.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+
+    def _shares(self, rows):
+        """Return what each metric's vote counts: its component's responsibility, by split."""
+        shares = self.mixture_.predict_proba(rows)
+        xp = compat.array_namespace(shares)
+        return xp.concat([shares] * self.n_splits_, axis=1) / self.n_splits_
 
     def _choose_neighbors(self, rng):
         """Return how to vote: as told, or what classifies more rows right, each without itself."""
@@ -648,7 +700,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         asked = np.sort(rng.choice(n, min(n, _MOST_JUDGES), replace=False))
         index = xp.asarray(asked, device=device)
         rows = xp.take(self._voters.X, index, axis=0)
-        shares = self.mixture_.predict_proba(rows)
+        shares = self._shares(rows)
         codes = np.searchsorted(self._voters.bounds, asked, side="right") - 1
         weights = as_numpy(xp.exp(xp.take(self._voters.log_weights, index)))
         right = {
