@@ -1,43 +1,60 @@
 """Does any small ugly problem raise, or give a NaN without a status?
 
 Runs the checks of ``tests/surface/fuzz.py`` on problems drawn from consecutive seeds, on two cores.
-The number may be given: ``python benchmarks/bench_surface_fuzz.py 10000``.
+The number may be given: ``python benchmarks/bench_surface_fuzz.py 10000``. Finished hundreds are
+kept, so that an interrupted run goes on where it stopped; delete ``_PARTS`` to begin again.
 """
 
+import json
 import sys
+import tempfile
+import time
 import warnings
 from collections import Counter
+from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from _harness import ROOT, ResultsPage, timed
+from _harness import ROOT, ResultsPage
 from vicinal.surface import SurfaceStatus
 
 sys.path.insert(0, str(ROOT))
 from tests.surface.fuzz import check_problem
 
+_PARTS = Path(tempfile.gettempdir()) / "vicinal-benchmarks" / "surface_fuzz.jsonl"
+_SIZE = 100
 
-def run_some(seeds):
+
+def run_some(start):
     """Return the statuses met, and what failed: an exception, or a warning about numbers."""
     statuses, failures = Counter(), []
+    began = time.process_time()
     warnings.simplefilter("error", RuntimeWarning)
-    for seed in seeds:
+    for seed in range(start, start + _SIZE):
         try:
             statuses.update(check_problem(seed).tolist())
         except Exception as error:  # counted, named and shown: that is the result
             failures.append(f"seed {seed}: {type(error).__name__}: {str(error)[:100]}")
-    return statuses, failures
+    return {
+        "start": start,
+        "statuses": statuses,
+        "failures": failures,
+        "seconds": time.process_time() - began,
+    }
 
 
-def run_all(count, size=100):
-    chunks = [range(start, min(start + size, count)) for start in range(0, count, size)]
-    found = Parallel(n_jobs=2, return_as="generator")(delayed(run_some)(c) for c in chunks)
-    statuses, failures = Counter(), []
-    for done, (seen, failed) in enumerate(found, start=1):
-        statuses += seen
-        failures += failed
-        print(f"{done * size} problems, {len(failures)} failures", *failed, flush=True)
-    return statuses, failures
+def run_all(count):
+    """Return one part per hundred problems, known ones first."""
+    _PARTS.parent.mkdir(exist_ok=True)
+    lines = _PARTS.read_text().splitlines() if _PARTS.exists() else []
+    parts = {part["start"]: part for part in map(json.loads, lines) if part["start"] < count}
+    todo = [start for start in range(0, count, _SIZE) if start not in parts]
+    for part in Parallel(n_jobs=2, return_as="generator")(delayed(run_some)(s) for s in todo):
+        parts[part["start"]] = part
+        with _PARTS.open("a") as file:
+            file.write(json.dumps(part) + "\n")
+        print(f"{len(parts) * _SIZE} problems", *part["failures"], flush=True)
+    return list(parts.values())
 
 
 def main():
@@ -51,7 +68,12 @@ def main():
         "counterfactual must be finite or carry a status, and every counterfactual must have "
         "another label when predicted again.",
     )
-    seconds, (statuses, failures) = timed(lambda: run_all(count))
+    parts = run_all(count)
+    statuses, failures = Counter(), []
+    for part in parts:
+        statuses.update({int(code): number for code, number in part["statuses"].items()})
+        failures += part["failures"]
+    seconds = sum(part["seconds"] for part in parts)
     total = sum(statuses.values())
     page.table(
         ["status", "answers", "share"],
@@ -59,7 +81,8 @@ def main():
             [SurfaceStatus(code).name, number, f"{number / total:.2%}"]
             for code, number in sorted(statuses.items())
         ],
-        f"**{count} problems, {total} answers, {len(failures)} failures** ({seconds:.0f} s)",
+        f"**{count} problems, {total} answers, {len(failures)} failures** "
+        f"({seconds / 60:.0f} minutes of processor time)",
     )
     for failure in failures[:20]:
         page.text(f"- {failure}")
