@@ -220,7 +220,7 @@ def accuracies(X, y, X_test, y_test, groups):
         {"n_components": 7, "placement": "density"},
     ):
         model = LocallyAdaptiveClassifier(
-            random_state=0, max_iter=30, n_iter_no_change=4, **options
+            random_state=0, max_iter=30, n_iter_no_change=4, n_splits=1, **options
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -340,9 +340,9 @@ def draw_transforms(path):
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        model = LocallyAdaptiveClassifier(7, random_state=0, max_iter=15, init="whiten").fit(
-            white, y
-        )
+        model = LocallyAdaptiveClassifier(
+            7, random_state=0, max_iter=15, init="whiten", n_splits=1
+        ).fit(white, y)
     rows = {
         "Eigenface": pca.components_[:7],
         "Fisherface": fisher.scalings_[:, :7].T @ to_pixels,
@@ -407,7 +407,7 @@ def draw_curves(path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = LocallyAdaptiveClassifier(
-                1, n_features_out=min(66, white.shape[1]), max_iter=15, random_state=0
+                1, n_features_out=min(66, white.shape[1]), max_iter=15, n_splits=1, random_state=0
             ).fit(white, y)
         axes[1].axhline(
             100 * model.score(white_test, y_test),

@@ -24,6 +24,7 @@ SEEDS = (0, 1, 2)
 MODELS = {
     "K = 1": {"n_components": 1},
     "K = 4": {"n_components": 4},
+    "K = 4, one split": {"n_components": 4, "n_splits": 1},
     "K = 4, votes of the source (softness 1)": {"n_components": 4, "softness": 1.0},
     "K = 4, placed by density": {"n_components": 4, "placement": "density"},
 }
