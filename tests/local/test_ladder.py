@@ -13,6 +13,7 @@ from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.local._coordinates import Coordinates, QuadraticCoordinates
 from vicinal.local._forest import grow_forest
 from vicinal.local._global_rung import BoostedModel, GlobalModel, boosted_model
+from vicinal.local._stacking import ClassJudge, NumberJudge
 
 
 @pytest.fixture(scope="module")
@@ -309,6 +310,35 @@ def test_boosted_trees_join_where_steps_matter():
     assert model.local_coef(X[:3]).shape == (3, 8)
     with pytest.raises(ValueError, match="another kind"):
         model.equivalent_kernel(X[:3])
+
+
+@pytest.mark.parametrize(("pays", "n_fits"), [(0.0, 1), (np.inf, 5)])
+def test_boosting_ends_with_the_first_fold_where_it_is_behind(monkeypatch, pays, n_fits):
+    fits = []
+
+    def counted(*args):
+        fits.append(args)
+        return boosted_model(*args)
+
+    monkeypatch.setattr("vicinal.local._ladder.boosted_model", counted)
+    monkeypatch.setattr("vicinal.local._ladder._BOOSTING_PAYS", pays)
+    rng = np.random.RandomState(0)
+    X = rng.exponential(size=(1000, 4)) ** 3
+    y = ((np.floor(np.cbrt(X)) % 2).sum(axis=1) > 1).astype(int)
+    model = LocalClassifier(random_state=0, n_neighbors=40, alpha=1.0).fit(X, y)
+    is_boosted = model.selection_["metric"] == "boosted trees"
+    assert is_boosted.any() == (n_fits == 5)
+    assert len(fits) == n_fits + int((model.selection_["weight"][is_boosted] > 0).sum())
+
+
+def test_losses_of_some_rows_are_those_of_a_judge_of_these_rows(rng):
+    codes, weights = rng.randint(3, size=40), rng.uniform(size=40)
+    predictions, some = rng.normal(size=(40, 3)), np.arange(5, 30)
+    judged = ClassJudge(codes, weights).loss(predictions, some)
+    assert_allclose(judged, ClassJudge(codes[some], weights[some]).loss(predictions[some]))
+    Y, scale = rng.normal(size=(40, 3)), np.ones(3)
+    judged = NumberJudge(Y, weights, scale).loss(predictions, some)
+    assert_allclose(judged, NumberJudge(Y[some], weights[some], scale).loss(predictions[some]))
 
 
 def test_boosted_scores_of_unseen_classes_stay_last(rng):

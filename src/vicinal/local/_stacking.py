@@ -21,8 +21,8 @@ class Judge(Protocol):
 
     share: np.ndarray
 
-    def loss(self, predictions: np.ndarray) -> float:
-        """Return the loss of one model's predictions, shape (n_rows, n_outputs)."""
+    def loss(self, predictions: np.ndarray, rows: Any = ...) -> float:
+        """Return the loss of one model's predictions, shape (n_rows, n_outputs), on some rows."""
 
     def combine(self, stack: np.ndarray, rows: Any = ...) -> tuple[np.ndarray, float]:
         """Return weights of sum one and the temperature, from some of the rows."""
@@ -38,12 +38,13 @@ class ClassJudge:
         self.codes = codes
         self.share = _shares(weights, len(codes))
 
-    def loss(self, predictions: np.ndarray) -> float:
+    def loss(self, predictions: np.ndarray, rows: Any = slice(None)) -> float:
         """Return the log loss at the best temperature."""
-        scores = np.asarray(predictions, dtype=np.float64)
-        slope = fit_slope(scores, self.codes, self.share * len(self.codes))
+        scores = np.asarray(predictions[rows], dtype=np.float64)
+        codes, share = self.codes[rows], self.share[rows] / self.share[rows].sum()
+        slope = fit_slope(scores, codes, share * len(codes))
         log_proba = log_softmax(slope * scores, axis=1)
-        return float(-self.share @ log_proba[np.arange(len(scores)), self.codes])
+        return float(-share @ log_proba[np.arange(len(scores)), codes])
 
     def combine(self, stack: np.ndarray, rows: Any = slice(None)) -> tuple[np.ndarray, float]:
         """Return weights and temperature of least penalised log loss."""
@@ -68,9 +69,10 @@ class NumberJudge:
         self.scale = np.sqrt(scale)
         self.share = _shares(weights, len(Y))
 
-    def loss(self, predictions: np.ndarray) -> float:
+    def loss(self, predictions: np.ndarray, rows: Any = slice(None)) -> float:
         """Return the mean squared error."""
-        return float(self.share @ self.errors(predictions))
+        share = self.share[rows] / self.share[rows].sum()
+        return float(share @ self.errors(predictions)[rows])
 
     def combine(self, stack: np.ndarray, rows: Any = slice(None)) -> tuple[np.ndarray, float]:
         """Return weights of least squared error on the simplex."""
