@@ -11,6 +11,11 @@ def test_small_ugly_problems(start):
         check_problem(seed)
 
 
+@pytest.mark.parametrize("seed", [3587, 9400])
+def test_surfaces_flat_beyond_rounding_overflow_nothing(seed):
+    check_problem(seed)
+
+
 @pytest.mark.statistical
 def test_ten_thousand_ugly_problems():
     for seed in range(10_000):

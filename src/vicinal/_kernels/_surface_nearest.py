@@ -16,6 +16,8 @@ from vicinal._kernels._surface_roots import norms
 
 # Beyond so many columns B is kept as I plus terms of rank one, renewed after so many pairs.
 _DENSE = 50
+# Greatest multiplier: its products with scores and gradients stay finite.
+_MOST = 1e100
 _PAIRS = 5
 
 
@@ -155,12 +157,13 @@ def _quadratic_step(curvature, active, offset, slope, F, step):
     with np.errstate(all="ignore"):
         multiplier = (F[active] - _dot(slope, to_offset)) / _dot(slope, to_slope)
         move = -(to_offset + multiplier[:, None] * to_slope)
+        plain = (F[active] - _dot(slope, offset)) / _dot(slope, slope)
     # A singular model gives way to the tangent plane's foot point.
     bad = ~np.isfinite(move).all(axis=1)
-    square = _dot(slope, slope)
-    plain = (F[active] - _dot(slope, offset)) / square
     multiplier = np.where(bad, plain, multiplier)
-    move[bad] = -(offset + plain[:, None] * slope)[bad]
+    # Where the surface is flat the multiplier has no bound; what is computed from it needs one.
+    multiplier = np.clip(np.nan_to_num(multiplier), -_MOST, _MOST)
+    move[bad] = -(offset + multiplier[:, None] * slope)[bad]
     length = norms(move)
     return move * np.minimum(1.0, step / np.where(length > 0, length, 1.0))[:, None], multiplier
 
@@ -171,8 +174,7 @@ def _line_search(evaluate, Q, Y, F, G, rows, active, move, multiplier, step):
     moved = np.zeros(m, dtype=bool)
     Z, F_new, G_new = Y[active].copy(), F[active].copy(), G[active].copy()
     offset = Y[active] - Q[active]
-    # Where the surface is flat the multiplier has no bound; the merit needs one.
-    weight = 2.0 * np.minimum(np.abs(multiplier), 1e100)
+    weight = 2.0 * np.abs(multiplier)
     merit = 0.5 * _dot(offset, offset) + weight * np.abs(F[active])
     share = 1.0
     correction = np.zeros_like(move)
