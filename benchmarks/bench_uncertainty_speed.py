@@ -4,7 +4,8 @@
 ``--device cuda`` where torch finds a GPU. The peer is stopped after ``--limit`` seconds of
 processor time: the page then states its error and its iterations at that moment. Sets and devices
 measured earlier are kept in ``benchmarks/.cache``, so that the page can be made in pieces and on
-two machines. ``--folds`` compares the errors by cross-validation of all rows of a set, too.
+two machines. ``--folds`` compares the errors by cross-validation of all rows of a set, and
+keeps times that were measured before.
 """
 
 import argparse
@@ -229,11 +230,14 @@ def main():
     CACHE.parent.mkdir(exist_ok=True)
     found = json.loads(CACHE.read_text()) if CACHE.exists() else {}
     for name in arguments.sets:
+        key = f"{name}, {arguments.device}"
         with_peer = arguments.device == "cpu" and not arguments.no_peer
-        result = measure(name, arguments.device, arguments.limit, arguments.seeds, with_peer)
+        if not arguments.folds or key not in found:
+            found[key] = measure(
+                name, arguments.device, arguments.limit, arguments.seeds, with_peer
+            )
         if arguments.folds:
-            result["folds"] = cross_validate(name, arguments.folds)
-        found[f"{name}, {arguments.device}"] = result
+            found[key]["folds"] = cross_validate(name, arguments.folds)
         CACHE.write_text(json.dumps(found))
         write(found, arguments.device)
 
