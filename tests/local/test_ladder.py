@@ -313,7 +313,7 @@ def test_boosted_trees_join_where_steps_matter():
 
 
 @pytest.mark.parametrize(("pays", "n_fits"), [(0.0, 1), (np.inf, 5)])
-def test_boosting_ends_with_the_first_fold_where_it_is_behind(monkeypatch, pays, n_fits):
+def test_boosting_ends_with_the_fold_after_which_it_is_behind(monkeypatch, pays, n_fits):
     fits = []
 
     def counted(*args):

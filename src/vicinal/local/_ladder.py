@@ -56,9 +56,9 @@ _MAX_LOGISTIC_SIZE = 3e6
 # Boosting is tried where a forest comes this near to the best local model.
 _TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
 _MIN_BOOSTED_ROWS = {True: 1000, False: 100}  # classes, numbers
-# Where classes are many, so are the trees: boosting ends with the first fold if its loss there is
-# this much greater than the best.
-_BOOSTING_PAYS = 1.3
+# Where classes are many, so are the trees: boosting ends with the fold after which its loss is this
+# much greater than the best.
+_BOOSTING_PAYS = 1.2
 
 
 @dataclass
@@ -348,13 +348,15 @@ class Ladder:
         predictions = np.zeros((len(self.rows), table.Y.shape[1]))
         held_out = list(self._held_out())
         # One draw of the folds will do: its noise is small beside the cost of ten more fits.
-        for i, (mask, entries, rows) in enumerate(held_out[: len(held_out) // self.repeats]):
+        seen = np.zeros(len(self.rows), dtype=bool)
+        for mask, entries, rows in held_out[: len(held_out) // self.repeats]:
             model = boosted_model(
                 table.X[mask], table.Y[mask], _some(table.codes, mask),
                 _some(table.weights, mask), seed,
             )  # fmt: skip
             predictions[entries] = model.scores(table.X[rows])
-            if i == 0 and table.codes is not None and self._is_behind(predictions, entries):
+            seen[entries] = True
+            if table.codes is not None and self._is_behind(predictions, seen):
                 return
         once = predictions[: len(self.distinct)]
         predictions = np.tile(once, (self.repeats, 1))
@@ -382,7 +384,7 @@ class Ladder:
         return min(forests) <= _TREES_PAY * min(rung.loss for rung in self.rungs)
 
     def _is_behind(self, predictions, entries) -> bool:
-        """Tell whether boosting has lost on the rows of its first fold."""
+        """Tell whether boosting has lost on the entries so far."""
         best = min(self.rungs, key=lambda rung: rung.loss)
         least = self.judge.loss(best.predictions, entries)
         return self.judge.loss(predictions, entries) > _BOOSTING_PAYS * least
