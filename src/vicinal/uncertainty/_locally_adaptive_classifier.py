@@ -581,8 +581,8 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         """Learn one metric per component of each mixture; several start from one they share."""
         is_alone = [mixture.n_components == 1 for mixture in mixtures]
         norm = float(np.linalg.norm(start)) if self.fixed_scale else None
-        everyone = (None if rows is None else np.ones((len(rows.codes), 1)) for rows in split)
-        problems = self._problems(split, *everyone, norm)
+        everyone = [np.ones((len(rows.codes), 1)) for rows in split if rows is not None]
+        problems = self._problems(split, everyone, norm)
         single = climb(problems, start, self.max_iter if any(is_alone) else n_shared, options)
         shared = single.iterates[int(single.paths[0][: n_shared + 1].argmax())]
         models = []
@@ -590,29 +590,30 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             found = single
             if not alone:
                 xp = compat.array_namespace(split.train.X)
-                shares = (
-                    None
-                    if rows is None
-                    else as_numpy(mixture.predict_proba(xp.astype(rows.X, xp.float64)))
+                shares = [
+                    as_numpy(mixture.predict_proba(xp.astype(rows.X, xp.float64)))
                     for rows in split
-                )
-                problems = self._problems(split, *shares, norm)
+                    if rows is not None
+                ]
+                problems = self._problems(split, shares, norm)
                 found = climb(problems, shared, max(1, self.max_iter - n_shared), options)
             models.append(_Model(mixture, found, _objective(problems, found)))
         return models
 
-    def _problems(self, split, shares, watched, norm) -> list[MetricProblem]:
-        """Return one problem per column of the responsibilities."""
+    def _problems(self, split, shares, norm) -> list[MetricProblem]:
+        """Return one problem per component; shares are of the rows learned from, and watched."""
+        train, held_out = split
         return [
             MetricProblem(
-                *split,
+                train,
+                held_out,
                 len(self.classes_),
-                shares[:, k],
-                None if watched is None else watched[:, k],
+                shares[0][:, k],
+                None if held_out is None else shares[1][:, k],
                 norm,
                 self.n_jobs,
             )
-            for k in range(shares.shape[1])
+            for k in range(shares[0].shape[1])
         ]
 
     def _solver_options(self, progress, random_state):
