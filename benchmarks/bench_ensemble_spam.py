@@ -140,7 +140,8 @@ def chosen_by_validation(page, data, n_rounds=500):
         ("our model", "lecture %", "test error %", "chosen on training rows", "CPU s"),
         rows,
         caption="Boosting, ours; form and rounds were chosen by ten times three folds of the "
-        "training rows. One standard error of a test error is 0.55.",
+        "training rows. One standard error of a test error is 0.55. Not blind: one draw of three "
+        "folds of at most 300 rounds, tried first, chose 260 rounds with a test error of 4.95 %.",
     )
     page.table(("learner", "setting", "rounds", "validated error %"), notes, caption="The choice.")
     page.table(
