@@ -136,7 +136,6 @@ def learned_map(R, y, start, n_iter):
         init=np.eye(len(start)) * 2.5 / np.sqrt(np.mean(nearest**2)),
         max_iter=n_iter,
         early_stopping=False,
-        softness=1.0,
         neighbors=1,
         tol=0.0,
         random_state=0,
@@ -378,14 +377,12 @@ def draw_curves(path):
                 continue
             model = LocallyAdaptiveClassifier(
                 1,
+                objective="accuracy",
                 solver="anneal",
                 max_iter=n_iter,
                 early_stopping=False,
                 init="whiten",
                 random_state=0,
-                softness=1.0,
-                fixed_scale=False,
-                neighbors="soft",
             ).fit(white, y)
             scores.append(100 * model.score(white_test, y_test))
         axes[0].plot(steps, scores, marker="o", label=name)

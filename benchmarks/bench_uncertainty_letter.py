@@ -25,10 +25,10 @@ MODELS = {
     "K = 1": {"n_components": 1},
     "K = 4": {"n_components": 4},
     "K = 4, one split": {"n_components": 4, "n_splits": 1},
-    "K = 4, votes of the source (softness 1)": {"n_components": 4, "softness": 1.0},
+    "K = 4, objective of the source": {"n_components": 4, "objective": "accuracy"},
     "K = 4, placed by density": {"n_components": 4, "placement": "density"},
 }
-# Errors of the first trials: seed 0, standardised features, no early stopping, softness 1.
+# Errors of the first trials: seed 0, standardised features, no early stopping.
 TRIALS = {"K = 1": 8.20, "K = 4": 6.80}
 
 
@@ -94,7 +94,12 @@ def solvers():
         "Adam, 8 epochs": {"solver": "adam", "max_iter": 8},
     }.items():
         model = LocallyAdaptiveClassifier(
-            1, init=start(X), fixed_scale=False, early_stopping=False, random_state=0, **options
+            1,
+            objective="accuracy",
+            init=start(X),
+            early_stopping=False,
+            random_state=0,
+            **options,
         )
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
@@ -171,10 +176,6 @@ def write(parts):
         "down. Rows drawn at random and sigma from the seventh neighbour, as for the automatic "
         "bandwidth of the map, give values around it; the first 1,500 rows, which hold the classes "
         "in other proportions, and A = I do not:",
-    )
-    page.text(
-        "Errors do not depend on the load of the machine; times do, and these were taken while it "
-        "was busy with other work: compare them with one another only."
     )
     page.text(
         "A higher G is not a better classifier: it is the accuracy expected on the rows that were "

@@ -73,7 +73,7 @@ def test_gradients_of_blocks_add_up_to_that_of_the_table(quarters):
     anchors = voters.anchors(X[rows], y[rows], weight[rows])
     wanted = np.stack(
         [
-            expected_accuracy(own, some, voters.references)[1]
+            expected_accuracy(own, some, voters.references, floor=voters.floor)[1]
             for own, some in zip(A, anchors, strict=True)
         ]
     )

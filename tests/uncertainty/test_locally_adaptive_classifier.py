@@ -31,8 +31,8 @@ def digits():
 def crossing():
     """Two borders that want two metrics: each pair of classes differs in a feature of its own."""
     rng = np.random.RandomState(0)
-    X = rng.normal(size=(600, 6))
-    right = rng.uniform(size=600) < 0.5
+    X = rng.normal(size=(1400, 6))
+    right = rng.uniform(size=1400) < 0.5
     X[:, 0] += np.where(right, 6.0, -6.0)
     y = np.where(right, X[:, 1] > 0, X[:, 2] > 0).astype(int)
     return X[:400], X[400:], y[:400], y[400:]
@@ -50,6 +50,7 @@ def quick(n_components=2, **options):
         {"solver": "anneal", "max_iter": 40},
         {"solver": "anneal", "max_iter": 40, "random_gradient": "rows"},
         {"neighbors": 3},
+        {"objective": "accuracy"},
         {"placement": "density"},
         {"covariance_type": "diag"},
         {"n_features_out": 5},
@@ -65,7 +66,10 @@ def test_every_choice_learns_wine(wine, options):
     assert model.score(X_test, y_test) >= 0.92
     n_out = options.get("n_features_out", 13)
     assert model.metrics_.shape == (model.n_splits_ * model.n_components_, n_out, 13)
-    assert 0.9 < model.objective_ <= 1.0
+    if options.get("objective") == "accuracy":
+        assert 0.9 < model.objective_ <= 1.0
+    else:
+        assert np.log(0.9) < model.objective_ <= 0.0
 
 
 def test_beats_nearest_neighbours_on_digits(digits):
@@ -100,7 +104,7 @@ def test_metrics_and_responsibilities_explain_the_prediction(wine):
         d2 = np.sum(((X_test[:, None] - X[None]) @ metric.T) ** 2, axis=2)
         e = np.exp(d2.min(axis=1, keepdims=True) - d2)
         votes = np.stack([e[:, y == c].sum(axis=1) for c in range(3)], axis=1)
-        expected += shares[:, [i % 2]] / 2 * votes / votes.sum(axis=1, keepdims=True)
+        expected += shares[:, [i % 2]] / 4 * votes / votes.sum(axis=1, keepdims=True)
     assert_allclose(model.predict_proba(X_test), expected, rtol=1e-6, atol=1e-9)
 
 
@@ -109,7 +113,7 @@ def test_splits_average_votes_of_metrics_learned_from_other_rows(crossing):
     one, two = (quick(2, n_splits=n).fit(X, y) for n in (1, 2))
     assert (one.n_splits_, two.n_splits_) == (1, 2)
     # The first split is the same; the second has seen other rows.
-    assert_allclose(two.metrics_[:2] * two.softness_, one.metrics_ * one.softness_, rtol=1e-9)
+    assert_allclose(two.metrics_[:2], one.metrics_, rtol=1e-9)
     assert not np.allclose(two.metrics_[2:], two.metrics_[:2], rtol=0.01)
     assert len(two.objective_paths_) == 4
     assert two.validation_score_ == pytest.approx(
@@ -149,7 +153,7 @@ def test_given_validation_rows_are_used_and_nothing_is_held_out(wine):
     X, X_val, y, y_val = wine
     model = quick(1).fit(X, y, X_val=X_val, y_val=y_val)
     assert not np.isnan(model.uncertainty_).any()
-    assert 0.9 < model.validation_score_ <= 1.0
+    assert np.log(0.9) < model.validation_score_ <= 0.0
     with pytest.raises(ValueError, match="without y_val"):
         quick(1).fit(X, y, X_val=X_val)
     with pytest.raises(ValueError, match="labels that y does not"):
@@ -175,32 +179,17 @@ def test_uncertainty_is_the_map_of_the_whitened_rows(wine):
 
 def test_a_given_start_is_a_map_of_the_features(wine):
     X, _, y, _ = wine
-    first = quick(1, early_stopping=False, max_iter=30, tol=1e-3, softness=1.0).fit(X, y)
-    again = quick(
-        1, init=first.metrics_[0], early_stopping=False, max_iter=30, tol=1e-2, softness=1.0
-    ).fit(X, y)
+    first = quick(1, early_stopping=False, max_iter=30, tol=1e-3).fit(X, y)
+    again = quick(1, init=first.metrics_[0], early_stopping=False, max_iter=30, tol=1e-2).fit(X, y)
     assert again.objective_ >= first.objective_ - 1e-5
     assert again.objective_paths_[0][0] == pytest.approx(first.objective_, abs=1e-4)
     with pytest.raises(ValueError, match="init has shape"):
         quick(1, init=np.eye(3)).fit(X, y)
 
 
-def test_softness_hears_more_rows_where_classes_overlap(rng):
-    X = rng.normal(size=(600, 2))
-    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
-    soft = quick(1, neighbors="soft").fit(X[:300], y[:300])
-    sharp = quick(1, neighbors="soft", softness=1.0).fit(X[:300], y[:300])
-    assert soft.softness_ > 1.0
-    soft_loss, sharp_loss = (
-        brier_score_loss(y[300:], model.predict_proba(X[300:])[:, 1]) for model in (soft, sharp)
-    )
-    assert soft_loss < sharp_loss
-    assert_allclose(soft.metrics_ * soft.softness_, sharp.metrics_, rtol=1e-9)
-
-
 def test_far_queries_take_the_class_of_a_row_and_show_in_the_density(wine):
     X, _, y, _ = wine
-    model = quick(2).fit(X, y)
+    model = quick(2, n_splits=1).fit(X, y)
     far = X.mean(axis=0)[None] + 1e6
     assert_allclose(np.sort(model.predict_proba(far)[0]), [0, 0, 1], atol=1e-9)
     assert model.score_samples(far)[0] < model.score_samples(X).min() - 100
@@ -211,7 +200,7 @@ def test_dependent_and_constant_features_are_dropped(wine):
     wide = np.hstack([X, X[:, :3] @ np.ones((3, 2)), np.ones((len(X), 1))])
     wide_test = np.hstack([X_test, X_test[:, :3] @ np.ones((3, 2)), np.ones((len(X_test), 1))])
     model = quick(1).fit(wide, y)
-    assert model.metrics_.shape == (2, 13, 16)
+    assert model.metrics_.shape == (4, 13, 16)
     assert model.score(wide_test, y_test) >= 0.92
     with pytest.raises(ValueError, match="n_features_out=14 exceeds the 13"):
         quick(1, n_features_out=14).fit(wide, y)
@@ -246,48 +235,62 @@ def test_other_array_libraries_give_the_same_where_they_are(wine, to_array):
         other.predict(X_test)
 
 
-def test_gradient_at_a_fixed_norm_equals_central_differences(wine, rng):
+@pytest.mark.parametrize("floor", [None, 1e-3, 0.5])
+@pytest.mark.parametrize("sharpness", [0.3, 3.0])  # all pairs, and the few that count
+def test_gradients_of_both_objectives_equal_central_differences(wine, rng, floor, sharpness):
     X, _, y, _ = wine
     rows = SortedRows.of(StandardScaler().fit_transform(X), y, np.ones(len(y)), np.arange(len(y)))
-    problem = MetricProblem(rows, None, 3, np.ones(len(y)), None, norm=2.0, n_jobs=1)
-    A = rng.normal(size=(4, 13))
-    value, gradient = problem.objective(A)
-    assert value == pytest.approx(problem.objective(7 * A)[0])
+    problem = MetricProblem(rows, None, 3, rng.uniform(size=len(y)), None, floor, n_jobs=1)
+    A = sharpness * rng.normal(size=(4, 13)) / np.sqrt(13)
+    _, gradient = problem.objective(A)
     D, h = rng.normal(size=A.shape), 1e-5
     ahead, behind = (problem.objective(A + step * D)[0] for step in (h, -h))
     assert_allclose(np.sum(gradient * D), (ahead - behind) / (2 * h), rtol=1e-6)
-    assert_allclose(np.linalg.norm(problem.scaled(A)), 2.0)
+
+
+def test_likelihood_is_the_mean_log_probability_of_own_classes(wine, rng):
+    X, _, y, _ = wine
+    Z, A = StandardScaler().fit_transform(X), rng.normal(size=(4, 13))
+    rows = SortedRows.of(Z, y, np.ones(len(y)), np.arange(len(y)))
+    d2 = np.sum(((Z[:, None] - Z[None]) @ A.T) ** 2, axis=2)
+    np.fill_diagonal(d2, np.inf)
+    e = np.exp(d2.min(axis=1, keepdims=True) - d2)
+    p = np.sum(e * (y[:, None] == y[None]), axis=1) / e.sum(axis=1)
+    likely, accurate = (
+        MetricProblem(rows, None, 3, np.ones(len(y)), None, floor, n_jobs=1).value(A)
+        for floor in (1e-3, None)
+    )
+    assert likely == pytest.approx(np.mean(np.log((p + 1e-3) / (1 + 1e-3))), rel=1e-9)
+    assert accurate == pytest.approx(np.mean(p), rel=1e-9)
+    # A large floor makes the logarithm a line.
+    flat = MetricProblem(rows, None, 3, np.ones(len(y)), None, 1e6, n_jobs=1).value(A)
+    assert 1.0 + flat * (1e6 + 1) == pytest.approx(np.mean(p), abs=1e-5)
+
+
+def test_likelihood_keeps_votes_modest_where_accuracy_grows_sure(rng):
+    X = rng.normal(size=(600, 4))
+    y = (X[:, 0] + rng.normal(size=600) > 0).astype(int)
+    options = {"early_stopping": False, "max_iter": 30, "tol": 1e-4}
+    losses = {
+        objective: brier_score_loss(
+            y[300:],
+            quick(1, objective=objective, **options)
+            .fit(X[:300], y[:300])
+            .predict_proba(X[300:])[:, 1],
+        )
+        for objective in ("likelihood", "accuracy")
+    }
+    assert losses["likelihood"] < 0.9 * losses["accuracy"]
 
 
 @pytest.mark.parametrize("solver", ["lbfgs", "adam", "anneal"])
-def test_metrics_keep_their_scale_unless_it_is_free(wine, solver):
-    X, _, y, _ = wine
-    options = {"init": "whiten", "softness": 1.0, "solver": solver, "max_iter": 15, "tol": 1e-4}
-    options |= {"early_stopping": False}
-    norms = {}
-    for fixed in (True, False):
-        model = quick(2, fixed_scale=fixed, **options).fit(X, y)
-        back = np.linalg.pinv(model.whitening_)
-        norms[fixed] = [np.linalg.norm(metric @ back) for metric in model.metrics_]
-    assert_allclose(norms[True][0], norms[True][1], rtol=1e-9)
-    assert min(norms[False]) > norms[True][0]
-
-
-def test_votes_are_those_that_classify_more_rows_right(rng):
-    # Where classes overlap evenly, soft votes and five neighbours differ; the better one is taken.
-    X = rng.normal(size=(500, 3))
-    y = (X[:, 0] + 0.7 * rng.normal(size=500) > 0).astype(int)
-    model = quick(1).fit(X, y)
-    right = {}
-    rows = (X - model.mean_) @ model.whitening_.T
-    Z = rows @ model._matrices[0].T
-    d2 = np.sum((Z[:, None] - Z[None]) ** 2, axis=2)
-    np.fill_diagonal(d2, np.inf)
-    nearest = np.argsort(d2, axis=1)[:, :5]
-    right[5] = np.sum((y[nearest].mean(axis=1) > 0.5) == y)
-    e = np.exp(-d2)
-    right["soft"] = np.sum((e @ y / e.sum(axis=1) > 0.5) == y)
-    assert right[model.neighbors_] == max(right.values())
+def test_the_number_of_threads_changes_nothing(wine, solver):
+    X, X_test, y, _ = wine
+    one, many = (
+        quick("auto", solver=solver, max_iter=12, tol=1e-2, n_jobs=n).fit(X, y) for n in (1, 7)
+    )
+    assert_array_equal(one.metrics_, many.metrics_)
+    assert_array_equal(one.predict_proba(X_test), many.predict_proba(X_test))
 
 
 def test_the_first_trials_on_satimage_began_with_sigma_of_the_seventh_neighbour(data_folder):

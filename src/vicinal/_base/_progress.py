@@ -1,6 +1,7 @@
 """Progress of long work: silent by default, rich where present, plain lines otherwise."""
 
 import sys
+import threading
 import time
 from types import TracebackType
 
@@ -32,6 +33,7 @@ class Progress:
         self.label = label
         self.verbose = verbose
         self.done = 0
+        self._lock = threading.Lock()
 
     def __enter__(self) -> "Progress":
         self._printer = _choose_printer(self.total, self.label) if self.verbose else _Silent()
@@ -47,8 +49,9 @@ class Progress:
 
     def advance(self, steps: int = 1, note: str = "") -> None:
         """Count ``steps`` as done and show ``note`` beside them."""
-        self.done += steps
-        self._printer.show(self.done, note)
+        with self._lock:
+            self.done += steps
+            self._printer.show(self.done, note)
 
 
 class _Silent:

@@ -15,11 +15,16 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS keeps to one thread, so that threads of ours can call it."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
 def one_thread_each() -> Any:
     """Return a context in which BLAS and OpenMP keep to one thread.
 
-    Many small products gain little by more of them, and on a busy machine threads that wait for one
-    another take several times as long.
+    Small work gains little by more of them, and on a busy machine threads that wait for one another
+    take several times as long.
     """
     return _controller().limit(limits=1)
 
@@ -35,5 +40,5 @@ def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = No
     BLAS is held to one thread meanwhile: element-wise work, which BLAS does not thread, is as large
     as the products here, so threads pay only around both.
     """
-    with _controller().limit(limits=1, user_api="blas"):
+    with one_blas_thread():
         return thread_map(function, blocks, n_jobs)

@@ -63,13 +63,15 @@ def expected_accuracy(
     anchors: Anchors,
     references: References,
     *,
+    floor: float | None = None,
     gradient: bool = True,
     n_jobs: int | None = None,
 ) -> tuple[float, np.ndarray | None]:
     """Weighted sum over anchors of the probability of their class, and its gradient in ``A``.
 
-    ``A`` (q, m) is on the host in float64, and so is the gradient; pairs are worked on where the
-    rows are and in their floating type.
+    With ``floor``, of ``log((p + floor) / (1 + floor))``: the likelihood, but for a bound on what
+    one anchor can cost. ``A`` (q, m) is on the host in float64, and so is the gradient; pairs are
+    worked on where the rows are and in their floating type.
     """
     xp = compat.array_namespace(references.X)
     device, dtype = compat.device(references.X), references.X.dtype
@@ -91,7 +93,8 @@ def expected_accuracy(
             if near is not None:
                 own = runs[0][1]
                 sums, shares = near_shares(near, own.start, own.stop)
-                value += weights @ shares
+                gains, weights = _gains(shares, weights, floor, np)
+                value += gains
                 if gradient:
                     V = np.empty((len(sums), anchors.X.shape[1]), dtype)
                     pull_of_neighbors(
@@ -104,7 +107,8 @@ def expected_accuracy(
             parts = [E[run, own] @ augmented[own, :] for run, own in runs]
             same = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
             p = same[:, -1] / every[:, -1]
-            value += xp.sum(xp.astype(weights * p, xp.float64))
+            gains, weights = _gains(p, weights, floor, xp)
+            value += gains
             if not gradient:
                 continue
             scale = weights / every[:, -1]
@@ -224,6 +228,15 @@ def nearest_votes(
 
 
 # --- parts ----------------------------------------------------------------------------------------
+
+
+def _gains(p: Any, weights: Any, floor: float | None, xp: Any) -> tuple[Any, Any]:
+    """Return what the anchors' probabilities are worth, and the weights of their derivatives."""
+    if floor is None:
+        return xp.sum(xp.astype(weights * p, xp.float64)), weights
+    raised = p + floor
+    worth = xp.sum(xp.astype(weights * xp.log(raised / (1.0 + floor)), xp.float64))
+    return worth, xp.astype(weights / raised, weights.dtype)
 
 
 def _logit_factors(A: Any, references: References, xp: Any) -> Any:

@@ -16,7 +16,6 @@ from vicinal.distributed._fit import fits
 from vicinal.distributed._sample import sample_rows
 from vicinal.distributed._survey import survey
 from vicinal.uncertainty import LocallyAdaptiveClassifier
-from vicinal.uncertainty._metric_problem import on_sphere
 
 # Rows that vote; that teach in one step; and that tell when to stop.
 VOTERS = 20_000
@@ -33,10 +32,10 @@ def fit_adaptive(model: LocallyAdaptiveClassifier, blocks: Blocks, verbose: int)
     """Fit to a sample, then let the other rows correct the metrics.
 
     A table of no more than ``VOTERS`` rows is gathered and fitted as in memory. Of a larger one a
-    sample of that size is, and stays as the voters of the model: placement, number of metrics,
-    coordinates and softness are those of the sample. Then the metrics climb the accuracy that the
-    voters are expected to reach on the rest of the table, by Adam: every step draws fresh rows in
-    all blocks, which send back nothing but a gradient. Rows of a third draw judge the steps; if no
+    sample of that size is, and stays as the voters of the model: placement, number of metrics and
+    coordinates are those of the sample. Then the metrics climb their objective on the
+    rest of the table, by Adam: every step draws fresh rows in all blocks, which send back nothing
+    but a gradient. Rows of a third draw judge the steps; if no
     step is better than the start, the model of the sample stays as it is.
     """
     random_state = 0 if model.random_state is None else deepcopy(model.random_state)
@@ -85,6 +84,7 @@ class _Voters:
     whitening: np.ndarray
     mixture: Any
     n_splits: int
+    floor: float | None
     references: References
     classes: np.ndarray
     numbers: np.ndarray
@@ -98,6 +98,7 @@ class _Voters:
             model.whitening_,
             model.mixture_,
             model.n_splits_,
+            model._floor(),
             single,
             model.classes_,
             model._numbers,
@@ -116,7 +117,7 @@ class _Voters:
 
 
 def _gradients(block: Block, voters: _Voters, A, draw: _Draw, step_seed: int, share: float):
-    """Return the expected accuracy of some rows of the block, its gradients and their weight."""
+    """Return what some rows of the block gain, its gradients and their weight."""
     rows = draw.teachers(block, step_seed, share)
     if len(rows) == 0:
         return 0.0, np.zeros_like(A), 0.0
@@ -124,7 +125,9 @@ def _gradients(block: Block, voters: _Voters, A, draw: _Draw, step_seed: int, sh
     anchors = voters.anchors(block.X[rows], block.y[rows], weight)
     value, gradients = 0.0, np.zeros_like(A)
     for k, some in enumerate(anchors):
-        own, gradients[k] = expected_accuracy(A[k], some, voters.references, n_jobs=1)
+        own, gradients[k] = expected_accuracy(
+            A[k], some, voters.references, floor=voters.floor, n_jobs=1
+        )
         value += own
     return value, gradients, float(weight.sum())
 
@@ -139,30 +142,22 @@ def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds, verbose: i
     parts = blocks.gather(_judging_rows, draw, verbose=verbose)
     X, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
     judges = voters.anchors(X, y, weight)
-    start = model._matrices * model.softness_
-    norms = _lengths(start) if model.fixed_scale else None
+    start = model._matrices
     shape = start.shape
     steps = iter(seeds)
 
-    def scaled(flat):
-        A = flat.reshape(shape)
-        return A if norms is None else A * (norms / _lengths(A))
-
     def objective(flat, _):
-        A = flat.reshape(shape)
-        shared = voters, scaled(flat), draw, next(steps), share
+        shared = voters, flat.reshape(shape), draw, next(steps), share
         value, gradient, total = blocks.total(
             _gradients, *shared, combine=add_tuples, verbose=verbose
         )
-        if norms is not None:
-            gradient = np.stack([on_sphere(*of) for of in zip(gradient, A, norms, strict=True)])
         scale = 1.0 / max(total, 1.0)
         return value * scale, (gradient * scale).reshape(flat.shape)
 
     def score(flat):
         values = [
             expected_accuracy(A, some, voters.references, gradient=False)[0]
-            for A, some in zip(scaled(flat), judges, strict=True)
+            for A, some in zip(flat.reshape(shape), judges, strict=True)
         ]
         return sum(values) / float(weight.sum())
 
@@ -177,12 +172,8 @@ def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds, verbose: i
         learning_rate=_LEARNING_RATE,
         random_state=np.random.RandomState(0),
     )
-    model._matrices = scaled(watch.matrix) / model.softness_
+    model._matrices = watch.matrix.reshape(shape)
     model.metrics_ = (model._matrices @ model.whitening_).astype(model.metrics_.dtype)
     model.validation_score_ = watch.scores[watch.best]
     model.objective_paths_ = [np.asarray(watch.scores)]
     model.n_iter_ = len(watch.scores) - 1
-
-
-def _lengths(A: np.ndarray) -> np.ndarray:
-    return np.linalg.norm(A, axis=(1, 2))[:, None, None]

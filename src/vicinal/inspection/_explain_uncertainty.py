@@ -13,9 +13,7 @@ def explain_adaptive(model: Any, X: Any, columns: Columns) -> list[ExplanationSe
     """Return responsibilities, the leading metric, and the rows that vote in it."""
     row = as_numpy(model._whiten(dense_row(X)))
     shares = as_numpy(model.mixture_.predict_proba(row))[0]
-    votes = np.vstack(
-        [as_numpy(model._votes(A, row, model.neighbors_))[0] for A in model._matrices]
-    )
+    votes = np.vstack([as_numpy(model._votes(A, row))[0] for A in model._matrices])
     # A component has one metric of each split, and their votes count alike.
     votes = votes.reshape(model.n_splits_, len(shares), -1).mean(axis=0)[:, model._numbers]
     leader = int(shares.argmax())
@@ -65,7 +63,7 @@ def _voters(model: Any, row: np.ndarray, leader: int) -> ExplanationSection:
     own = np.asarray(model._matrices)[leader :: model.n_components_]
     squares = [(((rows - row) @ A.T) ** 2).sum(axis=1) for A in own]
     square = np.mean(squares, axis=0)
-    share = np.mean([_vote_shares(s, log_weight, model.neighbors_) for s in squares], axis=0)
+    share = np.mean([_vote_shares(s, log_weight, model.neighbors) for s in squares], axis=0)
     size = float(1.0 / (share**2).sum())
     inner = np.searchsorted(bounds, np.arange(len(rows)), side="right") - 1
     label = model.classes_[np.argsort(model._numbers)][inner]

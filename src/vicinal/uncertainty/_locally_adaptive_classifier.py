@@ -1,6 +1,5 @@
 """Locally adaptive classification piloted by uncertainty: one metric per component."""
 
-import functools
 import warnings
 from numbers import Integral, Real
 from typing import NamedTuple
@@ -21,9 +20,12 @@ from vicinal._base import (
     check_weights,
     draw_seeds,
     encode_labels,
+    is_array_api,
+    n_threads,
+    thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._block_map import one_thread_each
+from vicinal._kernels._block_map import one_blas_thread, one_thread_each
 from vicinal._kernels._local_metrics import nearest_votes, soft_votes
 from vicinal._kernels._mixture import COVARIANCE_TYPES
 from vicinal._kernels._principal_axes import class_covariances, whitening_map
@@ -33,7 +35,6 @@ from vicinal.uncertainty._metric_problem import (
     MetricProblem,
     SortedRows,
     best_start,
-    choose_softness,
     climb,
     nearest_scale,
 )
@@ -58,8 +59,8 @@ _SHARED_ITERATIONS = 3
 # Rows by which starts are compared: so many at most, and rows held out only if so many at least.
 _MOST_JUDGES = 2000
 _FEWEST_JUDGES = 100
-# Neighbours that vote where that does better than votes that fall with distance.
-_NEAREST = 5
+# Added to probabilities before their logarithm: one hopeless row must not decide.
+_FLOOR = 1e-3
 # Components that answer less than this for a query are not asked.
 _LEAST_VOTE = 1e-12
 
@@ -76,16 +77,16 @@ class _Model(NamedTuple):
 
     mixture: ResponsibilityMixture
     climb: Climb
-    objective: float
+    gain: float
 
 
 class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     r"""Soft nearest neighbours in several learned metrics, placed where classes mix (LCU).
 
     A :class:`ResponsibilityMixture` of the whitened rows, weighted by their uncertainty, divides
-    the space; each component learns its own linear metric by climbing the leave-one-out accuracy
-    it expects; a query asks all components and weighs their votes by responsibility. One component
-    is neighbourhood components analysis (NCA).
+    the space; each component learns its own linear metric from how the rows classify one another;
+    a query asks all components and weighs their votes by responsibility. One component is
+    neighbourhood components analysis (NCA).
 
     Use it where nearest neighbours do well and one metric does not fit everywhere. Rows held out
     decide when learning stops, since rising accuracy on the training rows is no evidence.
@@ -98,29 +99,22 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     n_features_out : int, default=None
         Rows of each metric: it maps into that many dimensions. ``None``: as many as the features
         have independent directions.
+    objective : {"likelihood", "accuracy"}, default="likelihood"
+        What the metrics climb, on average over the rows: the logarithm of p, the probability of a
+        row's class by the votes of the others (a thousandth is added, so that one hopeless row
+        cannot decide), or p itself, the rule of the source. The latter gains by looking at ever
+        fewer neighbours, since votes that are too sure of themselves cost it nothing.
     solver : {"lbfgs", "adam", "anneal"}, default="lbfgs"
-        How the expected accuracy is climbed: quasi-Newton steps; Adam on batches of rows, where an
+        How the objective is climbed: quasi-Newton steps; Adam on batches of rows, where an
         iteration is a pass over the data; simulated annealing as in the source.
     init : {"auto", "whiten"} or array-like of shape (n_features_out, n_features), default="auto"
         First metric of all components. ``"whiten"``: unit covariance, in units of the mean distance
         to the nearest neighbour. ``"auto"``: also whitening with some shrinkage, mere
         standardisation, and unit covariance within classes, and several scales; the one whose soft
-        votes give the rows held out the greatest likelihood before any learning, then made 1.5
-        times as sharp. Steps are taken in the coordinates of the start; with a given map, in
-        whitened ones.
-    fixed_scale : bool, default=True
-        Whether the metrics keep the norm of the start while they learn, so that they learn which
-        directions matter and not to look at fewer neighbours, which is where overfitting begins.
-        False is neighbourhood components analysis and the rule of the source.
-    neighbors : "auto", "soft" or int, default="auto"
+        votes give the rows held out the greatest likelihood before any learning. Steps are taken in
+        the coordinates of the start; with a given map, in whitened ones.
+    neighbors : "soft" or int, default="soft"
         Votes of all rows, falling with distance, or of that many nearest ones in each metric.
-        ``"auto"``: soft, unless votes of the five nearest classify more training rows right, each
-        without itself.
-    softness : "auto" or float, default="auto"
-        Factor by which the learned distances are divided before they vote; 1 is the rule of the
-        source. ``"auto"`` takes the factor of the greatest likelihood of the rows held out (if they
-        are fewer than 100, of all rows, each without itself): where classes overlap, farther rows
-        are heard too. Without effect on the votes of a number of rows.
     placement : {"uncertainty", "density"}, default="uncertainty"
         What the components follow: the uncertainty of the rows, or the rows alone.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="tied"
@@ -130,11 +124,11 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     validation_fraction : float, default=0.1
         Part of the rows to hold out, by class; used if ``early_stopping`` is set or
         ``n_components`` is ``"auto"``, unless ``fit`` is given ``X_val``.
-    n_splits : int, default=2
+    n_splits : int, default=4
         How often rows are held out. Each time others are, and each component learns another metric
         from the rest; the votes in all of them are averaged, which is steadier than those in one.
         Without effect if no rows are held out, or with ``X_val``.
-    n_iter_no_change : int, default=10
+    n_iter_no_change : int, default=5
         Iterations without gain on the rows held out before learning stops.
     max_iter : int, default=100
         Most iterations. With several components, the first three go to a metric they share.
@@ -173,15 +167,11 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     uncertainty_ : ndarray of shape (n_samples,)
         Uncertainty of each training row in the coordinates of the start; NaN for rows of
         weight zero and rows held out in the first split.
-    neighbors_ : "soft" or int
-        How rows vote.
-    softness_ : float
-        Factor by which the learned distances were divided; ``metrics_`` include it.
     objective_ : float
-        Leave-one-out accuracy expected on the rows learned from, G / N, at softness 1; the mean of
-        the splits.
+        What was climbed, at its end: the mean over the rows learned from and the splits. With
+        ``objective="accuracy"``, the leave-one-out accuracy expected, G / N.
     validation_score_ : float
-        Accuracy expected on the rows held out, the mean of the splits; NaN if none were.
+        The objective on the rows held out, the mean of the splits; NaN if none were.
     objective_paths_ : list of ndarray
         What was watched at each iteration, per metric (per split for annealing, which moves all
         components together).
@@ -204,7 +194,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
 
     Notes
     -----
-    With responsibilities :math:`r_{ik}` fixed, each component maximises its part of
+    With responsibilities :math:`r_{ik}` fixed, each component of the source maximises its part of
 
     .. math:: G = \sum_i \sum_k r_{ik} \sum_{j \ne i,\, c_j = c_i} p_{ij}^k, \qquad
         p_{ij}^k = \frac{\exp(-\|A^k (x_i - x_j)\|^2)}{\sum_{o \ne i} \exp(-\|A^k (x_i - x_o)\|^2)},
@@ -212,8 +202,12 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     equations (6) and (7) of [1]_; :math:`G` is the leave-one-out accuracy expected of the rule that
     :meth:`predict_proba` uses. Its gradient, equation (8) with the sign that print lost, is
     :math:`2 A^k \sum_{ij} w_{ij} x_{ij} x_{ij}^\top`, :math:`w_{ij} = r_{ik} (p_i p_{ij} -
-    [c_i = c_j] p_{ij})`. The gradient is A times a scatter, so features of large variance would
-    take the whole step: rows are brought to the coordinates of the start first, always.
+    [c_i = c_j] p_{ij})`. By default :math:`\log\frac{p_i^k + \epsilon}{1 + \epsilon}` stands in
+    place of :math:`p_i^k`, the sum of its :math:`p_{ij}^k` of the own class: but for the
+    :math:`\epsilon`, a lower bound of the log-likelihood of the mixed votes. Its gradient has
+    :math:`w_{ij} / (p_i^k + \epsilon)`. The gradient is A times a scatter, so features of large
+    variance would take the whole step: rows are brought to the coordinates of the start first,
+    always.
 
     A row of sample weight v counts v times in :math:`G` and as a voter, but is never its own
     neighbour. Equal rows of the same class are merged into one of their total weight, so neither
@@ -225,10 +219,6 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     predictions of float64 rows), which changes it by less than rounding; once a metric is sharp,
     only the distances are left to pay for. Torch tensors (any array of the array-API standard) are
     worked on where they are, whole; only matrices of the size of a metric travel.
-
-    With ``fixed_scale`` the metric is :math:`A = c B / \|B\|`, :math:`c` the norm of the start, and
-    :math:`B` is learned: no gain comes from growing, which turns the rule into one nearest
-    neighbour and the expected accuracy into that of the training rows.
 
     References
     ----------
@@ -247,18 +237,17 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     >>> model = LocallyAdaptiveClassifier(1, random_state=0).fit(X_train, y_train)
     >>> model.score(X_test, y_test) > 0.9
     True
-    >>> model.metrics_.shape  # one component, two splits
-    (2, 13, 13)
+    >>> model.metrics_.shape  # one component, four splits
+    (4, 13, 13)
     """
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
         "n_features_out": [Interval(Integral, 1, None, closed="left"), None],
+        "objective": [StrOptions({"likelihood", "accuracy"})],
         "solver": [StrOptions({"lbfgs", "adam", "anneal"})],
         "init": [StrOptions({"auto", "whiten"}), "array-like"],
-        "fixed_scale": ["boolean"],
-        "neighbors": [StrOptions({"auto", "soft"}), Interval(Integral, 1, None, closed="left")],
-        "softness": [StrOptions({"auto"}), Interval(Real, 0, None, closed="neither")],
+        "neighbors": [StrOptions({"soft"}), Interval(Integral, 1, None, closed="left")],
         "placement": [StrOptions({"uncertainty", "density"})],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "early_stopping": ["boolean"],
@@ -280,17 +269,16 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         n_components="auto",
         *,
         n_features_out=None,
+        objective="likelihood",
         solver="lbfgs",
         init="auto",
-        fixed_scale=True,
-        neighbors="auto",
-        softness="auto",
+        neighbors="soft",
         placement="uncertainty",
         covariance_type="tied",
         early_stopping=True,
         validation_fraction=0.1,
-        n_splits=2,
-        n_iter_no_change=10,
+        n_splits=4,
+        n_iter_no_change=5,
         max_iter=100,
         tol=1e-5,
         temperature=0.085,
@@ -302,11 +290,10 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
     ):
         self.n_components = n_components
         self.n_features_out = n_features_out
+        self.objective = objective
         self.solver = solver
         self.init = init
-        self.fixed_scale = fixed_scale
         self.neighbors = neighbors
-        self.softness = softness
         self.placement = placement
         self.covariance_type = covariance_type
         self.early_stopping = early_stopping
@@ -349,22 +336,20 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         rng = check_random_state(self.random_state)
         learned, validation = self._hold_out(X, codes, weights, X_val, y_val, rng)
         self.n_splits_ = 1 if validation is None or X_val is not None else self.n_splits
-        with one_thread_each():
+        with one_blas_thread():
             self._choose_coordinates(X, codes, weights, learned, validation, rng)
             rows = self._single(X)
             u, importance = self._uncertainty(rows, codes, weights, learned)
             self.uncertainty_ = np.append(u, np.nan)[kinds]
-            seeds = draw_seeds(rng, 2)
+            seeds = draw_seeds(rng, 1 + self.n_splits_)
             splits = [self._split(rows, codes, weights, learned, validation)]
             for _ in range(1, self.n_splits_):
                 again = self._hold_out(X, codes, weights, None, None, rng)
                 splits.append(self._split(rows, codes, weights, *again))
             models = self._learn(splits, importance, self._first_matrix(splits[0].train), seeds)
             voters = SortedRows.of(self._whiten(X), codes, weights, np.arange(len(codes)))
-            self.softness_ = self._choose_softness(models, splits, voters, rng)
             self._voters = voters.as_references(len(self.classes_))
             self._store(models, validation is not None, dtype=X.dtype)
-            self.neighbors_ = self._choose_neighbors(rng)
         return self
 
     def predict_proba(self, X):
@@ -385,7 +370,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         check_same_library(self.mean_, X)
         xp = compat.array_namespace(X)
         rows = self._whiten(X)
-        total = self._mix_votes(rows, self._shares(rows), self.neighbors_)
+        total = self._mix_votes(rows, self._shares(rows))
         total = xp.take(total, xp.asarray(self._numbers, device=compat.device(X)), axis=1)
         return total / xp.sum(total, axis=1, keepdims=True)
 
@@ -437,7 +422,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         xp, device = compat.array_namespace(X), compat.device(X)
         rows = X if len(seen) == len(y) else xp.take(X, xp.asarray(seen, device=device), axis=0)
         first, kind, weights = merge_copies(rows, codes, weights[seen])
-        if self.neighbors not in ("auto", "soft"):
+        if self.neighbors != "soft":
             check_neighbor_count(self.neighbors, len(first), name="neighbors")
         # Which distinct row each given row is; -1 where its weight is zero.
         kinds = np.full(len(y), -1)
@@ -563,26 +548,32 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         Placement is that of the first split: where components stand exactly matters little.
         """
         counts = _CANDIDATES if self.n_components == "auto" else (self.n_components,)
-        n_shared = min(_SHARED_ITERATIONS, max(1, self.max_iter // 3))
-        most = n_shared + max(counts) * (self.max_iter - n_shared)
-        steps = sum(counts) * self.max_iter + (len(splits) - 1) * most
+        threads = 1 if is_array_api(splits[0].train.X) else n_threads(self.n_jobs)
+        mixtures = [self._place(splits[0].train, importance, k, seeds[0]) for k in counts]
+        steps = (sum(counts) + (len(splits) - 1) * max(counts)) * self.max_iter
         with Progress(steps, type(self).__name__, verbose=self.verbose) as progress:
-            climb_on = functools.partial(
-                self._climb,
-                start=start,
-                n_shared=n_shared,
-                options=self._solver_options(progress, np.random.RandomState(seeds[0])),
-            )
-            mixtures = [self._place(splits[0].train, importance, k, seeds[1]) for k in counts]
-            best = max(climb_on(splits[0], mixtures), key=lambda model: model.climb.score)
-            return [best, *(climb_on(split, [best.mixture])[0] for split in splits[1:])]
 
-    def _climb(self, split, mixtures, *, start, n_shared, options) -> list[_Model]:
+            def climb_on(split, seed, mixtures, n_jobs):
+                options = self._solver_options(progress, np.random.RandomState(seed), n_jobs)
+                return self._climb(split, mixtures, start, options)
+
+            first = climb_on(splits[0], seeds[1], mixtures, threads)
+            best = max(first, key=lambda model: model.climb.score)
+            # Splits are learned side by side; threads that are left share their components.
+            each = max(1, threads // max(1, len(splits) - 1))
+            others = thread_map(
+                lambda task: climb_on(task[0], task[1], [best.mixture], each)[0],
+                zip(splits[1:], seeds[2:], strict=True),
+                threads,
+            )
+        return [best, *others]
+
+    def _climb(self, split, mixtures, start, options) -> list[_Model]:
         """Learn one metric per component of each mixture; several start from one they share."""
         is_alone = [mixture.n_components == 1 for mixture in mixtures]
-        norm = float(np.linalg.norm(start)) if self.fixed_scale else None
+        n_shared = min(_SHARED_ITERATIONS, max(1, self.max_iter // 3))
         everyone = [np.ones((len(rows.codes), 1)) for rows in split if rows is not None]
-        problems = self._problems(split, everyone, norm)
+        problems = self._problems(split, everyone, options["n_jobs"])
         single = climb(problems, start, self.max_iter if any(is_alone) else n_shared, options)
         shared = single.iterates[int(single.paths[0][: n_shared + 1].argmax())]
         models = []
@@ -595,14 +586,15 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
                     for rows in split
                     if rows is not None
                 ]
-                problems = self._problems(split, shares, norm)
+                problems = self._problems(split, shares, options["n_jobs"])
                 found = climb(problems, shared, max(1, self.max_iter - n_shared), options)
-            models.append(_Model(mixture, found, _objective(problems, found)))
+            models.append(_Model(mixture, found, _gain(problems, found)))
         return models
 
-    def _problems(self, split, shares, norm) -> list[MetricProblem]:
+    def _problems(self, split, shares, n_jobs) -> list[MetricProblem]:
         """Return one problem per component; shares are of the rows learned from, and watched."""
         train, held_out = split
+        n_components = shares[0].shape[1]
         return [
             MetricProblem(
                 train,
@@ -610,14 +602,19 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
                 len(self.classes_),
                 shares[0][:, k],
                 None if held_out is None else shares[1][:, k],
-                norm,
-                self.n_jobs,
+                self._floor(),
+                # Components are learned side by side; threads that are left share their rows.
+                max(1, n_jobs // n_components),
             )
-            for k in range(shares[0].shape[1])
+            for k in range(n_components)
         ]
 
-    def _solver_options(self, progress, random_state):
+    def _floor(self) -> float | None:
+        return _FLOOR if self.objective == "likelihood" else None
+
+    def _solver_options(self, progress, random_state, n_jobs):
         return {
+            "n_jobs": n_jobs,
             "solver": self.solver,
             "patience": self.n_iter_no_change if self.early_stopping else None,
             "tol": self.tol,
@@ -625,7 +622,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             "cooling": self.cooling,
             "random_gradient": self.random_gradient,
             "random_state": random_state,
-            "progress": lambda score: progress.advance(note=f"expected accuracy {score:.4f}"),
+            "progress": lambda score: progress.advance(note=f"{self.objective} {score:.4f}"),
         }
 
     def _place(self, train, importance, n_components, seed):
@@ -638,41 +635,21 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             random_state=seed,
         )
         xp = compat.array_namespace(train.X)
-        with warnings.catch_warnings():
+        with one_thread_each(), warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             # In double precision, so that rounding cannot send EM to another solution.
             rows = xp.astype(train.X, xp.float64)
             return mixture.fit(rows, sample_weight=_not_all_zero(importance))
 
-    def _choose_softness(self, models, splits, voters, rng) -> float:
-        if self.softness != "auto":
-            return float(self.softness)
-        if self.neighbors not in ("auto", "soft"):
-            return 1.0
-        pairs = zip(models, splits, strict=True)
-        found = [self._softness(model, split, voters, rng) for model, split in pairs]
-        return float(np.exp(np.mean(np.log(found))))
-
-    def _softness(self, model, split, voters, rng) -> float:
-        xp = compat.array_namespace(voters.X)
-        asked, judges = split
-        if judges is None or len(judges.codes) < _FEWEST_JUDGES:
-            # Each row is asked about all others; what the metrics learned from them flatters.
-            judges, asked = voters._replace(X=xp.astype(voters.X, xp.float32)), None
-        shares = as_numpy(model.mixture.predict_proba(xp.astype(judges.X, xp.float64)))
-        return choose_softness(
-            model.climb.matrices, judges, shares, asked, len(self.classes_), rng, self.n_jobs
-        )
-
     def _store(self, models, has_watched, dtype):
         xp, device = compat.array_namespace(self.mean_), compat.device(self.mean_)
         climbs = [model.climb for model in models]
-        self._matrices = np.concatenate([found.matrices for found in climbs]) / self.softness_
+        self._matrices = np.concatenate([found.matrices for found in climbs])
         self.n_components_ = len(climbs[0].matrices)
         maps = self._matrices @ as_numpy(self.whitening_).astype(np.float64)
         self.metrics_ = xp.asarray(maps, dtype=dtype, device=device)
         self.mixture_ = _with_dtype(models[0].mixture, dtype)
-        self.objective_ = float(np.mean([model.objective for model in models]))
+        self.objective_ = float(np.mean([model.gain for model in models]))
         watched = [found.score for found in climbs]
         self.validation_score_ = float(np.mean(watched)) if has_watched else float("nan")
         self.objective_paths_ = [path for found in climbs for path in found.paths]
@@ -690,36 +667,12 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         xp = compat.array_namespace(shares)
         return xp.concat([shares] * self.n_splits_, axis=1) / self.n_splits_
 
-    def _choose_neighbors(self, rng):
-        """Return how to vote: as told, or what classifies more rows right, each without itself."""
-        n = self._voters.X.shape[0]
-        if self.neighbors != "auto":
-            return self.neighbors
-        if n <= _NEAREST + 1:
-            return "soft"
-        xp, device = compat.array_namespace(self._voters.X), compat.device(self._voters.X)
-        asked = np.sort(rng.choice(n, min(n, _MOST_JUDGES), replace=False))
-        index = xp.asarray(asked, device=device)
-        rows = xp.take(self._voters.X, index, axis=0)
-        shares = self._shares(rows)
-        codes = np.searchsorted(self._voters.bounds, asked, side="right") - 1
-        weights = as_numpy(xp.exp(xp.take(self._voters.log_weights, index)))
-        right = {
-            rule: float(
-                weights
-                @ (as_numpy(self._mix_votes(rows, shares, rule, asked)).argmax(axis=1) == codes)
-            )
-            for rule in ("soft", _NEAREST)
-        }
-        return max(right, key=right.__getitem__)
+    def _votes(self, A, rows):
+        if self.neighbors == "soft":
+            return soft_votes(A, rows, self._voters, n_jobs=self.n_jobs)
+        return nearest_votes(A, rows, self._voters, self.neighbors, n_jobs=self.n_jobs)
 
-    def _votes(self, A, rows, rule, positions=None):
-        options = {"positions": positions, "n_jobs": self.n_jobs}
-        if rule == "soft":
-            return soft_votes(A, rows, self._voters, **options)
-        return nearest_votes(A, rows, self._voters, rule, **options)
-
-    def _mix_votes(self, rows, shares, rule, positions=None):
+    def _mix_votes(self, rows, shares):
         """Votes of all components for rows in the coordinates of the start, by their shares."""
         xp, device, dtype = compat.array_namespace(rows), compat.device(rows), rows.dtype
         total = xp.zeros((rows.shape[0], len(self.classes_)), dtype=dtype, device=device)
@@ -728,8 +681,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             if len(asked) == 0:
                 continue
             index = xp.asarray(asked, device=device)
-            own = None if positions is None else xp.asarray(positions[asked], device=device)
-            votes = self._votes(A, xp.take(rows, index, axis=0), rule, own)
+            votes = self._votes(A, xp.take(rows, index, axis=0))
             votes = xp.astype(votes, dtype) * xp.take(shares[:, k], index)[:, None]
             total = _add_rows(total, asked, votes, xp)
         return total
@@ -740,7 +692,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         return tags
 
 
-def _objective(problems, found):
+def _gain(problems, found):
     return sum(problem.value(A) for problem, A in zip(problems, found.matrices, strict=True))
 
 

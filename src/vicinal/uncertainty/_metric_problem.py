@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
+from vicinal._base import draw_seeds, thread_map
 from vicinal._kernels._local_metrics import (
     Anchors,
     References,
@@ -29,14 +30,9 @@ _LEARNING_RATE = 0.05
 _BATCH_PART = 0.1
 _STEP = 0.1
 _NOISE = 0.02
-# Factors tried for the softness of votes, and rows asked about them.
-_SOFTNESS = 2.0 ** np.arange(-1.0, 4.5, 0.5)
-_SOFTNESS_ROWS = 2000
 _SCALE_ROWS = 2000
-# Factors tried for the sharpness of a start (at one, the nearest row is one away on average), and
-# by how much learning starts sharper than the likeliest of them.
+# Factors tried for the sharpness of a start: at one, the nearest row is one away on average.
 _SHARPNESS = 2.0 ** np.arange(-3.0, 5.5, 0.5)
-_SHARPER = 1.5
 
 
 class SortedRows(NamedTuple):
@@ -78,7 +74,7 @@ class SortedRows(NamedTuple):
 
 
 class MetricProblem:
-    """Expected accuracy of one component as a function of its matrix.
+    """What one component gains by classifying the rows it answers for, as a function of its matrix.
 
     Parameters
     ----------
@@ -90,14 +86,17 @@ class MetricProblem:
         Number of classes.
     shares, held_out_shares : ndarray
         Responsibility of the component for each row of ``train`` and ``held_out``.
-    norm : float or None
-        Norm to which every matrix is brought before it is used; None leaves them alone.
+    floor : float or None
+        None: rows count by the probability ``p`` of their class; else by
+        ``log((p + floor) / (1 + floor))``.
     n_jobs : int or None
         Threads.
     """
 
-    def __init__(self, train, held_out, n_classes, shares, held_out_shares, norm=None, n_jobs=None):
-        self.norm = norm
+    def __init__(
+        self, train, held_out, n_classes, shares, held_out_shares, floor=None, n_jobs=None
+    ):
+        self.floor = floor
         self.train = train
         self.n_classes = n_classes
         self.shares = shares
@@ -119,16 +118,12 @@ class MetricProblem:
         """Whether the component answers for at least one row."""
         return float(self.shares.sum()) >= 1.0
 
-    def scaled(self, A: np.ndarray) -> np.ndarray:
-        """Return the matrix that is meant by ``A``: of the norm that is held, if one is."""
-        return A if self.norm is None else A * (self.norm / np.linalg.norm(A))
-
     def objective(self, A: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the component's part of G / N, and its gradient."""
+        """Return the component's part of the mean gain, and its gradient."""
         return self._estimate(A, self.anchors, 1.0 / self.total, remember=True)
 
     def value(self, A: np.ndarray) -> float:
-        """Return the component's part of G / N."""
+        """Return the component's part of the mean gain."""
         known = self._known.get(A.tobytes())
         if known is None:
             known = self._expect(A, self.anchors) / self.total
@@ -142,7 +137,7 @@ class MetricProblem:
         return self._estimate(A, anchors, len(self.rows) / (len(batch) * self.total))
 
     def score(self, A: np.ndarray) -> float:
-        """Return what is watched: the expected accuracy on rows held out, else the objective."""
+        """Return what is watched: the mean gain on the rows held out, or that on the others."""
         if self.watched is None:
             return self.value(A)
         return self._expect(A, self.watched) / self.watched_total
@@ -161,10 +156,8 @@ class MetricProblem:
 
     def _estimate(self, A, anchors, scale, *, remember=False):
         value, gradient = expected_accuracy(
-            self.scaled(A), anchors, self.references, n_jobs=self.n_jobs
+            A, anchors, self.references, floor=self.floor, n_jobs=self.n_jobs
         )
-        if self.norm is not None:
-            gradient = on_sphere(gradient, A, self.norm)
         if remember:
             self._remember(A, value * scale)
         return value * scale, gradient * scale
@@ -173,7 +166,7 @@ class MetricProblem:
         if anchors.X.shape[0] == 0:
             return 0.0
         value, _ = expected_accuracy(
-            self.scaled(A), anchors, self.references, gradient=False, n_jobs=self.n_jobs
+            A, anchors, self.references, floor=self.floor, gradient=False, n_jobs=self.n_jobs
         )
         return value
 
@@ -182,15 +175,6 @@ class MetricProblem:
         if len(self._known) >= 8:
             self._known.pop(next(iter(self._known)))
         self._known[A.tobytes()] = value
-
-
-def on_sphere(gradient: np.ndarray, A: np.ndarray, norm: float) -> np.ndarray:
-    """Return the gradient in ``A`` of a function of ``norm * A / |A|``, given that in the latter.
-
-    There is no gain along A itself, and a longer A turns more slowly.
-    """
-    length = np.linalg.norm(A)
-    return (norm / length) * (gradient - A * (np.sum(gradient * A) / length**2))
 
 
 def nearest_scale(rows: SortedRows, n_jobs: int | None = None) -> float:
@@ -214,9 +198,9 @@ def best_start(
     n_classes: int,
     n_jobs: int | None = None,
 ) -> tuple[float, float]:
-    """Return the greatest log-likelihood of soft votes in a multiple of the identity.
+    """Return the greatest log-likelihood of soft votes in a multiple of the identity, and that.
 
-    And a multiple to start learning from. ``judges`` are positions in ``held_out``, or in ``train``
+    ``judges`` are positions in ``held_out``, or in ``train``
     if there are none held out.
     """
     rows = train if held_out is None else held_out
@@ -233,7 +217,7 @@ def best_start(
         return _log_likelihood(p, weights)
 
     best, score = _climb_grid(likelihood, _SHARPNESS)
-    return score, _SHARPER * best * unit
+    return score, best * unit
 
 
 def _log_likelihood(p: np.ndarray, weights: np.ndarray) -> float:
@@ -257,41 +241,6 @@ def _climb_grid(score: Callable[[float], float], grid: np.ndarray) -> tuple[floa
     return float(grid[i]), at(i)
 
 
-def choose_softness(
-    matrices: np.ndarray,
-    judges: SortedRows,
-    shares: np.ndarray,
-    voters: SortedRows | None,
-    n_classes: int,
-    rng: np.random.RandomState,
-    n_jobs: int | None = None,
-) -> float:
-    """Choose the factor to divide all matrices by, by the log-likelihood of the votes.
-
-    Expected accuracy, which the metrics climb, does not mind votes that are too sure of themselves;
-    the likelihood does. Judges are asked about the votes of ``voters`` or, if there are none,
-    about one another's; at most 2,000 of them.
-    """
-    asked = np.arange(len(judges.codes))
-    if len(asked) > _SOFTNESS_ROWS:
-        asked = np.sort(rng.choice(len(asked), _SOFTNESS_ROWS, replace=False))
-    references = (judges if voters is None else voters).as_references(n_classes)
-    anchors = judges.as_anchors(
-        np.ones(len(judges.codes)), n_classes, asked, are_references=voters is None
-    )
-    weights = judges.weights[asked]
-
-    def likelihood(softness):
-        p = sum(
-            shares[asked, k]
-            * own_class_probabilities(A / softness, anchors, references, n_jobs=n_jobs)
-            for k, A in enumerate(matrices)
-        )
-        return _log_likelihood(p, weights)
-
-    return _climb_grid(likelihood, _SOFTNESS)[0]
-
-
 class Climb(NamedTuple):
     """What a solver reached on some problems."""
 
@@ -303,41 +252,47 @@ class Climb(NamedTuple):
 
 
 def climb(problems: list[MetricProblem], start: np.ndarray, max_iter: int, options: dict) -> Climb:
-    """Climb the objectives of all problems from the same start.
+    """Climb the objectives of all problems from the same start, several at a time.
 
     ``options`` has ``solver``, ``patience``, ``tol``, ``temperature``, ``cooling``,
-    ``random_gradient``, ``random_state`` and ``progress``, a function called at each iteration.
+    ``random_gradient``, ``random_state``, ``n_jobs`` (problems at a time), and ``progress``, a
+    function called at each iteration.
     """
     if options["solver"] == "anneal":
         return _anneal(problems, start, max_iter, options)
-    watches, finished = [], True
-    for problem in problems:
+    seeds = draw_seeds(options["random_state"], len(problems))
+
+    def ascend(task):
+        problem, seed = task
         watch = _watch(problem.score, options)
-        watches.append(watch)
         # A component that nobody listens to keeps the metric that all share.
         if not problem.has_rows():
             watch.update(start)
-        elif options["solver"] == "lbfgs":
-            finished &= lbfgs_ascent(
+            return watch, True
+        if options["solver"] == "lbfgs":
+            return watch, lbfgs_ascent(
                 problem.objective, start, watch, max_iter=max_iter, tol=options["tol"]
             )
-        else:
-            adam_ascent(
-                problem.batch_objective,
-                len(problem.rows),
-                start,
-                watch,
-                max_iter=max_iter,
-                batch_size=int(np.clip(len(problem.rows) // 8, 16, _BATCH_SIZE)),
-                learning_rate=_LEARNING_RATE,
-                random_state=options["random_state"],
-            )
+        adam_ascent(
+            problem.batch_objective,
+            len(problem.rows),
+            start,
+            watch,
+            max_iter=max_iter,
+            batch_size=int(np.clip(len(problem.rows) // 8, 16, _BATCH_SIZE)),
+            learning_rate=_LEARNING_RATE,
+            random_state=np.random.RandomState(seed),
+        )
+        return watch, True
+
+    found = thread_map(ascend, zip(problems, seeds, strict=True), options["n_jobs"])
+    watches = [watch for watch, _ in found]
     return Climb(
-        np.stack([p.scaled(watch.matrix) for p, watch in zip(problems, watches, strict=True)]),
+        np.stack([watch.matrix for watch in watches]),
         sum(watch.scores[watch.best] for watch in watches),
         [np.asarray(watch.scores) for watch in watches],
-        [problems[-1].scaled(A) for A in watches[-1].iterates],
-        finished,
+        watches[-1].iterates,
+        all(finished for _, finished in found),
     )
 
 
@@ -365,10 +320,10 @@ def _anneal(problems, start, max_iter, options):
         random_state=rng,
     )
     return Climb(
-        np.stack([p.scaled(A) for p, A in zip(problems, watch.matrix, strict=True)]),
+        np.stack(watch.matrix),
         watch.scores[watch.best],
         [np.asarray(watch.scores)],
-        [problems[-1].scaled(matrices[-1]) for matrices in watch.iterates],
+        [matrices[-1] for matrices in watch.iterates],
         True,
     )
 
