@@ -1,0 +1,114 @@
+"""Which choices of ``LocallyAdaptiveClassifier`` are good defaults, by folds of training rows?
+
+Test rows are never read: five folds of the training rows of six sets (at most ``--rows`` of each,
+drawn at random) compare the default with one change at a time. What has been measured is kept in
+``benchmarks/.cache``, so that the page can be made in pieces.
+"""
+
+import argparse
+import json
+import time
+import warnings
+
+import numpy as np
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.metrics import log_loss
+from sklearn.model_selection import StratifiedKFold
+
+from _harness import ROOT, ResultsPage
+from vicinal.datasets import load_dataset
+from vicinal.uncertainty import LocallyAdaptiveClassifier
+
+CACHE = ROOT / "benchmarks" / ".cache" / "uncertainty_choices.json"
+SETS = ("satimage", "letter", "optdigits", "pendigits", "spambase", "adult")
+CHOICES = {
+    "default": {},
+    "objective of the source": {"objective": "accuracy"},
+    "one split": {"n_splits": 1},
+    "two splits": {"n_splits": 2},
+    "eight splits": {"n_splits": 8},
+    "one metric": {"n_components": 1},
+    "four metrics": {"n_components": 4},
+    "five neighbours vote": {"neighbors": 5},
+    "twice the patience": {"n_iter_no_change": 10},
+    "placed by density": {"placement": "density"},
+}
+
+
+def training_rows(name, n_rows):
+    data = load_dataset(name)
+    X, y = (data.X_train, data.y_train) if "X_train" in data else (data.X, data.y)
+    chosen = np.random.RandomState(0).permutation(len(y))[:n_rows]
+    return np.nan_to_num(np.asarray(X, float)[chosen]), np.asarray(y)[chosen]
+
+
+def measure(name, n_rows, options):
+    """Mean error (%), log loss and processor time of a fit over the folds."""
+    X, y = training_rows(name, n_rows)
+    found = []
+    folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)
+    for seed, (train, test) in enumerate(folds):
+        model = LocallyAdaptiveClassifier(random_state=seed, **options)
+        began = time.process_time()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            model.fit(X[train], y[train])
+        spent = time.process_time() - began
+        p = model.predict_proba(X[test])
+        wrong = model.classes_[p.argmax(axis=1)] != y[test]
+        # One row voted to be impossible must not decide.
+        loss = log_loss(y[test], np.clip(p, 1e-3, 1.0), labels=model.classes_)
+        found.append((100 * float(np.mean(wrong)), float(loss), spent))
+    return [float(value) for value in np.mean(found, axis=0)]
+
+
+def write(known, n_rows):
+    page = ResultsPage(
+        "uncertainty_choices",
+        "The defaults of the locally adaptive classifier",
+        "Is each default worth it? Five folds of the training rows (at most "
+        f"{n_rows} of a set, drawn at random; test rows are not read), one change at a time, "
+        "one seed.",
+    )
+    for column, caption in enumerate(("Error, %:", "Log loss:", "Processor time of a fit, s:")):
+        page.table(
+            ["choice", *SETS, "mean of ratios to the default"],
+            [
+                (
+                    choice,
+                    *(f"{known[name][choice][column]:.3g}" for name in SETS),
+                    f"{_ratio(known, choice, column):.3f}",
+                )
+                for choice in CHOICES
+            ],
+            caption,
+        )
+    page.text(
+        "The ratio is the geometric mean over the sets. Below one, the change is better; "
+        "differences of one or two hundredths are chance."
+    )
+    page.write()
+
+
+def _ratio(known, choice, column):
+    ratios = [known[name][choice][column] / known[name]["default"][column] for name in SETS]
+    return float(np.exp(np.mean(np.log(ratios))))
+
+
+def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--rows", type=int, default=3000)
+    n_rows = parser.parse_args().rows
+    CACHE.parent.mkdir(exist_ok=True)
+    known = json.loads(CACHE.read_text()) if CACHE.exists() else {}
+    for name in SETS:
+        for choice, options in CHOICES.items():
+            if choice not in known.setdefault(name, {}):
+                known[name][choice] = measure(name, n_rows, options)
+                print(name, choice, known[name][choice], flush=True)
+                CACHE.write_text(json.dumps(known))
+    write(known, n_rows)
+
+
+if __name__ == "__main__":
+    main()
