@@ -1,5 +1,6 @@
-"""What benchmarks share: timing, peak memory, and a results page that says how to rerun it."""
+"""What benchmarks share: timing, peak memory, results that are kept, and pages of results."""
 
+import json
 import os
 import platform
 import subprocess
@@ -12,6 +13,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
 RESULTS = ROOT / "docs" / "results"
+KEPT = ROOT / "benchmarks" / ".cache"
 
 
 def timed(function: Callable[[], Any], *, repeat: int = 1) -> tuple[float, Any]:
@@ -68,6 +70,43 @@ def _versions(packages: Iterable[str]) -> str:
         except PackageNotFoundError:
             continue
     return ", ".join(found)
+
+
+class Kept:
+    """Results of finished cases, a line each in a file, so that a run may be done in pieces.
+
+    Several processes may add cases at a time. Delete the file, or lines of it, to begin again.
+    """
+
+    def __init__(self, name: str) -> None:
+        self.path = KEPT / f"{name}.jsonl"
+        lines = self.path.read_text().splitlines() if self.path.exists() else []
+        self.known = {tuple(entry["key"]): entry["value"] for entry in map(json.loads, lines)}
+
+    def find(self, *key: Any) -> Any:
+        """Return the result of a case, None if it was not run."""
+        return self.known.get(key)
+
+    def by_name(self) -> dict[str, Any]:
+        """Return the results of the cases whose key is one name."""
+        return {key[0]: value for key, value in self.known.items() if len(key) == 1}
+
+    def keep(self, key: tuple, value: Any) -> Any:
+        """Keep the result of a case, and return it as it will be read again."""
+        line = json.dumps({"key": key, "value": value}, default=float)
+        KEPT.mkdir(exist_ok=True)
+        with self.path.open("a") as file:
+            file.write(line + "\n")
+        self.known[key] = json.loads(line)["value"]
+        return self.known[key]
+
+    def run(self, key: tuple, case: Callable[[], Any]) -> Any:
+        """Return the result of a case that was kept, running it first if there is none."""
+        if key not in self.known:
+            started = time.perf_counter()
+            self.keep(key, case())
+            print(*key, f"{time.perf_counter() - started:.1f} s", flush=True)
+        return self.known[key]
 
 
 class ResultsPage:

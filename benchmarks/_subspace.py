@@ -1,9 +1,6 @@
-"""What the benchmarks of the subspace family share: data, settings, and parts that are kept."""
+"""What the benchmarks of the subspace family share: data and settings."""
 
-import json
-import tempfile
 import time
-from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
@@ -13,28 +10,6 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
 from vicinal.datasets import load_census_income, load_covtype, load_newsgroups20, load_rcv1_subset
 from vicinal.subspace import FeatureSpaceDecomposition
-
-PARTS = Path(tempfile.gettempdir()) / "vicinal-benchmarks"
-
-
-class Parts:
-    """Results of finished parts, kept in a file so that a long benchmark may be run in pieces."""
-
-    def __init__(self, name):
-        self.path = PARTS / f"{name}.json"
-        self.done = json.loads(self.path.read_text()) if self.path.exists() else {}
-
-    def get(self, key, compute):
-        """Return the stored result of ``key``, or compute and store it."""
-        if key not in self.done:
-            started = time.perf_counter()
-            value = compute()
-            PARTS.mkdir(exist_ok=True)
-            self.done = json.loads(self.path.read_text()) if self.path.exists() else {}
-            self.done[key] = json.loads(json.dumps(value, default=float))
-            self.path.write_text(json.dumps(self.done, indent=1))
-            print(f"[{key}] {time.perf_counter() - started:.0f} s", flush=True)
-        return self.done[key]
 
 
 class Clock:

@@ -7,8 +7,8 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.svm import SVC, LinearSVC
 
-from _harness import ResultsPage
-from _subspace import Clock, Parts, covtype, error, standard_error
+from _harness import Kept, ResultsPage
+from _subspace import Clock, covtype, error, standard_error
 from vicinal._kernels import _svm_dual
 from vicinal.subspace import DivideConquerSVC
 
@@ -108,13 +108,13 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", nargs="*", default=[*groups, "exact"])
     wanted = parser.parse_args().parts
-    parts = Parts("divide_conquer_svc")
+    parts = Kept("divide_conquer_svc")
     for group in wanted:
         if group == "exact":
-            parts.get("exact", exact)
+            parts.run(("exact",), exact)
         for name, compute in groups.get(group, {}).items():
-            parts.get(name, compute)
-    write_page([name for group in groups.values() for name in group], parts.done)
+            parts.run((name,), compute)
+    write_page([name for group in groups.values() for name in group], parts.by_name())
 
 
 def write_page(names, done):

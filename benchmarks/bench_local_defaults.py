@@ -7,10 +7,7 @@ kept as soon as it is there, so that an interrupted run goes on where it stopped
 """
 
 import argparse
-import json
-import tempfile
 import warnings
-from pathlib import Path
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
@@ -29,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from _harness import ResultsPage, timed
+from _harness import Kept, ResultsPage, timed
 from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier, LocalRegressor
 
@@ -51,7 +48,6 @@ _FRIEDMAN = {
     "friedman3": (make_friedman3, 0.1),
 }
 _MAX_TEST_ROWS = 4000
-_PARTS = Path(tempfile.gettempdir()) / "vicinal-benchmarks" / "local_defaults.jsonl"
 
 
 def peers(task: str, n_estimators: int) -> dict:
@@ -142,25 +138,7 @@ def judge(model, task: str, parts) -> dict:
     return result
 
 
-class Answers:
-    """Answers that are already there, one line each in a file."""
-
-    def __init__(self, path: Path):
-        self.path = path
-        path.parent.mkdir(exist_ok=True)
-        lines = path.read_text().splitlines() if path.exists() else []
-        self.known = {tuple(entry["key"]): entry["value"] for entry in map(json.loads, lines)}
-
-    def get(self, key: tuple, compute):
-        """Return a stored answer, or compute and store it."""
-        if key not in self.known:
-            self.known[key] = compute()
-            with self.path.open("a") as file:
-                file.write(json.dumps({"key": key, "value": self.known[key]}) + "\n")
-        return self.known[key]
-
-
-def ask(answers: Answers, name: str, seed: int | None, max_rows: int, n_estimators: int) -> dict:
+def ask(answers: Kept, name: str, seed: int | None, max_rows: int, n_estimators: int) -> dict:
     """Return the answers of every model on one split."""
     task = "regression" if name in REGRESSION else "classification"
     part = "published" if seed is None else f"{seed} of {max_rows}"
@@ -168,15 +146,15 @@ def ask(answers: Answers, name: str, seed: int | None, max_rows: int, n_estimato
     found = {}
     for label, model in peers(task, n_estimators).items():
         key = (name, part, label)
-        if key not in answers.known and parts is None:
+        if answers.find(*key) is None and parts is None:
             parts = split(name, seed, max_rows)
-        found[label] = answers.get(key, lambda m=model, p=parts: judge(m, task, p))
+        found[label] = answers.run(key, lambda m=model, p=parts: judge(m, task, p))
         if parts is not None:
             print(name, part, label, found[label], flush=True)
     return found
 
 
-def rank_table(page: ResultsPage, answers: Answers, task: str, names, seeds, max_rows) -> None:
+def rank_table(page: ResultsPage, answers: Kept, task: str, names, seeds, max_rows) -> None:
     """Add mean errors per set and mean ranks over all splits."""
     labels = list(peers(task, 100))
     rows, ranks, used = [], [], []
@@ -207,7 +185,7 @@ def _ranks(errors: np.ndarray) -> np.ndarray:
     return below + (same + 1) / 2.0
 
 
-def published_table(page: ResultsPage, answers: Answers, names) -> None:
+def published_table(page: ResultsPage, answers: Kept, names) -> None:
     """Add the published splits: our default, the bar, and time in units of a forest of 500."""
     labels = [label for label in peers("classification", 500) if label != "vicinal"]
     rows = []
@@ -255,7 +233,7 @@ def main() -> None:
         "errors of one split of most of these sets in view.",
         packages=("lightgbm",),
     )
-    answers, seeds = Answers(_PARTS), range(options.splits)
+    answers, seeds = Kept("local_defaults"), range(options.splits)
     if options.published:
         published_table(page, answers, options.published)
     for task in ("classification", "regression"):

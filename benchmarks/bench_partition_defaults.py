@@ -95,10 +95,10 @@ def write_page(store: Store) -> None:
         f"sets cut to {MAX_ROWS} rows). No test data were used. Each line changes the first one as "
         "it says. The last columns give the mean ratio to the base line and the time.",
     )
-    base = {s: store.get(s, next(iter(CANDIDATES))) for s in SETS}
+    base = {s: store.find(s, next(iter(CANDIDATES))) for s in SETS}
     rows = []
     for label in CANDIDATES:
-        found = {s: store.get(s, label) for s in SETS}
+        found = {s: store.find(s, label) for s in SETS}
         # Half an error in a hundred rows is added on both sides, so that a set without errors
         # does not decide alone.
         ratios = [(found[s]["error"] + 0.1) / (base[s]["error"] + 0.1) for s in SETS if found[s]]

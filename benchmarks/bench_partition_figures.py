@@ -222,7 +222,7 @@ def noise_table(store: Store) -> dict:
     for name in noise_sets():
         for noise in NOISE:
             cases = [
-                store.get("noise", name, noise, first) for first in range(0, N_DRAWS, DRAWS_A_CASE)
+                store.find("noise", name, noise, first) for first in range(0, N_DRAWS, DRAWS_A_CASE)
             ]
             cases = [case for case in cases if case]
             for label in noise_models():
@@ -263,7 +263,7 @@ def write_page(store: Store) -> None:
         "Figures 1 to 4 of Wang and Saligrama with the same kinds of model; where trees, boosting "
         "or kernel machines win, the tables say so.",
     )
-    banana = store.get("banana")
+    banana = store.find("banana")
     if banana:
         page.text("## Figure 1: banana\n\n![banana](figures/partition_banana.png)")
         page.table(
@@ -275,7 +275,7 @@ def write_page(store: Store) -> None:
             f"Mean of the first {N_SPLITS} published realisations (400 training samples each); the "
             "best of 5 starts by training error, or their average.",
         )
-    found = store.get("xor")
+    found = store.find("xor")
     if found:
         page.text("## Figure 2: XOR\n\n![XOR](figures/partition_xor.png)")
         page.table(
@@ -287,7 +287,7 @@ def write_page(store: Store) -> None:
             ],
             "Two LDA regions from 100 random starts of at most 20 sweeps (Theorem 2.5).",
         )
-    digits = store.get("optdigits")
+    digits = store.find("optdigits")
     if digits:
         page.text(
             "## Figure 3: classes per region\n\n![optdigits](figures/partition_optdigits.png)"

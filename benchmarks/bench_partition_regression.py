@@ -59,7 +59,7 @@ def main() -> None:
     )
     rows = []
     for label in MODELS:
-        found = [store.get(name, label) for name in SETS]
+        found = [store.find(name, label) for name in SETS]
         rows.append([label, *(f"{cell['r2']:.3f}" if cell else "-" for cell in found)])
     page.table(["model", *SETS], rows)
     page.write()

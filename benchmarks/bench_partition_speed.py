@@ -172,7 +172,7 @@ def main() -> None:
         "a sweep, and growth with the number of rows. One thread each.",
     )
     for part, (_, header, caption) in TABLES.items():
-        found = store.get(part)
+        found = store.find(part)
         if found:
             page.table(header, found["rows"], caption)
     page.text(

@@ -199,7 +199,7 @@ def write_page(store: Store) -> None:
     )
 
     def cells(label):
-        found = [store.get(name, label) for name in SETS]
+        found = [store.find(name, label) for name in SETS]
         return [f"{cell['error']:.2f}" if cell else "-" for cell in found]
 
     rows = [[f"{label}, paper", *(f"{v:.2f}" for v in values)] for label, values in PAPER.items()]
@@ -221,7 +221,7 @@ def write_page(store: Store) -> None:
         ["goal for the grid", *(f"{GOAL[name]:.2f}" for name in SETS)],
     ]
     page.table(["ours", *SETS], ours)
-    chosen = [store.get(name, "grid choice") for name in SETS]
+    chosen = [store.find(name, "grid choice") for name in SETS]
     page.text(
         "The grid has "
         f"{len(GRID)} candidates ("
@@ -246,9 +246,9 @@ def write_page(store: Store) -> None:
     )
     losses = []
     for name in SETS:
-        known = [(store.get(name, label), label) for label in labels]
+        known = [(store.find(name, label), label) for label in labels]
         best = min(((cell["error"], label) for cell, label in known if cell), default=(np.inf, ""))
-        own = store.get(name, "grid choice") or store.get(name, "default")
+        own = store.find(name, "grid choice") or store.find(name, "default")
         if own and best[0] < own["error"]:
             losses.append(f"{name} ({best[1]}, {best[0]:.2f})")
     page.text(

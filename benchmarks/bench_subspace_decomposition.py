@@ -13,8 +13,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from scipy.stats import poisson
 
-from _harness import ROOT, ResultsPage, peak_memory_gb, timed
-from _subspace import Parts
+from _harness import ROOT, Kept, ResultsPage, peak_memory_gb, timed
 from vicinal._kernels import _truncated_rbf as trbf
 from vicinal.subspace import FeatureSpaceDecomposition, TruncatedRBFRegressor
 
@@ -155,15 +154,15 @@ def main():
     if arguments.sparse_case:
         print(json.dumps(sparse_case(arguments.sparse_case)))
         return
-    parts = Parts("subspace_decomposition")
+    parts = Kept("subspace_decomposition")
     page = ResultsPage(
         "subspace_decomposition",
         "Decompositions of the feature space: exactness and cost",
         "Whether block-diagonalisation, orthogonality and the truncated RBF map hold to rounding, "
         "and what the decompositions cost in rows, columns and blocks.",
     )
-    page.table(["claim", "found", "bar"], parts.get("invariants", invariants), "## Exactness")
-    rows = [parts.get(f"sparse m={m}", lambda m=m: _in_own_process(m)) for m in (2, 10)]
+    page.table(["claim", "found", "bar"], parts.run(("invariants",), invariants), "## Exactness")
+    rows = [parts.run((f"sparse m={m}",), lambda m=m: _in_own_process(m)) for m in (2, 10)]
     page.table(
         [
             "blocks",
@@ -179,7 +178,7 @@ def main():
         "frequent columns; blocks are made one at a time. Bar: 60 s in all and 1.5 GB at 10 "
         "blocks. A reference run had 3.0 s + 13.9 s and 0.58 GB.",
     )
-    found = parts.get("cost", cost)
+    found = parts.run(("cost",), cost)
     table = {}
     for n, M, m, method, seconds in found:
         table.setdefault((n, M, m), {})[method] = seconds

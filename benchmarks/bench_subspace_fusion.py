@@ -10,10 +10,9 @@ from sklearn.metrics import recall_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
-from _harness import ResultsPage
+from _harness import Kept, ResultsPage
 from _subspace import (
     Clock,
-    Parts,
     census,
     covtype,
     covtype_decompositions,
@@ -269,10 +268,10 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", nargs="*", default=list(CASES), choices=list(CASES))
     wanted = parser.parse_args().parts
-    store = Parts("subspace_fusion")
+    store = Kept("subspace_fusion")
     for key in wanted:
-        store.get(key, CASES[key])
-    write_page(store.done)
+        store.run((key,), CASES[key])
+    write_page(store.by_name())
 
 
 def write_page(done):

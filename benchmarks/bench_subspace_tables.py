@@ -4,8 +4,7 @@ The figures come from the finished parts of the other three benchmarks of the fa
 first, this script only lays them beside the paper's.
 """
 
-from _harness import ResultsPage
-from _subspace import Parts
+from _harness import Kept, ResultsPage
 
 
 def _percent(value):
@@ -181,8 +180,10 @@ def table_5(page, fusion, machine):
 
 
 def main():
-    decomposition = Parts("subspace_decomposition").done
-    fusion, machine = Parts("subspace_fusion").done, Parts("divide_conquer_svc").done
+    decomposition, fusion, machine = (
+        Kept(name).by_name()
+        for name in ("subspace_decomposition", "subspace_fusion", "divide_conquer_svc")
+    )
     page = ResultsPage(
         "subspace_tables",
         "The tables of the paper on feature-space decomposition",

@@ -2,26 +2,22 @@
 
 Runs the checks of ``tests/surface/fuzz.py`` on problems drawn from consecutive seeds, on two cores.
 The number may be given: ``python benchmarks/bench_surface_fuzz.py 10000``. Finished hundreds are
-kept, so that an interrupted run goes on where it stopped; delete ``_PARTS`` to begin again.
+kept, so that an interrupted run goes on where it stopped.
 """
 
-import json
 import sys
-import tempfile
 import time
 import warnings
 from collections import Counter
-from pathlib import Path
 
 from joblib import Parallel, delayed
 
-from _harness import ROOT, ResultsPage
+from _harness import ROOT, Kept, ResultsPage
 from vicinal.surface import SurfaceStatus
 
 sys.path.insert(0, str(ROOT))
 from tests.surface.fuzz import check_problem
 
-_PARTS = Path(tempfile.gettempdir()) / "vicinal-benchmarks" / "surface_fuzz.jsonl"
 _SIZE = 100
 
 
@@ -45,16 +41,12 @@ def run_some(start):
 
 def run_all(count):
     """Return one part per hundred problems, known ones first."""
-    _PARTS.parent.mkdir(exist_ok=True)
-    lines = _PARTS.read_text().splitlines() if _PARTS.exists() else []
-    parts = {part["start"]: part for part in map(json.loads, lines) if part["start"] < count}
-    todo = [start for start in range(0, count, _SIZE) if start not in parts]
+    kept, starts = Kept("surface_fuzz"), range(0, count, _SIZE)
+    todo = [start for start in starts if kept.find(start) is None]
     for part in Parallel(n_jobs=2, return_as="generator")(delayed(run_some)(s) for s in todo):
-        parts[part["start"]] = part
-        with _PARTS.open("a") as file:
-            file.write(json.dumps(part) + "\n")
-        print(f"{len(parts) * _SIZE} problems", *part["failures"], flush=True)
-    return list(parts.values())
+        kept.keep((part["start"],), part)
+        print(f"{len(kept.known) * _SIZE} problems", *part["failures"], flush=True)
+    return [kept.find(start) for start in starts]
 
 
 def main():

@@ -1,25 +1,22 @@
 """Which choices of ``LocallyAdaptiveClassifier`` are good defaults, by folds of training rows?
 
 Test rows are never read: five folds of the training rows of six sets (at most ``--rows`` of each,
-drawn at random) compare the default with one change at a time. What has been measured is kept in
-``benchmarks/.cache``, so that the page can be made in pieces.
+drawn at random) compare the default with one change at a time. What has been measured is kept, so
+that the page can be made in pieces.
 """
 
 import argparse
-import json
 import time
 import warnings
 
 import numpy as np
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.metrics import log_loss
 from sklearn.model_selection import StratifiedKFold
 
-from _harness import ROOT, ResultsPage
+from _harness import Kept, ResultsPage
 from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
-CACHE = ROOT / "benchmarks" / ".cache" / "uncertainty_choices.json"
 SETS = ("satimage", "letter", "optdigits", "pendigits", "spambase", "adult")
 CHOICES = {
     "default": {},
@@ -55,9 +52,10 @@ def measure(name, n_rows, options):
             model.fit(X[train], y[train])
         spent = time.process_time() - began
         p = model.predict_proba(X[test])
-        wrong = model.classes_[p.argmax(axis=1)] != y[test]
+        codes = np.searchsorted(model.classes_, y[test])
+        wrong = p.argmax(axis=1) != codes
         # One row voted to be impossible must not decide.
-        loss = log_loss(y[test], np.clip(p, 1e-3, 1.0), labels=model.classes_)
+        loss = -np.mean(np.log(np.maximum(p[np.arange(len(codes)), codes], 1e-3)))
         found.append((100 * float(np.mean(wrong)), float(loss), spent))
     return [float(value) for value in np.mean(found, axis=0)]
 
@@ -99,14 +97,14 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=3000)
     n_rows = parser.parse_args().rows
-    CACHE.parent.mkdir(exist_ok=True)
-    known = json.loads(CACHE.read_text()) if CACHE.exists() else {}
-    for name in SETS:
-        for choice, options in CHOICES.items():
-            if choice not in known.setdefault(name, {}):
-                known[name][choice] = measure(name, n_rows, options)
-                print(name, choice, known[name][choice], flush=True)
-                CACHE.write_text(json.dumps(known))
+    kept = Kept("uncertainty_choices")
+    known = {
+        name: {
+            choice: kept.run((name, choice), lambda n=name, o=options: measure(n, n_rows, o))
+            for choice, options in CHOICES.items()
+        }
+        for name in SETS
+    }
     write(known, n_rows)
 
 

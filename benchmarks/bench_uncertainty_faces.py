@@ -1,11 +1,10 @@
 """Faces: tables 1 and 2 of the paper approached on PIE, and the same methods on Yale B and ORL.
 
-``--splits`` chooses some of the splits; what has been measured is kept in ``benchmarks/.cache``, so
-that the page can be made in pieces. ``--figures`` draws Figures 3, 6 and 7.
+``--splits`` chooses some of the splits; what has been measured is kept, so that the page can be
+made in pieces. ``--figures`` draws Figures 3, 6 and 7.
 """
 
 import argparse
-import json
 import time
 import warnings
 
@@ -16,11 +15,10 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
-from _harness import RESULTS, ROOT, ResultsPage
+from _harness import RESULTS, Kept, ResultsPage
 from vicinal.datasets import load_orl, load_pie, load_yaleb
 from vicinal.uncertainty import LocalDiscriminantTransformer, LocallyAdaptiveClassifier
 
-CACHE = ROOT / "benchmarks" / ".cache" / "uncertainty_faces.json"
 EVERY_THIRD = [0, 3, 6, 9, 12, 15, 18]
 # Accuracies (%) of the first trials: Eigenface, whitened 1-NN, Fisherface, LLDA, RMM + Fisher,
 # LCU 1, LCU 7, LCU 7 placed by density.
@@ -313,9 +311,9 @@ def write(found, choices, figures):
             )
     page.text(
         "So the gain is the choice of coordinates, and Fisherface on 99 % of the variance does "
-        "better still in unseen poses. What the expected accuracy learns from some lightings and "
-        "poses does not carry over to others: with a pose left out, learning classifies fewer rows "
-        "right, which rows held out at random cannot show."
+        "better still in unseen poses. What is learned from some lightings and poses does "
+        "not carry over to others: with a pose left out, learning classifies fewer rows right, "
+        "which rows held out at random cannot show."
     )
     for figure, caption in zip(figures, CAPTIONS, strict=False):
         page.text(f"![{figure.stem}](figures/{figure.name})")
@@ -425,28 +423,28 @@ def main():
     parser.add_argument("--splits", nargs="*", type=int, default=list(range(5)))
     parser.add_argument("--figures", action="store_true")
     arguments = parser.parse_args()
-    CACHE.parent.mkdir(exist_ok=True)
-    cached = json.loads(CACHE.read_text()) if CACHE.exists() else {"found": {}, "choices": {}}
-    found, choices = cached["found"], cached["choices"]
+    kept = Kept("uncertainty_faces")
     names = list(splits())
     for number in arguments.splits:
         name = names[number]
         data = splits()[name]()
-        found[name] = []
+        found, choice = [], None
         started = time.perf_counter()
         for method, value in zip(METHODS, accuracies(*data), strict=True):
             if isinstance(value, tuple):
-                value, choices[name] = value
-            found[name].append(value)
+                value, choice = value
+            found.append(value)
             print(
                 f"{name}: {method} {value:.2f} ({time.perf_counter() - started:.0f} s)", flush=True
             )
-            CACHE.write_text(json.dumps({"found": found, "choices": choices}))
+        kept.keep((name,), [found, choice])
     FIGURES.mkdir(exist_ok=True)
     pictures = [FIGURES / f"uncertainty_faces_{kind}.png" for kind in ("transforms", "curves")]
     if arguments.figures:
         draw_transforms(pictures[0])
         draw_curves(pictures[1])
+    found = {name: values for name, (values, _) in kept.by_name().items()}
+    choices = {name: choice for name, (_, choice) in kept.by_name().items()}
     write(found, choices, [picture for picture in pictures if picture.exists()])
 
 

@@ -1,12 +1,8 @@
 """Do several metrics beat one on letter, and how high do the three solvers climb on satimage?
 
-Run with ``--part letter``, ``--part solvers`` or both (the default); ``--part page`` only writes.
-What has been measured is kept in ``benchmarks/.cache``, so that the page can be made in pieces;
-remove the file to measure anew.
+What has been measured is kept, so that an interrupted run goes on where it was.
 """
 
-import argparse
-import json
 import warnings
 
 import numpy as np
@@ -15,11 +11,10 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from _harness import ROOT, ResultsPage, timed
+from _harness import Kept, ResultsPage, timed
 from vicinal.datasets import load_letter, load_satimage
 from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 
-CACHE = ROOT / "benchmarks" / ".cache" / "uncertainty_letter.json"
 SEEDS = (0, 1, 2)
 MODELS = {
     "K = 1": {"n_components": 1},
@@ -32,22 +27,22 @@ MODELS = {
 TRIALS = {"K = 1": 8.20, "K = 4": 6.80}
 
 
-def letter(known):
-    """Errors by model and seed; what an interrupted run has measured is not measured again."""
+def letter(kept):
+    """Error and time by model and seed."""
     data = load_letter()
     X, y = np.asarray(data.X_train[:3000], float), data.y_train[:3000]
     X_test, y_test = np.asarray(data.X_test[:2000], float), data.y_test[:2000]
     nearest = make_pipeline(StandardScaler(), KNeighborsClassifier(1)).fit(X, y)
-    known["1-NN, standardised"] = {"0": [100 * (1 - nearest.score(X_test, y_test)), 0.0]}
+
+    def case(seed, options):
+        model = LocallyAdaptiveClassifier(random_state=seed, **options)
+        seconds, _ = timed(lambda: model.fit(X, y))
+        return 100 * (1 - model.score(X_test, y_test)), seconds
+
+    found = {"1-NN, standardised": [(100 * (1 - nearest.score(X_test, y_test)), 0.0)]}
     for name, options in MODELS.items():
-        for seed in SEEDS:
-            if str(seed) in known.setdefault(name, {}):
-                continue
-            model = LocallyAdaptiveClassifier(random_state=seed, **options)
-            seconds, _ = timed(lambda model=model: model.fit(X, y))
-            known[name][str(seed)] = [100 * (1 - model.score(X_test, y_test)), seconds]
-            print(name, seed, known[name][str(seed)], flush=True)
-            yield known
+        found[name] = [kept.run((name, s), lambda s=s, o=options: case(s, o)) for s in SEEDS]
+    return found
 
 
 def start(Z, k=7):
@@ -119,9 +114,8 @@ def write(parts):
         "otherwise: early stopping on a tenth of the training rows.",
     )
     rows = [
-        (name, [error for error, _ in runs.values()], min(spent for _, spent in runs.values()))
+        (name, [error for error, _ in runs], min(seconds for _, seconds in runs))
         for name, runs in parts["letter"].items()
-        if runs
     ]
     page.table(
         ["model", "error %, seeds 0, 1, 2", "mean", "first trial", "fit, s"],
@@ -189,23 +183,14 @@ def _yes(met):
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--part", choices=["letter", "solvers", "page", "all"], default="all")
-    part = parser.parse_args().part
-    parts = json.loads(CACHE.read_text()) if CACHE.exists() else {}
-    CACHE.parent.mkdir(exist_ok=True)
-    if part in ("solvers", "all") and "solvers" not in parts:
-        parts["solvers"] = solvers()
-        CACHE.write_text(json.dumps(parts))
-    if part in ("solvers", "all") and "draws" not in parts:
-        parts["draws"] = draws()
-        CACHE.write_text(json.dumps(parts))
-    if part in ("letter", "all"):
-        for found in letter(parts.get("letter", {})):
-            parts["letter"] = found
-            CACHE.write_text(json.dumps(parts))
-    if {"letter", "solvers", "draws"} <= parts.keys():
-        write(parts)
+    kept = Kept("uncertainty_letter")
+    write(
+        {
+            "solvers": kept.run(("solvers",), solvers),
+            "draws": kept.run(("draws",), draws),
+            "letter": letter(kept),
+        }
+    )
 
 
 if __name__ == "__main__":

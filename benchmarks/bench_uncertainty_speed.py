@@ -2,14 +2,12 @@
 
 ``python benchmarks/bench_uncertainty_speed.py --sets satimage letter`` on the CPU; add
 ``--device cuda`` where torch finds a GPU. The peer is stopped after ``--limit`` seconds of
-processor time: the page then states its error and its iterations at that moment. Sets and devices
-measured earlier are kept in ``benchmarks/.cache``, so that the page can be made in pieces and on
-two machines. ``--folds`` compares the errors by cross-validation of all rows of a set, and
-keeps times that were measured before.
+processor time: the page then states its error and its iterations at that moment. Sets measured
+earlier are kept, so that the page can be made in pieces. ``--folds`` compares the errors by
+cross-validation of all rows of a set, and keeps times that were measured before.
 """
 
 import argparse
-import json
 import time
 import warnings
 
@@ -20,11 +18,9 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import StandardScaler
 
-from _harness import ROOT, ResultsPage, machine
+from _harness import Kept, ResultsPage, machine
 from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier
-
-CACHE = ROOT / "benchmarks" / ".cache" / "uncertainty_speed.json"
 
 
 class OutOfTime(Exception):
@@ -233,19 +229,18 @@ def main():
     parser.add_argument("--folds", type=int, default=0, help="folds of a cross-validation")
     parser.add_argument("--repeats", type=int, default=3, help="how often the rows are folded")
     arguments = parser.parse_args()
-    CACHE.parent.mkdir(exist_ok=True)
-    found = json.loads(CACHE.read_text()) if CACHE.exists() else {}
+    kept = Kept("uncertainty_speed")
     for name in arguments.sets:
         key = f"{name}, {arguments.device}"
         with_peer = arguments.device == "cpu" and not arguments.no_peer
-        if not arguments.folds or key not in found:
-            found[key] = measure(
-                name, arguments.device, arguments.limit, arguments.seeds, with_peer
-            )
+        found = kept.find(key)
+        if not arguments.folds or found is None:
+            found = measure(name, arguments.device, arguments.limit, arguments.seeds, with_peer)
         if arguments.folds:
-            found[key]["folds"] = cross_validate(name, arguments.folds, arguments.repeats)
-        CACHE.write_text(json.dumps(found))
-        write(found, arguments.device)
+            found["folds"] = cross_validate(name, arguments.folds, arguments.repeats)
+        kept.keep((key,), found)
+    known = kept.by_name().items()
+    write({key: of for key, of in known if key.endswith(arguments.device)}, arguments.device)
 
 
 if __name__ == "__main__":
