@@ -36,7 +36,11 @@ from vicinal._kernels._local_newton import (
     one_class_score,
     slopes_from,
 )
-from vicinal._kernels._local_ridge import gather_rows
+from vicinal._kernels._local_ridge import (
+    count_classes,
+    gather_rows,
+    longest_neighborhood,
+)
 from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve, gram_lower
 
 SQUARED = 2
@@ -176,9 +180,7 @@ def local_gradients(
     n_queries = indptr.shape[0] - 1
     n_classes = scores.shape[1]
     d = X.shape[1]
-    longest = 1
-    for t in range(n_queries):
-        longest = max(longest, indptr[t + 1] - indptr[t])
+    longest = longest_neighborhood(indptr)
     width = min(d, longest)
     R = np.empty((longest, d))
     K = np.empty((width, width))
@@ -207,12 +209,7 @@ def local_gradients(
             continue
         rows, w = indices[start:stop], weights[start:stop]
         move = (radial[start:stop], common[start:stop])
-        counts[:] = 0
-        n_present = 0
-        for i in range(k):
-            if counts[codes[rows[i]]] == 0:
-                n_present += 1
-            counts[codes[rows[i]]] += 1
+        n_present = count_classes(codes, rows, counts)
         s = 0.0
         for i in range(k):
             s += w[i]
@@ -366,9 +363,7 @@ def local_hinge_gradients(
     n_queries = indptr.shape[0] - 1
     n_classes = scores.shape[1]
     d = X.shape[1]
-    longest = 1
-    for t in range(n_queries):
-        longest = max(longest, indptr[t + 1] - indptr[t])
+    longest = longest_neighborhood(indptr)
     R = np.empty((longest, d))
     y = np.empty(longest)
     dual = np.empty(longest)
@@ -389,12 +384,7 @@ def local_hinge_gradients(
         if k == 0:
             continue
         rows, w = indices[start:stop], weights[start:stop]
-        counts[:] = 0
-        n_present = 0
-        for i in range(k):
-            if counts[codes[rows[i]]] == 0:
-                n_present += 1
-            counts[codes[rows[i]]] += 1
+        n_present = count_classes(codes, rows, counts)
         for j in range(n_classes):
             scores[t, j] = 1.0 if n_present == 1 and counts[j] > 0 else -1.0
         if n_present == 1:

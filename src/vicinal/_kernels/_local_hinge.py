@@ -10,7 +10,12 @@ import numpy as np
 
 from vicinal._kernels._jit import fast_jit
 from vicinal._kernels._local_newton import SQUARED_HINGE, one_class_score, scatter_trace
-from vicinal._kernels._local_ridge import append_products, gather_rows
+from vicinal._kernels._local_ridge import (
+    append_products,
+    count_classes,
+    gather_rows,
+    longest_neighborhood,
+)
 from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve
 
 
@@ -155,9 +160,7 @@ def local_hinge(
     n_queries = indptr.shape[0] - 1
     n_classes = scores.shape[1]
     d = X.shape[1]
-    longest = 1
-    for t in range(n_queries):
-        longest = max(longest, indptr[t + 1] - indptr[t])
+    longest = longest_neighborhood(indptr)
     full = d + d * (d + 1) // 2 if degree == 2 else d
     R = np.empty((longest, full))
     y = np.empty(longest)
@@ -176,13 +179,7 @@ def local_hinge(
         k = stop - start
         if k == 0:
             continue
-        counts[:] = 0
-        n_present = 0
-        for e in range(start, stop):
-            c = codes[indices[e]]
-            if counts[c] == 0:
-                n_present += 1
-            counts[c] += 1
+        n_present = count_classes(codes, indices[start:stop], counts)
         alone = one_class_score(1.0, 1.0, 0.0, SQUARED_HINGE)
         for c in range(n_classes):
             scores[t, c] = -alone

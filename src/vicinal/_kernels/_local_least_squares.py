@@ -7,7 +7,11 @@ at q is the first coefficient and its equivalent kernel is l = W^(1/2) Q R^-T e_
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._local_ridge import append_products, gather_rows
+from vicinal._kernels._local_ridge import (
+    append_products,
+    gather_rows,
+    longest_neighborhood,
+)
 
 # Columns whose part outside the span of earlier ones is smaller than this share are left to the
 # pseudo-inverse, which decides by singular values.
@@ -84,9 +88,7 @@ def polynomial_equivalent_kernels(X, Q, indptr, indices, weights, degree, out, s
     """Write l(q) of every query into ``out``; ``solved[t]`` turns False where rank is missing."""
     n_queries = indptr.shape[0] - 1
     d = X.shape[1]
-    longest = 1
-    for t in range(n_queries):
-        longest = max(longest, indptr[t + 1] - indptr[t])
+    longest = longest_neighborhood(indptr)
     width = d + d * (d + 1) // 2 if degree == 2 else d
     R = np.empty((longest, width))
     A = np.empty((width + 1, longest))
@@ -120,9 +122,7 @@ def polynomial_slopes(X, Y, Q, indptr, indices, weights, degree, out, solved):
     """Write the gradients at q, shape (n_queries, n_outputs, n_features)."""
     n_queries = indptr.shape[0] - 1
     d = X.shape[1]
-    longest = 1
-    for t in range(n_queries):
-        longest = max(longest, indptr[t + 1] - indptr[t])
+    longest = longest_neighborhood(indptr)
     width = d + d * (d + 1) // 2 if degree == 2 else d
     R = np.empty((longest, width))
     A = np.empty((width + 1, longest))

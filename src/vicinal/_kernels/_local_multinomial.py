@@ -15,7 +15,11 @@ import numpy as np
 
 from vicinal._kernels._jit import fast_jit
 from vicinal._kernels._local_newton import LOGISTIC, design_columns, newton_fit, slopes_from
-from vicinal._kernels._local_ridge import append_products, gather_rows
+from vicinal._kernels._local_ridge import (
+    append_products,
+    gather_rows,
+    longest_neighborhood,
+)
 
 _MAX_HALVINGS = 40
 _ARMIJO = 1e-4
@@ -221,9 +225,7 @@ def local_multinomial(
     n_queries = indptr.shape[0] - 1
     n_classes = scores.shape[1]
     d = X.shape[1]
-    longest = 1
-    for t in range(n_queries):
-        longest = max(longest, indptr[t + 1] - indptr[t])
+    longest = longest_neighborhood(indptr)
     full = d + d * (d + 1) // 2 if degree == 2 else d
     width = min(full, longest)
     most = min(n_classes, longest)

@@ -15,7 +15,12 @@ pivoted Cholesky factor of their Gram matrix), which changes neither objective n
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._local_ridge import append_products, gather_rows
+from vicinal._kernels._local_ridge import (
+    append_products,
+    count_classes,
+    gather_rows,
+    longest_neighborhood,
+)
 from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve, gram_lower
 
 SQUARED_HINGE = 0
@@ -298,9 +303,7 @@ def local_newton(
     n_queries = indptr.shape[0] - 1
     n_classes = scores.shape[1]
     d = X.shape[1]
-    longest = 1
-    for t in range(n_queries):
-        longest = max(longest, indptr[t + 1] - indptr[t])
+    longest = longest_neighborhood(indptr)
     full = d + d * (d + 1) // 2 if degree == 2 else d
     width = min(full, longest)
     R = np.empty((longest, full))
@@ -325,13 +328,7 @@ def local_newton(
         k = stop - start
         if k == 0:
             continue
-        counts[:] = 0
-        n_present = 0
-        for e in range(start, stop):
-            c = codes[indices[e]]
-            if counts[c] == 0:
-                n_present += 1
-            counts[c] += 1
+        n_present = count_classes(codes, indices[start:stop], counts)
         w = weights[start:stop]
         s = 0.0
         for i in range(k):

@@ -111,7 +111,20 @@ def _design(X, q, indices, weights, degree, R, m):
 
 
 @fast_jit
-def _longest(indptr):
+def count_classes(codes, rows, counts):
+    """Write how many of the rows are of each class; return how many classes there are."""
+    counts[:] = 0
+    n_present = 0
+    for row in rows:
+        if counts[codes[row]] == 0:
+            n_present += 1
+        counts[codes[row]] += 1
+    return n_present
+
+
+@fast_jit
+def longest_neighborhood(indptr):
+    """Return the number of rows in the largest neighbourhood, at least one."""
     longest = 1
     for t in range(indptr.shape[0] - 1):
         longest = max(longest, indptr[t + 1] - indptr[t])
@@ -130,7 +143,7 @@ def ridge_equivalent_kernels(
     """
     n_queries = indptr.shape[0] - 1
     d = X.shape[1]
-    longest = _longest(indptr)
+    longest = longest_neighborhood(indptr)
     width = d + d * (d + 1) // 2 if degree == 2 else d
     order = min(width, longest)
     R = np.empty((longest, width))
@@ -196,7 +209,7 @@ def ridge_slopes(X, Y, Q, indptr, indices, weights, alpha, relative, degree, out
     n_queries = indptr.shape[0] - 1
     d = X.shape[1]
     n_outputs = Y.shape[1]
-    longest = _longest(indptr)
+    longest = longest_neighborhood(indptr)
     width = d + d * (d + 1) // 2 if degree == 2 else d
     order = min(width, longest)
     R = np.empty((longest, width))

@@ -1,17 +1,14 @@
 """A comparison of models as one HTML file that needs no network."""
 
 import math
-import os
-from pathlib import Path
 from typing import Any
 
-from vicinal._base import write_whole
 from vicinal.inspection import Comparison
 from vicinal.report._model_report import ModelReport
-from vicinal.report._page import render
+from vicinal.report._page import Page
 
 
-class ComparisonReport:
+class ComparisonReport(Page):
     """A page that shows a comparison of models.
 
     Parameters
@@ -75,31 +72,6 @@ class ComparisonReport:
                 for rank, entry in enumerate(board.entries, start=1)
             ],
         }
-
-    def html(self) -> str:
-        """Return the page; every text in it is escaped.
-
-        Returns
-        -------
-        str
-            One HTML document that loads nothing.
-        """
-        return render(self.as_dict())
-
-    def write_html(self, path: str | os.PathLike) -> Path:
-        """Write the page whole or not at all.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write.
-
-        Returns
-        -------
-        Path
-            Where it is.
-        """
-        return write_whole(path, self.html())
 
 
 def _row(rank, entry, floor, best, board) -> dict[str, Any]:

@@ -1,8 +1,6 @@
 """A fitted model on a table as one HTML file that needs no network."""
 
-import os
 import time
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -10,18 +8,17 @@ from sklearn.base import is_classifier
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from vicinal._base import write_whole
 from vicinal._base._compat import num_samples, rows_of
 from vicinal.inspection import OutOfFold, explain
 from vicinal.report import _answers, _places
-from vicinal.report._page import render
+from vicinal.report._page import Page
 
 _MAP_ROWS = 800
 _PLACE_ROWS = 4000
 _BACKGROUND_ROWS = 200
 
 
-class ModelReport:
+class ModelReport(Page):
     """A page about one model: how good its answers are, where it doubts, and why it says what.
 
     Parameters
@@ -120,31 +117,6 @@ class ModelReport:
         if known is not None:
             content |= self._goodness(answers, known)
         return content
-
-    def html(self) -> str:
-        """Return the page; every text in it is escaped.
-
-        Returns
-        -------
-        str
-            One HTML document that loads nothing.
-        """
-        return render(self.as_dict())
-
-    def write_html(self, path: str | os.PathLike) -> Path:
-        """Write the page whole or not at all.
-
-        Parameters
-        ----------
-        path : path-like
-            Where to write.
-
-        Returns
-        -------
-        Path
-            Where it is.
-        """
-        return write_whole(path, self.html())
 
     @staticmethod
     def choose_rows(answers: OutOfFold, y: Any, n_rows: int, random_state: Any = 0) -> np.ndarray:

@@ -1,11 +1,47 @@
 """From a dictionary to one HTML file: templates, numbers as text, nothing from outside."""
 
+import abc
 import math
+import os
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import vicinal
-from vicinal._base import import_optional
+from vicinal._base import import_optional, write_whole
+
+
+class Page(abc.ABC):
+    """Something to show as one HTML file."""
+
+    @abc.abstractmethod
+    def as_dict(self) -> dict[str, Any]:
+        """Return what the page shows."""
+
+    def html(self) -> str:
+        """Return the page; every text in it is escaped.
+
+        Returns
+        -------
+        str
+            One HTML document that loads nothing.
+        """
+        return render(self.as_dict())
+
+    def write_html(self, path: str | os.PathLike) -> Path:
+        """Write the page whole or not at all.
+
+        Parameters
+        ----------
+        path : path-like
+            Where to write.
+
+        Returns
+        -------
+        Path
+            Where it is.
+        """
+        return write_whole(path, self.html())
 
 
 def render(content: dict[str, Any]) -> str:
