@@ -149,17 +149,6 @@ def test_nearest_votes_equal_scikit_learn(wine, rng):
     assert_allclose(nearest_votes(A, Q, references, 7), expected)
 
 
-def test_a_reference_that_asks_does_not_vote_on_itself(wine):
-    X, y = wine
-    anchors, references = all_rows(X, y)
-    votes = soft_votes(np.eye(13), X, references, positions=np.arange(len(X)))
-    own = own_class_probabilities(np.eye(13), anchors, references)
-    assert_allclose(votes[np.arange(len(X)), y], own, rtol=1e-9)
-    nearest = nearest_votes(np.eye(13), X, references, 1, positions=np.arange(len(X)))
-    found = KNeighborsClassifier(2).fit(X, y).kneighbors(X, return_distance=False)[:, 1]
-    assert_allclose(nearest.argmax(axis=1), y[found])
-
-
 def test_weights_count_in_nearest_votes_but_not_in_distances():
     X, bounds = np.array([[0.0], [1.0], [5.0]]), np.array([0, 1, 3])
     references = References(X, bounds, np.log([3.0, 1.0, 100.0]))

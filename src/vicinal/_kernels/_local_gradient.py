@@ -36,11 +36,7 @@ from vicinal._kernels._local_newton import (
     one_class_score,
     slopes_from,
 )
-from vicinal._kernels._local_ridge import (
-    count_classes,
-    gather_rows,
-    longest_neighborhood,
-)
+from vicinal._kernels._local_ridge import count_classes, gather_rows, longest_neighborhood
 from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve, gram_lower
 
 SQUARED = 2

@@ -159,18 +159,8 @@ def own_class_probabilities(
     return as_numpy(xp.concat(parts)).astype(np.float64)
 
 
-def soft_votes(
-    A: np.ndarray,
-    X: Any,
-    references: References,
-    *,
-    positions: Any = None,
-    n_jobs: int | None = None,
-) -> Any:
-    """Probability of each class by soft neighbours among the references: (n_queries, C).
-
-    ``positions`` tells where each query stands among the references, if it must not vote on itself.
-    """
+def soft_votes(A: np.ndarray, X: Any, references: References, *, n_jobs: int | None = None) -> Any:
+    """Probability of each class by soft neighbours among the references: (n_queries, C)."""
     xp = compat.array_namespace(X)
     codes = _codes(references.bounds)
 
@@ -188,22 +178,13 @@ def soft_votes(
         )
         return votes / xp.sum(votes, axis=1, keepdims=True)
 
-    return _map_queries(A, X, references, vote, positions, n_jobs)
+    return _map_queries(A, X, references, vote, n_jobs)
 
 
 def nearest_votes(
-    A: np.ndarray,
-    X: Any,
-    references: References,
-    k: int,
-    *,
-    positions: Any = None,
-    n_jobs: int | None = None,
+    A: np.ndarray, X: Any, references: References, k: int, *, n_jobs: int | None = None
 ) -> Any:
-    """Share of each class, by weight, among the ``k`` nearest references: (n_queries, C).
-
-    ``positions`` as for :func:`soft_votes`.
-    """
+    """Share of each class, by weight, among the ``k`` nearest references: (n_queries, C)."""
     xp = compat.array_namespace(X)
     device = compat.device(X)
     codes = _codes(references.bounds)
@@ -224,7 +205,7 @@ def nearest_votes(
         )
         return votes / xp.sum(votes, axis=1, keepdims=True)
 
-    return _map_queries(A, X, plain, vote, positions, n_jobs)
+    return _map_queries(A, X, plain, vote, n_jobs)
 
 
 # --- parts ----------------------------------------------------------------------------------------
@@ -321,12 +302,12 @@ def _groups(blocks: list) -> list[list]:
     return [blocks[i : i + size] for i in range(0, len(blocks), size)]
 
 
-def _map_queries(A, X, references, function, positions, n_jobs):
+def _map_queries(A, X, references, function, n_jobs):
     """Apply ``function`` to the logits of each block of queries; stack the results."""
     xp = compat.array_namespace(X)
     A_rows = xp.asarray(A, dtype=X.dtype, device=compat.device(X))
     left = _with_ones(X @ A_rows.T, xp)
-    logits = _logit_engine(left, _logit_factors(A_rows, references, xp), positions, xp)
+    logits = _logit_engine(left, _logit_factors(A_rows, references, xp), None, xp)
     blocks = _pair_blocks(np.array([0, X.shape[0]]), references)
     n_jobs = _worthwhile(n_jobs, X, references)
     return xp.concat(block_map(lambda block: function(logits(block[1])), blocks, n_jobs))

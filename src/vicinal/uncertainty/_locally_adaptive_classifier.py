@@ -20,12 +20,11 @@ from vicinal._base import (
     check_weights,
     draw_seeds,
     encode_labels,
-    is_array_api,
     n_threads,
     thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._block_map import one_blas_thread, one_thread_each
+from vicinal._kernels._block_map import block_threads, one_blas_thread, one_thread_each
 from vicinal._kernels._local_metrics import nearest_votes, soft_votes
 from vicinal._kernels._mixture import COVARIANCE_TYPES
 from vicinal._kernels._principal_axes import class_covariances, whitening_map
@@ -85,8 +84,8 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
 
     A :class:`ResponsibilityMixture` of the whitened rows, weighted by their uncertainty, divides
     the space; each component learns its own linear metric from how the rows classify one another;
-    a query asks all components and weighs their votes by responsibility. One component is
-    neighbourhood components analysis (NCA).
+    a query asks all components and weighs their votes by responsibility. One component that climbs
+    the accuracy is neighbourhood components analysis (NCA).
 
     Use it where nearest neighbours do well and one metric does not fit everywhere. Rows held out
     decide when learning stops, since rising accuracy on the training rows is no evidence.
@@ -548,7 +547,7 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
         Placement is that of the first split: where components stand exactly matters little.
         """
         counts = _CANDIDATES if self.n_components == "auto" else (self.n_components,)
-        threads = 1 if is_array_api(splits[0].train.X) else n_threads(self.n_jobs)
+        threads = n_threads(block_threads(splits[0].train.X, self.n_jobs))
         mixtures = [self._place(splits[0].train, importance, k, seeds[0]) for k in counts]
         steps = (sum(counts) + (len(splits) - 1) * max(counts)) * self.max_iter
         with Progress(steps, type(self).__name__, verbose=self.verbose) as progress:

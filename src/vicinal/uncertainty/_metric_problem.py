@@ -200,8 +200,7 @@ def best_start(
 ) -> tuple[float, float]:
     """Return the greatest log-likelihood of soft votes in a multiple of the identity, and that.
 
-    ``judges`` are positions in ``held_out``, or in ``train``
-    if there are none held out.
+    ``judges`` are positions in ``held_out``, or in ``train`` if there are none held out.
     """
     rows = train if held_out is None else held_out
     unit = 1.0 / np.sqrt(nearest_scale(train, n_jobs))
@@ -320,7 +319,7 @@ def _anneal(problems, start, max_iter, options):
         random_state=rng,
     )
     return Climb(
-        np.stack(watch.matrix),
+        watch.matrix,
         watch.scores[watch.best],
         [np.asarray(watch.scores)],
         [matrices[-1] for matrices in watch.iterates],
