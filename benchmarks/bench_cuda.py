@@ -17,8 +17,9 @@ from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
 from _harness import ROOT, ResultsPage, machine
-from vicinal._kernels import _local_batched, _truncated_rbf_device
-from vicinal._kernels._local_metrics import Anchors, References, expected_accuracy
+from vicinal._kernels.local import _batched as _local_batched
+from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
+from vicinal._kernels.subspace import _truncated_rbf_device
 from vicinal.datasets import load_covtype, load_letter
 from vicinal.local import LocalClassifier, _device
 from vicinal.neighbors import NeighborSearch

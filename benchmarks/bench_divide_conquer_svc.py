@@ -9,7 +9,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from _harness import Kept, ResultsPage
 from _subspace import Clock, covtype, error, standard_error
-from vicinal._kernels import _svm_dual
+from vicinal._kernels.subspace import _svm_dual
 from vicinal.subspace import DivideConquerSVC
 
 WIDTH = {"C": 32.0, "gamma": 32.0}

@@ -18,15 +18,15 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 from threadpoolctl import threadpool_limits
 
-from vicinal._kernels._linear_model import margin_value_gradient
-from vicinal._kernels._logistic import (
+from vicinal._kernels.linear._logistic import (
     fit_logistic,
     logistic_loss,
     multinomial_blocks,
     multinomial_value_gradient,
 )
-from vicinal._kernels._perceptron import fit_perceptron
-from vicinal._kernels._squared_hinge import fit_squared_hinge, squared_hinge_loss
+from vicinal._kernels.linear._objective import margin_value_gradient
+from vicinal._kernels.linear._perceptron import fit_perceptron
+from vicinal._kernels.linear._squared_hinge import fit_squared_hinge, squared_hinge_loss
 from vicinal.datasets import load_dataset
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 

@@ -140,7 +140,7 @@ def product_time(n: int, d: int, n_threads: int) -> float:
     """Return processor microseconds per query of the float32 product alone, in the same blocks."""
     from vicinal._base import thread_map
     from vicinal._base._compat import threadpool_controller
-    from vicinal._kernels._nearest import QUERY_BLOCK, ROW_BLOCK
+    from vicinal._kernels.neighbors._nearest import QUERY_BLOCK, ROW_BLOCK
 
     rng = np.random.default_rng(0)
     rows = rng.standard_normal((min(n, 100_000), d + 1)).astype(np.float32)

@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 
 from _harness import ResultsPage
 from _partition import Store, load_split
-from vicinal._kernels._cascade import assign_kmeans, gate_problem
+from vicinal._kernels.cascade._hard import assign_kmeans, gate_problem
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.partition._base import make_learner
 from vicinal.partition._learners import TrainingSet, constant_gate, passes_on

@@ -14,7 +14,7 @@ from scipy.spatial.distance import cdist
 from scipy.stats import poisson
 
 from _harness import ROOT, Kept, ResultsPage, peak_memory_gb, timed
-from vicinal._kernels import _truncated_rbf as trbf
+from vicinal._kernels.subspace import _truncated_rbf as trbf
 from vicinal.subspace import FeatureSpaceDecomposition, TruncatedRBFRegressor
 
 METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")

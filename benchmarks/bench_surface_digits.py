@@ -15,7 +15,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from _harness import ResultsPage, timed
-from vicinal._kernels._platt import fit_platt
+from vicinal._kernels.calibration._platt import fit_platt
 from vicinal.local import LocalClassifier
 from vicinal.surface import DecisionSurface
 

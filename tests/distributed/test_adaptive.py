@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose
 
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
-from vicinal._kernels._local_metrics import expected_accuracy
+from vicinal._kernels.metric._soft_votes import expected_accuracy
 from vicinal.distributed import _adaptive
 from vicinal.distributed._blocks import Block
 from vicinal.uncertainty import LocallyAdaptiveClassifier

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.linear_model import Ridge
 
-from vicinal._kernels._cascade import (
+from vicinal._kernels.cascade._hard import (
     assign_classes,
     assign_hyperplanes,
     assign_kmeans,

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime
 from sklearn.linear_model import Lasso, LogisticRegression
 
-from vicinal._kernels._corrective import (
+from vicinal._kernels.ensemble._corrective import (
     LeastSquaresRefit,
     corrective_coefficients,
     derivatives,
@@ -12,7 +12,7 @@ from vicinal._kernels._corrective import (
     largest_useful_penalty,
     objective,
 )
-from vicinal._kernels._losses import Logistic, Multinomial, SquaredError
+from vicinal._kernels.ensemble._losses import Logistic, Multinomial, SquaredError
 
 
 @pytest.fixture

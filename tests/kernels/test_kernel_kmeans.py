@@ -4,7 +4,7 @@ from numpy.testing import assert_array_equal
 from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
-from vicinal._kernels import _kernel_kmeans
+from vicinal._kernels.subspace import _kernel_kmeans
 
 
 def _blobs(rng):

@@ -4,7 +4,7 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.covariance import ledoit_wolf_shrinkage as sklearn_ledoit_wolf
 
-from vicinal._kernels._lda import (
+from vicinal._kernels.linear._lda import (
     LDAStatistics,
     add_statistics,
     class_means,

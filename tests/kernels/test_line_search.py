@@ -3,8 +3,8 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize_scalar
 
-from vicinal._kernels._line_search import deviation, step_length
-from vicinal._kernels._losses import (
+from vicinal._kernels.ensemble._line_search import deviation, step_length
+from vicinal._kernels.ensemble._losses import (
     AbsoluteError,
     Exponential,
     Logistic,

@@ -8,16 +8,17 @@ from scipy.optimize import approx_fprime, minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from vicinal._kernels import _linear_model, _logistic, _squared_hinge
-from vicinal._kernels._lbfgs import minimize_lbfgs
-from vicinal._kernels._linear_model import margin_value_gradient, weighted_gram
-from vicinal._kernels._logistic import (
+from vicinal._kernels.linear import _logistic, _squared_hinge
+from vicinal._kernels.linear import _objective as _linear_model
+from vicinal._kernels.linear._lbfgs import minimize_lbfgs
+from vicinal._kernels.linear._logistic import (
     fit_logistic,
     logistic_loss,
     multinomial_blocks,
     multinomial_value_gradient,
 )
-from vicinal._kernels._squared_hinge import fit_squared_hinge, squared_hinge_loss
+from vicinal._kernels.linear._objective import margin_value_gradient, weighted_gram
+from vicinal._kernels.linear._squared_hinge import fit_squared_hinge, squared_hinge_loss
 
 LOSSES = {"logistic": logistic_loss, "squared_hinge": squared_hinge_loss}
 FITS = {"logistic": fit_logistic, "squared_hinge": fit_squared_hinge}

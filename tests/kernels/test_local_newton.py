@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels._local_hinge import local_hinge
-from vicinal._kernels._local_newton import LOGISTIC, SQUARED_HINGE, local_newton
+from vicinal._kernels.local._hinge import local_hinge
+from vicinal._kernels.local._newton import LOGISTIC, SQUARED_HINGE, local_newton
 
 
 def solve(X, q, w, codes, loss, *, alpha=0.3, rho=0.1, C=1.0, degree=1):

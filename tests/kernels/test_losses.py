@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy.optimize import approx_fprime, minimize_scalar
 
-from vicinal._kernels._losses import (
+from vicinal._kernels.ensemble._losses import (
     AbsoluteError,
     Exponential,
     Huber,

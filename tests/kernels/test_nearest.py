@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from vicinal._kernels._nearest import (
+from vicinal._kernels.neighbors._nearest import (
     ProductRows,
     csr_distances,
     nearest_rows,
@@ -14,7 +14,7 @@ from vicinal._kernels._nearest import (
     sort_rows,
     squared_distance,
 )
-from vicinal._kernels._nearest_device import DeviceRows
+from vicinal._kernels.neighbors._nearest_device import DeviceRows
 
 
 def awkward_rows(rng, kind):

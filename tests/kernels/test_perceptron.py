@@ -3,7 +3,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
-from vicinal._kernels._perceptron import _shuffle, fit_perceptron, margin_scale
+from vicinal._kernels.linear._perceptron import _shuffle, fit_perceptron, margin_scale
 
 
 @pytest.fixture(params=[2, 3, 17])

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification, make_friedman1
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
-from vicinal._kernels._pruning import (
+from vicinal._kernels.ensemble._pruning import (
     choose_penalty,
     collapse_alphas,
     leaf_counts,

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels._quantiles import weighted_quantile
+from vicinal._kernels.calibration._quantiles import weighted_quantile
 
 
 @pytest.mark.parametrize("n", [1, 2, 5, 10, 37])

@@ -6,7 +6,7 @@ import scipy.linalg
 import scipy.sparse as sp
 from numpy.testing import assert_allclose
 
-from vicinal._kernels import _scatter
+from vicinal._kernels.linear import _scatter
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 
-from vicinal._kernels._simplex import (
+from vicinal._kernels.ensemble._simplex import (
     bootstrapped_weights,
     effective_number,
     em_step,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels._smoothing import (
+from vicinal._kernels.local._smoothing import (
     KERNELS,
     kernel_values,
     loess_values,

@@ -5,7 +5,7 @@ from scipy import sparse
 from scipy.optimize import approx_fprime
 from scipy.special import expit, softmax
 
-from vicinal._kernels._soft_cascade import (
+from vicinal._kernels.cascade._soft import (
     fit_soft_cascade,
     gate_log_priors,
     mixture_loss_gradient,

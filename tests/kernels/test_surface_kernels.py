@@ -8,12 +8,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal._kernels._leaf_boxes import leaf_boxes, nearest_in_boxes
-from vicinal._kernels._platt import couple_pairs, fit_platt, fit_saturated_platt
-from vicinal._kernels._score_gradients import kernel_machine, perceptron_layers
-from vicinal._kernels._surface_labels import bisect, contract, label_normals, mixed_distance
-from vicinal._kernels._surface_nearest import nearest_points
-from vicinal._kernels._surface_roots import (
+from vicinal._kernels.calibration._platt import couple_pairs, fit_platt, fit_saturated_platt
+from vicinal._kernels.surface._labels import bisect, contract, label_normals, mixed_distance
+from vicinal._kernels.surface._leaf_boxes import leaf_boxes, nearest_in_boxes
+from vicinal._kernels.surface._nearest_point import nearest_points
+from vicinal._kernels.surface._roots import (
     CONVERGED,
     NO_CROSSING,
     NO_SURFACE,
@@ -23,6 +22,7 @@ from vicinal._kernels._surface_roots import (
     project,
     refine_roots,
 )
+from vicinal._kernels.surface._score_gradients import kernel_machine, perceptron_layers
 
 
 def ellipse(Y, rows, gradient):

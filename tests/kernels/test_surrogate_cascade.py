@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.linear_model import LogisticRegression
 
-from vicinal._kernels._surrogate_cascade import (
+from vicinal._kernels.cascade._surrogate import (
     alternate_blocks,
     minimise_block,
     phi,

@@ -4,7 +4,7 @@ from numpy.testing import assert_allclose
 from scipy.optimize import minimize
 from sklearn.metrics.pairwise import rbf_kernel
 
-from vicinal._kernels import _svm_dual
+from vicinal._kernels.subspace import _svm_dual
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from vicinal._kernels._temperature import fit_slope
+from vicinal._kernels.calibration._temperature import fit_slope
 
 
 def _loss(slope, scores, codes, weights):

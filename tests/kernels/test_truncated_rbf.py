@@ -7,7 +7,7 @@ from scipy.stats import poisson
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics.pairwise import rbf_kernel
 
-from vicinal._kernels import _truncated_rbf as trbf
+from vicinal._kernels.subspace import _truncated_rbf as trbf
 
 
 @pytest.fixture

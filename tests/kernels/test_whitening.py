@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels._whitening import WHITENINGS, independent_cholesky
+from vicinal._kernels.linear._whitening import WHITENINGS, independent_cholesky
 
 
 def test_factor_by_hand():

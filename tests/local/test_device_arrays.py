@@ -7,7 +7,7 @@ from scipy import special
 from sklearn.linear_model import LogisticRegression
 
 from vicinal._base import as_numpy
-from vicinal._kernels._local_batched import (
+from vicinal._kernels.local._batched import (
     batched_newton,
     batched_ridge,
     batched_ridge_values,
@@ -16,7 +16,7 @@ from vicinal._kernels._local_batched import (
     slope_metric_step,
     slope_outer_product,
 )
-from vicinal._kernels._local_newton import (
+from vicinal._kernels.local._newton import (
     LOGISTIC,
     SQUARED_HINGE,
     local_newton,

@@ -7,8 +7,8 @@ from sklearn.base import clone
 from sklearn.datasets import load_wine, make_friedman1
 from sklearn.linear_model import Ridge
 
-from vicinal._kernels._ridge_path import ridge_path
-from vicinal._kernels._score_stacking import score_stacking_weights
+from vicinal._kernels.ensemble._score_stacking import score_stacking_weights
+from vicinal._kernels.linear._ridge_path import ridge_path
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.local._coordinates import Coordinates, QuadraticCoordinates
 from vicinal.local._forest import grow_forest

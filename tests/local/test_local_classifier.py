@@ -13,7 +13,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal._kernels._temperature import fit_temperature, temperature_loss
+from vicinal._kernels.calibration._temperature import fit_temperature, temperature_loss
 from vicinal.local import LocalClassifier, LocalRegressor
 
 SOLVERS = ["ridge", "logistic", "squared_hinge", "hinge"]

@@ -28,7 +28,7 @@ def test_infinite_bandwidth_is_the_mean(rng):
 
 @pytest.mark.parametrize("kernel", ["epanechnikov", "bisquare", "cosine", "triangular"])
 def test_callable_kernel_equals_the_named_one(rng, kernel):
-    from vicinal._kernels._smoothing import KERNELS
+    from vicinal._kernels.local._smoothing import KERNELS
 
     X, y = rng.normal(size=(40, 2)), rng.normal(size=40)
     for rule in ({"bandwidth": 1.0}, {"n_neighbors": 9}):

@@ -6,14 +6,14 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
 
 from vicinal._base import as_numpy
-from vicinal._kernels._cascade import assign_hyperplanes, assign_kmeans
-from vicinal._kernels._cascade_device import (
+from vicinal._kernels.cascade._device import (
     device_hyperplanes,
     device_kmeans,
     device_lda_statistics,
     rows_by_region,
 )
-from vicinal._kernels._lda import lda_statistics
+from vicinal._kernels.cascade._hard import assign_hyperplanes, assign_kmeans
+from vicinal._kernels.linear._lda import lda_statistics
 from vicinal.partition import SpacePartitioningClassifier
 
 

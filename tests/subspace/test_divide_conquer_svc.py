@@ -5,7 +5,7 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
-from vicinal._kernels import _svm_dual
+from vicinal._kernels.subspace import _svm_dual
 from vicinal.subspace import DivideConquerSVC
 
 

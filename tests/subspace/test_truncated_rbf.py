@@ -5,7 +5,7 @@ from sklearn.datasets import make_classification, make_moons
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.metrics import log_loss, recall_score
 
-from vicinal._kernels._truncated_rbf import truncated_rbf_kernel
+from vicinal._kernels.subspace._truncated_rbf import truncated_rbf_kernel
 from vicinal.subspace import TruncatedRBFClassifier, TruncatedRBFFeatures, TruncatedRBFRegressor
 
 

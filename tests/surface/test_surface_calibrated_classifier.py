@@ -10,7 +10,7 @@ from sklearn.model_selection import LeaveOneOut, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from vicinal._kernels._platt import fit_platt, fit_saturated_platt
+from vicinal._kernels.calibration._platt import fit_platt, fit_saturated_platt
 from vicinal.local import LocalClassifier
 from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
 

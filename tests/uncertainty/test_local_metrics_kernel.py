@@ -8,7 +8,7 @@ from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalys
 from sklearn.preprocessing import StandardScaler
 
 from vicinal._base import as_numpy
-from vicinal._kernels._local_metrics import (
+from vicinal._kernels.metric._soft_votes import (
     Anchors,
     References,
     expected_accuracy,
@@ -16,7 +16,7 @@ from vicinal._kernels._local_metrics import (
     own_class_probabilities,
     soft_votes,
 )
-from vicinal._kernels._uncertainty import class_bounds
+from vicinal._kernels.metric._uncertainty import class_bounds
 from vicinal.uncertainty import uncertainty_map
 
 

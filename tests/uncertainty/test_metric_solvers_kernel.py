@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels._metric_solvers import (
+from vicinal._kernels.metric._solvers import (
     BestIterate,
     adam_ascent,
     annealed_ascent,

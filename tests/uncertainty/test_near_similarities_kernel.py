@@ -4,17 +4,17 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels._local_metrics import (
+from vicinal._kernels.metric._near_similarities import all_similarities, near_similarities
+from vicinal._kernels.metric._soft_votes import (
     Anchors,
     References,
     expected_accuracy,
     own_class_probabilities,
     soft_votes,
 )
-from vicinal._kernels._near_similarities import all_similarities, near_similarities
-from vicinal._kernels._uncertainty import class_bounds
+from vicinal._kernels.metric._uncertainty import class_bounds
 
-PATH = "vicinal._kernels._local_metrics._SPARSE"
+PATH = "vicinal._kernels.metric._soft_votes._SPARSE"
 
 
 def as_dense(near, n):

@@ -7,9 +7,9 @@ from typing import Any
 import numpy as np
 
 from vicinal._base import draw_seeds
-from vicinal._kernels._local_metrics import Anchors, References, expected_accuracy
-from vicinal._kernels._metric_solvers import BestIterate, adam_ascent
-from vicinal._kernels._uncertainty import class_bounds
+from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
+from vicinal._kernels.metric._solvers import BestIterate, adam_ascent
+from vicinal._kernels.metric._uncertainty import class_bounds
 from vicinal.distributed._blocks import Block, Blocks, add_tuples
 from vicinal.distributed._draws import row_uniforms
 from vicinal.distributed._fit import fits

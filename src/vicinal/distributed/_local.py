@@ -12,7 +12,7 @@ from sklearn.base import clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 
 from vicinal._base import draw_seeds
-from vicinal._kernels._temperature import fit_temperature
+from vicinal._kernels.calibration._temperature import fit_temperature
 from vicinal.distributed._blocks import Block, Blocks
 from vicinal.distributed._compute import compute
 from vicinal.distributed._fit import fits

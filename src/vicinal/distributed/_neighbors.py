@@ -11,7 +11,7 @@ import scipy.sparse as sp
 from dask import delayed
 from sklearn.base import clone
 
-from vicinal._kernels._sorted_lists import merge_order
+from vicinal._kernels.neighbors._sorted_lists import merge_order
 from vicinal.distributed._blocks import Block, Blocks, tree
 from vicinal.neighbors import NeighborSearch
 

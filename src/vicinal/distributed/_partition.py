@@ -16,7 +16,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
 from vicinal._base import draw_seeds
-from vicinal._kernels._cascade import (
+from vicinal._kernels.cascade._hard import (
     LLOYD_STEPS,
     assign_classes,
     chain_loss,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vicinal._kernels._temperature import score_spread, slope_derivatives, solve_slope
+from vicinal._kernels.calibration._temperature import score_spread, slope_derivatives, solve_slope
 from vicinal.distributed._blocks import Block, Blocks
 from vicinal.distributed._survey import Survey
 

@@ -15,9 +15,9 @@ from scipy.linalg import solve
 from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
-from vicinal._kernels._lda import LDAStatistics, lda_statistics
-from vicinal._kernels._logistic import fit_logistic
-from vicinal._kernels._perceptron import fit_perceptron
+from vicinal._kernels.linear._lda import LDAStatistics, lda_statistics
+from vicinal._kernels.linear._logistic import fit_logistic
+from vicinal._kernels.linear._perceptron import fit_perceptron
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._device_sweeps import discriminant_gate, discriminant_region
 from vicinal.partition._linear_learners import is_plain_logistic, is_plain_ridge

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 
-from vicinal._kernels._linear_maps import usable_scale
+from vicinal._kernels.linear._maps import usable_scale
 from vicinal.distributed._moments import table_moments
 from vicinal.distributed._survey import Survey
 

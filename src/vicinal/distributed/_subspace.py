@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.utils.class_weight import compute_class_weight
 
-from vicinal._kernels import _scatter
-from vicinal._kernels._truncated_rbf import (
+from vicinal._kernels.linear import _scatter
+from vicinal._kernels.subspace._truncated_rbf import (
     RidgeSums,
     fitted_and_leverage,
     leave_one_out_scores,

@@ -9,7 +9,7 @@ import numpy as np
 from dask import delayed
 
 from vicinal._base import draw_seeds
-from vicinal._kernels._mixture import (
+from vicinal._kernels.metric._mixture import (
     Components,
     Moments,
     add_moments,

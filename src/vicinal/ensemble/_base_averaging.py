@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import draw_seeds, parallel_map, positive_rows
 from vicinal._base._compat import Interval, NamedParts, StrOptions
-from vicinal._kernels._simplex import (
+from vicinal._kernels.ensemble._simplex import (
     bootstrapped_weights,
     effective_number,
     information_weights,

@@ -14,14 +14,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import Progress, draw_seeds
 from vicinal._base._compat import HasMethods, Interval, StrOptions
-from vicinal._kernels._corrective import (
+from vicinal._kernels.ensemble._corrective import (
     LeastSquaresRefit,
     corrective_coefficients,
     l1_path,
     largest_useful_penalty,
 )
-from vicinal._kernels._line_search import deviation, step_length
-from vicinal._kernels._losses import best_constant
+from vicinal._kernels.ensemble._line_search import deviation, step_length
+from vicinal._kernels.ensemble._losses import best_constant
 from vicinal.ensemble._learners import fit_learner, fresh_learner, takes_weights, usable_weights
 
 _N_PENALTIES = 30

@@ -10,7 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import draw_seeds, parallel_map
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._pruning import (
+from vicinal._kernels.ensemble._pruning import (
     choose_penalty,
     collapse_alphas,
     leaf_counts,

@@ -7,7 +7,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, positive_rows
-from vicinal._kernels._quantiles import weighted_quantile
+from vicinal._kernels.calibration._quantiles import weighted_quantile
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 
 

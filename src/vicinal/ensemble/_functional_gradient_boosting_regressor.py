@@ -8,7 +8,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, positive_rows
 from vicinal._base._compat import HasMethods, Interval, StrOptions
-from vicinal._kernels._losses import REGRESSION_LOSSES
+from vicinal._kernels.ensemble._losses import REGRESSION_LOSSES
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 

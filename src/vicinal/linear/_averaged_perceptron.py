@@ -8,7 +8,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, draw_seeds, encode_labels, positive_rows, row_blocks
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._perceptron import fit_perceptron, margin_scale
+from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
 from vicinal.linear._base import LinearScores
 
 

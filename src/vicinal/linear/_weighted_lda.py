@@ -9,7 +9,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, encode_labels, positive_rows
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._lda import (
+from vicinal._kernels.linear._lda import (
     add_statistics,
     class_means,
     lda_coefficients,

@@ -8,8 +8,8 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, positive_rows
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
-from vicinal._kernels._lda import class_means, lda_statistics, within_covariance
-from vicinal._kernels._whitening import WHITENINGS, refine_whitening
+from vicinal._kernels.linear._lda import class_means, lda_statistics, within_covariance
+from vicinal._kernels.linear._whitening import WHITENINGS, refine_whitening
 
 
 class WhiteningTransformer(TransformerMixin, BaseEstimator):

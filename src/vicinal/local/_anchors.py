@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_random_state
 
-from vicinal._kernels._blend import blend_slopes, blend_values
+from vicinal._kernels.local._blend import blend_slopes, blend_values
 from vicinal.local._fits import equivalent_kernels, local_slopes, over_queries, smooth
 from vicinal.local._neighborhood import NearestRule, Neighborhoods
 from vicinal.local._search import NeighborIndex

@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import check_weights, is_ready, row_blocks
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
-from vicinal._kernels._smoothing import KERNELS
+from vicinal._kernels.local._smoothing import KERNELS
 from vicinal.local._anchored import Anchored
 from vicinal.local._choice import LeaveOneOutChoice
 from vicinal.local._climbing import Climbing

@@ -10,9 +10,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
-from vicinal._kernels._local_hinge import local_hinge
-from vicinal._kernels._local_multinomial import local_multinomial
-from vicinal._kernels._local_newton import LOGISTIC, SQUARED_HINGE, local_newton
+from vicinal._kernels.local._hinge import local_hinge
+from vicinal._kernels.local._multinomial import local_multinomial
+from vicinal._kernels.local._newton import LOGISTIC, SQUARED_HINGE, local_newton
 from vicinal.local._data import LocalData, smoothers
 from vicinal.local._fits import over_queries, pure_queries, smooth_labels
 from vicinal.local._neighborhood import Neighborhoods

@@ -11,7 +11,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base import encode_labels, is_array_api, positive_rows
 from vicinal._base._compat import num_samples
-from vicinal._kernels._temperature import clipped_proba, fit_temperature, temperature_proba
+from vicinal._kernels.calibration._temperature import (
+    clipped_proba,
+    fit_temperature,
+    temperature_proba,
+)
 from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
 from vicinal.local._class_models import (

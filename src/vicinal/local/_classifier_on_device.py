@@ -14,7 +14,7 @@ from vicinal._base import (
     namespace,
     take_rows,
 )
-from vicinal._kernels._temperature import fit_temperature
+from vicinal._kernels.calibration._temperature import fit_temperature
 from vicinal.local._device import (
     class_values,
     indicators,

@@ -8,7 +8,7 @@ import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import free_memory, namespace, row_blocks, take_rows
-from vicinal._kernels._local_batched import (
+from vicinal._kernels.local._batched import (
     batched_kernel,
     batched_least_squares,
     batched_newton,
@@ -20,7 +20,7 @@ from vicinal._kernels._local_batched import (
     put_rows,
     transpose,
 )
-from vicinal._kernels._smoothing import nearest_scale
+from vicinal._kernels.local._smoothing import nearest_scale
 from vicinal.local._class_models import Objective, warn_unconverged
 from vicinal.local._neighborhood import NearestRule
 from vicinal.neighbors import NeighborSearch

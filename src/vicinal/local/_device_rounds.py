@@ -8,7 +8,7 @@ import numpy as np
 from sklearn.utils import check_random_state
 
 from vicinal._base import namespace
-from vicinal._kernels._local_batched import (
+from vicinal._kernels.local._batched import (
     batched_slopes,
     other_rows,
     slope_metric_step,

@@ -7,12 +7,12 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 
 from vicinal._base import n_threads, thread_map
-from vicinal._kernels._local_least_squares import (
+from vicinal._kernels.local._least_squares import (
     polynomial_equivalent_kernels,
     polynomial_slopes,
     pseudo_inverse_fit,
 )
-from vicinal._kernels._local_ridge import (
+from vicinal._kernels.local._ridge import (
     is_pure,
     n_design_columns,
     ridge_equivalent_kernels,
@@ -142,7 +142,7 @@ def _absolute(offsets, weights, alpha, relative, degree) -> float:
     """Return lam = alpha tr(V) / p for the relative penalty."""
     if not relative:
         return alpha
-    from vicinal._kernels._local_least_squares import design_matrix
+    from vicinal._kernels.local._least_squares import design_matrix
 
     D = design_matrix(offsets, weights, degree)[:, 1:]
     D = D - (weights @ D) / weights.sum()

@@ -12,7 +12,7 @@ from sklearn.ensemble import (
 from sklearn.utils import check_random_state
 
 from vicinal._base import n_threads, thread_map
-from vicinal._kernels._forest_weights import shared_leaves
+from vicinal._kernels.local._forest_weights import shared_leaves
 from vicinal.local._neighborhood import Neighborhoods, drop_zeros
 
 _QUERIES_PER_TASK = 256

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
-from vicinal._kernels._logistic import fit_logistic
-from vicinal._kernels._ridge_path import ridge_path
+from vicinal._kernels.linear._logistic import fit_logistic
+from vicinal._kernels.linear._ridge_path import ridge_path
 from vicinal.local._coordinates import Coordinates
 
 

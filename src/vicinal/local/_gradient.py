@@ -3,9 +3,9 @@
 import numpy as np
 from scipy import sparse
 
-from vicinal._kernels._local_gradient import SQUARED, local_gradients, local_hinge_gradients
-from vicinal._kernels._local_newton import LOGISTIC, SQUARED_HINGE
-from vicinal._kernels._smoothing import kernel_slopes, nearest_bandwidth, nearest_scale
+from vicinal._kernels.local._gradient import SQUARED, local_gradients, local_hinge_gradients
+from vicinal._kernels.local._newton import LOGISTIC, SQUARED_HINGE
+from vicinal._kernels.local._smoothing import kernel_slopes, nearest_bandwidth, nearest_scale
 from vicinal.local._fits import over_queries
 from vicinal.local._neighborhood import NearestRule, Neighborhoods, take_queries
 

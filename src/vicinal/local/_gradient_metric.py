@@ -21,7 +21,7 @@ from vicinal._base import (
     weighted_device_rows,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._linear_maps import standard_scale
+from vicinal._kernels.linear._maps import standard_scale
 from vicinal.local._device import indicators, make_device_data
 from vicinal.local._device_rounds import next_map
 from vicinal.local._gradient_round import (

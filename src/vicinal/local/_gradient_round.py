@@ -3,7 +3,7 @@
 import numpy as np
 
 from vicinal._base import row_blocks
-from vicinal._kernels._gradient_metric import gradient_outer_product, metric_step
+from vicinal._kernels.local._gradient_metric import gradient_outer_product, metric_step
 from vicinal.local._fits import local_slopes
 from vicinal.local._neighborhood import Localizer, NearestRule
 from vicinal.local._search import NeighborIndex

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._kernels._line_smoother import smooth_line
+from vicinal._kernels.local._line_smoother import smooth_line
 from vicinal.local._data import LocalData, Settings
 from vicinal.local._fits import over_queries
 from vicinal.local._neighborhood import NearestRule

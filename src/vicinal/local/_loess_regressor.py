@@ -7,7 +7,7 @@ import numpy as np
 
 from vicinal._base import atomic_fit
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
-from vicinal._kernels._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
+from vicinal._kernels.local._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
 from vicinal.local._fits import smooth
 from vicinal.local._neighborhood import NearestRule, RadiusRule
 from vicinal.local._regression import BaseLocalRegressor

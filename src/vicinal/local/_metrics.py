@@ -5,7 +5,7 @@ from scipy import sparse
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from vicinal._kernels._linear_maps import standard_scale, within_class_whitening
+from vicinal._kernels.linear._maps import standard_scale, within_class_whitening
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._forest import FORESTS
 from vicinal.local._gradient_metric import GradientMetric

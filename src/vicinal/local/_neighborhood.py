@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vicinal._kernels._smoothing import (
+from vicinal._kernels.local._smoothing import (
     GAUSSIAN_CUTOFF,
     kernel_values,
     loess_values,

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vicinal._kernels._normal_scores import normal_score_knots, score_slopes
+from vicinal._kernels.local._normal_scores import normal_score_knots, score_slopes
 
 
 class NormalScores:

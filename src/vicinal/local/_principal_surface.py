@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, positive_rows, row_blocks, thread_map
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._density_ridge import left_out_log_density, project_to_ridge
+from vicinal._kernels.local._density_ridge import left_out_log_density, project_to_ridge
 
 # Bandwidths compared, as multiples of the normal-reference rule, and the rows they are judged by.
 _BANDWIDTH_LADDER = tuple(2.0 ** (0.25 * i) for i in range(-14, 5))

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import is_array_api, namespace, positive_rows, row_blocks
 from vicinal._base._compat import num_samples
-from vicinal._kernels._smoothing import robustness_weights
+from vicinal._kernels.local._smoothing import robustness_weights
 from vicinal.local._anchors import ridge_planes
 from vicinal.local._base import BaseLocal
 from vicinal.local._data import smoothers

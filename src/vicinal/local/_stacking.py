@@ -6,9 +6,9 @@ import numpy as np
 from scipy.special import log_softmax
 from sklearn.model_selection import KFold
 
-from vicinal._kernels._score_stacking import score_stacking_weights
-from vicinal._kernels._simplex import stacked_mean_weights
-from vicinal._kernels._temperature import fit_slope
+from vicinal._kernels.calibration._temperature import fit_slope
+from vicinal._kernels.ensemble._score_stacking import score_stacking_weights
+from vicinal._kernels.ensemble._simplex import stacked_mean_weights
 
 # A rung that carries less than this is not worth a search per query.
 _LEAST_WEIGHT = 0.02

@@ -15,7 +15,7 @@ from sklearn.neighbors import BallTree, KDTree, NearestNeighbors
 
 from vicinal._base import import_optional, n_threads, namespace, row_blocks, thread_map
 from vicinal._base._compat import threadpool_controller
-from vicinal._kernels._nearest import (
+from vicinal._kernels.neighbors._nearest import (
     ProductRows,
     csr_distances,
     listed_distances,
@@ -23,7 +23,11 @@ from vicinal._kernels._nearest import (
     rows_within,
     sort_rows,
 )
-from vicinal._kernels._nearest_device import DeviceRows, nearest_on_device, within_on_device
+from vicinal._kernels.neighbors._nearest_device import (
+    DeviceRows,
+    nearest_on_device,
+    within_on_device,
+)
 
 # scikit-learn's tree may round a distance differently in the last places; a little more is fetched
 # and then measured again.

@@ -93,7 +93,7 @@ class NeighborSearch(BaseEstimator):
     Brute force computes a lower bound of every squared distance by a matrix product in float32,
     and measures the rows whose bound does not exclude them by differences in float64. The bound
     takes the rounding of the product into account, so that the result is the one of the naive
-    computation; the proof stands in ``vicinal._kernels._nearest``.
+    computation; the proof stands in ``vicinal._kernels.neighbors._nearest``.
 
     Float32 data give float32 distances, rounded from float64 after the selection.
 

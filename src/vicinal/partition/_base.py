@@ -16,7 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from vicinal._base import as_numpy, check_weights, draw_seeds, parallel_map
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._cascade import (
+from vicinal._kernels.cascade._hard import (
     assign_classes,
     assign_hyperplanes,
     assign_kmeans,

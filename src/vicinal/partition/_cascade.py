@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._kernels._soft_cascade import gate_log_priors
+from vicinal._kernels.cascade._soft import gate_log_priors
 from vicinal.partition._stages import aligned_proba, gate_scores
 
 

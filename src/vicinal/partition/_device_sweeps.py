@@ -7,8 +7,7 @@ import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import as_numpy, free_memory, namespace, row_blocks
-from vicinal._kernels._cascade import assign_classes, assign_random
-from vicinal._kernels._cascade_device import (
+from vicinal._kernels.cascade._device import (
     device_gate_decisions,
     device_hyperplanes,
     device_kmeans,
@@ -20,7 +19,8 @@ from vicinal._kernels._cascade_device import (
     rows_by_region,
     take_own,
 )
-from vicinal._kernels._lda import LDAStatistics, lda_coefficients
+from vicinal._kernels.cascade._hard import assign_classes, assign_random
+from vicinal._kernels.linear._lda import LDAStatistics, lda_coefficients
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._learners import TrainingSet
 from vicinal.partition._stages import ConstantGate, LinearGate, LinearRegionClassifier

@@ -17,7 +17,7 @@ from vicinal._base import (
     is_array_api,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
-from vicinal._kernels._soft_cascade import fit_soft_cascade
+from vicinal._kernels.cascade._soft import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._cascade import Cascade

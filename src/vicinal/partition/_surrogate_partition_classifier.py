@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels, parallel_map
 from vicinal._base._compat import Interval
-from vicinal._kernels._surrogate_cascade import alternate_blocks
+from vicinal._kernels.cascade._surrogate import alternate_blocks
 
 
 class SurrogatePartitionClassifier(ClassifierMixin, BaseEstimator):

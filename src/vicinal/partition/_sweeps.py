@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._kernels._cascade import chain_loss, gate_problem, route
+from vicinal._kernels.cascade._hard import chain_loss, gate_problem, route
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._learners import TrainingSet, constant_gate, passes_on
 from vicinal.partition._stages import ConstantGate

@@ -9,8 +9,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import row_blocks
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._scatter import column_means
-from vicinal._kernels._truncated_rbf import (
+from vicinal._kernels.linear._scatter import column_means
+from vicinal._kernels.subspace._truncated_rbf import (
     feature_blocks,
     leave_one_out_scores,
     monomial_plan,

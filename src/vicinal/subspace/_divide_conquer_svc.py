@@ -20,8 +20,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels, parallel_map
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels import _kernel_kmeans, _svm_dual
-from vicinal._kernels._temperature import fit_slope
+from vicinal._kernels.calibration._temperature import fit_slope
+from vicinal._kernels.subspace import _kernel_kmeans, _svm_dual
 
 _ROWS_PER_CLUSTER = 2000
 _CLUSTERING_ROWS = 20_000

@@ -22,8 +22,8 @@ from vicinal._base import (
     weighted_device_rows,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels import _scatter
-from vicinal._kernels._scatter_device import device_map
+from vicinal._kernels.linear import _scatter
+from vicinal._kernels.linear._scatter_device import device_map
 from vicinal.subspace._row_sums import MAX_SCATTER, RowSums, take_columns
 
 _DEFAULT_DIRECTIONS = 256

@@ -12,8 +12,8 @@ from vicinal._base import (
     validate_array_api,
     weighted_device_rows,
 )
-from vicinal._kernels._truncated_rbf import monomial_plan, truncated_rbf_kernel
-from vicinal._kernels._truncated_rbf_device import (
+from vicinal._kernels.subspace._truncated_rbf import monomial_plan, truncated_rbf_kernel
+from vicinal._kernels.subspace._truncated_rbf_device import (
     device_dual_scores,
     device_feature_blocks,
     device_primal_leverage,

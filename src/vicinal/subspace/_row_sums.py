@@ -7,8 +7,8 @@ import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import min_max_axis
 
 from vicinal._base import encode_device_labels, encode_labels, is_array_api, namespace
-from vicinal._kernels import _scatter
-from vicinal._kernels._scatter_device import device_columns, device_constant_columns
+from vicinal._kernels.linear import _scatter
+from vicinal._kernels.linear._scatter_device import device_columns, device_constant_columns
 
 # Above this many columns a scatter matrix and its eigenvectors are no longer formed.
 MAX_SCATTER = 5000

@@ -8,7 +8,7 @@ from sklearn.utils.metaestimators import available_if
 
 from vicinal._base import atomic_fit, encode_labels
 from vicinal._base._compat import StrOptions
-from vicinal._kernels._truncated_rbf import n_monomials
+from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._truncated_rbf_classifier import TruncatedRBFClassifier

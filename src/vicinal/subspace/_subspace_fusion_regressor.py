@@ -6,7 +6,7 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
 from vicinal._base import atomic_fit
-from vicinal._kernels._truncated_rbf import n_monomials
+from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
 

@@ -20,9 +20,9 @@ from vicinal._base import (
     namespace,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._temperature import fit_slope
-from vicinal._kernels._truncated_rbf import feature_blocks, fit_logistic, softmax_or_expit
-from vicinal._kernels._truncated_rbf_device import device_slope
+from vicinal._kernels.calibration._temperature import fit_slope
+from vicinal._kernels.subspace._truncated_rbf import feature_blocks, fit_logistic, softmax_or_expit
+from vicinal._kernels.subspace._truncated_rbf_device import device_slope
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._on_device import device_training
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from vicinal._kernels._surface_labels import bisect, mixed_distance
-from vicinal._kernels._surface_nearest import nearest_points
-from vicinal._kernels._surface_roots import CONVERGED, NO_SURFACE, ON_SURFACE, norms, project
+from vicinal._kernels.surface._labels import bisect, mixed_distance
+from vicinal._kernels.surface._nearest_point import nearest_points
+from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE, ON_SURFACE, norms, project
 from vicinal.neighbors import NeighborSearch
 from vicinal.surface._metric import Chart
 from vicinal.surface._problem import Problem

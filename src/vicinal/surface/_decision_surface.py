@@ -11,13 +11,13 @@ from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, draw_seeds, row_blocks
 from vicinal._base._compat import HasMethods, Interval, StrOptions
-from vicinal._kernels._surface_fixed_point import (
+from vicinal._kernels.surface._fixed_point import (
     fixed_point,
     fixed_point_along,
     fixed_point_nearest,
 )
-from vicinal._kernels._surface_labels import bisect, label_normals
-from vicinal._kernels._surface_roots import (
+from vicinal._kernels.surface._labels import bisect, label_normals
+from vicinal._kernels.surface._roots import (
     CONVERGED,
     NO_CROSSING,
     NO_SURFACE,

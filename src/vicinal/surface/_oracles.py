@@ -14,7 +14,7 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
-from vicinal._kernels._score_gradients import kernel_machine, perceptron_layers
+from vicinal._kernels.surface._score_gradients import kernel_machine, perceptron_layers
 
 # Probabilities are kept off 0 and 1 by this much before their logit is taken.
 _FLOOR = 1e-12

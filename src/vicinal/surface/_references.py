@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from vicinal._kernels._surface_labels import mixed_distance
+from vicinal._kernels.surface._labels import mixed_distance
 from vicinal.neighbors import NeighborSearch
 
 

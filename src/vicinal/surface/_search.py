@@ -4,9 +4,9 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vicinal._kernels._surface_labels import bisect, contract, mixed_distance
-from vicinal._kernels._surface_nearest import nearest_points
-from vicinal._kernels._surface_roots import (
+from vicinal._kernels.surface._labels import bisect, contract, mixed_distance
+from vicinal._kernels.surface._nearest_point import nearest_points
+from vicinal._kernels.surface._roots import (
     CONVERGED,
     KINK,
     NO_SURFACE,

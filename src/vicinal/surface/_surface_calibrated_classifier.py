@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
-from vicinal._kernels._platt import couple_pairs, fit_saturated_platt
+from vicinal._kernels.calibration._platt import couple_pairs, fit_saturated_platt
 from vicinal.surface._decision_surface import DecisionSurface
 from vicinal.surface._metric import METRICS
 

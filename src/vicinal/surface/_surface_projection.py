@@ -4,7 +4,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicinal._kernels._surface_roots import CONVERGED, ON_SURFACE
+from vicinal._kernels.surface._roots import CONVERGED, ON_SURFACE
 
 
 @dataclass(frozen=True)

@@ -2,7 +2,7 @@
 
 from enum import IntEnum
 
-from vicinal._kernels import _surface_roots as codes
+from vicinal._kernels.surface import _roots as codes
 
 
 class SurfaceStatus(IntEnum):

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from vicinal._kernels._leaf_boxes import leaf_boxes, nearest_in_boxes
-from vicinal._kernels._surface_roots import CONVERGED, NO_SURFACE
+from vicinal._kernels.surface._leaf_boxes import leaf_boxes, nearest_in_boxes
+from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE
 from vicinal.surface._oracles import final_model
 from vicinal.surface._problem import Problem
 from vicinal.surface._search import Found

@@ -11,7 +11,7 @@ from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
 from vicinal._base import as_numpy, draw_seeds, is_array_api, validate_array_api
-from vicinal._kernels._mixture import (
+from vicinal._kernels.metric._mixture import (
     Components,
     expectation_maximisation,
     moments,

@@ -16,8 +16,8 @@ from vicinal._base import (
     encode_labels,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._gated_fisher import class_scatters, fisher_directions, gated_features
-from vicinal._kernels._mixture import COVARIANCE_TYPES
+from vicinal._kernels.metric._gated_fisher import class_scatters, fisher_directions, gated_features
+from vicinal._kernels.metric._mixture import COVARIANCE_TYPES
 from vicinal.uncertainty._base import (
     nearest_center,
     validate_labels,

@@ -24,10 +24,10 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._block_map import block_threads, one_blas_thread, one_thread_each
-from vicinal._kernels._local_metrics import nearest_votes, soft_votes
-from vicinal._kernels._mixture import COVARIANCE_TYPES
-from vicinal._kernels._principal_axes import class_covariances, whitening_map
+from vicinal._kernels.linear._principal_axes import class_covariances, whitening_map
+from vicinal._kernels.metric._block_map import block_threads, one_blas_thread, one_thread_each
+from vicinal._kernels.metric._mixture import COVARIANCE_TYPES
+from vicinal._kernels.metric._soft_votes import nearest_votes, soft_votes
 from vicinal.uncertainty._base import hold_out, merge_copies, validate_labels, validate_rows
 from vicinal.uncertainty._metric_problem import (
     Climb,

@@ -7,19 +7,19 @@ import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import draw_seeds, thread_map
-from vicinal._kernels._local_metrics import (
+from vicinal._kernels.metric._soft_votes import (
     Anchors,
     References,
     expected_accuracy,
     own_class_probabilities,
 )
-from vicinal._kernels._metric_solvers import (
+from vicinal._kernels.metric._solvers import (
     BestIterate,
     adam_ascent,
     annealed_ascent,
     lbfgs_ascent,
 )
-from vicinal._kernels._uncertainty import class_bounds, mean_neighbor_distance
+from vicinal._kernels.metric._uncertainty import class_bounds, mean_neighbor_distance
 
 # Rows for which a component answers less than this are left out of its learning.
 _LEAST_RESPONSIBILITY = 1e-3

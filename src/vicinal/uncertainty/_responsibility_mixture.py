@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import as_numpy, atomic_fit, check_same_library, check_weights
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels._mixture import COVARIANCE_TYPES, responsibilities
+from vicinal._kernels.metric._mixture import COVARIANCE_TYPES, responsibilities
 from vicinal.uncertainty._base import as_components, fit_mixture, validate_labels, validate_rows
 from vicinal.uncertainty._uncertainty_map import _map_of_codes
 

@@ -10,7 +10,11 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base import as_numpy, check_weights, is_array_api, row_blocks
 from vicinal._base._compat import Interval, StrOptions, validate_params
-from vicinal._kernels._uncertainty import class_bounds, mean_neighbor_distance, neighbor_uncertainty
+from vicinal._kernels.metric._uncertainty import (
+    class_bounds,
+    mean_neighbor_distance,
+    neighbor_uncertainty,
+)
 from vicinal.neighbors import NeighborSearch
 from vicinal.uncertainty._base import validate_labels
 

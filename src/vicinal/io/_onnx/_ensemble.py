@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._kernels import _losses
+from vicinal._kernels.ensemble import _losses
 from vicinal.ensemble import (
     BayesianModelAveragingClassifier,
     BayesianModelAveragingRegressor,

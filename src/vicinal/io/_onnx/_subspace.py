@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
-from vicinal._kernels._truncated_rbf import monomial_plan
+from vicinal._kernels.subspace._truncated_rbf import monomial_plan
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Writer
 from vicinal.io._onnx._linear import affine_features

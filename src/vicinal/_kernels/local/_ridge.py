@@ -14,7 +14,7 @@ Neighbourhoods come as compressed rows: those of query t are ``indices[indptr[t]
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve, gram_lower
+from vicinal._kernels.local._small_dense import cholesky_lower, cholesky_solve, gram_lower
 
 # A value is "flat" (no spread around the weighted mean) below this share of its own size.
 _FLAT = 1e-14

@@ -9,7 +9,7 @@ from typing import Any
 import array_api_compat as compat
 
 from vicinal._base import free_memory, is_torch, namespace, row_blocks
-from vicinal._kernels._truncated_rbf import (
+from vicinal._kernels.subspace._truncated_rbf import (
     MonomialPlan,
     truncated_rbf_features,
     truncated_rbf_kernel,

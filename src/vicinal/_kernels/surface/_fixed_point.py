@@ -8,7 +8,7 @@ for comparison: where the bandwidth is small the iteration cycles.
 
 import numpy as np
 
-from vicinal._kernels._surface_roots import norms
+from vicinal._kernels.surface._roots import norms
 
 
 def fixed_point(local, Q, rows, *, tol, max_iter=100):

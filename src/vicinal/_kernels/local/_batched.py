@@ -22,7 +22,7 @@ _COARSE_STEPS = 20
 
 
 def batched_kernel(u: Any, kernel: str | Callable) -> Any:
-    """Return K(u); see ``vicinal._kernels._smoothing``."""
+    """Return K(u); see ``vicinal._kernels.local._smoothing``."""
     xp = namespace(u)
     if callable(kernel):
         return kernel(u)

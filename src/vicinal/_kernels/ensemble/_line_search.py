@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from scipy.optimize import minimize_scalar
 
-from vicinal._kernels._losses import curvature_along
+from vicinal._kernels.ensemble._losses import curvature_along
 
 _MAX_NEWTON_STEPS = 20
 _MAX_HALVINGS = 30

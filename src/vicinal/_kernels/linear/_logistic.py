@@ -12,8 +12,8 @@ from scipy import sparse
 
 from vicinal._base import row_blocks
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._lbfgs import minimize_lbfgs
-from vicinal._kernels._linear_model import LinearFit, fit_margin_model, gram_metric
+from vicinal._kernels.linear._lbfgs import minimize_lbfgs
+from vicinal._kernels.linear._objective import LinearFit, fit_margin_model, gram_metric
 
 # Up to here a Newton step, which costs one Gram matrix, beats the passes that it saves.
 _NEWTON_FEATURES = 200

@@ -25,8 +25,8 @@ knows the kernel and supplies these. Distances may be measured in other columns 
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._local_hinge import dual_descent
-from vicinal._kernels._local_newton import (
+from vicinal._kernels.local._hinge import dual_descent
+from vicinal._kernels.local._newton import (
     LOGISTIC,
     SQUARED_HINGE,
     design_columns,
@@ -36,8 +36,8 @@ from vicinal._kernels._local_newton import (
     one_class_score,
     slopes_from,
 )
-from vicinal._kernels._local_ridge import count_classes, gather_rows, longest_neighborhood
-from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve, gram_lower
+from vicinal._kernels.local._ridge import count_classes, gather_rows, longest_neighborhood
+from vicinal._kernels.local._small_dense import cholesky_lower, cholesky_solve, gram_lower
 
 SQUARED = 2
 

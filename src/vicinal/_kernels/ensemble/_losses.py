@@ -14,7 +14,7 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax, xlogy
 
-from vicinal._kernels._quantiles import weighted_quantile
+from vicinal._kernels.calibration._quantiles import weighted_quantile
 
 
 @dataclass(frozen=True)

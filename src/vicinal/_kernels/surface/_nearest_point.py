@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from vicinal._kernels._surface_roots import norms
+from vicinal._kernels.surface._roots import norms
 
 # Beyond so many columns B is kept as I plus terms of rank one, renewed after so many pairs.
 _DENSE = 50
@@ -104,7 +104,7 @@ def nearest_points(evaluate, Q, starts, rows, *, step, tol, max_iter=60) -> Feet
     Parameters
     ----------
     evaluate : callable
-        Score and gradient, see ``vicinal._kernels._surface_roots``.
+        Score and gradient, see ``vicinal._kernels.surface._roots``.
     Q, starts : ndarray of shape (m, d)
         Queries, and points on or near the surface.
     rows : ndarray of shape (m,)

@@ -15,13 +15,13 @@ pivoted Cholesky factor of their Gram matrix), which changes neither objective n
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._local_ridge import (
+from vicinal._kernels.local._ridge import (
     append_products,
     count_classes,
     gather_rows,
     longest_neighborhood,
 )
-from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve, gram_lower
+from vicinal._kernels.local._small_dense import cholesky_lower, cholesky_solve, gram_lower
 
 SQUARED_HINGE = 0
 LOGISTIC = 1

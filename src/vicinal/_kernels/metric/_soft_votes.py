@@ -17,15 +17,15 @@ import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import as_numpy, free_memory, is_array_api, is_torch
-from vicinal._kernels._block_map import block_map, block_threads
-from vicinal._kernels._near_similarities import (
+from vicinal._kernels.metric._block_map import block_map, block_threads
+from vicinal._kernels.metric._near_similarities import (
     all_similarities,
     near_shares,
     near_similarities,
     near_votes,
     pull_of_neighbors,
 )
-from vicinal._kernels._uncertainty import blank, class_blocks
+from vicinal._kernels.metric._uncertainty import blank, class_blocks
 
 # Small enough for a core's cache on the host; a device wants long blocks.
 _HOST_BLOCK_MIB = 4

@@ -7,7 +7,7 @@ import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import is_torch, row_blocks
-from vicinal._kernels._block_map import block_map, block_threads
+from vicinal._kernels.metric._block_map import block_map, block_threads
 
 _RUN = 16
 

@@ -7,7 +7,7 @@ at q is the first coefficient and its equivalent kernel is l = W^(1/2) Q R^-T e_
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._local_ridge import append_products, gather_rows, longest_neighborhood
+from vicinal._kernels.local._ridge import append_products, gather_rows, longest_neighborhood
 
 # Columns whose part outside the span of earlier ones is smaller than this share are left to the
 # pseudo-inverse, which decides by singular values.

@@ -10,7 +10,7 @@ from scipy import sparse
 from scipy.linalg import cho_solve
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._linear_model import (
+from vicinal._kernels.linear._objective import (
     LinearFit,
     fit_margin_model,
     penalised_factor,

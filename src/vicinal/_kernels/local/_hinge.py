@@ -9,14 +9,14 @@ the crawl along the last face. The intercept must carry a little penalty for tha
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._local_newton import SQUARED_HINGE, one_class_score, scatter_trace
-from vicinal._kernels._local_ridge import (
+from vicinal._kernels.local._newton import SQUARED_HINGE, one_class_score, scatter_trace
+from vicinal._kernels.local._ridge import (
     append_products,
     count_classes,
     gather_rows,
     longest_neighborhood,
 )
-from vicinal._kernels._small_dense import cholesky_lower, cholesky_solve
+from vicinal._kernels.local._small_dense import cholesky_lower, cholesky_solve
 
 
 @fast_jit

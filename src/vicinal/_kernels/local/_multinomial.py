@@ -14,8 +14,8 @@ scores are then half of it and its negative, so that their softmax is the probab
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels._local_newton import LOGISTIC, design_columns, newton_fit, slopes_from
-from vicinal._kernels._local_ridge import (
+from vicinal._kernels.local._newton import LOGISTIC, design_columns, newton_fit, slopes_from
+from vicinal._kernels.local._ridge import (
     append_products,
     gather_rows,
     longest_neighborhood,

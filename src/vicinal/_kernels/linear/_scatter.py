@@ -13,7 +13,7 @@ from scipy.sparse.linalg import LinearOperator, svds
 
 from vicinal._base import is_array_api, row_blocks
 from vicinal._kernels._jit import jit
-from vicinal._kernels._scatter_device import (
+from vicinal._kernels.linear._scatter_device import (
     device_block_gram,
     device_class_means,
     device_column_means,

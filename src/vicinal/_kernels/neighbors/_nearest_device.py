@@ -1,9 +1,9 @@
 """Exact Euclidean neighbours for any array-API library, on the device where the data are.
 
-The counterpart of `vicinal._kernels._nearest`, with the same lower bound (its docstring has the
-proof): the rows of smallest bound are measured by differences in float64, and the answer stands
-when the first bound left out exceeds the k-th distance; the few queries where it does not are
-searched again with more candidates.
+The counterpart of `vicinal._kernels.neighbors._nearest`, with the same lower bound (its docstring
+has the proof): the rows of smallest bound are measured by differences in float64, and the answer
+stands when the first bound left out exceeds the k-th distance; the few queries where it does not
+are searched again with more candidates.
 """
 
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import array_api_compat as compat
 
 from vicinal._base import free_memory, is_torch, namespace, row_blocks, take_rows
-from vicinal._kernels._nearest import rounding_bound
+from vicinal._kernels.neighbors._nearest import rounding_bound
 
 
 class DeviceRows:

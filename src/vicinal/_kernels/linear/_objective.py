@@ -13,7 +13,7 @@ from scipy import sparse
 from scipy.linalg import cho_solve, lapack
 
 from vicinal._base import row_blocks
-from vicinal._kernels._lbfgs import Minimum, minimize_lbfgs
+from vicinal._kernels.linear._lbfgs import Minimum, minimize_lbfgs
 
 # Above this many columns the metric of the quasi-Newton method is diagonal.
 _GRAM_FEATURES = 2000

@@ -6,7 +6,7 @@ import numpy as np
 from scipy.optimize import minimize
 from scipy.special import expit
 
-from vicinal._kernels._cascade import quantile_row
+from vicinal._kernels.cascade._hard import quantile_row
 
 _BLOCK_ROWS = 4096
 

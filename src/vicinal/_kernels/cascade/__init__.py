@@ -1,0 +1,1 @@
+"""Regions and their models learned together: hard, soft and surrogate cascades."""

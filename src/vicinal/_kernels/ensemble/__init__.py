@@ -1,0 +1,1 @@
+"""Losses, boosting steps, weights of models, pruning of trees."""

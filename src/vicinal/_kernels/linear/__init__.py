@@ -1,0 +1,1 @@
+"""Linear models and maps: objectives, solvers, scatter matrices."""

@@ -1,0 +1,1 @@
+"""One small model around every query: weights, solvers, slopes, equivalent kernels."""

@@ -1,0 +1,1 @@
+"""Soft neighbourhoods in learned metrics, mixtures, maps of uncertainty."""

@@ -1,0 +1,1 @@
+"""Exact nearest neighbours on the host and on devices."""

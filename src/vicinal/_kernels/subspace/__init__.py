@@ -1,0 +1,1 @@
+"""Truncated RBF maps, kernel clusters, dual support vector machines."""

@@ -1,0 +1,1 @@
+"""Points of a decision surface: roots, projections, nearest points."""
