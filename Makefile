@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test test-statistical test-floor lint format typecheck docs doctest bench clean
+.PHONY: help demo test test-statistical test-floor lint format typecheck docs doctest bench results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / /' | awk '{t=$$1; $$1=""; printf "  make %-18s%s\n", t, $$0}'
@@ -62,6 +62,9 @@ doctest: $(VENV)/.dev  ## examples in docstrings, guide and README
 
 bench: $(VENV)/.dev  ## every benchmark, results in docs/results (hours)
 	@for script in benchmarks/bench_*.py; do echo "== $$script"; $(BIN)/python $$script || exit 1; done
+
+results: $(VENV)/.dev  ## build the pages of docs/results again from their stored cases
+	@$(BIN)/python benchmarks/rebuild.py
 
 clean:  ## remove environments and built files
 	@rm -rf .venv .venv-floor docs/_build docs/auto_examples docs/api/generated report.html

@@ -20,8 +20,7 @@ from pathlib import Path
 import numpy as np
 import psutil
 
-from _harness import ResultsPage
-from _partition import Store
+from _harness import Cases, ResultsPage, stored
 from vicinal import distributed
 from vicinal.datasets import load_covtype
 from vicinal.distributed._blocks import Blocks
@@ -273,7 +272,7 @@ def task_overhead() -> dict:
 # --- the page -------------------------------------------------------------------------------------
 
 
-def measured(page: ResultsPage, store: Store, folder: Path, n_rows: int, names: list) -> None:
+def measured(page: ResultsPage, store: Cases, folder: Path, n_rows: int, names: list) -> None:
     """Run what is missing and print the tables."""
     cases, rows, losses = {}, [], []
     for family in names:
@@ -425,7 +424,7 @@ def main() -> None:
         "doubles that a fit in memory would hold. Scheduler and workers are processes of their own "
         "on loopback, one thread and 2 GB a worker."
     )
-    store = Store("distributed")
+    store = stored("distributed")
     measured(page, store, folder, options.rows, options.families)
     overhead = store.run(("overhead",), task_overhead)["seconds"]
     times = {

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, HistGradientBoostingClassifier
 from sklearn.svm import SVC, LinearSVC
 
-from _harness import Kept, ResultsPage
+from _harness import ResultsPage, stored
 from _subspace import Clock, covtype, error, standard_error
 from vicinal._kernels.subspace import _svm_dual
 from vicinal.subspace import DivideConquerSVC
@@ -108,7 +108,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", nargs="*", default=[*groups, "exact"])
     wanted = parser.parse_args().parts
-    parts = Kept("divide_conquer_svc")
+    parts = stored("divide_conquer_svc")
     for group in wanted:
         if group == "exact":
             parts.run(("exact",), exact)

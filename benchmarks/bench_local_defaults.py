@@ -26,7 +26,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
-from _harness import Kept, ResultsPage, timed
+from _harness import Cases, ResultsPage, stored, timed
 from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier, LocalRegressor
 
@@ -138,7 +138,7 @@ def judge(model, task: str, parts) -> dict:
     return result
 
 
-def ask(answers: Kept, name: str, seed: int | None, max_rows: int, n_estimators: int) -> dict:
+def ask(answers: Cases, name: str, seed: int | None, max_rows: int, n_estimators: int) -> dict:
     """Return the answers of every model on one split."""
     task = "regression" if name in REGRESSION else "classification"
     part = "published" if seed is None else f"{seed} of {max_rows}"
@@ -154,7 +154,7 @@ def ask(answers: Kept, name: str, seed: int | None, max_rows: int, n_estimators:
     return found
 
 
-def rank_table(page: ResultsPage, answers: Kept, task: str, names, seeds, max_rows) -> None:
+def rank_table(page: ResultsPage, answers: Cases, task: str, names, seeds, max_rows) -> None:
     """Add mean errors per set and mean ranks over all splits."""
     labels = list(peers(task, 100))
     rows, ranks, used = [], [], []
@@ -185,7 +185,7 @@ def _ranks(errors: np.ndarray) -> np.ndarray:
     return below + (same + 1) / 2.0
 
 
-def published_table(page: ResultsPage, answers: Kept, names) -> None:
+def published_table(page: ResultsPage, answers: Cases, names) -> None:
     """Add the published splits: our default, the bar, and time in units of a forest of 500."""
     labels = [label for label in peers("classification", 500) if label != "vicinal"]
     rows = []
@@ -208,7 +208,7 @@ def published_table(page: ResultsPage, answers: Kept, names) -> None:
     page.table(header, rows, caption="**Published splits**, test error in %; forests of 500 trees.")
     page.text(
         "\n".join(
-            f"- {name}: {', '.join(answers.known[(name, 'published', 'vicinal')].get('rungs', []))}"
+            f"- {name}: {', '.join(answers.find(name, 'published', 'vicinal').get('rungs', []))}"
             for name in names
         )
     )
@@ -233,7 +233,7 @@ def main() -> None:
         "errors of one split of most of these sets in view.",
         packages=("lightgbm",),
     )
-    answers, seeds = Kept("local_defaults"), range(options.splits)
+    answers, seeds = stored("local_defaults"), range(options.splits)
     if options.published:
         published_table(page, answers, options.published)
     for task in ("classification", "regression"):

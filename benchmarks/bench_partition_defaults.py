@@ -9,8 +9,8 @@ import numpy as np
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import train_test_split
 
-from _harness import ResultsPage
-from _partition import SETS, Store, load_split
+from _harness import Cases, ResultsPage, clocked, stored
+from _partition import SETS, load_split
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
 
@@ -87,7 +87,7 @@ def case(name: str, settings: dict) -> dict:
     return {"error": 100 * (1 - model.score(X_held, y_held)), "regions": model.n_regions_}
 
 
-def write_page(store: Store) -> None:
+def write_page(store: Cases) -> None:
     page = ResultsPage(
         "partition_defaults",
         "Defaults of the partition classifier",
@@ -122,12 +122,12 @@ def main() -> None:
     parser.add_argument("--only", default="", help="part of the names of the candidates to run")
     parser.add_argument("--page", action="store_true", help="write the page from what was run")
     arguments = parser.parse_args()
-    store = Store("partition_defaults")
+    store = stored("partition_defaults")
     if not arguments.page:
         for name in arguments.sets.split(","):
             for label, settings in CANDIDATES.items():
                 if arguments.only in label:
-                    store.run((name, label), lambda s=settings, n=name: case(n, s))
+                    store.run((name, label), clocked(lambda s=settings, n=name: case(n, s)))
     write_page(store)
 
 

@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from _harness import RESULTS, ResultsPage
-from _partition import Store, load_split
+from _harness import RESULTS, Cases, ResultsPage, stored
+from _partition import load_split
 from vicinal import datasets
 from vicinal.inspection import PartitionHistogramDisplay, PartitionRegionsDisplay
 from vicinal.linear import WeightedLDA
@@ -206,7 +206,7 @@ def noise_sets() -> tuple:
     return ("wbc_original", "vertebral", "wine")
 
 
-def run_noise(store: Store) -> None:
+def run_noise(store: Cases) -> None:
     # Few draws of everything before many of anything.
     for first in range(0, N_DRAWS, DRAWS_A_CASE):
         for name in noise_sets():
@@ -216,7 +216,7 @@ def run_noise(store: Store) -> None:
                 )
 
 
-def noise_table(store: Store) -> dict:
+def noise_table(store: Cases) -> dict:
     """Return the mean error and the number of draws for each set, model and share of noise."""
     table: dict = {}
     for name in noise_sets():
@@ -256,7 +256,7 @@ def draw_noise(table: dict) -> None:
 # --- page ---
 
 
-def write_page(store: Store) -> None:
+def write_page(store: Cases) -> None:
     page = ResultsPage(
         "partition_figures",
         "Figures of the space partitioning paper",
@@ -329,7 +329,7 @@ def main() -> None:
     parser.add_argument("--page", action="store_true", help="write the page from what was run")
     arguments = parser.parse_args()
     FIGURES.mkdir(parents=True, exist_ok=True)
-    store = Store("partition_figures")
+    store = stored("partition_figures")
     if not arguments.page:
         parts = arguments.parts.split(",")
         if "banana" in parts:

@@ -12,8 +12,7 @@ from sklearn.model_selection import KFold, cross_val_score
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from _harness import ResultsPage
-from _partition import Store
+from _harness import ResultsPage, stored
 from vicinal import datasets
 from vicinal.partition import SpacePartitioningRegressor
 
@@ -46,7 +45,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--page", action="store_true", help="write the page from what was run")
     arguments = parser.parse_args()
-    store = Store("partition_regression")
+    store = stored("partition_regression")
     if not arguments.page:
         for label, model in MODELS.items():
             for name in SETS:

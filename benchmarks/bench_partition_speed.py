@@ -13,8 +13,8 @@ import time
 from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 
-from _harness import ResultsPage, peak_memory_gb
-from _partition import Store, load_split
+from _harness import ResultsPage, peak_memory_gb, stored
+from _partition import load_split
 from vicinal.partition import SpacePartitioningClassifier
 
 STARTS, SWEEPS, REGIONS = 15, 15, 5
@@ -162,7 +162,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--parts", default=",".join(TABLES))
     arguments = parser.parse_args()
-    store = Store("partition_speed")
+    store = stored("partition_speed")
     for part in arguments.parts.split(","):
         store.run((part,), TABLES[part][0])
     page = ResultsPage(

@@ -20,8 +20,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from _harness import ResultsPage
-from _partition import SETS, Store, load_split
+from _harness import Cases, ResultsPage, stored
+from _partition import SETS, load_split
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
 
@@ -96,7 +96,7 @@ def grid_model(settings: dict, name: str, *, final: bool) -> SpacePartitioningCl
     return SpacePartitioningClassifier(**{**fixed, **settings, **budget, "random_state": GRID_SEED})
 
 
-def run_grid(store: Store, name: str) -> None:
+def run_grid(store: Cases, name: str) -> None:
     """Choose on a quarter of the training data, then fit to all of it."""
     X, y, X_test, y_test = load_split(name)
     X, X_test = X.astype(np.float32), X_test.astype(np.float32)
@@ -164,7 +164,7 @@ def peers() -> dict:
     return models
 
 
-def run(store: Store, names: list[str], rows: set[str]) -> None:
+def run(store: Cases, names: list[str], rows: set[str]) -> None:
     for name in names:
         X, y, X_test, y_test = load_split(name)
 
@@ -190,7 +190,7 @@ def run(store: Store, names: list[str], rows: set[str]) -> None:
                 store.run((name, label), lambda m=model: case(m))
 
 
-def write_page(store: Store) -> None:
+def write_page(store: Cases) -> None:
     page = ResultsPage(
         "partition_table1",
         "Table 1 of the space partitioning paper",
@@ -263,7 +263,7 @@ def main() -> None:
     parser.add_argument("--rows", default="default,protocol,grid,peers")
     parser.add_argument("--page", action="store_true", help="write the page from what was run")
     arguments = parser.parse_args()
-    store = Store("partition_table1")
+    store = stored("partition_table1")
     if not arguments.page:
         run(store, arguments.sets.split(","), set(arguments.rows.split(",")))
     write_page(store)

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 
-from _harness import ResultsPage
-from _partition import Store, load_split
+from _harness import ResultsPage, stored
+from _partition import load_split
 from vicinal._kernels.cascade._hard import assign_kmeans, gate_problem
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.partition._base import make_learner
@@ -131,7 +131,7 @@ def case(name: str, learner_name: str) -> dict:
 
 
 def main() -> None:
-    store = Store("partition_tree")
+    store = stored("partition_tree")
     page = ResultsPage(
         "partition_tree",
         "Chains and trees of gates",

@@ -13,7 +13,7 @@ import scipy.sparse as sp
 from scipy.spatial.distance import cdist
 from scipy.stats import poisson
 
-from _harness import ROOT, Kept, ResultsPage, peak_memory_gb, timed
+from _harness import ROOT, ResultsPage, peak_memory_gb, stored, timed
 from vicinal._kernels.subspace import _truncated_rbf as trbf
 from vicinal.subspace import FeatureSpaceDecomposition, TruncatedRBFRegressor
 
@@ -154,7 +154,7 @@ def main():
     if arguments.sparse_case:
         print(json.dumps(sparse_case(arguments.sparse_case)))
         return
-    parts = Kept("subspace_decomposition")
+    parts = stored("subspace_decomposition")
     page = ResultsPage(
         "subspace_decomposition",
         "Decompositions of the feature space: exactness and cost",

@@ -10,7 +10,7 @@ from sklearn.metrics import recall_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 
-from _harness import Kept, ResultsPage
+from _harness import ResultsPage, stored
 from _subspace import (
     Clock,
     census,
@@ -268,7 +268,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--parts", nargs="*", default=list(CASES), choices=list(CASES))
     wanted = parser.parse_args().parts
-    store = Kept("subspace_fusion")
+    store = stored("subspace_fusion")
     for key in wanted:
         store.run((key,), CASES[key])
     write_page(store.by_name())

@@ -4,7 +4,7 @@ The figures come from the finished parts of the other three benchmarks of the fa
 first, this script only lays them beside the paper's.
 """
 
-from _harness import Kept, ResultsPage
+from _harness import ResultsPage, stored
 
 
 def _percent(value):
@@ -180,10 +180,8 @@ def table_5(page, fusion, machine):
 
 
 def main():
-    decomposition, fusion, machine = (
-        Kept(name).by_name()
-        for name in ("subspace_decomposition", "subspace_fusion", "divide_conquer_svc")
-    )
+    sources = ("subspace_decomposition", "subspace_fusion", "divide_conquer_svc")
+    decomposition, fusion, machine = (stored(name).by_name() for name in sources)
     page = ResultsPage(
         "subspace_tables",
         "The tables of the paper on feature-space decomposition",
@@ -191,6 +189,7 @@ def main():
         "beside. news20 and the whole of RCV1 are not at hand; the nearest real sets stand in. "
         "Details, standard errors and peers: [fusion](subspace_fusion.md), "
         "[clusters](divide_conquer_svc.md), [decompositions](subspace_decomposition.md).",
+        sources=sources,
     )
     table_1(page, decomposition)
     table_2(page)

@@ -12,7 +12,7 @@ from collections import Counter
 
 from joblib import Parallel, delayed
 
-from _harness import ROOT, Kept, ResultsPage
+from _harness import ROOT, ResultsPage, stored
 from vicinal.surface import SurfaceStatus
 
 sys.path.insert(0, str(ROOT))
@@ -41,11 +41,11 @@ def run_some(start):
 
 def run_all(count):
     """Return one part per hundred problems, known ones first."""
-    kept, starts = Kept("surface_fuzz"), range(0, count, _SIZE)
+    kept, starts = stored("surface_fuzz"), range(0, count, _SIZE)
     todo = [start for start in starts if kept.find(start) is None]
     for part in Parallel(n_jobs=2, return_as="generator")(delayed(run_some)(s) for s in todo):
         kept.keep((part["start"],), part)
-        print(f"{len(kept.known) * _SIZE} problems", *part["failures"], flush=True)
+        print(f"{part['start'] + _SIZE} problems", *part["failures"], flush=True)
     return [kept.find(start) for start in starts]
 
 

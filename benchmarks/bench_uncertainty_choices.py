@@ -13,7 +13,7 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from _harness import Kept, ResultsPage
+from _harness import ResultsPage, stored
 from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
@@ -97,7 +97,7 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("--rows", type=int, default=3000)
     n_rows = parser.parse_args().rows
-    kept = Kept("uncertainty_choices")
+    kept = stored("uncertainty_choices")
     known = {
         name: {
             choice: kept.run((name, choice), lambda n=name, o=options: measure(n, n_rows, o))

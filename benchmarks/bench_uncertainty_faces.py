@@ -15,7 +15,7 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
-from _harness import RESULTS, Kept, ResultsPage
+from _harness import RESULTS, ResultsPage, stored
 from vicinal.datasets import load_orl, load_pie, load_yaleb
 from vicinal.uncertainty import LocalDiscriminantTransformer, LocallyAdaptiveClassifier
 
@@ -423,7 +423,7 @@ def main():
     parser.add_argument("--splits", nargs="*", type=int, default=list(range(5)))
     parser.add_argument("--figures", action="store_true")
     arguments = parser.parse_args()
-    kept = Kept("uncertainty_faces")
+    kept = stored("uncertainty_faces")
     names = list(splits())
     for number in arguments.splits:
         name = names[number]

@@ -11,7 +11,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from _harness import Kept, ResultsPage, timed
+from _harness import ResultsPage, stored, timed
 from vicinal.datasets import load_letter, load_satimage
 from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 
@@ -183,7 +183,7 @@ def _yes(met):
 
 
 def main():
-    kept = Kept("uncertainty_letter")
+    kept = stored("uncertainty_letter")
     write(
         {
             "solvers": kept.run(("solvers",), solvers),

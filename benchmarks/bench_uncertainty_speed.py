@@ -18,7 +18,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, NeighborhoodComponentsAnalysis
 from sklearn.preprocessing import StandardScaler
 
-from _harness import Kept, ResultsPage, machine
+from _harness import ResultsPage, machine, stored
 from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
@@ -168,6 +168,7 @@ def write(found, device):
         "seed: queries that only ours and only the peer gets wrong. Processor time is of all "
         "threads.",
         packages=("torch",),
+        sources=("uncertainty_speed",),
     )
     for key, result in found.items():
         rows = result["rows"]
@@ -230,7 +231,7 @@ def main():
     parser.add_argument("--folds", type=int, default=0, help="folds of a cross-validation")
     parser.add_argument("--repeats", type=int, default=3, help="how often the rows are folded")
     arguments = parser.parse_args()
-    kept = Kept("uncertainty_speed")
+    kept = stored("uncertainty_speed")
     for name in arguments.sets:
         key = f"{name}, {arguments.device}"
         with_peer = arguments.device == "cpu" and not arguments.no_peer

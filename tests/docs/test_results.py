@@ -1,0 +1,131 @@
+"""Pages of results are functions of stored cases, and speak for a commit."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+BENCHMARKS = ROOT / "benchmarks"
+
+SCRIPT = """
+from _harness import ResultsPage
+
+page = ResultsPage("toy", "A toy", "What is two and two?")
+page.table(["sum"], [[page.case(("sum", 2), lambda: 2.0 + 2.0)]])
+page.write()
+"""
+
+
+def run(script, folder, *, commit="abc1234", **extra):
+    environment = {
+        **os.environ,
+        "PYTHONPATH": str(BENCHMARKS),
+        "VICINAL_COMMIT": commit,
+        "VICINAL_CASES": str(folder / "cases"),
+        "VICINAL_RESULTS": str(folder / "results"),
+        **extra,
+    }
+    return subprocess.run(
+        [sys.executable, str(script)], env=environment, capture_output=True, text=True
+    )
+
+
+@pytest.fixture
+def toy(tmp_path):
+    (tmp_path / "cases").mkdir()
+    script = tmp_path / "bench_toy.py"
+    script.write_text(SCRIPT)
+    return script
+
+
+def page_of(script):
+    return (script.parent / "results" / "toy.md").read_text()
+
+
+def test_a_page_names_the_commit_that_fed_it(toy):
+    assert run(toy, toy.parent).returncode == 0
+    page = page_of(toy)
+    assert "- commit abc1234: 1 cases" in page
+    assert "| 4 |" in page
+
+
+def test_a_page_is_rebuilt_byte_for_byte_without_running(toy):
+    run(toy, toy.parent)
+    before = page_of(toy)
+    toy.write_text(SCRIPT.replace("2.0 + 2.0", "1 / 0"))
+    assert run(toy, toy.parent, commit="other00", VICINAL_REBUILD="1").returncode == 0
+    assert page_of(toy) == before
+
+
+def test_a_changed_number_changes_the_page(toy):
+    run(toy, toy.parent)
+    before = page_of(toy)
+    store = toy.parent / "cases" / "toy.jsonl"
+    store.write_text(store.read_text().replace('"value":4.0', '"value":5.0'))
+    run(toy, toy.parent, VICINAL_REBUILD="1")
+    assert page_of(toy) != before
+
+
+def test_cases_of_two_commits_are_two_lines(toy):
+    run(toy, toy.parent)
+    second = '[["product"], [[page.case(("product", 2), lambda: 6.0)]]]'
+    toy.write_text(SCRIPT.replace("page.write()", f"page.table(*{second})\npage.write()"))
+    run(toy, toy.parent, commit="def5678")
+    page = page_of(toy)
+    assert "- commit abc1234: 1 cases" in page
+    assert "- commit def5678: 1 cases" in page
+
+
+def test_uncommitted_sources_write_no_page_and_store_nothing(toy):
+    drafts = BENCHMARKS / ".cache" / "toy.jsonl"
+    try:
+        done = run(toy, toy.parent, commit="abc1234-dirty")
+        assert done.returncode != 0
+        assert "uncommitted sources (abc1234-dirty)" in done.stderr
+        assert not (toy.parent / "results" / "toy.md").exists()
+        assert not list((toy.parent / "cases").iterdir())
+    finally:
+        drafts.unlink(missing_ok=True)
+
+
+def test_a_missing_case_is_named_when_rebuilding(toy):
+    done = run(toy, toy.parent, VICINAL_REBUILD="1")
+    assert "the case ('sum', 2) was never run" in done.stderr
+
+
+def test_numbers_that_are_not_cases_make_no_page(toy):
+    toy.write_text(SCRIPT.replace('page.case(("sum", 2), lambda: 2.0 + 2.0)', "4.0"))
+    done = run(toy, toy.parent)
+    assert "none of its numbers is a stored case" in done.stderr
+
+
+def test_every_stored_case_tells_its_circumstances():
+    for path in sorted((BENCHMARKS / "cases").glob("*.jsonl")):
+        entries = [json.loads(line) for line in path.read_text().splitlines()]
+        runs = {entry["run"]: entry for entry in entries if "run" in entry}
+        for entry in entries:
+            if "key" in entry:
+                run_of = runs[entry["in"]]
+                assert not run_of["commit"].endswith("-dirty"), (path.name, entry["key"])
+                assert {"machine", "versions", "command", "date"} <= set(run_of)
+
+
+def test_every_page_with_stored_cases_is_what_they_say(tmp_path):
+    if not list((BENCHMARKS / "cases").glob("*.jsonl")):
+        pytest.skip("no cases are stored yet")
+    environment = {**os.environ, "VICINAL_RESULTS": str(tmp_path)}
+    done = subprocess.run(
+        [sys.executable, str(BENCHMARKS / "rebuild.py")],
+        env=environment,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
+    rebuilt = sorted(tmp_path.glob("*.md"))
+    assert rebuilt, done.stdout
+    for page in rebuilt:
+        assert page.read_text() == (ROOT / "docs" / "results" / page.name).read_text(), page.name
