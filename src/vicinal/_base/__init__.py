@@ -14,6 +14,17 @@ from vicinal._base._arrays import (
 from vicinal._base._blocks import row_blocks
 from vicinal._base._estimator import atomic_fit
 from vicinal._base._files import write_whole
+from vicinal._base._held_out import (
+    HeldOut,
+    aligned_answers,
+    cross_fit,
+    fit_weighted,
+    fold_entries,
+    held_out,
+    last_step,
+    seeded_clone,
+    takes_weights,
+)
 from vicinal._base._optional import import_optional
 from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, thread_map
 from vicinal._base._progress import Progress
@@ -30,7 +41,9 @@ from vicinal._base._validation import (
 )
 
 __all__ = [
+    "HeldOut",
     "Progress",
+    "aligned_answers",
     "as_numpy",
     "atomic_fit",
     "check_device_weights",
@@ -38,21 +51,28 @@ __all__ = [
     "check_same_device",
     "check_same_library",
     "check_weights",
+    "cross_fit",
     "device_classes",
     "draw_seeds",
     "encode_device_labels",
     "encode_labels",
+    "fit_weighted",
+    "fold_entries",
     "free_memory",
+    "held_out",
     "import_optional",
     "is_array_api",
     "is_ready",
     "is_torch",
+    "last_step",
     "n_threads",
     "namespace",
     "parallel_map",
     "positive_rows",
     "row_blocks",
+    "seeded_clone",
     "take_rows",
+    "takes_weights",
     "thread_map",
     "validate_array_api",
     "weighted_device_rows",

@@ -12,7 +12,7 @@ from dask import delayed
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from vicinal._base import draw_seeds
+from vicinal._base import draw_seeds, fit_weighted, seeded_clone
 from vicinal.distributed._blocks import Block, Blocks
 from vicinal.distributed._compute import compute
 from vicinal.distributed._draws import row_uniforms
@@ -20,7 +20,7 @@ from vicinal.distributed._fit import fit_blocks, fits, has_way
 from vicinal.distributed._moments import dense, table_moments
 from vicinal.distributed._survey import Survey, survey
 from vicinal.subspace import SubspaceFusionClassifier
-from vicinal.subspace._fusion_base import features_of, fit_local, seeded_clone
+from vicinal.subspace._fusion_base import features_of
 
 
 @fits(SubspaceFusionClassifier)
@@ -137,7 +137,7 @@ def _fit_gathered(estimator: Any, blocks: list[Block]) -> Any:
         np.concatenate([getattr(block, name) for block in blocks])
         for name in ("X", "y", "sample_weight")
     )
-    return fit_local(clone(estimator), X, y, None if (weight == 1).all() else weight)
+    return fit_weighted(clone(estimator), X, y, None if (weight == 1).all() else weight)
 
 
 def _take_subspace(block: Block, decomposition, index: int) -> Block:

@@ -15,7 +15,15 @@ from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import draw_seeds, parallel_map, positive_rows
+from vicinal._base import (
+    Progress,
+    cross_fit,
+    draw_seeds,
+    fit_weighted,
+    parallel_map,
+    positive_rows,
+    takes_weights,
+)
 from vicinal._base._compat import Interval, NamedParts, StrOptions
 from vicinal._kernels.ensemble._simplex import (
     bootstrapped_weights,
@@ -23,7 +31,7 @@ from vicinal._kernels.ensemble._simplex import (
     information_weights,
     stacking_weights,
 )
-from vicinal.ensemble._learners import fit_learner, fresh_learner, takes_weights
+from vicinal.ensemble._learners import fresh_learner
 
 _N_DIRICHLET = 1000
 
@@ -65,17 +73,6 @@ def count_parameters(name, model) -> int:
             "coef_; use weighting='stacking'."
         )
     return int(np.count_nonzero(model.coef_)) + int(np.count_nonzero(model.intercept_))
-
-
-def _fit_and_judge(member, judge, X, y, weight, train, test):
-    """Fit a copy on one fold and judge its held-out rows; an error comes back as its message."""
-    try:
-        fitted = fit_learner(
-            clone(member), X[train], y[train], None if weight is None else weight[train]
-        )
-        return judge(fitted, X[test])
-    except Exception as error:
-        return f"{type(error).__name__}: {error}"
 
 
 class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
@@ -198,41 +195,42 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
 
     def _held_out(self, members, judge, X, y, weight, folds):
         """Judgements of every held-out row by every member, ``None`` for members that failed."""
-        tasks = [
-            (member, judge, X, y, weight, train, test)
-            for member in members
-            for train, test in folds
-        ]
-        results = parallel_map(
-            _fit_and_judge,
-            tasks,
-            n_jobs=self.n_jobs,
-            label=type(self).__name__,
-            verbose=self.verbose,
-        )
+        tests = [test for _, test in folds]
         answers = []
-        for m in range(len(members)):
-            parts = results[m * len(folds) : (m + 1) * len(folds)]
-            failures = [part for part in parts if isinstance(part, str)]
-            if failures:
-                warnings.warn(
-                    f"member {m} ({members[m]!r}) failed in a fold and gets weight 0: "
-                    f"{failures[0]}",
-                    UserWarning,
-                    stacklevel=4,
-                )
-                answers.append(None)
-                continue
-            whole = np.empty((len(y), *np.shape(parts[0])[1:]))
-            for (_, test), part in zip(folds, parts, strict=True):
-                whole[test] = part
-            answers.append(whole)
+        with Progress(len(members), type(self).__name__, verbose=self.verbose) as progress:
+            for m, member in enumerate(members):
+                answers.append(self._judged(m, member, judge, X, y, weight, tests))
+                progress.advance()
         if all(answer is None for answer in answers):
             raise ValueError(
                 f"every member of {type(self).__name__} failed in cross-validation; the warnings "
                 "above say why."
             )
         return answers
+
+    def _judged(self, m, member, judge, X, y, weight, tests):
+        """Judgements of every held-out row by one member, ``None`` if it fails."""
+        try:
+            _, parts = cross_fit(
+                lambda *some: fit_weighted(clone(member), *some),
+                judge,
+                X,
+                y,
+                tests,
+                sample_weight=weight,
+                n_jobs=self.n_jobs,
+            )
+        except Exception as error:
+            warnings.warn(
+                f"member {m} ({member!r}) failed in a fold and gets weight 0: "
+                f"{type(error).__name__}: {error}",
+                UserWarning,
+                stacklevel=5,
+            )
+            return None
+        whole = np.empty((len(y), *parts.shape[1:]))
+        whole[np.concatenate(tests)] = parts
+        return whole
 
     def _weigh(self, weight, log_evidence=None, mean_weights=None):
         """Turn log densities (n_samples, n_models) into weights by the chosen rule."""
@@ -272,7 +270,7 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
     def _fit_final(self, members, X, y, weight):
         """Fit every member on all rows; those that fail there too are an error."""
         self.estimators_ = parallel_map(
-            fit_learner,
+            fit_weighted,
             [(clone(member), X, y, weight) for member in members],
             n_jobs=self.n_jobs,
         )

@@ -12,7 +12,7 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import Progress, draw_seeds
+from vicinal._base import Progress, draw_seeds, fit_weighted, takes_weights
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.ensemble._corrective import (
     LeastSquaresRefit,
@@ -22,7 +22,7 @@ from vicinal._kernels.ensemble._corrective import (
 )
 from vicinal._kernels.ensemble._line_search import deviation, step_length
 from vicinal._kernels.ensemble._losses import best_constant
-from vicinal.ensemble._learners import fit_learner, fresh_learner, takes_weights, usable_weights
+from vicinal.ensemble._learners import fresh_learner, usable_weights
 
 _N_PENALTIES = 30
 _N_FOLDS = 5
@@ -190,7 +190,7 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
                 floor = max(curvature[:, k].max() * 1e-8, np.finfo(float).tiny)
                 h = np.maximum(curvature[:, k], floor)
                 target, w = target / h, weight * h
-            fit_learner(member, X[inside], target[inside], None if w is None else w[inside])
+            fit_weighted(member, X[inside], target[inside], None if w is None else w[inside])
             output[:, k] = member.predict(X)
             group.append(member)
         return group, output

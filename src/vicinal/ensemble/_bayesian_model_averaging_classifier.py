@@ -5,10 +5,10 @@ import functools
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, encode_labels, last_step
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters
-from vicinal.ensemble._learners import class_probabilities, last_step
+from vicinal.ensemble._learners import class_probabilities
 
 _LEAST_PROBABILITY = 1e-15
 

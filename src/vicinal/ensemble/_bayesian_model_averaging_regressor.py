@@ -9,12 +9,11 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, last_step
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.ensemble._simplex import stacked_mean_weights
 from vicinal._kernels.local._equivalent_kernels import ridge_log_evidence, ridge_summary
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters, linear_part
-from vicinal.ensemble._learners import last_step
 
 _LOG_2PI = np.log(2.0 * np.pi)
 

@@ -2,33 +2,8 @@
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.pipeline import Pipeline
-from sklearn.utils.validation import has_fit_parameter
 
-from vicinal._base import draw_seeds
-
-
-def last_step(learner):
-    """Return the estimator at the end of (nested) pipelines, or the learner itself."""
-    while isinstance(learner, Pipeline):
-        learner = learner.steps[-1][1]
-    return learner
-
-
-def takes_weights(learner) -> bool:
-    """Tell whether ``fit`` takes sample weights, also at the end of a pipeline."""
-    return has_fit_parameter(last_step(learner), "sample_weight")
-
-
-def fit_learner(learner, X, y, weight=None):
-    """Fit with weights, or without where ``weight`` is ``None``."""
-    if weight is None:
-        return learner.fit(X, y)
-    prefix, inner = "", learner
-    while isinstance(inner, Pipeline):
-        name, inner = inner.steps[-1]
-        prefix += f"{name}__"
-    return learner.fit(X, y, **{f"{prefix}sample_weight": weight})
+from vicinal._base import draw_seeds, takes_weights
 
 
 def fresh_learner(learner, rng):

@@ -9,15 +9,20 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import Progress, atomic_fit, encode_labels, positive_rows
+from vicinal._base import (
+    Progress,
+    atomic_fit,
+    encode_labels,
+    fit_weighted,
+    positive_rows,
+    takes_weights,
+)
 from vicinal._base._compat import HasMethods, Interval
 from vicinal.ensemble._learners import (
     class_probabilities,
     draw_rows,
-    fit_learner,
     fresh_learner,
     row_count,
-    takes_weights,
 )
 
 
@@ -161,7 +166,7 @@ class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
                 member = fresh_learner(learner, rng)
                 if takes_weights(learner):
                     # Mean one, so that learners with absolute thresholds on weights keep working.
-                    fit_learner(member, X, codes, round_weight * len(codes))
+                    fit_weighted(member, X, codes, round_weight * len(codes))
                 else:
                     rows = draw_rows(rng, round_weight, n_draws, codes)
                     member.fit(X[rows], codes[rows])

@@ -1,5 +1,6 @@
 """What the fusions share: local models on subspaces, out-of-fold scores, and a model on top."""
 
+import functools
 from numbers import Integral, Real
 
 import numpy as np
@@ -9,7 +10,15 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from vicinal._base import check_weights, draw_seeds, parallel_map
+from vicinal._base import (
+    Progress,
+    check_weights,
+    cross_fit,
+    draw_seeds,
+    fit_weighted,
+    parallel_map,
+    seeded_clone,
+)
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition
 
@@ -29,38 +38,16 @@ def features_of(decomposition, index, X):
     return decomposition.transform_subspace(X, index)
 
 
-def seeded_clone(estimator, seed):
-    """Clone an estimator and give every unset ``random_state`` in it a seed of its own."""
-    cloned = clone(estimator)
-    names = sorted(
-        name
-        for name, value in cloned.get_params(deep=True).items()
-        if (name == "random_state" or name.endswith("__random_state")) and value is None
-    )
-    if names:
-        cloned.set_params(**dict(zip(names, draw_seeds(seed, len(names)), strict=True)))
-    return cloned
-
-
-def fit_local(estimator, X, y, weights):
-    """Fit one local model; ``weights=None`` when the user gave none."""
-    if weights is None:
-        return estimator.fit(X, y)
-    return estimator.fit(X, y, sample_weight=weights)
-
-
 def _fit_view(estimator, decomposition, index, X, y, weights):
-    fitted = fit_local(estimator, features_of(decomposition, index, X), y, weights)
+    fitted = fit_weighted(estimator, features_of(decomposition, index, X), y, weights)
     return decomposition, index, fitted
 
 
-def _fit_and_score(fusion, estimator, decomposition, relearn, index, X, y, weights, train, test):
-    """Fit on ``train``, score ``test``; a decomposition that saw y is learned from ``train``."""
-    fold_weights = None if weights is None else weights[train]
+def _fit_fold(estimator, decomposition, relearn, index, X, y, weights):
+    """Fit outside a fold; a decomposition that saw y is learned there too."""
     if relearn:
-        decomposition = clone(decomposition).fit(X[train], y[train], fold_weights)
-    view = _fit_view(estimator, decomposition, index, X[train], y[train], fold_weights)
-    return view, fusion._local_scores(view, X[test])
+        decomposition = clone(decomposition).fit(X, y, weights)
+    return _fit_view(clone(estimator), decomposition, index, X, y, weights)
 
 
 class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
@@ -124,40 +111,37 @@ class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
         if isinstance(self.cv, Integral) or self.cv is None:
             splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
-        folds = list(splitter.split(X, y))
-        tasks = [
-            (self, clone(local), *self._decomposition_at(number), index, X, y, weights, *fold)
-            for (number, index), local in zip(self._places, locals_, strict=True)
-            for fold in folds
-        ]
-        results = parallel_map(
-            _fit_and_score,
-            tasks,
-            n_jobs=self.n_jobs,
-            prefer="threads",
-            label=f"{type(self).__name__} folds",
-            verbose=self.verbose,
-        )
-        blocks = []
-        for start in range(0, len(tasks), len(folds)):
-            block = np.full((X.shape[0], results[start][1].shape[1]), np.nan)
-            for (_, test), (_, scores) in zip(
-                folds, results[start : start + len(folds)], strict=True
-            ):
-                block[test] = scores
-            blocks.append(block)
-        if np.isnan(blocks[0]).any():
+        tests = [test for _, test in splitter.split(X, y)]
+        rows = np.concatenate(tests)
+        if len(np.unique(rows)) < X.shape[0]:
             raise ValueError(
                 f"cv={self.cv!r} leaves some rows out of every test fold; fusion needs a partition "
                 "of the rows, such as KFold."
             )
+        label = f"{type(self).__name__} folds"
+        views, blocks = [], []
+        with Progress(len(locals_), label, verbose=self.verbose) as progress:
+            for (number, index), local in zip(self._places, locals_, strict=True):
+                place = self._decomposition_at(number)
+                models, scores = cross_fit(
+                    functools.partial(_fit_fold, local, *place, index),
+                    self._local_scores,
+                    X,
+                    y,
+                    tests,
+                    sample_weight=weights,
+                    keep_models=not self.refit,
+                    n_jobs=self.n_jobs,
+                    prefer="threads",
+                )
+                block = np.empty((X.shape[0], scores.shape[1]))
+                block[rows] = scores
+                blocks.append(block)
+                views.append(models)
+                progress.advance()
         if self.refit:
-            self._views = [[view] for view in self._fit_views(X, y, weights, locals_)]
-        else:
-            self._views = [
-                [view for view, _ in results[start : start + len(folds)]]
-                for start in range(0, len(tasks), len(folds))
-            ]
+            views = [[view] for view in self._fit_views(X, y, weights, locals_)]
+        self._views = views
         return np.hstack(blocks)
 
     def _fit_views(self, X, y, weights, locals_):
@@ -182,7 +166,7 @@ class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
         self._set_score_scale(mean, scale)
         R = ((scores[:, self._kept] - self.score_mean_) / self.score_scale_).astype(dtype)
         fusion = seeded_clone(self._fusion_template(R, y, total), draw_seeds(rng, 1)[0])
-        self.fusion_estimator_ = fit_local(fusion, R, y, weights)
+        self.fusion_estimator_ = fit_weighted(fusion, R, y, weights)
 
     # --- the parts --------------------------------------------------------------------------------
 

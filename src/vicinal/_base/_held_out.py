@@ -1,0 +1,203 @@
+"""Answers to training rows by models that had not seen them."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils.validation import has_fit_parameter
+
+from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._parallel import draw_seeds, parallel_map
+
+
+@dataclass(frozen=True)
+class HeldOut:
+    """What the candidates of an estimator say of rows they did not see.
+
+    Attributes
+    ----------
+    candidates : list of dict
+        Parameters of each candidate: ``clone(estimator).set_params(**candidates[c]).fit(X, y)`` is
+        the model that ``answers[c]`` speaks for. ``[{}]`` where nothing is left open.
+    rows : ndarray of int of shape (n_answers,)
+        The training row of every answer, in the order of :func:`fold_entries`.
+    answers : ndarray of shape (n_candidates, n_answers, n_outputs)
+        What ``predict`` would say, as columns; of a classifier what ``predict_proba`` would say,
+        one column for each label of ``np.unique(y)``.
+    """
+
+    candidates: list[dict[str, Any]]
+    rows: np.ndarray
+    answers: np.ndarray
+
+
+def held_out(
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    folds: Sequence[np.ndarray],
+    *,
+    sample_weight: np.ndarray | None = None,
+    groups: np.ndarray | None = None,
+    method: str = "predict",
+    rows: np.ndarray | None = None,
+    n_jobs: int | None = None,
+) -> HeldOut:
+    """Let an estimator answer training rows without having seen them.
+
+    An estimator with a method ``held_out(X, y, *, folds, rows, sample_weight, groups)`` is asked
+    for it: local models leave the row out of its neighbourhood, forests ask the trees that did not
+    draw it, and all answer for every setting they would choose from. Of any other estimator copies
+    are fitted to the rows outside each fold.
+
+    Parameters
+    ----------
+    estimator : object
+        Unfitted estimator.
+    X, y
+        Training rows and targets, or labels.
+    folds : sequence of ndarray of int
+        Rows of each fold. Repeated folds hold a row several times: it is then answered as often.
+    sample_weight, groups : ndarray of shape (n_samples,), optional
+        Weights of the rows; groups whose rows are left out together (folds must respect them).
+    method : {"predict", "predict_proba"}, default="predict"
+        What to answer with.
+    rows : ndarray of int, optional
+        Rows to answer; all of them by default.
+    n_jobs : int, optional
+        Folds at once, in threads.
+
+    Returns
+    -------
+    HeldOut
+        Candidates and their answers.
+    """
+    if hasattr(estimator, "held_out"):
+        return estimator.held_out(
+            X, y, folds=folds, rows=rows, sample_weight=sample_weight, groups=groups
+        )
+    classes = np.unique(y) if method == "predict_proba" else None
+    _, answers = cross_fit(
+        lambda *some: fit_weighted(clone(estimator), *some),
+        lambda model, some: aligned_answers(model, some, method, classes),
+        X,
+        y,
+        folds,
+        sample_weight=sample_weight,
+        rows=rows,
+        n_jobs=n_jobs,
+        prefer="threads",
+    )
+    return HeldOut([{}], np.concatenate(fold_entries(folds, rows)), answers[None])
+
+
+def fold_entries(folds: Sequence[np.ndarray], rows: np.ndarray | None = None) -> list[np.ndarray]:
+    """Return the rows of each fold that are to be answered, in the order of the folds."""
+    if rows is None:
+        return [np.asarray(fold) for fold in folds]
+    return [fold[np.isin(fold, rows)] for fold in map(np.asarray, folds)]
+
+
+def cross_fit(
+    fit: Callable[[Any, Any, Any], Any],
+    answer: Callable[[Any, Any], np.ndarray],
+    X: Any,
+    y: np.ndarray,
+    folds: Sequence[np.ndarray],
+    *,
+    sample_weight: np.ndarray | None = None,
+    rows: np.ndarray | None = None,
+    keep_models: bool = False,
+    n_jobs: int | None = None,
+    prefer: str | None = None,
+) -> tuple[list[Any], np.ndarray]:
+    """Fit outside every fold and answer inside it.
+
+    Parameters
+    ----------
+    fit : callable
+        (X, y, sample_weight) -> model.
+    answer : callable
+        (model, X) -> ndarray with one row per row of X.
+    X, y, folds, sample_weight, rows
+        As in :func:`held_out`.
+    keep_models : bool, default=False
+        Also return the models.
+    n_jobs, prefer
+        As in joblib.
+
+    Returns
+    -------
+    models : list
+        One per fold that has a row to answer; ``None`` unless they are kept.
+    answers : ndarray
+        One below another, in the order of :func:`fold_entries`.
+    """
+    data = X, y, sample_weight
+    tasks = [
+        (fit, answer, *data, fold, entries, keep_models)
+        for fold, entries in zip(folds, fold_entries(folds, rows), strict=True)
+        if len(entries)
+    ]
+    results = parallel_map(_fit_and_answer, tasks, n_jobs=n_jobs, prefer=prefer)
+    return [model for model, _ in results], np.concatenate([said for _, said in results])
+
+
+def _fit_and_answer(fit, answer, X, y, sample_weight, fold, entries, keep_model):
+    train = np.ones(num_samples(X), dtype=bool)
+    train[fold] = False
+    train = np.flatnonzero(train)
+    weight = None if sample_weight is None else sample_weight[train]
+    model = fit(rows_of(X, train), y[train], weight)
+    return (model if keep_model else None), answer(model, rows_of(X, entries))
+
+
+def aligned_answers(
+    fitted: Any, X: Any, method: str, classes: np.ndarray | None = None
+) -> np.ndarray:
+    """Return answers as columns; probabilities have one column per class, 0 for an unseen one."""
+    said = np.asarray(getattr(fitted, method)(X), dtype=np.float64)
+    if method != "predict_proba":
+        return said.reshape(len(said), -1)
+    out = np.zeros((len(said), len(classes)))
+    out[:, np.searchsorted(classes, fitted.classes_)] = said
+    return out
+
+
+def last_step(estimator: Any) -> Any:
+    """Return the estimator at the end of (nested) pipelines, or the estimator itself."""
+    while isinstance(estimator, Pipeline):
+        estimator = estimator.steps[-1][1]
+    return estimator
+
+
+def takes_weights(estimator: Any) -> bool:
+    """Tell whether ``fit`` takes sample weights, also at the end of a pipeline."""
+    return has_fit_parameter(last_step(estimator), "sample_weight")
+
+
+def fit_weighted(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
+    """Fit with weights, also at the end of a pipeline, or without where ``weight`` is ``None``."""
+    if weight is None:
+        return estimator.fit(X, y)
+    prefix, inner = "", estimator
+    while isinstance(inner, Pipeline):
+        name, inner = inner.steps[-1]
+        prefix += f"{name}__"
+    return estimator.fit(X, y, **{f"{prefix}sample_weight": weight})
+
+
+def seeded_clone(estimator: Any, seed: Any) -> Any:
+    """Clone an estimator and give every unset ``random_state`` in it a seed of its own."""
+    cloned = clone(estimator)
+    names = sorted(
+        name
+        for name, value in cloned.get_params(deep=True).items()
+        if (name == "random_state" or name.endswith("__random_state")) and value is None
+    )
+    if names:
+        cloned.set_params(**dict(zip(names, draw_seeds(seed, len(names)), strict=True)))
+    return cloned
