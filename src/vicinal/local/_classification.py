@@ -128,6 +128,35 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             )
         return codes.astype(np.int64)
 
+    # --- answers of every candidate ---
+
+    def _held_out_arrays(self, X, y, sample_weight, groups) -> tuple:
+        """Validate and keep what candidates need; return (X, codes, targets, weights, groups)."""
+        X, y, weights, groups = self._validate_training(X, y, sample_weight, groups)
+        weights = self._positive_weights(weights)
+        self.classes_, codes = encode_labels(y)
+        self._codes = codes.astype(np.int64)
+        self._resolve_model()
+        self._factor = self._class_factors(weights)
+        return X, self._codes, self._codes, weights, groups
+
+    def _n_outputs(self) -> int:
+        return len(self.classes_)
+
+    def _as_answers(self, scores, rows, weights) -> np.ndarray:
+        """Return probabilities: scores of each candidate at its own best temperature."""
+        codes = self._codes[rows]
+        for said in scores:
+            self.temperature_ = None
+            if self._has_temperature():
+                self.temperature_ = fit_temperature(said.astype(np.float64), codes, weights)
+            said[:] = self._proba(said)
+        return scores
+
+    def _prior(self, weights) -> np.ndarray:
+        counts = np.bincount(self._codes, weights, minlength=len(self.classes_))
+        return counts / counts.sum()
+
     # --- rungs ---
 
     def _has_linear_rungs(self) -> bool:

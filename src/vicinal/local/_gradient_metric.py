@@ -71,6 +71,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Columns are centred and scaled first; constant ones keep scale one.
     components_ : ndarray of shape (n_features, n_features)
         Map of the scaled columns: ``transform(X) = (X - mean_) / scale_ @ components_.T``.
+    maps_ : ndarray of shape (n_rounds, n_features, n_features)
+        Map reached after every round; the last is ``components_.T``.
     outer_products_ : ndarray of shape (n_rounds, n_features, n_features)
         Gradient outer product of every round, in the scaled columns.
     feature_importances_ : ndarray of shape (n_features,)
@@ -179,7 +181,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X = np.asarray(X, dtype=np.float64)
         self.mean_, self.scale_ = standard_scale(X, weights)
         Z = (X - self.mean_) / self.scale_
-        P, products = self._learn(Z, Y, weights, _ALPHA[task])
+        self.maps_, products = self._learn(Z, Y, weights, _ALPHA[task])
+        P = self.maps_[-1]
         self.components_ = P.T
         self.outer_products_ = products
         lengths = np.linalg.norm(P, axis=1)
@@ -200,15 +203,17 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         k = self._count_neighbors(X.shape[1], base.total_weight)
         queries = slope_queries(*X.shape, k, check_random_state(self.random_state))
         P = xp.eye(X.shape[1], dtype=xp.float64, device=device_of(X))
-        products = []
+        maps, products = [], []
         with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
             for _ in range(self.n_rounds):
                 alpha = _ALPHA[task] if self.alpha == "auto" else self.alpha
                 old = P
                 P, G = next_map(base, Y, P, queries, count=k, alpha=alpha, diagonal=self.diagonal)
+                maps.append(P)
                 products.append(old @ G @ old.T)
                 progress.advance()
         self.mean_, self.scale_ = base.mean, base.scale
+        self.maps_ = xp.astype(xp.stack(maps), X.dtype)
         self.components_ = xp.astype(P.T, X.dtype)
         self.outer_products_ = xp.astype(xp.stack(products), X.dtype)
         varies = xp.astype(xp.max(X, axis=0) > xp.min(X, axis=0), P.dtype)
@@ -244,7 +249,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         k = self._count_neighbors(Z.shape[1], total)
         queries = slope_queries(len(Z), Z.shape[1], k, rng)
         P = np.eye(Z.shape[1])
-        products = []
+        maps, products = [], []
         with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
             for _ in range(self.n_rounds):
                 step, G = gradient_round(
@@ -259,8 +264,9 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 )
                 products.append(P @ G @ P.T)
                 P = rescaled(P @ step)
+                maps.append(P)
                 progress.advance()
-        return P, np.stack(products)
+        return np.stack(maps), np.stack(products)
 
     def _count_neighbors(self, n_features: int, total: float) -> int:
         k = slope_neighbors(n_features, total) if self.n_neighbors == "auto" else self.n_neighbors

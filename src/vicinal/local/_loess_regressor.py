@@ -203,7 +203,7 @@ class LoessRegressor(BaseLocalRegressor):
     def _size_is_open(self) -> bool:
         return False
 
-    def _rules(self, data) -> list[NearestRule | RadiusRule]:
+    def _rules(self, data, sizes=None) -> list[NearestRule | RadiusRule]:
         total = data.total_weight
         if self.span > 1.0:
             stretch = float(self.span ** (1.0 / data.rows.shape[1]))

@@ -68,6 +68,27 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             self._drop_to_anchors(X, None, targets, weights, groups, hold_out=False)
             self._targets, self._line = self.anchors_.values, None
 
+    # --- answers of every candidate ---
+
+    def _held_out_arrays(self, X, y, sample_weight, groups) -> tuple:
+        """Validate and keep what candidates need; return (X, codes, targets, weights, groups)."""
+        self._resolve_estimator()
+        X, y, weights, groups = self._validate_training(
+            X, y, sample_weight, groups, multi_output=True, y_numeric=True
+        )
+        weights = self._positive_weights(weights)
+        self._targets = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
+        return X, None, self._targets if y.ndim == 2 else self._targets[:, 0], weights, groups
+
+    def _n_outputs(self) -> int:
+        return self._targets.shape[1]
+
+    def _as_answers(self, values, rows, weights) -> np.ndarray:
+        return values
+
+    def _prior(self, weights) -> np.ndarray:
+        return np.average(self._targets, axis=0, weights=weights)
+
     # --- rungs ---
 
     def _judge(self, rows, weights) -> NumberJudge:

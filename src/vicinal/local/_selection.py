@@ -9,7 +9,7 @@ from sklearn.utils import check_random_state
 
 from vicinal._base import Progress, row_blocks
 from vicinal.local._forest import ForestRule
-from vicinal.local._neighborhood import NearestRule, Neighborhoods, RadiusRule
+from vicinal.local._neighborhood import NearestRule, Neighborhoods, RadiusRule, drop_zeros
 
 NEIGHBOR_LADDER = (10, 15, 20, 30, 40, 60, 80, 120, 160)
 ALPHA_LADDER = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
@@ -95,14 +95,29 @@ def leave_one_out_losses(
     ndarray of shape (n_rules, n_alphas)
     """
     total = np.zeros((len(rules), n_alphas))
+    for block, j, predictions in leave_one_out_answers(data, rules, rows, evaluate):
+        for c in range(n_alphas):
+            total[j, c] += loss(predictions[c], rows[block]).sum()
+    return total
+
+
+def leave_one_out_answers(
+    data, rules, rows, evaluate, *, factor=None, prior=None
+) -> Iterator[tuple[slice, int, np.ndarray]]:
+    """Yield (block of the rows, number of the rule, predictions of each alpha), rows left out.
+
+    ``factor`` multiplies the weights of training rows; ``prior`` answers where nobody is near.
+    """
     size = data.localizer(rules[-1]).expected_size()
     for block in row_blocks(len(rows), 8 * 20 * size, max_rows=2048):
         own = rows[block]
         for j, found in enumerate(_ladder(data, rules, own)):
-            predictions = evaluate(data.rows[own], found)
-            for c in range(n_alphas):
-                total[j, c] += loss(predictions[c], own).sum()
-    return total
+            if factor is not None:
+                found = drop_zeros(found._replace(weights=found.weights * factor[found.indices]))
+            said = evaluate(data.rows[own], found)
+            if prior is not None:
+                said[:, found.sizes() == 0] = prior
+            yield block, j, said
 
 
 def _ladder(data, rules, own) -> Iterator[Neighborhoods]:

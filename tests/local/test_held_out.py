@@ -1,0 +1,119 @@
+"""Answers of every candidate to rows that it did not see."""
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_diabetes, load_wine
+from sklearn.model_selection import KFold
+from sklearn.tree import DecisionTreeClassifier
+
+from vicinal._base import held_out
+from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor
+
+
+@pytest.fixture(scope="module")
+def wine():
+    return load_wine(return_X_y=True)
+
+
+@pytest.fixture(scope="module")
+def diabetes():
+    X, y = load_diabetes(return_X_y=True)
+    return X[:200], y[:200]
+
+
+def folds_of(n, seed=0):
+    return [fold for _, fold in KFold(3, shuffle=True, random_state=seed).split(np.arange(n))]
+
+
+def test_answers_are_those_of_fitted_candidates_left_out(wine, diabetes):
+    X, y = wine
+    found = LocalClassifier(metric="standardized", random_state=0).held_out(X, y)
+    assert found.answers.shape == (len(found.candidates), len(X), 3)
+    for c in (0, len(found.candidates) // 2, len(found.candidates) - 1):
+        model = clone(LocalClassifier(metric="standardized")).set_params(**found.candidates[c])
+        np.testing.assert_allclose(
+            found.answers[c], model.fit(X, y).leave_one_out()[found.rows], atol=1e-4
+        )
+    X, y = diabetes
+    found = LocalRegressor(metric="ranked").held_out(X, y, rows=np.array([3, 150, 7]))
+    assert sorted(found.rows) == [3, 7, 150]
+    model = LocalRegressor().set_params(**found.candidates[4]).fit(X, y)
+    np.testing.assert_allclose(found.answers[4][:, 0], model.leave_one_out()[found.rows], rtol=1e-5)
+
+
+def test_candidates_name_what_was_left_open(diabetes):
+    X, y = diabetes
+    found = LocalRegressor(metric="euclidean", degree=1, alpha=0.1).held_out(X, y)
+    assert [c["n_neighbors"] for c in found.candidates] == [10, 20, 40, 80, 160]
+    assert {c["alpha"] for c in found.candidates} == {0.1}
+    found = LocalRegressor(metric="euclidean", degree=1, alpha=0.1, bandwidth=0.2).held_out(X, y)
+    assert found.candidates == [
+        {"metric": "euclidean", "degree": 1, "alpha": 0.1, "bandwidth": 0.2}
+    ]
+
+
+def test_answers_stand_in_the_order_of_the_folds_and_repeat_with_them(wine):
+    X, y = wine
+    folds = folds_of(len(X)) + folds_of(len(X), seed=1)
+    model = LocalClassifier(metric="standardized", n_neighbors=20, alpha=1.0)
+    found = held_out(model, X, y, folds, method="predict_proba")
+    np.testing.assert_array_equal(found.rows, np.concatenate(folds))
+    once = model.held_out(X, y, rows=np.arange(len(X)), folds=[np.arange(len(X))])
+    # Repetition changes the temperature a little, the order of the answers not at all.
+    np.testing.assert_allclose(found.answers[0], once.answers[0][found.rows], atol=1e-3)
+
+
+def test_a_metric_that_learns_from_labels_never_saw_the_fold():
+    # Labels of a coin, many columns: a metric that saw them finds directions that "explain" them.
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(120, 30)), rng.randint(2, size=120)
+    found = LocalClassifier(metric="gradient", n_neighbors=20, alpha=1.0).held_out(X, y)
+    assert [c["metric"].n_rounds for c in found.candidates] == [1, 2, 3]
+    error = (found.answers.argmax(axis=2) != y[found.rows]).mean(axis=1)
+    assert np.all(error > 0.38)
+
+
+def test_rounds_are_those_of_the_transformer(diabetes):
+    X, y = diabetes
+    folds = folds_of(len(X))
+    found = LocalRegressor(metric="gradient", n_neighbors=40, alpha=0.1, degree=1).held_out(
+        X, y, folds=folds
+    )
+    metric = found.candidates[1]["metric"]
+    assert isinstance(metric, GradientMetric)
+    assert metric.n_rounds == 2
+    same = LocalRegressor(metric=metric, n_neighbors=40, alpha=0.1, degree=1)
+    again = same.held_out(X, y, folds=folds)
+    np.testing.assert_allclose(found.answers[1], again.answers[0], rtol=1e-5)
+
+
+def test_forest_asks_trees_that_did_not_draw_the_row(wine):
+    X, y = wine
+    model = LocalClassifier(metric="forest", random_state=0)
+    found = model.held_out(X, y)
+    fitted = clone(model).set_params(**found.candidates[0]).fit(X, y)
+    np.testing.assert_allclose(found.answers[0], fitted.leave_one_out()[found.rows], atol=1e-4)
+
+
+def test_groups_leave_together_and_class_weights_reach_the_answers(wine):
+    X, y = wine
+    twice, labels = np.repeat(X, 2, axis=0), np.repeat(y, 2)
+    model = LocalClassifier(metric="standardized", n_neighbors=10, degree=0)
+    alone = model.held_out(twice, labels).answers[0]
+    apart = model.held_out(twice, labels, groups=np.repeat(np.arange(len(X)), 2)).answers[0]
+    assert np.abs(alone - apart).max() > 0.05
+    heavy = clone(model).set_params(class_weight={0: 10.0, 1: 1.0, 2: 1.0}).held_out(X, y)
+    assert (heavy.answers[0].argmax(1) == 0).sum() > (
+        model.held_out(X, y).answers[0].argmax(1) == 0
+    ).sum()
+
+
+def test_what_cannot_be_answered_says_so(wine):
+    X, y = wine
+    with pytest.raises(ValueError, match="black box"):
+        LocalClassifier(DecisionTreeClassifier(), metric="euclidean").held_out(X, y)
+    weights = np.ones(len(X))
+    weights[3] = 0.0
+    with pytest.raises(ValueError, match="zero for 1 rows"):
+        LocalClassifier(metric="euclidean").held_out(X, y, sample_weight=weights)
