@@ -27,6 +27,7 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 from tests.common.instances import all_instances
 
+from vicinal._base._explanation import ExplanationSection
 from vicinal.ensemble import (
     BayesianModelAveragingClassifier,
     BootstrapEnsembleClassifier,
@@ -35,12 +36,13 @@ from vicinal.ensemble import (
     PrunedTreeClassifier,
     RealAdaBoostClassifier,
 )
-from vicinal.inspection import Explanation, ExplanationSection, explain
+from vicinal.inspection import Explanation, explain
 from vicinal.inspection._columns import sources_of
 from vicinal.linear import WhiteningTransformer
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
 from vicinal.subspace import SubspaceFusionClassifier, TruncatedRBFRegressor
+from vicinal.surface import SurfaceCalibratedClassifier
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 matplotlib.use("Agg")
@@ -90,6 +92,12 @@ def test_every_model_gives_reasons_in_every_form(model):
     found.plot()
     if hasattr(model, "predict_proba") and is_classifier(model):
         assert_allclose(list(found.probabilities.values()), model.predict_proba(X[3:4])[0])
+    own = model.explain_row(X[3:4])
+    assert [section.to_dict() for section in own] == [
+        section.to_dict() for section in found.sections[: len(own)]
+    ]
+    with pytest.raises(ValueError, match=r"explain_row takes one row, got .* \(2, 5\)"):
+        model.explain_row(X[:2])
 
 
 @pytest.mark.parametrize("model", PREDICTORS, ids=lambda model: type(model).__name__)
@@ -314,6 +322,24 @@ def test_slopes_of_a_polynomial_are_its_derivatives():
         away = np.eye(5)[j] * 1e-4
         slope = (model.predict((X[0] + away)[None]) - model.predict((X[0] - away)[None]))[0] / 2e-4
         assert_allclose(told[f"x{j}"], slope, rtol=1e-5, atol=1e-7)
+
+
+@pytest.mark.parametrize("multi_class", ["two", "ovr", "ovo"])
+def test_calibrated_distances_are_told_for_every_surface(multi_class):
+    y = TWO if multi_class == "two" else NAMES
+    options = {} if multi_class == "two" else {"multi_class": multi_class}
+    model = SurfaceCalibratedClassifier(LogisticRegression(), random_state=0, **options)
+    section = explain(model.fit(X, y), X[0])["distances"]
+    distance, probability = by_name(section, "distance"), by_name(section, "probability")
+    assert len(section.rows) == len(model.surfaces_)
+    if multi_class == "two":
+        assert_allclose(distance["True or False"], model.surfaces_[0].distance(X[:1])[0])
+        assert_allclose(probability["True or False"], model.predict_proba(X[:1])[0, 1])
+    if multi_class == "ovr":
+        parts = np.array([probability[f"{label} or the rest"] for label in "abc"])
+        assert_allclose(parts / parts.sum(), model.predict_proba(X[:1])[0])
+    if multi_class == "ovo":
+        assert set(distance) == {"b or a", "c or a", "c or b"}
 
 
 def test_weights_of_averaged_members():

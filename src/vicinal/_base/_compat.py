@@ -1,5 +1,8 @@
 """Private scikit-learn names, all in one place so that a new release breaks one file."""
 
+from typing import Any
+
+import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_threads
@@ -25,9 +28,17 @@ __all__ = [
     "check_feature_names_in",
     "check_sample_weight",
     "fit_context",
+    "neighbor_targets",
     "num_samples",
     "openmp_threads",
     "rows_of",
     "threadpool_controller",
     "validate_params",
 ]
+
+
+def neighbor_targets(model: Any) -> np.ndarray:
+    """Return the targets of the training rows of a nearest-neighbour model of scikit-learn."""
+    targets = np.asarray(model._y)
+    is_coded = hasattr(model, "classes_") and targets.ndim == 1
+    return model.classes_[targets] if is_coded else targets

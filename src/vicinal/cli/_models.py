@@ -61,9 +61,7 @@ def one_model(wanted: str, task: str, seed: int, settings: list[str]) -> tuple[s
 
 def _predictors() -> list[str]:
     """Return the estimators that predict and that need no other model to be made."""
-    names = [
-        name for name in vicinal._ESTIMATORS if name.endswith(("Classifier", "Regressor", "SVC"))
-    ]
+    names = [name for name in vicinal.__all__ if name.endswith(("Classifier", "Regressor", "SVC"))]
     return [name for name in names if not name.startswith(_NEED_MODELS)]
 
 

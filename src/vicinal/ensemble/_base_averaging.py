@@ -25,12 +25,14 @@ from vicinal._base import (
     takes_weights,
 )
 from vicinal._base._compat import Interval, NamedParts, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.ensemble._simplex import (
     bootstrapped_weights,
     effective_number,
     information_weights,
     stacking_weights,
 )
+from vicinal.ensemble._explain import averaging_sections
 from vicinal.ensemble._learners import fresh_learner
 
 _N_DIRICHLET = 1000
@@ -75,7 +77,7 @@ def count_parameters(name, model) -> int:
     return int(np.count_nonzero(model.coef_)) + int(np.count_nonzero(model.intercept_))
 
 
-class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
+class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
     """Weighted mean of unlike models."""
 
     _parameter_constraints: dict = {
@@ -294,6 +296,9 @@ class BaseModelAveraging(NamedParts, metaclass=ABCMeta):
             for m, (member, w) in enumerate(zip(self.estimators_, self.weights_, strict=True))
             if w > 0.0
         ]
+
+    def _sections(self, X, columns):
+        return averaging_sections(self, X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import Progress, draw_seeds, fit_weighted, takes_weights
 from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.ensemble._corrective import (
     LeastSquaresRefit,
     corrective_coefficients,
@@ -22,6 +23,7 @@ from vicinal._kernels.ensemble._corrective import (
 )
 from vicinal._kernels.ensemble._line_search import deviation, step_length
 from vicinal._kernels.ensemble._losses import best_constant
+from vicinal.ensemble._explain import boosting_sections
 from vicinal.ensemble._learners import fresh_learner, usable_weights
 
 _N_PENALTIES = 30
@@ -29,7 +31,7 @@ _N_FOLDS = 5
 _MAX_HALVINGS = 60
 
 
-class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
+class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     """Boosting of any regressor by any differentiable loss."""
 
     _parameter_constraints: dict = {
@@ -248,6 +250,9 @@ class BaseFunctionalGradientBoosting(BaseEstimator, metaclass=ABCMeta):
         check_is_fitted(self)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return X, X.dtype
+
+    def _sections(self, X, columns):
+        return boosting_sections(self, X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -10,6 +10,8 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import draw_seeds, parallel_map
 from vicinal._base._compat import HasMethods, Interval
+from vicinal._base._explanation import ExplainRowMixin
+from vicinal.ensemble._explain import bootstrap_sections
 from vicinal.ensemble._learners import draw_rows, fresh_learner, row_count
 
 
@@ -43,7 +45,7 @@ class RunningMoments:
         return np.sqrt(self._squares / max(1, self.count - 1))
 
 
-class BaseBootstrapEnsemble(BaseEstimator, metaclass=ABCMeta):
+class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     """Copies of a learner fitted to rows drawn with replacement."""
 
     _parameter_constraints: dict = {
@@ -100,6 +102,9 @@ class BaseBootstrapEnsemble(BaseEstimator, metaclass=ABCMeta):
         return validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
         )
+
+    def _sections(self, X, columns):
+        return bootstrap_sections(self, X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

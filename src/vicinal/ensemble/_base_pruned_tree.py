@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import draw_seeds, parallel_map
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin, path_section
 from vicinal._kernels.ensemble._pruning import (
     choose_penalty,
     collapse_alphas,
@@ -46,7 +47,7 @@ def _fold_losses(tree, X, y, weight, train, test, node_values, power, grid):
     )
 
 
-class BasePrunedTree(BaseEstimator, metaclass=ABCMeta):
+class BasePrunedTree(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     """A tree grown large and pruned back to the size that cross-validation chooses."""
 
     _parameter_constraints: dict = {
@@ -134,6 +135,9 @@ class BasePrunedTree(BaseEstimator, metaclass=ABCMeta):
             Node numbers of the pruned tree.
         """
         return self.tree_.apply(self._checked(X))
+
+    def _sections(self, X, columns):
+        return [path_section(self.tree_, X, columns)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -18,6 +18,8 @@ from vicinal._base import (
     takes_weights,
 )
 from vicinal._base._compat import HasMethods, Interval
+from vicinal._base._explanation import ExplainRowMixin
+from vicinal.ensemble._explain import adaboost_sections
 from vicinal.ensemble._learners import (
     class_probabilities,
     draw_rows,
@@ -26,7 +28,7 @@ from vicinal.ensemble._learners import (
 )
 
 
-class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
+class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""AdaBoost that combines probabilities instead of votes.
 
     Each round fits a copy of ``estimator`` to reweighted rows and adds the logarithms of its class
@@ -275,6 +277,9 @@ class RealAdaBoostClassifier(ClassifierMixin, BaseEstimator):
         """
         for score, _ in self._staged_scores(X):
             yield self.classes_.take(score.argmax(axis=1))
+
+    def _sections(self, X, columns):
+        return adaboost_sections(self, X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

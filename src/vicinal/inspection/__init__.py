@@ -4,7 +4,7 @@ from vicinal.inspection._boosting_display import BoostingCurveDisplay
 from vicinal.inspection._candidates import candidate_models
 from vicinal.inspection._compare import Comparison, ComparisonEntry, OutOfFold, compare
 from vicinal.inspection._explain import explain
-from vicinal.inspection._explanation import Explanation, ExplanationSection
+from vicinal.inspection._explanation import Explanation
 from vicinal.inspection._local_choice_display import LocalChoiceDisplay
 from vicinal.inspection._partition_histogram_display import PartitionHistogramDisplay
 from vicinal.inspection._partition_history_display import PartitionHistoryDisplay
@@ -25,7 +25,6 @@ __all__ = [
     "CounterfactualDisplay",
     "DecisionSurfaceDisplay",
     "Explanation",
-    "ExplanationSection",
     "LocalChoiceDisplay",
     "OutOfFold",
     "PartitionHistogramDisplay",

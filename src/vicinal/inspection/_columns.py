@@ -10,34 +10,7 @@ from sklearn.pipeline import FeatureUnion, Pipeline
 from sklearn.utils import get_tags
 
 from vicinal._base import import_optional
-
-
-class Columns:
-    """Names and values of the columns that the last model of a pipeline sees.
-
-    Attributes
-    ----------
-    names : list of str
-        Names of the columns of the model, ``"marital_married"``.
-    sources : list of str or None
-        The column of the table each of them was made from, ``"marital"``; ``None`` where it was
-        made from several.
-    values : list
-        Value of the source in the row; where there is no single source, of the column itself.
-    rates : ndarray
-        Change of each column per unit of its source, so that coefficients can be told in units of
-        the table; one for categories and for columns without a source.
-    """
-
-    def __init__(
-        self, names: list[str], sources: list[str | None], values: list[Any], rates: np.ndarray
-    ) -> None:
-        self.names, self.sources, self.values, self.rates = names, sources, values, rates
-
-    @property
-    def are_encoded(self) -> bool:
-        """Tell whether names and sources differ."""
-        return any(source != name for source, name in zip(self.sources, self.names, strict=True))
+from vicinal._base._explanation import RowColumns, column_names, values_of
 
 
 def one_row(X_row: Any, model: Any) -> Any:
@@ -68,50 +41,16 @@ def one_row(X_row: Any, model: Any) -> Any:
     return table
 
 
-def dense_row(X: Any) -> np.ndarray:
-    """Return a table of one row as a matrix of floats."""
-    return np.asarray(X.toarray() if hasattr(X, "toarray") else X, dtype=float)
-
-
-def table_like(X: Any, rows: np.ndarray) -> Any:
-    """Return rows as a table of the kind of ``X``, with its names."""
-    if not hasattr(X, "columns"):
-        return rows
-    if hasattr(X, "with_columns"):  # polars
-        return type(X)(rows, schema=X.columns)
-    return type(X)(rows, columns=X.columns)
-
-
-def values_of(table: Any) -> list[Any]:
-    """Return the cells of a table of one row."""
-    if hasattr(table, "columns"):
-        return [_cell(table[name]) for name in table.columns]
-    if sparse.issparse(table):
-        return list(table.toarray()[0])
-    return list(np.asarray(table)[0])
-
-
-def _cell(column: Any) -> Any:
-    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
-    return values[0]
-
-
 def names_of(table: Any, feature_names: Sequence[str] | None, model: Any) -> list[str]:
     """Return the names of the columns: those given, the table's, the model's, or x0, x1, ..."""
-    width = table.shape[1]
-    names: Any = feature_names
-    if names is None:
-        names = getattr(table, "columns", None)
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = [f"x{j}" for j in range(width)]
-    names = [str(name) for name in names]
-    if len(names) != width:
+    if feature_names is None:
+        return column_names(table, model)
+    if len(feature_names) != table.shape[1]:
         raise ValueError(
-            f"feature_names has {len(names)} entries, but the row has {width} columns."
+            f"feature_names has {len(feature_names)} entries, but the row has {table.shape[1]} "
+            "columns."
         )
-    return names
+    return [str(name) for name in feature_names]
 
 
 def sources_of(transformer: Any, n_columns: int, names_in: list[str]) -> list[int | None] | None:
@@ -211,11 +150,11 @@ def names_out(transformer: Any, names_in: list[str], width: int | None) -> list[
         return None if width is None else [f"column {j}" for j in range(width)]
 
 
-def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) -> Columns:
+def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) -> RowColumns:
     """Return the columns that a model behind ``steps`` sees in the row ``table``."""
     values = values_of(table)
     if not steps:
-        return Columns(names, list(names), values, np.ones(len(names)))
+        return RowColumns.of_table(table, names)
     encoder = Pipeline([(str(j), step) for j, step in enumerate(steps)])
     cells = values_of(seen)
     shown = names_out(encoder, names, None)
@@ -232,7 +171,7 @@ def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) ->
             sources[k] = None  # a name may stay while the columns are mixed, as by whitening
         elif len(moved) == 1 and at is not None:
             rates[k] = derivatives[k, at]
-    return Columns(
+    return RowColumns(
         [name.split("__", 1)[-1] for name in shown],
         [None if at is None else names[at] for at in sources],
         [cell if at is None else values[at] for at, cell in zip(sources, cells, strict=True)],

@@ -1,87 +1,19 @@
 """Explain one prediction of any fitted model."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
-from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import Pipeline
-from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal.ensemble import (
-    BayesianModelAveragingClassifier,
-    BayesianModelAveragingRegressor,
-    BootstrapEnsembleClassifier,
-    BootstrapEnsembleRegressor,
-    FunctionalGradientBoostingClassifier,
-    FunctionalGradientBoostingRegressor,
-    PrunedTreeClassifier,
-    PrunedTreeRegressor,
-    RealAdaBoostClassifier,
-)
-from vicinal.inspection._columns import Columns, columns_behind, names_of, one_row, values_of
-from vicinal.inspection._explain_ensemble import (
-    explain_adaboost,
-    explain_averaging,
-    explain_boosting,
-    explain_bootstrap,
-    explain_pruned_tree,
-    explain_tree,
-)
-from vicinal.inspection._explain_local import explain_local
-from vicinal.inspection._explain_other import borrowed_columns, explain_linear, explain_nearest
-from vicinal.inspection._explain_partition import explain_cascade, explain_surrogate
-from vicinal.inspection._explain_subspace import (
-    explain_clusters,
-    explain_fusion,
-    explain_truncated,
-)
+from vicinal._base._explanation import ExplanationSection, RowColumns, values_of
+from vicinal.inspection._column_effects import column_effects
+from vicinal.inspection._columns import columns_behind, names_of, one_row
+from vicinal.inspection._explain_sklearn import sklearn_sections
 from vicinal.inspection._explain_surface import surface_section
-from vicinal.inspection._explain_uncertainty import explain_adaptive, explain_mixture
-from vicinal.inspection._explanation import Explanation, ExplanationSection
-from vicinal.local import (
-    LocalClassifier,
-    LocalRegressor,
-    LoessRegressor,
-    NadarayaWatsonRegressor,
-)
-from vicinal.partition import (
-    SpacePartitioningClassifier,
-    SpacePartitioningRegressor,
-    SurrogatePartitionClassifier,
-)
-from vicinal.subspace import (
-    DivideConquerSVC,
-    SubspaceFusionClassifier,
-    SubspaceFusionRegressor,
-    TruncatedRBFClassifier,
-    TruncatedRBFRegressor,
-)
-from vicinal.uncertainty import LocallyAdaptiveClassifier, ResponsibilityMixture
-
-# Who explains which model: a function of the model, the row as the model sees it, and its columns.
-_EXPLAINERS: list[tuple[tuple[type, ...], Callable[..., list[ExplanationSection]]]] = [
-    ((SpacePartitioningClassifier, SpacePartitioningRegressor), explain_cascade),
-    ((SurrogatePartitionClassifier,), explain_surrogate),
-    ((LocalClassifier, LocalRegressor, LoessRegressor, NadarayaWatsonRegressor), explain_local),
-    ((LocallyAdaptiveClassifier,), explain_adaptive),
-    ((ResponsibilityMixture,), explain_mixture),
-    ((SubspaceFusionClassifier, SubspaceFusionRegressor), explain_fusion),
-    ((DivideConquerSVC,), explain_clusters),
-    ((TruncatedRBFClassifier, TruncatedRBFRegressor), explain_truncated),
-    ((BayesianModelAveragingClassifier, BayesianModelAveragingRegressor), explain_averaging),
-    (
-        (FunctionalGradientBoostingClassifier, FunctionalGradientBoostingRegressor),
-        explain_boosting,
-    ),
-    ((RealAdaBoostClassifier,), explain_adaboost),
-    ((BootstrapEnsembleClassifier, BootstrapEnsembleRegressor), explain_bootstrap),
-    ((PrunedTreeClassifier, PrunedTreeRegressor), explain_pruned_tree),
-    ((BaseDecisionTree,), explain_tree),
-    ((KNeighborsClassifier, KNeighborsRegressor), explain_nearest),
-]
+from vicinal.inspection._explanation import Explanation
 
 
 def explain(
@@ -169,7 +101,7 @@ def _sections_beside(
     if is_classifier(model):
         found.append(surface_section(model, table, names, prediction, background))
     if is_classifier(model) or is_regressor(model):
-        found.append(borrowed_columns(model, table, names, prediction, background))
+        found.append(column_effects(model, table, names, prediction, background))
     return [section for section in found if section is not None]
 
 
@@ -193,10 +125,7 @@ def _answer(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
     return prediction, dict(zip(model.classes_.tolist(), proba.tolist(), strict=True))
 
 
-def _sections(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    if not hasattr(X, "toarray") and not hasattr(X, "columns"):
-        X = np.asarray(X, dtype=float)
-    for types, explainer in _EXPLAINERS:
-        if isinstance(model, types):
-            return explainer(model, X, columns)
-    return explain_linear(model, X, columns) if hasattr(model, "coef_") else []
+def _sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
+    if hasattr(model, "explain_row"):
+        return model.explain_row(X, columns)
+    return sklearn_sections(model, X, columns)

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
 from vicinal._base._compat import num_samples
-from vicinal.inspection._explanation import ExplanationSection, show
+from vicinal._base._explanation import ExplanationSection, show
 from vicinal.surface import DecisionSurface
 
 # Background rows between which points of the surface are looked for.
@@ -73,7 +73,7 @@ def surface_section(
 def _is_dear(model: Any) -> bool:
     """Tell whether differences of scores would take long: many local models for every point."""
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    return getattr(last, "_stack", None) is not None
+    return hasattr(last, "rungs_")
 
 
 def _exchange(surface: DecisionSurface, row: np.ndarray, coder: "TableCoder") -> Change | None:

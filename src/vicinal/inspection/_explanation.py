@@ -1,13 +1,13 @@
 """The reasons of one prediction, as text, data, HTML and picture."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from html import escape
 from typing import Any
 
 import numpy as np
 
 from vicinal._base import import_optional
+from vicinal._base._explanation import ExplanationSection, plain, show
 
 _TEXT_ROWS = 10
 
@@ -19,52 +19,6 @@ _STYLE = (
     ".vicinal-explanation .bar{display:inline-block;height:.7em;border-radius:2px}"
     ".vicinal-explanation .up{background:#2a6f97}.vicinal-explanation .down{background:#c1121f}"
 )
-
-
-@dataclass(frozen=True)
-class ExplanationSection:
-    """One reason: a sentence, and a table of the numbers behind it.
-
-    Attributes
-    ----------
-    key : str
-        Short name, the same for every model that gives this kind of reason.
-    title : str
-        Heading.
-    summary : str
-        What the numbers say, in one or two sentences.
-    columns : tuple of str
-        Heads of the table.
-    rows : list of tuple
-        The table, most important first.
-    bars : str or None
-        Column that is drawn as bars.
-    values : dict
-        Single numbers behind the summary.
-    """
-
-    key: str
-    title: str
-    summary: str
-    columns: tuple[str, ...] = ()
-    rows: list[tuple] = field(default_factory=list)
-    bars: str | None = None
-    values: dict[str, Any] = field(default_factory=dict)
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the section in types that JSON knows.
-
-        Returns
-        -------
-        dict
-            ``title``, ``summary``, ``values`` and ``table`` (one dictionary per row).
-        """
-        return {
-            "title": self.title,
-            "summary": self.summary,
-            "values": plain(self.values),
-            "table": [dict(zip(self.columns, map(plain, row), strict=True)) for row in self.rows],
-        }
 
 
 class Explanation:
@@ -274,33 +228,7 @@ class Explanation:
         return (preferred or drawable)[0]
 
 
-# --- numbers and names ---
-
-
-def plain(value: Any) -> Any:
-    """Return a value in types that JSON knows; what is not finite becomes ``None``."""
-    if isinstance(value, Mapping):
-        return {str(key): plain(part) for key, part in value.items()}
-    if isinstance(value, list | tuple):
-        return [plain(part) for part in value]
-    if isinstance(value, np.ndarray):
-        return plain(value.tolist())
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, float) and not np.isfinite(value):
-        return None
-    if value is None or isinstance(value, str | int | float | bool):
-        return value
-    return str(value)
-
-
-def show(value: Any) -> str:
-    """Return a value as a reader wants it: four figures, no trailing zeros."""
-    if isinstance(value, np.generic):
-        value = value.item()
-    if isinstance(value, bool) or not isinstance(value, float):
-        return str(value)
-    return f"{0.0 if abs(value) < 1e-12 else value:.4g}"
+# --- tables ---
 
 
 def is_number(value: Any) -> bool:

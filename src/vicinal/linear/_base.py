@@ -5,8 +5,10 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vicinal._base._explanation import ExplainRowMixin, linear_sections
 
-class LinearScores(ClassifierMixin, BaseEstimator):
+
+class LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     """Predictions from ``coef_``, ``intercept_`` and ``classes_``, as scikit-learn shapes them.
 
     Two classes share one row of coefficients, whose score is that of ``classes_[1]`` less that of
@@ -93,6 +95,9 @@ class LinearScores(ClassifierMixin, BaseEstimator):
         if scores.ndim == 1:
             return np.column_stack([log_expit(-scores), log_expit(scores)])
         return log_softmax(scores, axis=1)
+
+    def _sections(self, X, columns):
+        return linear_sections(self, X, columns)
 
     def _store_scores(self, coef, intercept, dtype):
         """Keep the coefficients in ``dtype``, one row for two classes."""

@@ -11,12 +11,14 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import check_weights, is_ready, row_blocks
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._smoothing import KERNELS
 from vicinal.local._anchored import Anchored
 from vicinal.local._choice import LeaveOneOutChoice
 from vicinal.local._climbing import Climbing
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._data import LocalData, Settings, smoothers
+from vicinal.local._explain import local_sections
 from vicinal.local._fits import local_slopes
 from vicinal.local._forest import FORESTS, ForestIndex, grow_forest
 from vicinal.local._metrics import learn_coordinates, search_metric
@@ -51,7 +53,7 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-class BaseLocal(OnDevice, Anchored, Climbing, LeaveOneOutChoice, BaseEstimator):
+class BaseLocal(ExplainRowMixin, OnDevice, Anchored, Climbing, LeaveOneOutChoice, BaseEstimator):
     r"""Private base of the local classifier and regressors."""
 
     # Factors on the weights of training rows, set by robust iterations.
@@ -294,6 +296,9 @@ class BaseLocal(OnDevice, Anchored, Climbing, LeaveOneOutChoice, BaseEstimator):
 
     def _raw_kernel(self, X):
         return self._stack_rows(X, self._smoother)
+
+    def _sections(self, X, columns):
+        return local_sections(self, X, columns)
 
     def effective_sample_size(self, X):
         r"""Return how many equally weighted rows each local model is worth.

@@ -16,6 +16,7 @@ from threadpoolctl import threadpool_limits
 
 from vicinal._base import as_numpy, check_weights, draw_seeds, parallel_map
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
 from vicinal._kernels.cascade._hard import (
     assign_classes,
     assign_hyperplanes,
@@ -24,6 +25,7 @@ from vicinal._kernels.cascade._hard import (
 )
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._device_sweeps import DeviceTrainingSet, device_gate_scores
+from vicinal.partition._explain import gate_section, region_coefficients
 from vicinal.partition._learners import EstimatorLearner, TrainingSet
 from vicinal.partition._linear_learners import fast_learner
 from vicinal.partition._on_device import PartitionOnDevice
@@ -37,7 +39,7 @@ _MAX_SWEEPS = 8
 _AUTO_STARTS, _AUTO_SWEEPS = 4, 6
 
 
-class BaseSpacePartitioning(PartitionOnDevice, BaseEstimator, ABC):
+class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, ABC):
     """Fit cascades from several starts and keep the best one, or all of them."""
 
     _parameter_constraints: dict = {
@@ -69,6 +71,10 @@ class BaseSpacePartitioning(PartitionOnDevice, BaseEstimator, ABC):
     @abstractmethod
     def _combined_loss(self, cascades: list[Cascade], data: TrainingSet) -> float:
         """Return the weighted loss of what the given cascades predict together."""
+
+    @abstractmethod
+    def _beside_others(self, path: ExplanationSection, X: Any) -> ExplanationSection:
+        """Add to the path through the best cascade what the others say."""
 
     # --- fitting ---
 
@@ -304,6 +310,15 @@ class BaseSpacePartitioning(PartitionOnDevice, BaseEstimator, ABC):
         if self._reference is not None:
             return device_gate_scores(self.restarts_[0], X)
         return self.restarts_[0].gate_scores(X)
+
+    def _sections(self, X, columns):
+        best, X = self.restarts_[0], self._prepared(X)
+        region = int(best.apply(X)[0])
+        path = gate_section(best, X, region)
+        if len(self.restarts_) > 1:
+            path = self._beside_others(path, X)
+        part = best.regions[region]
+        return [path, *region_coefficients(part, X, self.scaler_, columns, region)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

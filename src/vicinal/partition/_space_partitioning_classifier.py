@@ -22,6 +22,7 @@ from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._device_sweeps import DeviceTrainingSet
+from vicinal.partition._explain import with_votes
 from vicinal.partition._learners import TrainingSet
 from vicinal.partition._stages import LinearGate, LinearRegionClassifier
 
@@ -451,6 +452,10 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
             labels = cascade.predict(X, self.classes_.dtype)
             votes[np.arange(len(labels)), np.searchsorted(self.classes_, labels)] += 1
         return self.classes_[np.argmax(votes, axis=1)]
+
+    def _beside_others(self, path, X):
+        answers = np.array([self._predict_labels([cascade], X)[0] for cascade in self.restarts_])
+        return with_votes(path, answers, self._predict_labels(self.restarts_, X)[0])
 
     def _mean_proba(self, cascades: list[Cascade], X) -> np.ndarray:
         mean = np.zeros((X.shape[0], len(self.classes_)), dtype=X.dtype)

@@ -9,6 +9,7 @@ from vicinal._base import atomic_fit, import_optional
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._cascade import Cascade
+from vicinal.partition._explain import with_spread
 from vicinal.partition._learners import TrainingSet
 from vicinal.partition._space_partitioning_classifier import BUILT_IN_LEARNERS
 
@@ -264,6 +265,9 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         for cascade in cascades:
             total += cascade.predict(X, X.dtype)
         return total / len(cascades)
+
+    def _beside_others(self, path, X):
+        return with_spread(path, np.array([one.predict(X, float)[0] for one in self.restarts_]))
 
     def _combined_loss(self, cascades, data: TrainingSet) -> float:
         loss = data.loss(self._mean_prediction(cascades, data.X))

@@ -12,10 +12,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels, parallel_map
 from vicinal._base._compat import Interval
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.cascade._surrogate import alternate_blocks
+from vicinal.partition._explain import surrogate_sections
 
 
-class SurrogatePartitionClassifier(ClassifierMixin, BaseEstimator):
+class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Two linear regions and a linear gate that minimise one smooth bound on the error.
 
     For two classes and two regions the training error has a surrogate that is convex in the gate
@@ -292,6 +294,9 @@ class SurrogatePartitionClassifier(ClassifierMixin, BaseEstimator):
         """
         scores = self.decision_function(X)
         return np.column_stack([expit(-scores), expit(scores)])
+
+    def _sections(self, X, columns):
+        return surrogate_sections(self, X, columns)
 
     def _prepared(self, X):
         check_is_fitted(self)

@@ -9,6 +9,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import row_blocks
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._scatter import column_means
 from vicinal._kernels.subspace._truncated_rbf import (
     feature_blocks,
@@ -21,6 +22,7 @@ from vicinal._kernels.subspace._truncated_rbf import (
     truncated_rbf_features,
     truncated_rbf_kernel,
 )
+from vicinal.subspace._explain import slope_section
 from vicinal.subspace._on_device import TruncatedRBFOnDevice
 
 
@@ -64,7 +66,7 @@ def warn_if_cut_short(squares, weights, gamma, order):
         )
 
 
-class BaseTruncatedRBF(TruncatedRBFOnDevice, BaseEstimator):
+class BaseTruncatedRBF(ExplainRowMixin, TruncatedRBFOnDevice, BaseEstimator):
     """A linear model of truncated RBF features, fitted in the primal or in the dual."""
 
     _parameter_constraints: dict = {
@@ -116,6 +118,9 @@ class BaseTruncatedRBF(TruncatedRBFOnDevice, BaseEstimator):
                 return None
             fitted = K @ dual + intercept
         return leave_one_out_scores(Y, fitted, leverage, unit)
+
+    def _sections(self, X, columns):
+        return [slope_section(self, X, columns, self.mean_, "the mean of the training rows")]
 
     def _scores(self, X):
         """Return the linear predictor, (n_samples, n_targets)."""

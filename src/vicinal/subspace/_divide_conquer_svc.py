@@ -20,8 +20,10 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels, parallel_map
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.calibration._temperature import fit_slope
 from vicinal._kernels.subspace import _kernel_kmeans, _svm_dual
+from vicinal.subspace._explain import cluster_sections
 
 _ROWS_PER_CLUSTER = 2000
 _CLUSTERING_ROWS = 20_000
@@ -29,7 +31,7 @@ _SPLIT_ROUNDS = 20
 _CALIBRATION_FOLDS = 3
 
 
-class DivideConquerSVC(ClassifierMixin, BaseEstimator):
+class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""RBF support vector machine trained cluster by cluster (DC-SVM).
 
     The rows are divided into clusters and one small machine is trained on each. With
@@ -340,6 +342,9 @@ class DivideConquerSVC(ClassifierMixin, BaseEstimator):
         return self._assign(X)
 
     # --- division ---------------------------------------------------------------------------------
+
+    def _sections(self, X, columns):
+        return cluster_sections(self, X, columns)
 
     def _wanted_clusters(self, n_samples):
         if self.n_clusters == "auto":

@@ -20,6 +20,8 @@ from vicinal._base import (
     seeded_clone,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
+from vicinal.subspace._explain import fusion_sections
 from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition
 
 METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
@@ -50,7 +52,7 @@ def _fit_fold(estimator, decomposition, relearn, index, X, y, weights):
     return _fit_view(clone(estimator), decomposition, index, X, y, weights)
 
 
-class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
+class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
     """Local models on subspaces and a fusion of their scores."""
 
     _parameter_constraints: dict = {
@@ -324,6 +326,9 @@ class BaseSubspaceFusion(TransformerMixin, BaseEstimator):
         if self.refit:
             return [views[0][2] for views in self._views]
         return [[estimator for _, _, estimator in views] for views in self._views]
+
+    def _sections(self, X, columns):
+        return fusion_sections(self, X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

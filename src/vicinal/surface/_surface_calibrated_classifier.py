@@ -13,12 +13,14 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
+from vicinal._base._explanation import ExplainRowMixin, show
 from vicinal._kernels.calibration._platt import couple_pairs, fit_saturated_platt
 from vicinal.surface._decision_surface import DecisionSurface
+from vicinal.surface._explain import distance_section
 from vicinal.surface._metric import METRICS
 
 
-class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
+class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Probabilities from signed distances to the decision surface of any classifier.
 
     The distance of a row to the surface means the same everywhere, which a score need not; a
@@ -271,20 +273,20 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         if len(self.classes_) == 2:
-            return self._logits(X)[:, 0].astype(self._dtype, copy=False)
+            return self._logits(self._all_distances(X))[:, 0].astype(self._dtype, copy=False)
         return np.log(np.maximum(self.predict_proba(X), np.finfo(self._dtype).tiny))
 
-    def _logits(self, X) -> np.ndarray:
-        """Return A D + B for every surface, shape (n_rows, n_surfaces)."""
+    def _all_distances(self, X) -> np.ndarray:
+        """Return the signed distances from every surface, shape (n_rows, n_surfaces)."""
         check_is_fitted(self)
         checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         X = X if hasattr(X, "columns") else checked
-        columns = []
-        parts = (self.surfaces_, self.scales_, self.limits_)
-        for surface, scale, limit in zip(*parts, strict=True):
-            distances = self._distances(surface, X, None)
-            columns.append(np.clip(distances / scale, -limit, limit))
-        return np.column_stack(columns) * self.slopes_ + self.intercepts_
+        return np.column_stack([self._distances(part, X, None) for part in self.surfaces_])
+
+    def _logits(self, distances) -> np.ndarray:
+        """Return A D + B for every surface, shape (n_rows, n_surfaces)."""
+        clipped = np.clip(distances / self.scales_, -self.limits_, self.limits_)
+        return clipped * self.slopes_ + self.intercepts_
 
     def predict_proba(self, X):
         """Return class probabilities.
@@ -299,7 +301,7 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         ndarray of shape (n_rows, n_classes)
             Rows sum to one; columns follow ``classes_``.
         """
-        logits = self._logits(X)
+        logits = self._logits(self._all_distances(X))
         p = expit(logits)
         if len(self.classes_) == 2:
             return np.column_stack([expit(-logits[:, 0]), p[:, 0]]).astype(self._dtype)
@@ -334,6 +336,14 @@ class SurfaceCalibratedClassifier(ClassifierMixin, BaseEstimator):
         """
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
+
+    def _sections(self, X, columns):
+        distances, names = self._all_distances(X), []
+        for positive, pair in self._tasks:
+            pair = (0, 1) if len(self.classes_) == 2 else pair
+            other = "the rest" if pair is None else show(self.classes_[pair[0]])
+            names.append((self.classes_[positive], other))
+        return [distance_section(names, distances[0], self.scales_, self._logits(distances)[0])]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

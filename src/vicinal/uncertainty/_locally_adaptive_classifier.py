@@ -24,11 +24,13 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._principal_axes import class_covariances, whitening_map
 from vicinal._kernels.metric._block_map import block_threads, one_blas_thread, one_thread_each
 from vicinal._kernels.metric._mixture import COVARIANCE_TYPES
 from vicinal._kernels.metric._soft_votes import nearest_votes, soft_votes
 from vicinal.uncertainty._base import hold_out, merge_copies, validate_labels, validate_rows
+from vicinal.uncertainty._explain import adaptive_sections
 from vicinal.uncertainty._metric_problem import (
     Climb,
     MetricProblem,
@@ -79,7 +81,7 @@ class _Model(NamedTuple):
     gain: float
 
 
-class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
+class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Soft nearest neighbours in several learned metrics, placed where classes mix (LCU).
 
     A :class:`ResponsibilityMixture` of the whitened rows, weighted by their uncertainty, divides
@@ -684,6 +686,9 @@ class LocallyAdaptiveClassifier(ClassifierMixin, BaseEstimator):
             votes = xp.astype(votes, dtype) * xp.take(shares[:, k], index)[:, None]
             total = _add_rows(total, asked, votes, xp)
         return total
+
+    def _sections(self, X, columns):
+        return adaptive_sections(self, X, columns)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -14,12 +14,14 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import as_numpy, atomic_fit, check_same_library, check_weights
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.metric._mixture import COVARIANCE_TYPES, responsibilities
 from vicinal.uncertainty._base import as_components, fit_mixture, validate_labels, validate_rows
+from vicinal.uncertainty._explain import mixture_sections
 from vicinal.uncertainty._uncertainty_map import _map_of_codes
 
 
-class ResponsibilityMixture(DensityMixin, BaseEstimator):
+class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     r"""Gaussian mixture of weighted rows, placed where classification is uncertain (RMM).
 
     With ``sample_weight`` this is the Gaussian mixture that scikit-learn has without weights: a row
@@ -383,6 +385,9 @@ class ResponsibilityMixture(DensityMixin, BaseEstimator):
             "spherical": self.n_components,
         }[self.covariance_type]
         return covariance + self.n_components * (m + 1) - 1
+
+    def _sections(self, X, columns):
+        return mixture_sections(self, X, columns)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -5,11 +5,10 @@ from typing import Any
 import numpy as np
 
 from vicinal._base import as_numpy
-from vicinal.inspection._columns import Columns, dense_row
-from vicinal.inspection._explanation import ExplanationSection, show
+from vicinal._base._explanation import ExplanationSection, RowColumns, dense_row, show
 
 
-def explain_adaptive(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def adaptive_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return responsibilities, the leading metric, and the rows that vote in it."""
     row = as_numpy(model._whiten(dense_row(X)))
     shares = as_numpy(model.mixture_.predict_proba(row))[0]
@@ -42,7 +41,7 @@ def _components(shares, votes, classes) -> ExplanationSection:
     )
 
 
-def _metric(model: Any, leader: int, columns: Columns) -> ExplanationSection:
+def _metric(model: Any, leader: int, columns: RowColumns) -> ExplanationSection:
     own = as_numpy(model.metrics_)[leader :: model.n_components_]
     stretch = np.sqrt((own**2).sum(axis=1).mean(axis=0))
     order = np.argsort(-stretch, kind="stable")
@@ -90,7 +89,7 @@ def _vote_shares(square: np.ndarray, log_weight: np.ndarray, rule) -> np.ndarray
     return weight / weight.sum()
 
 
-def explain_mixture(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def mixture_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return the responsibilities of a mixture and where its leading component stands."""
     shares = as_numpy(model.predict_proba(X))[0]
     leader = int(shares.argmax())

@@ -4,15 +4,20 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.inspection._columns import Columns, dense_row, table_like
-from vicinal.inspection._explain_linear import coefficient_section, two_best
-from vicinal.inspection._explanation import ExplanationSection, show
+from vicinal._base._explanation import (
+    ExplanationSection,
+    RowColumns,
+    coefficient_section,
+    dense_row,
+    show,
+    two_best,
+)
 
 # Relative step of central differences: the cube root of the rounding error.
 _STEP = 6e-6
 
 
-def explain_fusion(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def fusion_sections(model: Any, X: Any) -> list[ExplanationSection]:
     """Return what every subspace says, and how many agree with the fusion."""
     said = np.asarray(model.predict_subspaces(X))[0]
     names = model.subspace_names_
@@ -60,7 +65,7 @@ def explain_fusion(model: Any, X: Any, columns: Columns) -> list[ExplanationSect
     ]
 
 
-def explain_clusters(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def cluster_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return which cluster's machine answers, and the slopes of its score."""
     cluster = int(model.predict_cluster(X)[0])
     distance = np.linalg.norm(model.cluster_centers_ - dense_row(X), axis=1)
@@ -86,20 +91,15 @@ def explain_clusters(model: Any, X: Any, columns: Columns) -> list[ExplanationSe
     return [section, slope_section(model, X, columns, centre, "the centre of the cluster")]
 
 
-def explain_truncated(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    """Return the slopes of the polynomial score."""
-    return [slope_section(model, X, columns, model.mean_, "the mean of the training rows")]
-
-
 def slope_section(
-    model: Any, X: Any, columns: Columns, origin: np.ndarray, origin_name: str
+    model: Any, X: Any, columns: RowColumns, origin: np.ndarray, origin_name: str
 ) -> ExplanationSection:
     """Return the gradient of a smooth score, by central differences."""
     score, said = _score(model, X)
     x = dense_row(X)
     step = _STEP * np.maximum(1.0, np.maximum(np.abs(x[0]), np.abs(x[0] - origin)))
     away = np.diag(step)
-    up, down = table_like(X, x + away), table_like(X, x - away)
+    up, down = _table_like(X, x + away), _table_like(X, x - away)
     slopes = (score(up) - score(down)) / (2.0 * step)
     return coefficient_section(
         columns,
@@ -130,3 +130,12 @@ def _score(model: Any, X: Any):
         return both[:, first] - both[:, second]
 
     return margin, f"the score of {first_name} less that of {second_name}"
+
+
+def _table_like(X: Any, rows: np.ndarray) -> Any:
+    """Return rows as a table of the kind of ``X``, with its names."""
+    if not hasattr(X, "columns"):
+        return rows
+    if hasattr(X, "with_columns"):  # polars
+        return type(X)(rows, schema=X.columns)
+    return type(X)(rows, columns=X.columns)

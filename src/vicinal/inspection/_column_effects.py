@@ -1,69 +1,17 @@
-"""Reasons of models from elsewhere, and reasons that any model has."""
+"""How the answer changes when one column at a time is taken from other rows."""
 
 from typing import Any
 
 import numpy as np
 
 from vicinal._base._compat import num_samples, rows_of
-from vicinal.inspection._columns import Columns, dense_row, values_of
-from vicinal.inspection._explain_linear import coefficient_section, two_best
-from vicinal.inspection._explanation import ExplanationSection, show
+from vicinal._base._explanation import ExplanationSection, show, values_of
 
 # Background rows that each column is borrowed from.
 _MOST_ROWS = 60
 
 
-def explain_linear(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    """Return the coefficients of a linear model of scikit-learn."""
-    coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_)
-    coef = np.atleast_2d(coef)
-    if coef.shape[1] != len(columns.names):
-        return []
-    x = dense_row(X)[0]
-    intercept = np.broadcast_to(np.atleast_1d(model.intercept_), len(coef)).astype(float)
-    if not hasattr(model, "classes_"):
-        level, slope = float(intercept[0]), coef[0]
-        said = f"The prediction is {show(level)} and the sum of these contributions."
-    elif len(coef) == 1:
-        chosen = int(coef[0] @ x + intercept[0] > 0)
-        sign = 1.0 if chosen == 1 else -1.0
-        level, slope = sign * float(intercept[0]), sign * coef[0]
-        said = (
-            f"{show(model.classes_[chosen])} wins where the sum of these contributions and "
-            f"{show(level)} is above 0."
-        )
-    elif len(coef) == len(model.classes_):
-        first, second = two_best(coef @ x + intercept)
-        level, slope = float(intercept[first] - intercept[second]), coef[first] - coef[second]
-        said = (
-            f"{show(model.classes_[first])} beats {show(model.classes_[second])} where the sum "
-            f"of these contributions and {show(level)} is above 0."
-        )
-    else:
-        return []
-    return [coefficient_section(columns, slope, x, said, intercept=level)]
-
-
-def explain_nearest(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    """Return the neighbours of a nearest-neighbour model of scikit-learn."""
-    distance, rows = (part[0] for part in model.kneighbors(X))
-    target = np.asarray(model._y)[rows]
-    if hasattr(model, "classes_") and target.ndim == 1:
-        target = model.classes_[target]
-    table = [
-        (int(row), value, float(away))
-        for row, value, away in zip(rows, target.tolist(), distance, strict=True)
-    ]
-    summary = (
-        f"{len(rows)} training rows speak for this one, the nearest {show(float(distance.min()))} "
-        f"away, the farthest {show(float(distance.max()))}."
-    )
-    head = ("training row", "target", "distance")
-    values = {"n_neighbors": len(rows)}
-    return [ExplanationSection("neighbors", "Neighbours", summary, head, table, None, values)]
-
-
-def borrowed_columns(
+def column_effects(
     model: Any, table: Any, names: list[str], prediction: Any, background: Any
 ) -> ExplanationSection:
     r"""Return how the answer changes when one column at a time is taken from other rows.

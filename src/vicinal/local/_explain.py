@@ -4,15 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.inspection._columns import Columns, dense_row
-from vicinal.inspection._explain_linear import coefficient_section
-from vicinal.inspection._explanation import ExplanationSection, show
+from vicinal._base._explanation import (
+    ExplanationSection,
+    RowColumns,
+    coefficient_section,
+    dense_row,
+    show,
+)
 
 # Rows of a table of neighbours; a stack with a global model hears every training row.
 _MOST_NEIGHBORS = 200
 
 
-def explain_local(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def local_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return neighbours (or anchors), local coefficients, and the models of a stack."""
     if getattr(model, "anchors_", None) is not None:
         sections = [_anchors(model, X)]
@@ -159,7 +163,7 @@ def _neighborhood(model: Any, X: Any) -> Any:
     return next(iter(model._localized(model._validate_queries(X))))[2]
 
 
-def _slopes(model: Any, X: Any, columns: Columns) -> ExplanationSection | None:
+def _slopes(model: Any, X: Any, columns: RowColumns) -> ExplanationSection | None:
     try:
         slopes = np.asarray(model.local_coef(X))[0]
     except (AttributeError, ValueError):

@@ -4,22 +4,16 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.inspection._columns import Columns, dense_row
-from vicinal.inspection._explanation import ExplanationSection, show
+from vicinal._base._explanation import ExplanationSection, show
 
 
-def _inner(X: Any) -> Any:
-    """Return the row as members got theirs: validated, without names."""
-    return X if hasattr(X, "toarray") else dense_row(X)
-
-
-def explain_averaging(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def averaging_sections(model: Any, X: Any) -> list[ExplanationSection]:
     """Return the weights of unlike members and what they say."""
-    rows, inner = [], _inner(X)
+    rows, checked = [], model._checked(X)
     for name, member, weight in zip(
         model.named_estimators_, model.estimators_, model.weights_, strict=True
     ):
-        said = np.asarray(member.predict(inner))[0]
+        said = np.asarray(member.predict(checked))[0]
         said = model.classes_[said] if hasattr(model, "classes_") else float(said)
         rows.append((name, type(member).__name__, said, float(weight)))
     rows.sort(key=lambda row: -row[3])
@@ -32,10 +26,12 @@ def explain_averaging(model: Any, X: Any, columns: Columns) -> list[ExplanationS
     return [ExplanationSection("members", "Members", summary, head, rows, "weight", values)]
 
 
-def explain_boosting(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def boosting_sections(model: Any, X: Any) -> list[ExplanationSection]:
     """Return what every round adds to the score."""
     outputs = (
-        np.stack(list(model._members(_inner(X))), axis=1)[0] if model.n_iter_ else np.zeros((0, 1))
+        np.stack(list(model._members(model._checked(X)[0])), axis=1)[0]
+        if model.n_iter_
+        else np.zeros((0, 1))
     )
     column, sign, said = 0, 1.0, "the prediction"
     if hasattr(model, "classes_"):
@@ -67,7 +63,7 @@ def explain_boosting(model: Any, X: Any, columns: Columns) -> list[ExplanationSe
     ]
 
 
-def explain_adaboost(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def adaboost_sections(model: Any, X: Any) -> list[ExplanationSection]:
     """Return what every member adds to the score of the chosen class."""
     chosen = int(np.argmax(model.predict_proba(X)[0]))
     scores = np.array([score[0, chosen] for score, _ in model._staged_scores(X)])
@@ -86,11 +82,11 @@ def explain_adaboost(model: Any, X: Any, columns: Columns) -> list[ExplanationSe
     return [ExplanationSection("members", "Rounds", summary, head, rows, "contribution", values)]
 
 
-def explain_bootstrap(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
+def bootstrap_sections(model: Any, X: Any) -> list[ExplanationSection]:
     """Return how the members spread."""
-    n, inner = len(model.estimators_), _inner(X)
+    n, checked = len(model.estimators_), model._checked(X)
     if not hasattr(model, "classes_"):
-        said = np.array([float(member.predict(inner)[0]) for member in model.estimators_])
+        said = np.array([float(member.predict(checked)[0]) for member in model.estimators_])
         levels = (0.05, 0.25, 0.5, 0.75, 0.95)
         rows = [(f"{level:.0%}", float(np.quantile(said, level))) for level in levels]
         low, high = model.predict_interval(X)[0]
@@ -104,7 +100,7 @@ def explain_bootstrap(model: Any, X: Any, columns: Columns) -> list[ExplanationS
         return [ExplanationSection("members", "Members", summary, head, rows, None, values)]
     mean, std = model.predict_proba(X, return_std=True)
     votes = np.bincount(
-        [int(member.predict(inner)[0]) for member in model.estimators_],
+        [int(member.predict(checked)[0]) for member in model.estimators_],
         minlength=len(model.classes_),
     )
     order = np.argsort(-mean[0], kind="stable")
@@ -125,31 +121,3 @@ def explain_bootstrap(model: Any, X: Any, columns: Columns) -> list[ExplanationS
             {"votes": dict(zip(model.classes_.tolist(), votes.tolist(), strict=True))},
         )
     ]
-
-
-def explain_pruned_tree(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    """Return the questions on the way to the leaf."""
-    return explain_tree(model.tree_, X, columns)
-
-
-def explain_tree(model: Any, X: Any, columns: Columns) -> list[ExplanationSection]:
-    """Return the questions that a decision tree asks on the way to a leaf."""
-    tree = model.tree_
-    x = dense_row(X)[0].astype(np.float32)
-    node, rows = 0, []
-    while tree.children_left[node] != -1:
-        j, threshold = int(tree.feature[node]), float(tree.threshold[node])
-        goes_left = bool(x[j] <= threshold)
-        question = f"{columns.names[j]} {'<=' if goes_left else '>'} {show(threshold)}"
-        node = int((tree.children_left if goes_left else tree.children_right)[node])
-        rows.append((question, columns.values[j], int(tree.n_node_samples[node])))
-    size = int(tree.n_node_samples[node])
-    summary = f"After {len(rows)} questions the row is in a leaf of {size} training rows."
-    values: dict[str, Any] = {"leaf": node, "leaf_size": size}
-    if hasattr(model, "classes_") and tree.n_outputs == 1:
-        share = tree.value[node, 0] / tree.value[node, 0].sum()
-        values["class_shares"] = dict(zip(model.classes_.tolist(), share.tolist(), strict=True))
-        best = int(share.argmax())
-        summary += f" {share[best]:.0%} of them are {show(model.classes_[best])}."
-    head = ("question", "value", "rows left")
-    return [ExplanationSection("path", "Questions", summary, head, rows, None, values)]

@@ -1,0 +1,294 @@
+"""Reasons of one prediction: sections that models offer, and the columns they speak of."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils.validation import check_is_fitted
+
+
+@dataclass(frozen=True)
+class ExplanationSection:
+    """One reason: a sentence, and a table of the numbers behind it.
+
+    Attributes
+    ----------
+    key : str
+        Short name, the same for every model that gives this kind of reason.
+    title : str
+        Heading.
+    summary : str
+        What the numbers say, in one or two sentences.
+    columns : tuple of str
+        Heads of the table.
+    rows : list of tuple
+        The table, most important first.
+    bars : str or None
+        Column that is drawn as bars.
+    values : dict
+        Single numbers behind the summary.
+    """
+
+    key: str
+    title: str
+    summary: str
+    columns: tuple[str, ...] = ()
+    rows: list[tuple] = field(default_factory=list)
+    bars: str | None = None
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the section in types that JSON knows.
+
+        Returns
+        -------
+        dict
+            ``title``, ``summary``, ``values`` and ``table`` (one dictionary per row).
+        """
+        return {
+            "title": self.title,
+            "summary": self.summary,
+            "values": plain(self.values),
+            "table": [dict(zip(self.columns, map(plain, row), strict=True)) for row in self.rows],
+        }
+
+
+class RowColumns:
+    """Names and values of the columns that a model sees in one row.
+
+    Attributes
+    ----------
+    names : list of str
+        Names of the columns of the model, ``"marital_married"``.
+    sources : list of str or None
+        The column of the table each of them was made from, ``"marital"``; ``None`` where it was
+        made from several.
+    values : list
+        Value of the source in the row; where there is no single source, of the column itself.
+    rates : ndarray
+        Change of each column per unit of its source, so that coefficients can be told in units of
+        the table; one for categories and for columns without a source.
+    """
+
+    def __init__(
+        self, names: list[str], sources: list[str | None], values: list[Any], rates: np.ndarray
+    ) -> None:
+        self.names, self.sources, self.values, self.rates = names, sources, values, rates
+
+    @classmethod
+    def of_table(cls, table: Any, names: list[str]) -> "RowColumns":
+        """Return the columns of a table that the model takes as it is."""
+        return cls(names, list(names), values_of(table), np.ones(len(names)))
+
+    @property
+    def are_encoded(self) -> bool:
+        """Tell whether names and sources differ."""
+        return any(source != name for source, name in zip(self.sources, self.names, strict=True))
+
+
+class ExplainRowMixin:
+    """Models that tell why they say what they say about one row.
+
+    A model writes ``_sections(X, columns)``, which gets a checked row and the names of its
+    columns.
+    """
+
+    def explain_row(self, X, columns=None):
+        """Return the reasons for the prediction of one row.
+
+        :func:`vicinal.inspection.explain` shows them with those that any model has.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (1, n_features)
+            The row.
+        columns : RowColumns, default=None
+            Names, values and units of the columns; ``None`` takes those of X.
+
+        Returns
+        -------
+        sections : list of ExplanationSection
+            The reasons, most telling first; each with a ``summary`` and a table (``columns`` and
+            ``rows``).
+        """
+        check_is_fitted(self)
+        if not hasattr(X, "columns") and not sparse.issparse(X):
+            X = np.asarray(X, dtype=float)
+        if len(X.shape) != 2 or X.shape[0] != 1:
+            raise ValueError(
+                f"explain_row takes one row, got an array of shape {tuple(X.shape)}; "
+                "pass X[i:i + 1]."
+            )
+        if columns is None:
+            columns = RowColumns.of_table(X, column_names(X, self))
+        return self._sections(X, columns)
+
+    def _sections(self, X: Any, columns: RowColumns) -> list[ExplanationSection]:
+        raise NotImplementedError
+
+
+# --- rows ---
+
+
+def column_names(table: Any, model: Any) -> list[str]:
+    """Return the names of the columns: the table's, the model's, or x0, x1, ..."""
+    names = getattr(table, "columns", None)
+    if names is None:
+        names = getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{j}" for j in range(table.shape[1])]
+    return [str(name) for name in names]
+
+
+def values_of(table: Any) -> list[Any]:
+    """Return the cells of a table of one row."""
+    if hasattr(table, "columns"):
+        return [_cell(table[name]) for name in table.columns]
+    return list((table.toarray() if sparse.issparse(table) else np.asarray(table))[0])
+
+
+def _cell(column: Any) -> Any:
+    values = column.to_numpy() if hasattr(column, "to_numpy") else np.asarray(column)
+    return values[0]
+
+
+def dense_row(X: Any) -> np.ndarray:
+    """Return a table of one row as a matrix of floats."""
+    return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
+
+
+# --- sections that several families give ---
+
+
+def coefficient_section(
+    columns: RowColumns, coef: np.ndarray, offset: np.ndarray, summary: str, **values: Any
+) -> ExplanationSection:
+    """Return a table of coefficients, sorted by what each column contributes.
+
+    Parameters
+    ----------
+    columns : RowColumns
+        Names and values.
+    coef : ndarray of shape (n_columns,)
+        Change of the score per unit of each column; the table tells it per unit of the source.
+    offset : ndarray of shape (n_columns,)
+        Distance of the row from the point that contributions are counted from.
+    summary : str
+        What the score is.
+    **values
+        Single numbers.
+    """
+    contribution = np.asarray(coef, dtype=float) * np.asarray(offset, dtype=float)
+    order = np.argsort(-np.abs(contribution), kind="stable")
+    names: tuple[str, ...] = ("column", "value", "coefficient", "contribution")
+    rows: list[tuple] = []
+    coef = np.asarray(coef, dtype=float) * columns.rates
+    for j in order:
+        row = (columns.names[j], columns.values[j], float(coef[j]), float(contribution[j]))
+        rows.append((*row, columns.sources[j]) if columns.are_encoded else row)
+    if columns.are_encoded:
+        names = (*names, "made from")
+        values["by source"] = by_source(columns, contribution)
+    return ExplanationSection(
+        "coefficients", "Coefficients", summary, names, rows, "contribution", values
+    )
+
+
+def by_source(columns: RowColumns, contribution: np.ndarray) -> dict[str, float]:
+    """Return contributions summed over the columns made from one column of the table."""
+    total: dict[str, float] = {}
+    for name, source, part in zip(columns.names, columns.sources, contribution, strict=True):
+        key = name if source is None else source
+        total[key] = total.get(key, 0.0) + float(part)
+    return dict(sorted(total.items(), key=lambda item: -abs(item[1])))
+
+
+def linear_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
+    """Return the coefficients of a model with ``coef_`` and ``intercept_``, if one per column."""
+    coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_)
+    coef = np.atleast_2d(coef)
+    if coef.shape[1] != len(columns.names):
+        return []
+    x = dense_row(X)[0]
+    intercept = np.broadcast_to(np.atleast_1d(model.intercept_), len(coef)).astype(float)
+    if not hasattr(model, "classes_"):
+        level, slope = float(intercept[0]), coef[0]
+        said = f"The prediction is {show(level)} and the sum of these contributions."
+    elif len(coef) == 1:
+        chosen = int(coef[0] @ x + intercept[0] > 0)
+        sign = 1.0 if chosen == 1 else -1.0
+        level, slope = sign * float(intercept[0]), sign * coef[0]
+        said = (
+            f"{show(model.classes_[chosen])} wins where the sum of these contributions and "
+            f"{show(level)} is above 0."
+        )
+    elif len(coef) == len(model.classes_):
+        first, second = two_best(coef @ x + intercept)
+        level, slope = float(intercept[first] - intercept[second]), coef[first] - coef[second]
+        said = (
+            f"{show(model.classes_[first])} beats {show(model.classes_[second])} where the sum "
+            f"of these contributions and {show(level)} is above 0."
+        )
+    else:
+        return []
+    return [coefficient_section(columns, slope, x, said, intercept=level)]
+
+
+def path_section(model: Any, X: Any, columns: RowColumns) -> ExplanationSection:
+    """Return the questions that a decision tree of scikit-learn asks on the way to a leaf."""
+    tree = model.tree_
+    x = dense_row(X)[0].astype(np.float32)
+    node, rows = 0, []
+    while tree.children_left[node] != -1:
+        j, threshold = int(tree.feature[node]), float(tree.threshold[node])
+        goes_left = bool(x[j] <= threshold)
+        question = f"{columns.names[j]} {'<=' if goes_left else '>'} {show(threshold)}"
+        node = int((tree.children_left if goes_left else tree.children_right)[node])
+        rows.append((question, columns.values[j], int(tree.n_node_samples[node])))
+    size = int(tree.n_node_samples[node])
+    summary = f"After {len(rows)} questions the row is in a leaf of {size} training rows."
+    values: dict[str, Any] = {"leaf": node, "leaf_size": size}
+    if hasattr(model, "classes_") and tree.n_outputs == 1:
+        share = tree.value[node, 0] / tree.value[node, 0].sum()
+        values["class_shares"] = dict(zip(model.classes_.tolist(), share.tolist(), strict=True))
+        best = int(share.argmax())
+        summary += f" {share[best]:.0%} of them are {show(model.classes_[best])}."
+    head = ("question", "value", "rows left")
+    return ExplanationSection("path", "Questions", summary, head, rows, None, values)
+
+
+def two_best(scores: np.ndarray) -> tuple[int, int]:
+    """Return the positions of the largest and of the second largest score."""
+    order = np.argsort(-scores, kind="stable")
+    return int(order[0]), int(order[1])
+
+
+# --- numbers as readers and JSON want them ---
+
+
+def plain(value: Any) -> Any:
+    """Return a value in types that JSON knows; what is not finite becomes ``None``."""
+    if isinstance(value, Mapping):
+        return {str(key): plain(part) for key, part in value.items()}
+    if isinstance(value, list | tuple):
+        return [plain(part) for part in value]
+    if isinstance(value, np.ndarray):
+        return plain(value.tolist())
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, float) and not np.isfinite(value):
+        return None
+    if value is None or isinstance(value, str | int | float | bool):
+        return value
+    return str(value)
+
+
+def show(value: Any) -> str:
+    """Return a value as a reader wants it: four figures, no trailing zeros."""
+    if isinstance(value, np.generic):
+        value = value.item()
+    if isinstance(value, bool) or not isinstance(value, float):
+        return str(value)
+    return f"{0.0 if abs(value) < 1e-12 else value:.4g}"

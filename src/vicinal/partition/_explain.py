@@ -1,0 +1,135 @@
+"""Reasons of a cascade: the way through the gates, and the model of the region."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vicinal._base._explanation import (
+    ExplanationSection,
+    RowColumns,
+    coefficient_section,
+    dense_row,
+    show,
+    two_best,
+)
+from vicinal.partition._cascade import Cascade
+
+
+def gate_section(cascade: Cascade, X: Any, region: int) -> ExplanationSection:
+    """Return the gates that the row passed on the way to its region."""
+    scores = cascade.gate_scores(X)[0]
+    rows = [
+        (f"gate {k}", float(score), "passed on" if score > 0 else f"kept in region {k}")
+        for k, score in enumerate(scores[: region + 1])
+    ]
+    if region == len(scores) and len(scores):
+        rows.append((f"region {region}", 0.0, "the last region takes what is left"))
+    n_regions, size = cascade.n_regions, int(cascade.region_sizes[region])
+    summary = (
+        f"The row falls in region {region} of {n_regions}, which held {size} of "
+        f"{int(cascade.region_sizes.sum())} training rows."
+    )
+    if cascade.soft:
+        summary += " The gates are soft: other regions speak too, with their share."
+    values = {
+        "region": region,
+        "n_regions": n_regions,
+        "region_size": size,
+        "gate_scores": scores.tolist(),
+    }
+    return _region_section(summary, rows, values)
+
+
+def with_votes(section: ExplanationSection, answers: np.ndarray, said: Any) -> ExplanationSection:
+    """Add to a path how many of the cascades that vote together agree."""
+    n_agreeing = int((answers == said).sum())
+    summary = (
+        f"{section.summary} This is the best of {len(answers)} cascades that vote together; "
+        f"{n_agreeing} of them would say {show(said)}."
+    )
+    values = {"n_cascades": len(answers), "n_agreeing": n_agreeing}
+    return replace(section, summary=summary, values={**section.values, **values})
+
+
+def with_spread(section: ExplanationSection, answers: np.ndarray) -> ExplanationSection:
+    """Add to a path how far apart the cascades are whose mean is predicted."""
+    summary = (
+        f"{section.summary} This is the best of {len(answers)} cascades whose mean is predicted; "
+        f"their answers run from {show(answers.min())} to {show(answers.max())}."
+    )
+    return replace(section, summary=summary, values={**section.values, "n_cascades": len(answers)})
+
+
+def _region_section(summary: str, rows: list[tuple], values: dict) -> ExplanationSection:
+    head = ("stage", "score", "decision")
+    return ExplanationSection("region", "Region", summary, head, rows, None, values)
+
+
+def region_coefficients(
+    part: Any, prepared: Any, scaler: Any, columns: RowColumns, region: int
+) -> list[ExplanationSection]:
+    """Return the coefficients of the model of a region, where it is linear."""
+    coef = getattr(part, "coef_", None)
+    if coef is None or np.ndim(coef) == 0 or np.shape(coef)[-1] != len(columns.names):
+        return []
+    z = dense_row(prepared)[0]
+    coef, intercept = np.atleast_2d(coef), np.atleast_1d(part.intercept_)
+    if not hasattr(part, "classes_"):
+        said = f"The model of region {region} starts from {show(float(intercept[0]))} at its "
+        said += "origin and adds:"
+        return [_scaled_coefficients(columns, coef[0], z, scaler, said, float(intercept[0]))]
+    if len(coef) == 1:
+        coef = np.vstack([np.zeros_like(coef[0]), coef[0]])
+        intercept = np.array([0.0, float(intercept[0])])
+    first, second = two_best(coef @ z + intercept)
+    if not np.isfinite(intercept[second]):
+        said = f"Region {region} held {show(part.classes_[first])} only, and so always says it."
+        return [ExplanationSection("coefficients", "Coefficients", said)]
+    level = float(intercept[first] - intercept[second])
+    names = {"chosen": part.classes_[first], "rival": part.classes_[second]}
+    said = _preference(region, names["chosen"], names["rival"], level)
+    slope = coef[first] - coef[second]
+    return [_scaled_coefficients(columns, slope, z, scaler, said, level, **names)]
+
+
+def surrogate_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
+    """Return the side of the gate and the coefficients there for the two-region surrogate."""
+    score = float(np.ravel(model.decision_path(X))[0])
+    region = int(model.apply(X)[0])
+    summary = f"The gate gives {show(score)}, so the row falls in region {region} of 2."
+    rows = [("gate", score, f"region {region}")]
+    values = {"region": region, "n_regions": 2, "gate_scores": [score]}
+    chosen = model.classes_.tolist().index(model.predict(X)[0])
+    sign = 1.0 if chosen == 1 else -1.0
+    level = sign * float(model.intercept_[region])
+    said = _preference(region, model.classes_[chosen], model.classes_[1 - chosen], level)
+    slope, z = sign * model.coef_[region], model._prepared(X)[0]
+    return [
+        _region_section(summary, rows, values),
+        _scaled_coefficients(columns, slope, z, model.scaler_, said, level),
+    ]
+
+
+def _preference(region: int, chosen: Any, rival: Any, level: float) -> str:
+    return (
+        f"The model of region {region} prefers {show(chosen)} to {show(rival)} where the sum "
+        f"of these contributions and {show(level)} is above 0."
+    )
+
+
+def _scaled_coefficients(
+    columns: RowColumns,
+    coef: np.ndarray,
+    z: np.ndarray,
+    scaler: Any,
+    summary: str,
+    intercept: float,
+    **values: Any,
+) -> ExplanationSection:
+    """Tell coefficients of scaled columns per unit of the columns as they came."""
+    scale = getattr(scaler, "scale_", None)
+    scale = 1.0 if scale is None else scale
+    return coefficient_section(
+        columns, coef / scale, z * scale, summary, intercept=intercept, **values
+    )
