@@ -33,7 +33,7 @@ for name, fitted in (("votes", votes), ("distance", model)):
 # Distances by class on the left, reliability on the right.
 
 figure, axes = plt.subplots(1, 2, figsize=(11, 4.2), layout="constrained")
-SurfaceDistanceDisplay.from_surface(model.surfaces_[0], X_test, y_test, ax=axes[0])
+SurfaceDistanceDisplay.from_estimator(model.surfaces_[0], X_test, y_test, ax=axes[0])
 for name, fitted in (("votes", votes), ("distance", model)):
     CalibrationDisplay.from_estimator(fitted, X_test, y_test, n_bins=8, name=name, ax=axes[1])
 axes[1].set_title("reliability on new rows")

@@ -39,7 +39,7 @@ for ax, loss in zip(axes, ("squared_hinge", "hinge"), strict=True):
     # The hinge takes fifty times as long, so that it gets fewer rows and no distances.
     is_smooth = loss == "squared_hinge"
     rows = slice(None, None, 3 if is_smooth else 12)
-    DecisionSurfaceDisplay.from_surface(
+    DecisionSurfaceDisplay.from_estimator(
         surfaces[loss], X[rows], y[rows], distances=is_smooth, grid_resolution=40, ax=ax
     )
     ax.set_title(loss.replace("_", " "))

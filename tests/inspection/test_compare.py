@@ -11,7 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
-from vicinal.inspection import Comparison, ComparisonEntry, candidate_models, compare
+from vicinal.inspection import Comparison, candidate_models, compare
+from vicinal.inspection._compare import ComparisonEntry
 
 
 class Broken(ClassifierMixin, BaseEstimator):

@@ -48,7 +48,7 @@ def test_regions_show_predictions_and_gates_where_they_are_reached(plane, cascad
     for k, scores in enumerate(display.gate_scores):
         assert_array_equal(np.isnan(scores), region < k)
     assert len(display.gate_lines_) <= cascade.n_regions_ - 1
-    assert display.ax_.get_xlabel() == "feature 0"
+    assert display.ax_.get_xlabel() == "x0"
 
 
 def test_regions_of_frames_keep_their_names(plane):
@@ -77,7 +77,7 @@ def test_one_region_has_no_gate(plane):
 
 
 def test_three_features_are_refused(cascade, plane):
-    with pytest.raises(ValueError, match="X has 3 features; a picture of regions needs"):
+    with pytest.raises(ValueError, match="X has 3 features; a picture of the plane needs"):
         PartitionRegionsDisplay.from_estimator(cascade, np.zeros((4, 3)))
 
 

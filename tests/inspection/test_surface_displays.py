@@ -32,7 +32,7 @@ def moons():
 
 def test_plane_shows_distances_surface_and_projections(moons):
     X, y, surface = moons
-    display = DecisionSurfaceDisplay.from_surface(surface, X, y, grid_resolution=12)
+    display = DecisionSurfaceDisplay.from_estimator(surface, X, y, grid_resolution=12)
     grid = np.column_stack([display.xx.ravel(), display.yy.ravel()])
     assert_allclose(display.field.ravel(), surface.distance(grid))
     ways = np.array(display.arrows_.get_segments())
@@ -48,7 +48,7 @@ def test_more_classes_are_coloured_by_prediction():
     X = X.iloc[:, 2:]
     surface = DecisionSurface(DecisionTreeClassifier(max_depth=3, random_state=0)).fit(X, y)
     axes = pyplot.subplots()[1]
-    display = DecisionSurfaceDisplay.from_surface(
+    display = DecisionSurfaceDisplay.from_estimator(
         surface, X, projections=False, grid_resolution=10, ax=axes
     )
     assert display.ax_ is axes
@@ -61,7 +61,7 @@ def test_plane_needs_two_features():
     X, y = load_iris(return_X_y=True)
     surface = DecisionSurface(DecisionTreeClassifier(random_state=0)).fit(X, y)
     with pytest.raises(ValueError, match="X has 4 features"):
-        DecisionSurfaceDisplay.from_surface(surface, X)
+        DecisionSurfaceDisplay.from_estimator(surface, X)
 
 
 def test_changes_are_bars_in_the_unit_asked_for():
@@ -91,7 +91,7 @@ def test_no_counterfactual_no_picture(moons):
 def test_histogram_counts_rows_of_each_class(moons):
     X, y, surface = moons
     names = np.where(y == 1, "upper", "lower")
-    display = SurfaceDistanceDisplay.from_surface(surface, X, names)
+    display = SurfaceDistanceDisplay.from_estimator(surface, X, names)
     counts = [sum(bar.get_height() for bar in bars) for bars in display.bars_]
     assert counts == [30, 30]
     assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == ["lower", "upper"]

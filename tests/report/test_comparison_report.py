@@ -1,7 +1,8 @@
 import numpy as np
 import pytest
 
-from vicinal.inspection import Comparison, ComparisonEntry
+from vicinal.inspection import Comparison
+from vicinal.inspection._compare import ComparisonEntry
 from vicinal.report import ComparisonReport
 
 pytest.importorskip("jinja2")

@@ -9,7 +9,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal import LocalRegressor, SpacePartitioningClassifier
-from vicinal.inspection import OutOfFold, compare
+from vicinal._base._out_of_fold import OutOfFold
+from vicinal.inspection import compare
 from vicinal.report import ModelReport, _answers, _places
 
 pytest.importorskip("jinja2")

@@ -17,31 +17,10 @@ from sklearn.utils import check_random_state, indexable
 
 from vicinal._base import Progress
 from vicinal._base._compat import rows_of
+from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection._fold_cache import FoldCache
 from vicinal.inspection._folds import FoldResult, FoldRunner, score
 from vicinal.inspection._worker_pool import WorkerPool
-
-
-@dataclass(frozen=True)
-class OutOfFold:
-    """What a model answered on rows it had not seen.
-
-    Attributes
-    ----------
-    rows : ndarray of shape (n_rows,)
-        Positions in the table, ascending; all rows when every fold was finished.
-    prediction : ndarray of shape (n_rows,)
-        Predicted labels or values.
-    proba : ndarray of shape (n_rows, n_classes) or None
-        Class probabilities, in the order of ``classes``.
-    classes : ndarray of shape (n_classes,) or None
-        All labels of the table, sorted; ``None`` for a regressor.
-    """
-
-    rows: np.ndarray
-    prediction: np.ndarray
-    proba: np.ndarray | None
-    classes: np.ndarray | None
 
 
 @dataclass(frozen=True)

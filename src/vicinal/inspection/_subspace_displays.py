@@ -2,10 +2,10 @@
 
 import numpy as np
 
-from vicinal._base import import_optional
+from vicinal.inspection._display import DisplayMixin
 
 
-class SubspaceVotesDisplay:
+class SubspaceVotesDisplay(DisplayMixin):
     """Share of the votes of every subspace for every class, beside the fused decision.
 
     Use :meth:`from_estimator`; the constructor takes the numbers themselves. For one row the bars
@@ -26,9 +26,9 @@ class SubspaceVotesDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes with the picture.
+        Axes of the last plot.
     figure_ : matplotlib Figure
-        Figure of the axes.
+        Figure of these axes.
     bars_ : list of matplotlib BarContainer
         One per class.
 
@@ -99,14 +99,10 @@ class SubspaceVotesDisplay:
         display : SubspaceVotesDisplay
             The same object, with its artists.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", needed_by="SubspaceVotesDisplay.plot", extra="plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots(
-                figsize=(6.4, 0.3 * len(self.names) + 1.6), layout="constrained"
-            )
-        colors = pyplot.get_cmap(cmap)(np.linspace(0.15, 0.85, len(self.classes)))
+        height = 0.3 * len(self.names) + 1.6
+        ax = self._axes(ax, figsize=(6.4, height), layout="constrained")
+        shades = self._matplotlib("pyplot").get_cmap(cmap)
+        colors = shades(np.linspace(0.15, 0.85, len(self.classes)))
         places = np.r_[np.arange(len(self.names)), len(self.names) + 0.5]
         left = np.zeros(len(places))
         self.bars_ = []
@@ -118,11 +114,10 @@ class SubspaceVotesDisplay:
         ax.set_xlim(0, 1)
         ax.set_xlabel("share of votes")
         ax.legend(title="class", loc="center left", bbox_to_anchor=(1.0, 0.5))
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
-class SubspaceErrorDisplay:
+class SubspaceErrorDisplay(DisplayMixin):
     """Error of every subspace by itself, grouped by decomposition, and of their fusion.
 
     Use :meth:`from_estimator`; the constructor takes the numbers themselves.
@@ -141,9 +136,9 @@ class SubspaceErrorDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes with the picture.
+        Axes of the last plot.
     figure_ : matplotlib Figure
-        Figure of the axes.
+        Figure of these axes.
     points_ : list of matplotlib collections
         One per decomposition.
     line_ : matplotlib Line2D
@@ -220,11 +215,7 @@ class SubspaceErrorDisplay:
         display : SubspaceErrorDisplay
             The same object, with its artists.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", needed_by="SubspaceErrorDisplay.plot", extra="plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots(layout="constrained")
+        ax = self._axes(ax, layout="constrained")
         # "cholesky 3" belongs to "cholesky"; the full space stands for itself.
         owners = [
             name.rpartition(" ")[0] if name.rpartition(" ")[2].isdigit() else name
@@ -240,5 +231,4 @@ class SubspaceErrorDisplay:
         ax.set_ylabel(self.ylabel)
         ax.set_ylim(bottom=0)
         ax.legend()
-        self.ax_, self.figure_ = ax, ax.figure
         return self

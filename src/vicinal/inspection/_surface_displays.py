@@ -1,31 +1,15 @@
 """Pictures of decision surfaces: contour and projections, changes, distances."""
 
 import numpy as np
-from sklearn.utils.validation import check_array, check_is_fitted
+from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import import_optional
-
-
-def _pyplot(needed_by):
-    return import_optional("matplotlib.pyplot", needed_by=needed_by, extra="plot")
+from vicinal.inspection._display import DisplayMixin, feature_names, grid_over, plane_of
 
 
-def _framed(X, values):
-    """Return ``values`` as a frame if ``X`` is one, so that names are kept."""
-    if hasattr(X, "columns"):
-        return type(X)(dict(zip(X.columns, values.T, strict=True)))
-    return values
-
-
-def _names(X, n_features):
-    names = getattr(X, "columns", None)
-    return [f"x{j}" for j in range(n_features)] if names is None else [str(n) for n in names]
-
-
-class DecisionSurfaceDisplay:
+class DecisionSurfaceDisplay(DisplayMixin):
     """Surface of a classifier of two features, with a distance field and projections.
 
-    Make it with :meth:`from_surface`. Colours show the signed distance to the surface (two
+    Make it with :meth:`from_estimator`. Colours show the signed distance to the surface (two
     classes) or the predicted class (more), the line the surface, arrows the way from rows to their
     nearest points of it.
 
@@ -53,6 +37,8 @@ class DecisionSurfaceDisplay:
     ----------
     ax_ : matplotlib Axes
         Axes of the last plot.
+    figure_ : matplotlib Figure
+        Figure of these axes.
     field_ : matplotlib QuadMesh
         The coloured background.
     surface_ : matplotlib ContourSet
@@ -72,7 +58,7 @@ class DecisionSurfaceDisplay:
     >>> from vicinal.surface import DecisionSurface
     >>> X, y = make_moons(60, noise=0.1, random_state=0)
     >>> surface = DecisionSurface(SVC(), random_state=0).fit(X, y)
-    >>> display = DecisionSurfaceDisplay.from_surface(surface, X, y, grid_resolution=20)
+    >>> display = DecisionSurfaceDisplay.from_estimator(surface, X, y, grid_resolution=20)
     >>> display.field.shape
     (20, 20)
     """
@@ -103,9 +89,9 @@ class DecisionSurfaceDisplay:
         self.feature_names = feature_names
 
     @classmethod
-    def from_surface(
+    def from_estimator(
         cls,
-        surface,
+        estimator,
         X,
         y=None,
         *,
@@ -120,7 +106,7 @@ class DecisionSurfaceDisplay:
 
         Parameters
         ----------
-        surface : DecisionSurface
+        estimator : DecisionSurface
             Fitted surface of two features.
         X : array-like of shape (n_samples, 2)
             Rows that set the range of the picture.
@@ -146,37 +132,30 @@ class DecisionSurfaceDisplay:
         display : DecisionSurfaceDisplay
             The drawn picture with its numbers.
         """
-        check_is_fitted(surface)
-        rows = check_array(X)
-        if rows.shape[1] != 2:
-            raise ValueError(
-                f"X has {rows.shape[1]} features; a picture of the plane needs two. Draw "
-                "CounterfactualDisplay or SurfaceDistanceDisplay instead."
-            )
-        low, high = rows.min(axis=0), rows.max(axis=0)
-        pad = margin * np.where(high > low, high - low, 1.0)
-        box = low - pad, high + pad
-        xx, yy, grid = _grid(*box, 2 * grid_resolution)
-        boundary = _boundary(surface, _framed(X, grid)).reshape(xx.shape)
-        is_distance = distances and len(surface.classes_) == 2
+        check_is_fitted(estimator)
+        remedy = "Draw CounterfactualDisplay or SurfaceDistanceDisplay instead."
+        rows, low, high = plane_of(X, margin, remedy)
+        xx, yy, grid = grid_over(low, high, 2 * grid_resolution, X)
+        boundary = _boundary(estimator, grid).reshape(xx.shape)
+        is_distance = distances and len(estimator.classes_) == 2
         if is_distance:
-            xx, yy, grid = _grid(*box, grid_resolution)
-            field = surface.distance(_framed(X, grid)).reshape(xx.shape)
+            xx, yy, grid = grid_over(low, high, grid_resolution, X)
+            field = estimator.distance(grid).reshape(xx.shape)
         else:
-            labels = surface.estimator_.predict(_framed(X, grid))
-            field = np.searchsorted(surface.classes_, labels).reshape(xx.shape)
-        points = surface.orthogonal_projection(X).points if projections else None
+            labels = estimator.estimator_.predict(grid)
+            field = np.searchsorted(estimator.classes_, labels).reshape(xx.shape)
+        points = estimator.orthogonal_projection(X).points if projections else None
         display = cls(
             xx,
             yy,
             boundary,
             field,
             is_distance=is_distance,
-            classes=surface.classes_,
+            classes=estimator.classes_,
             X=rows,
-            y=surface.estimator_.predict(X) if y is None else np.asarray(y),
+            y=estimator.estimator_.predict(X) if y is None else np.asarray(y),
             points=points,
-            feature_names=_names(X, 2),
+            feature_names=feature_names(X, 2),
         )
         return display.plot(ax=ax, **plot_options)
 
@@ -198,14 +177,10 @@ class DecisionSurfaceDisplay:
         display : DecisionSurfaceDisplay
             The object itself.
         """
-        pyplot = _pyplot("DecisionSurfaceDisplay.plot")
-        collections = import_optional(
-            "matplotlib.collections", needed_by="DecisionSurfaceDisplay.plot", extra="plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
+        ax = self._axes(ax)
         box = (self.xx.min(), self.xx.max(), self.yy.min(), self.yy.max())
-        shades = pyplot.get_cmap("tab10" if cmap is None or self.is_distance else cmap, 10)
+        of_classes = "tab10" if cmap is None or self.is_distance else cmap
+        shades = self._matplotlib("pyplot").get_cmap(of_classes, 10)
         if self.is_distance:
             largest = np.abs(self.field[np.isfinite(self.field)]).max(initial=1e-12)
             self.field_ = ax.pcolormesh(
@@ -226,7 +201,8 @@ class DecisionSurfaceDisplay:
         self.arrows_ = None
         if self.points is not None:
             ways = np.stack([self.X, self.points], axis=1)
-            self.arrows_ = collections.LineCollection(ways, colors="black", linewidths=0.6)
+            lines = self._matplotlib("collections").LineCollection
+            self.arrows_ = lines(ways, colors="black", linewidths=0.6)
             ax.add_collection(self.arrows_)
         if self.X is not None:
             color = np.searchsorted(self.classes, self.y)
@@ -236,7 +212,6 @@ class DecisionSurfaceDisplay:
             )  # fmt: skip
         ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1], xlim=box[:2],
                ylim=box[2:])  # fmt: skip
-        self.ax_ = ax
         return self
 
 
@@ -248,12 +223,7 @@ def _boundary(surface, grid):
     return np.searchsorted(surface.classes_, model.predict(grid))
 
 
-def _grid(low, high, resolution):
-    xx, yy = np.meshgrid(*(np.linspace(low[j], high[j], resolution) for j in (0, 1)))
-    return xx, yy, np.column_stack([xx.ravel(), yy.ravel()])
-
-
-class CounterfactualDisplay:
+class CounterfactualDisplay(DisplayMixin):
     """The changes that lead from a row to its counterfactual, as bars.
 
     Parameters
@@ -271,6 +241,8 @@ class CounterfactualDisplay:
     ----------
     ax_ : matplotlib Axes
         Axes of the last plot.
+    figure_ : matplotlib Figure
+        Figure of these axes.
     bars_ : matplotlib BarContainer
         One bar per column that changes.
 
@@ -347,9 +319,7 @@ class CounterfactualDisplay:
         display : CounterfactualDisplay
             The object itself.
         """
-        pyplot = _pyplot("CounterfactualDisplay.plot")
-        if ax is None:
-            _, ax = pyplot.subplots(layout="constrained")
+        ax = self._axes(ax, layout="constrained")
         order = np.argsort(-np.abs(self.changes), kind="stable")[:max_bars]
         order = order[self.changes[order] != 0][::-1]
         colors = np.where(self.changes[order] > 0, "tab:red", "tab:blue")
@@ -361,11 +331,10 @@ class CounterfactualDisplay:
         ax.set_yticks(np.arange(len(order)), names)
         ax.axvline(0.0, color="black", linewidth=0.8)
         ax.set(xlabel="change", title=self.title)
-        self.ax_ = ax
         return self
 
 
-class SurfaceDistanceDisplay:
+class SurfaceDistanceDisplay(DisplayMixin):
     """Histogram of the signed distances of rows to the surface, one colour per class.
 
     Parameters
@@ -379,6 +348,8 @@ class SurfaceDistanceDisplay:
     ----------
     ax_ : matplotlib Axes
         Axes of the last plot.
+    figure_ : matplotlib Figure
+        Figure of these axes.
     bars_ : list
         Bars of each class.
 
@@ -394,7 +365,7 @@ class SurfaceDistanceDisplay:
     >>> from vicinal.surface import DecisionSurface
     >>> X, y = make_moons(60, noise=0.1, random_state=0)
     >>> surface = DecisionSurface(SVC(), random_state=0).fit(X, y)
-    >>> display = SurfaceDistanceDisplay.from_surface(surface, X, y)
+    >>> display = SurfaceDistanceDisplay.from_estimator(surface, X, y)
     >>> len(display.bars_)
     2
     """
@@ -404,12 +375,12 @@ class SurfaceDistanceDisplay:
         self.y = y
 
     @classmethod
-    def from_surface(cls, surface, X, y, *, label=None, ax=None, **plot_options):
+    def from_estimator(cls, estimator, X, y, *, label=None, ax=None, **plot_options):
         """Measure rows and draw the histogram.
 
         Parameters
         ----------
-        surface : DecisionSurface
+        estimator : DecisionSurface
             Fitted surface.
         X : array-like of shape (n_samples, n_features)
             Rows.
@@ -427,7 +398,7 @@ class SurfaceDistanceDisplay:
         display : SurfaceDistanceDisplay
             The drawn picture with its numbers.
         """
-        display = cls(surface.distance(X, label=label), np.asarray(y))
+        display = cls(estimator.distance(X, label=label), np.asarray(y))
         return display.plot(ax=ax, **plot_options)
 
     def plot(self, ax=None, *, bins=30):
@@ -445,9 +416,7 @@ class SurfaceDistanceDisplay:
         display : SurfaceDistanceDisplay
             The object itself.
         """
-        pyplot = _pyplot("SurfaceDistanceDisplay.plot")
-        if ax is None:
-            _, ax = pyplot.subplots()
+        ax = self._axes(ax)
         finite = np.isfinite(self.distances)
         edges = np.histogram_bin_edges(self.distances[finite], bins)
         self.bars_ = []
@@ -457,5 +426,4 @@ class SurfaceDistanceDisplay:
         ax.axvline(0.0, color="black", linewidth=1.0)
         ax.set(xlabel="signed distance to the surface", ylabel="rows")
         ax.legend(title="class")
-        self.ax_ = ax
         return self

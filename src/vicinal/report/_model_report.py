@@ -9,7 +9,8 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from vicinal._base._compat import num_samples, rows_of
-from vicinal.inspection import OutOfFold, explain
+from vicinal._base._out_of_fold import OutOfFold
+from vicinal.inspection import explain
 from vicinal.report import _answers, _places
 from vicinal.report._page import Page
 

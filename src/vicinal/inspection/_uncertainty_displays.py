@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import as_numpy, import_optional
+from vicinal._base import as_numpy
+from vicinal.inspection._display import DisplayMixin, feature_names
 from vicinal.uncertainty import uncertainty_map
 
 
-class UncertaintyDisplay:
+class UncertaintyDisplay(DisplayMixin):
     """Map of the uncertainty of each row in the plane, or a table of the most uncertain rows.
 
     Use :meth:`from_data`; the constructor takes the numbers themselves. Rows of two features (or
@@ -33,9 +34,9 @@ class UncertaintyDisplay:
     ranking_ : ndarray of shape (n_samples,)
         Rows from the most to the least uncertain.
     ax_ : matplotlib Axes
-        Axes with the picture.
+        Axes of the last plot.
     figure_ : matplotlib Figure
-        Figure of the axes.
+        Figure of these axes.
     points_ : list of matplotlib collections
         Points of each class, where a map was drawn.
     table_ : matplotlib Table
@@ -109,13 +110,12 @@ class UncertaintyDisplay:
         u = uncertainty_map(
             X, y, n_neighbors=n_neighbors, bandwidth=bandwidth, sample_weight=sample_weight
         )
-        names = [str(name) for name in getattr(X, "columns", [])]
         rows = as_numpy(X)
         display = cls(
             X=rows,
             y=as_numpy(y),
             uncertainty=as_numpy(u),
-            feature_names=names or [f"x{j}" for j in range(rows.shape[1])],
+            feature_names=feature_names(X, rows.shape[1]),
             features=_check_features(features, rows.shape[1]),
         )
         return display.plot(ax=ax) if plot else display
@@ -161,12 +161,7 @@ class UncertaintyDisplay:
         display : UncertaintyDisplay
             The same object, with its artists.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", needed_by="UncertaintyDisplay.plot", extra="plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots()
-        self.ax_, self.figure_ = ax, ax.figure
+        self._axes(ax)
         features = self.features
         if features is None and self.X.shape[1] == 2:
             features = (0, 1)

@@ -3,10 +3,10 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import import_optional
+from vicinal.inspection._display import DisplayMixin
 
 
-class LocalChoiceDisplay:
+class LocalChoiceDisplay(DisplayMixin):
     """Held-out loss of every model that the automatic choice tried, and the weight it was given.
 
     Use :meth:`from_estimator`; the constructor takes the numbers themselves.
@@ -23,9 +23,9 @@ class LocalChoiceDisplay:
     Attributes
     ----------
     ax_ : matplotlib Axes
-        Axes with the picture.
+        Axes of the last plot.
     figure_ : matplotlib Figure
-        Figure of the axes.
+        Figure of these axes.
     bars_ : matplotlib container
         Weights.
     points_ : matplotlib Line2D
@@ -95,11 +95,8 @@ class LocalChoiceDisplay:
         display : LocalChoiceDisplay
             The same object, with its artists.
         """
-        pyplot = import_optional(
-            "matplotlib.pyplot", needed_by="LocalChoiceDisplay.plot", extra="plot"
-        )
-        if ax is None:
-            _, ax = pyplot.subplots(figsize=(8, 1.2 + 0.28 * len(self.names)), layout="constrained")
+        height = 1.2 + 0.28 * len(self.names)
+        ax = self._axes(ax, figsize=(8, height), layout="constrained")
         place = np.arange(len(self.names))[::-1]
         self.bars_ = ax.barh(place, self.weight, height=0.7, color=color, alpha=0.35)
         ax.set(yticks=place, yticklabels=self.names, xlim=(0, 1), xlabel="weight in the stack")
@@ -109,7 +106,6 @@ class LocalChoiceDisplay:
         losses.set_xlabel("loss on held-out rows")
         losses.xaxis.label.set_color("C3")
         losses.set_xlim(left=0.0)
-        self.ax_, self.figure_ = ax, ax.figure
         return self
 
 
