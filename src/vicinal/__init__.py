@@ -20,6 +20,7 @@ _SUBPACKAGES = (
     "report",
     "subspace",
     "surface",
+    "table",
     "uncertainty",
 )
 

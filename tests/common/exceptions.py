@@ -9,6 +9,8 @@ _ROW_DEPENDENT = (
     "check_sample_weight_equivalence_on_sparse_data",
 )
 
+_BY_NAME = "columns are found by name and others ignored, as by scikit-learn's ColumnTransformer"
+
 _REASONS: dict[str, dict[str, str]] = {
     # class name: {check name: reason}
     "ResponsibilityMixture": {
@@ -43,6 +45,7 @@ _CONTRACT_REASONS: dict[str, dict[str, str]] = {
         "sparse_equals_dense": _SCALED_ONLY,
     },
     "SpacePartitioningRegressor": {"sparse_equals_dense": _SCALED_ONLY},
+    "TableEncoder": {"data_frames_give_names_and_the_same_result": _BY_NAME},
 }
 
 

@@ -80,6 +80,7 @@ PARAMETERS: dict[str, list[dict]] = {
             "multi_class": "ovo",
         },
     ],
+    "TableEncoder": [{}, {"form": "tree"}],
     "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
     # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local checks
     # it, here one metric stands for it.

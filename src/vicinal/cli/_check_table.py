@@ -7,7 +7,7 @@ import numpy as np
 import polars as pl
 
 from vicinal.cli._errors import InputError, quoted
-from vicinal.cli._table_encoder import TableEncoder, kind_of
+from vicinal.table import TableEncoder
 
 _MANY_LEVELS = 1000
 
@@ -25,7 +25,7 @@ class CheckedTable:
 
     def encoder(self) -> TableEncoder:
         """Return an unfitted encoder for this table."""
-        return TableEncoder(self.kinds, target=self.target)
+        return TableEncoder(kinds=self.kinds)
 
 
 def check_table(
@@ -56,10 +56,10 @@ def check_table(
         )
     y, task = _target(frame[target], task)
     X = frame.drop(target, *drop)
-    kinds, mended = _columns(X, category, repair, notes)
+    kinds = _columns(X, category, repair, notes)
     if not kinds:
         raise InputError("no column is left to predict from")
-    return CheckedTable(mended.select(list(kinds)), y, task, target, kinds, notes)
+    return CheckedTable(X.select(list(kinds)), y, task, target, kinds, notes)
 
 
 def _check_has(frame, name) -> None:
@@ -124,8 +124,8 @@ def _looks_like_classes(column: pl.Series) -> bool:
 # --- the other columns --------------------------------------------------------------------------
 
 
-def _columns(X, category, repair, notes) -> tuple[dict[str, str], pl.DataFrame]:
-    """Return the kind of every column that is kept, and the table with repairs made."""
+def _columns(X, category, repair, notes) -> dict[str, str]:
+    """Return the kind of every column that is kept."""
     kinds: dict[str, str] = {}
     problems: list[str] = []
     for column in X.get_columns():
@@ -138,21 +138,26 @@ def _columns(X, category, repair, notes) -> tuple[dict[str, str], pl.DataFrame]:
             if column.n_unique() == 1:
                 notes.append(f"{name!r} left out: it is constant")
             else:
-                kinds[name] = kind_of(column)
+                kinds[name] = _kind_of(column)
             continue
         problem, remedy, kind = found
         if not repair:
             problems.append(f"the column {name!r} {problem}")
             continue
         notes.append(f"{name!r} {problem}: {remedy}")
-        if kind == "number":
-            X = X.with_columns(column.cast(pl.Float64, strict=False))
         if kind is not None:
             kinds[name] = kind
     if problems:
         more = f" (and {len(problems) - 1} more columns)" if len(problems) > 1 else ""
         raise InputError(f"{problems[0]}{more}; leave it out with --drop or mend with --repair")
-    return kinds, X
+    return kinds
+
+
+def _kind_of(column: pl.Series) -> str:
+    """Say what a column is by its type."""
+    if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null, pl.Duration):
+        return "number"
+    return "date" if column.dtype in (pl.Date, pl.Datetime) else "category"
 
 
 def _problem(column: pl.Series) -> tuple[str, str, str | None] | None:

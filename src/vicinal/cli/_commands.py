@@ -29,8 +29,6 @@ _EXPLAINED_ROWS = 24
 _BACKGROUND_ROWS = 200  # the rows of the table that an explained one is compared with
 _BEARABLE_SECONDS = 20.0
 _EXPLAIN_SECONDS = 30.0
-# A column of free text brings skrub's encoder, which holds a vectorizer and a decomposition.
-_TRUSTED = ["skrub._string_encoder.StringEncoder", "skrub._to_str.ToStr"]
 
 
 @dataclass(frozen=True)
@@ -263,7 +261,7 @@ def fit(source: Source, *, model: str, settings: list[str], seed: int, out: Path
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
     try:
-        save(fitted, out, metadata=_about(source, checked, name), trusted=_TRUSTED)
+        save(fitted, out, metadata=_about(source, checked, name))
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
     say(f"{name} saved: {out}")
@@ -289,6 +287,7 @@ def predict(model: Path, table: Path, *, out: Path | None, proba: bool, delimite
     """Predict every row of a table."""
     fitted = load_model(model)
     frame = read_table(table, delimiter)
+    frame = frame.select(known_columns(fitted, frame))
     if out is not None:
         check_folder(out, "--out")
     columns: dict[str, Any] = {}
@@ -315,7 +314,7 @@ def load_model(path: Path) -> Any:
     if not path.is_file():
         raise InputError(f"the model {str(path)!r} does not exist")
     try:
-        fitted = load(path, trusted=_TRUSTED)
+        fitted = load(path)
     except (ValueError, TypeError) as error:
         raise InputError(f"the model {str(path)!r} cannot be loaded: {error}") from error
     if not hasattr(fitted, "predict"):

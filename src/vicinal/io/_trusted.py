@@ -19,7 +19,6 @@ from vicinal.io._errors import ModelFileError
 # function may be referred to.
 MODEL_PACKAGES = (
     "_kernels",
-    "cli",  # the encoder of a table, a part of every model that the command `vicinal fit` writes
     "ensemble",
     "linear",
     "local",
@@ -27,6 +26,7 @@ MODEL_PACKAGES = (
     "partition",
     "subspace",
     "surface",
+    "table",
     "uncertainty",
 )
 

@@ -1,0 +1,295 @@
+"""One column of a table as numbers and back: an object for every way of doing it.
+
+An object is fitted on the values of one column (an array of one of the four kinds of
+``_frames``), answers ``names_``, what its encoded columns are called, and encodes any values
+without an error: what it has not seen is encoded by rule. Everything it learned is texts, numbers,
+arrays and estimators of scikit-learn.
+"""
+
+from collections import Counter
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+from sklearn.decomposition import TruncatedSVD
+from sklearn.feature_extraction.text import TfidfVectorizer
+from sklearn.model_selection import KFold
+from sklearn.preprocessing import TargetEncoder
+
+from vicinal.table._parsing import as_dates, as_labels, as_numbers
+
+OTHER, GAP = "(other)", "(missing)"
+_DATE_PARTS = ("year", "month", "day", "weekday", "hour")
+_FOLDS = 5
+
+
+class ColumnEncoder(BaseEstimator):
+    """What all of them do."""
+
+    is_categorical = False  # whether the encoded columns are codes without an order
+    names_: list[str]
+
+    def fit(self, values: np.ndarray, y: Any = None) -> "ColumnEncoder":
+        """Learn from the values of a column."""
+        raise NotImplementedError
+
+    def fit_encode(self, values: np.ndarray, y: Any = None) -> np.ndarray:
+        """Learn and encode; only statistics of the target make this more than one after another."""
+        return self.fit(values, y).encode(values)
+
+    def encode(self, values: np.ndarray) -> np.ndarray:
+        """Return an array of shape (n_rows, len(names_))."""
+        raise NotImplementedError
+
+    def decode(self, block: np.ndarray) -> list[Any]:
+        """Return a value of the column for every encoded row, ``None`` where there is none."""
+        raise NotImplementedError
+
+
+class NumberColumn(ColumnEncoder):
+    """Itself; gaps stay, or are filled with the median and, if there were any, marked."""
+
+    def __init__(self, decimal=".", keep_gaps=False):
+        self.decimal = decimal
+        self.keep_gaps = keep_gaps
+
+    def fit(self, values, y=None):
+        numbers = as_numbers(values, self.decimal)
+        gaps = np.isnan(numbers)
+        self.fill_ = 0.0 if gaps.all() else float(np.median(numbers[~gaps]))
+        self.names_ = ["", "missing"] if gaps.any() and not self.keep_gaps else [""]
+        return self
+
+    def encode(self, values):
+        numbers = as_numbers(values, self.decimal)
+        if self.keep_gaps:
+            return numbers[:, None]
+        return _filled(numbers[:, None], np.array([self.fill_]), len(self.names_) == 2)
+
+    def decode(self, block):
+        gaps = np.isnan(block[:, 0]) if self.keep_gaps else _marked(block, 1)
+        return [None if gap else float(value) for value, gap in zip(block[:, 0], gaps, strict=True)]
+
+
+class DateColumn(ColumnEncoder):
+    """The parts of the calendar that vary, and a count of days."""
+
+    def __init__(self, form="iso", keep_gaps=False):
+        self.form = form
+        self.keep_gaps = keep_gaps
+
+    def fit(self, values, y=None):
+        dates = as_dates(values, self.form)
+        known = _calendar(dates[~np.isnat(dates)])
+        parts = [name for name in _DATE_PARTS if len(np.unique(known[name])) > 1]
+        self.parts_ = [*parts, "days"]
+        self.fills_ = np.array([np.median(known[name]) for name in self.parts_])
+        has_gaps = np.isnat(dates).any() and not self.keep_gaps
+        self.names_ = [*self.parts_, "missing"] if has_gaps else list(self.parts_)
+        return self
+
+    def encode(self, values):
+        found = _calendar(as_dates(values, self.form))
+        block = np.column_stack([found[name] for name in self.parts_])
+        if self.keep_gaps:
+            return block
+        return _filled(block, self.fills_, len(self.names_) > len(self.parts_))
+
+    def decode(self, block):
+        days = block[:, len(self.parts_) - 1]
+        gaps = np.isnan(days) if self.keep_gaps else _marked(block, len(self.parts_))
+        moments = np.where(gaps, 0, np.round(days * 86_400)).astype("datetime64[s]")
+        whole = "D" if "hour" not in self.parts_ else "s"
+        texts = np.datetime_as_string(moments.astype(f"datetime64[{whole}]"))
+        return [None if gap else str(text) for text, gap in zip(texts, gaps, strict=True)]
+
+
+class OneHotColumn(ColumnEncoder):
+    """A column of 0 and 1 per level, the most frequent first; of two levels one column says all.
+
+    A level that was not seen, and a gap where there was none, is "(other)" or "(missing)" where
+    these have a column, the more frequent of two levels, and no level at all of more than two.
+    """
+
+    def __init__(self, max_levels=20):
+        self.max_levels = max_levels
+
+    def fit(self, values, y=None):
+        levels = levels_of(as_labels(values))
+        if len(levels) > self.max_levels:
+            levels = [*levels[: self.max_levels - 1], OTHER]
+        self.levels_ = levels
+        self.shown_ = [max(levels)] if len(levels) == 2 and OTHER not in levels else levels
+        self.names_ = [f"= {level}" for level in self.shown_]
+        return self
+
+    def encode(self, values):
+        codes = _codes(values, self.levels_, self._fallback())
+        wanted = [self.levels_.index(level) for level in self.shown_]
+        return (codes[:, None] == np.array(wanted)).astype(np.float64)
+
+    def decode(self, block):
+        if len(self.shown_) < len(self.levels_):
+            low, high = min(self.levels_), max(self.levels_)
+            return [high if value >= 0.5 else low for value in block[:, 0]]
+        best = block.argmax(axis=1)
+        found = [self.levels_[k] if block[i, k] >= 0.5 else GAP for i, k in enumerate(best)]
+        return [None if level == GAP else level for level in found]
+
+    def _fallback(self):
+        for level in (OTHER, GAP):
+            if level in self.levels_:
+                return self.levels_.index(level)
+        return 0 if len(self.levels_) == 2 else -1
+
+
+class CodeColumn(ColumnEncoder):
+    """One number per level, the most frequent first; a gap and what was not seen is NaN."""
+
+    is_categorical = True
+
+    def __init__(self, max_levels=255):
+        self.max_levels = max_levels
+
+    def fit(self, values, y=None):
+        levels = [level for level in levels_of(as_labels(values)) if level != GAP]
+        if len(levels) > self.max_levels:
+            levels = [*levels[: self.max_levels - 1], OTHER]
+        self.levels_ = levels
+        self.names_ = [""]
+        return self
+
+    def encode(self, values):
+        other = self.levels_.index(OTHER) if OTHER in self.levels_ else -1
+        codes = _codes(values, self.levels_, other, gap=-1).astype(np.float64)
+        return np.where(codes < 0, np.nan, codes)[:, None]
+
+    def decode(self, block):
+        return [None if np.isnan(code) else self.levels_[round(code)] for code in block[:, 0]]
+
+
+class TargetColumn(ColumnEncoder):
+    """What the target is like at each level, shrunk to its mean: scikit-learn's TargetEncoder.
+
+    Rows of the fit get statistics of rows in other folds, so that no row sees its own target.
+    A level that was not seen has the mean of all.
+    """
+
+    def __init__(self, target_type="continuous"):
+        self.target_type = target_type
+
+    def fit(self, values, y=None):
+        self._prepare(len(values))
+        self.encoder_.fit(_as_table(values), y)
+        return self._name()
+
+    def fit_encode(self, values, y=None):
+        self._prepare(len(values))
+        block = self.encoder_.fit_transform(_as_table(values), y)
+        self._name()
+        return block
+
+    def encode(self, values):
+        return self.encoder_.transform(_as_table(values))
+
+    def decode(self, block):
+        levels = self.encoder_.categories_[0]
+        known = np.column_stack(self.encoder_.encodings_)
+        nearest = ((block[:, None, :] - known) ** 2).sum(axis=2).argmin(axis=1)
+        return [None if levels[k] == GAP else levels[k] for k in nearest.tolist()]
+
+    def _prepare(self, n_rows):
+        folds = KFold(min(_FOLDS, n_rows), shuffle=True, random_state=0)
+        self.encoder_ = TargetEncoder(target_type=self.target_type, cv=folds)
+
+    def _name(self):
+        if self.target_type == "continuous":
+            self.names_ = ["mean of target"]
+        else:
+            classes = self.encoder_.classes_.tolist()
+            shown = classes[1:] if self.target_type == "binary" else classes
+            self.names_ = [f"share of {label}" for label in shown]
+        return self
+
+
+class TextColumn(ColumnEncoder):
+    """Latent columns of the letters: weights of three and four of them in a row, decomposed.
+
+    The recipe of skrub's ``StringEncoder``, from scikit-learn's parts, so that results do not
+    depend on what is installed. Latent columns have no way back to a text.
+    """
+
+    def __init__(self, n_components=10):
+        self.n_components = n_components
+
+    def fit(self, values, y=None):
+        texts = _as_texts(values)
+        self.vectorizer_ = TfidfVectorizer(ngram_range=(3, 4), analyzer="char_wb")
+        weights = self.vectorizer_.fit_transform(texts)
+        n_components = min(self.n_components, weights.shape[1], weights.shape[0])
+        self.decomposition_ = TruncatedSVD(n_components, random_state=0)
+        latent = self.decomposition_.fit_transform(weights)
+        self.scale_ = float(np.sqrt(latent.var(axis=0).sum())) or 1.0
+        self.names_ = [f"text {k + 1}" for k in range(n_components)]
+        return self
+
+    def encode(self, values):
+        weights = self.vectorizer_.transform(_as_texts(values))
+        return self.decomposition_.transform(weights) / self.scale_
+
+    def decode(self, block):
+        return [None] * len(block)
+
+
+def levels_of(labels: np.ndarray) -> list[str]:
+    """Return the levels, the most frequent first, those of equal count by name."""
+    counts = Counter(GAP if label is None else label for label in labels)
+    return sorted(counts, key=lambda level: (-counts[level], level))
+
+
+def _codes(values, levels, unseen, gap=None):
+    """Return the position of each value among ``levels``."""
+    positions = {level: k for k, level in enumerate(levels)}
+    missing = positions.get(GAP, unseen) if gap is None else gap
+    return np.array(
+        [
+            missing if label is None else positions.get(label, unseen)
+            for label in as_labels(values).tolist()
+        ],
+        dtype=np.intp,
+    )
+
+
+def _filled(block, fills, marked):
+    gaps = np.isnan(block)
+    filled = np.where(gaps, fills, block)
+    return np.column_stack([filled, gaps[:, -1].astype(np.float64)]) if marked else filled
+
+
+def _marked(block, at):
+    return block[:, at] >= 0.5 if block.shape[1] > at else np.zeros(len(block), dtype=bool)
+
+
+def _calendar(dates):
+    """Return the parts of dates as arrays of floats, NaN for a gap."""
+    days = dates.astype("datetime64[D]")
+    months = dates.astype("datetime64[M]")
+    parts = {
+        "year": dates.astype("datetime64[Y]").astype(np.int64) + 1970,
+        "month": months.astype(np.int64) % 12 + 1,
+        "day": (days - months.astype("datetime64[D]")).astype(np.int64) + 1,
+        "weekday": (days.astype(np.int64) + 3) % 7 + 1,  # Monday is 1, as in ISO 8601
+        "hour": (dates - days).astype(np.int64) / 3600e6,
+        "days": dates.astype(np.int64) / 86_400e6,
+    }
+    gaps = np.isnat(dates)
+    return {name: np.where(gaps, np.nan, part) for name, part in parts.items()}
+
+
+def _as_table(values):
+    labels = as_labels(values)
+    return np.array([GAP if label is None else label for label in labels], dtype=object)[:, None]
+
+
+def _as_texts(values):
+    return ["" if label is None else label for label in as_labels(values)]

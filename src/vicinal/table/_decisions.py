@@ -1,0 +1,224 @@
+"""What a column is, and what is done with it, decided once from its values."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from vicinal.table._columns import (
+    CodeColumn,
+    ColumnEncoder,
+    DateColumn,
+    NumberColumn,
+    OneHotColumn,
+    TargetColumn,
+    TextColumn,
+)
+from vicinal.table._frames import is_gap, is_nested
+from vicinal.table._parsing import (
+    as_labels,
+    date_format_of,
+    decimal_of,
+    has_leading_zeros,
+)
+
+KINDS = ("number", "category", "date", "text", "drop")
+# A column of texts is numbers, or dates, when so many of them are; the others count as missing.
+_MOST = 0.8
+# From this many rows on, a value of its own in every row makes an identifier.
+_ENOUGH_ROWS = 20
+_MOST_CLASSES = 20
+_ID_NAMES = ("", "id", "index", "key", "rownames", "rownum", "unnamed:0", "uuid", "guid")
+
+
+@dataclass
+class Rules:
+    """What the encoder was told: its form, its limits, and what is known of the target."""
+
+    form: str
+    max_levels: int
+    text_components: int
+    target_type: str | None
+
+    @property
+    def keep_gaps(self) -> bool:
+        """Whether a gap stays NaN."""
+        return self.form == "tree"
+
+
+@dataclass
+class Decision:
+    """How one column is encoded, ``None`` when it is left out, and what there is to say."""
+
+    kind: str
+    encoder: ColumnEncoder | None = None
+    remarks: list[str] = field(default_factory=list)
+    example: str | None = None
+
+
+def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Decision:
+    """Say how a column is encoded; ``kind`` is what the user declared it to be, if anything."""
+    gaps = is_gap(values)
+    if kind == "drop":
+        return Decision("drop")
+    if is_nested(values):
+        return Decision("drop", None, ["left out, nested values"])
+    if gaps.all():
+        return Decision("drop", None, ["left out, no value"])
+    if not gaps.any() and (values == values[0]).all():
+        return Decision("drop", None, ["left out, one value in all rows"])
+    if kind is not None:
+        return _DECLARED[kind](values, rules)
+    if values.dtype.kind == "M":
+        return _dates(values, rules)
+    if values.dtype == object:
+        return _texts(values, rules)
+    if _is_key(name, values):
+        return Decision("drop", None, ["left out, an identifier"])
+    counts_rows = len(values) >= _ENOUGH_ROWS and bool((np.diff(values) == 1).all())
+    return _numbers(values, rules, remarks=["kept, though it counts the rows"] * counts_rows)
+
+
+def lines(decisions: dict[str, Decision]) -> list[str]:
+    """Return one line for each kind of decision, with all columns that it concerns."""
+    groups: dict[str, list[str]] = {}
+    for name, decision in decisions.items():
+        for remark in decision.remarks:
+            example = "" if decision.example is None else f" ({decision.example!r})"
+            groups.setdefault(remark, []).append(f"{name!r}{example}")
+    return [f"{remark}: {', '.join(names)}" for remark, names in groups.items()]
+
+
+# --- kinds --------------------------------------------------------------------------------------
+
+
+def _numbers(values, rules, decimal=".", remarks=()):
+    remarks = list(remarks)
+    numbers = values.dtype.kind == "f"
+    if numbers and np.isinf(values).any():
+        remarks.append("infinities count as missing")
+    encoder = NumberColumn(decimal, rules.keep_gaps)
+    if numbers and np.isnan(values).any() and not rules.keep_gaps:
+        remarks.append("gaps filled with the median and marked")
+    return Decision("number", encoder, remarks)
+
+
+def _declared_numbers(values, rules):
+    if values.dtype != object:
+        return _numbers(values, rules)
+    mark, _ = decimal_of(_known(values))
+    return _numbers(values, rules, mark)
+
+
+def _dates(values, rules, form="iso"):
+    remark = "dates as parts of the calendar and a count of days"
+    return Decision("date", DateColumn(form, rules.keep_gaps), [remark])
+
+
+def _declared_dates(values, rules):
+    if values.dtype != object:
+        return _dates(values, rules)
+    known = _known(values)
+    form = date_format_of(known, _MOST)
+    if form is None:
+        raise ValueError(f"no date can be read from {known[0]!r}; write dates as 2020-12-31.")
+    return _dates(values, rules, form)
+
+
+def _categories(values, rules, remarks=()):
+    labels = as_labels(values)
+    n_levels = len(set(labels.tolist()))
+    remarks = list(remarks)
+    if n_levels > rules.max_levels and rules.target_type is not None:
+        remarks.append(f"more than {rules.max_levels} levels, encoded by their target statistics")
+        return Decision("category", TargetColumn(rules.target_type), remarks)
+    if rules.form == "tree":
+        return Decision("category", CodeColumn(), remarks)
+    if n_levels > rules.max_levels:
+        remarks.append(f"the {rules.max_levels - 1} most frequent levels, the others together")
+    return Decision("category", OneHotColumn(rules.max_levels), remarks)
+
+
+def _free_text(values, rules):
+    remark = f"free text as {rules.text_components} latent columns"
+    return Decision("text", TextColumn(rules.text_components), [remark])
+
+
+_DECLARED: dict[str, Any] = {
+    "number": _declared_numbers,
+    "date": _declared_dates,
+    "category": _categories,
+    "text": _free_text,
+}
+
+
+def _texts(values, rules):
+    """Say what a column of texts is: numbers, dates, levels, free text or an identifier."""
+    known = _known(values)
+    levels = list(dict.fromkeys(known))
+    if has_leading_zeros(levels):
+        remark = "digits with leading zeros, taken as codes"
+        return _levels_or_text(known, levels, values, rules, [remark])
+    mark, words = decimal_of(levels)
+    if _count(known, words) <= (1 - _MOST) * len(known):
+        return _numbers_in_text(values, mark, levels, words, rules)
+    form = date_format_of(levels, _MOST)
+    if form is not None:
+        return _dates(values, rules, form)
+    return _levels_or_text(known, levels, values, rules)
+
+
+def _numbers_in_text(values, mark, levels, words, rules):
+    if words:
+        decision = _numbers(values, rules, mark, ["numbers, and words that count as missing"])
+        decision.example = words[0]
+        return decision
+    decision = _numbers(values, rules, mark)
+    strange = next(
+        (text for text in levels if not text.lstrip("+-").replace(".", "").isdigit()), ""
+    )
+    if strange:
+        decision.remarks.append("numbers read from text")
+        decision.example = strange
+    return decision
+
+
+def _levels_or_text(known, levels, values, rules, remarks=()):
+    n_words = np.mean([len(text.split()) for text in levels[:1000]])
+    if len(levels) <= rules.max_levels or len(levels) <= 0.5 * len(known):
+        return _categories(values, rules, remarks)
+    if len(levels) > 0.9 * len(known) and n_words < 3 and len(known) >= _ENOUGH_ROWS:
+        return Decision("drop", None, ["left out, an identifier"])
+    return _free_text(values, rules)
+
+
+def _is_key(name, values) -> bool:
+    """Tell whether a column has the name of a key and a whole number of its own in every row."""
+    plain = name.lower().replace(" ", "").replace("-", "_")
+    has_the_name = plain in _ID_NAMES or plain.endswith("_id") or name.endswith("Id")
+    if not has_the_name or values.dtype.kind != "f" or len(values) < _ENOUGH_ROWS:
+        return False
+    return bool((values == np.round(values)).all()) and len(np.unique(values)) == len(values)
+
+
+def _known(values) -> list[str]:
+    return [label for label in as_labels(values).tolist() if label is not None]
+
+
+def _count(known, words) -> int:
+    chosen = set(words)
+    return sum(text in chosen for text in known)
+
+
+def target_type_of(y: Any) -> str | None:
+    """Return how statistics of the target are made, ``None`` when it has too many classes."""
+    if y is None or y.ndim != 1 or len(y) < 2:
+        return None
+    if y.dtype.kind == "f":
+        return "continuous"
+    n_classes = len(np.unique(y.astype(str) if y.dtype == object else y))
+    if n_classes < 2:
+        return None
+    if n_classes <= _MOST_CLASSES:
+        return "binary" if n_classes == 2 else "multiclass"
+    return "continuous" if y.dtype.kind in "iu" else None

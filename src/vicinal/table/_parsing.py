@@ -1,0 +1,141 @@
+"""Texts that are numbers or dates in disguise."""
+
+import re
+from collections.abc import Iterable
+from datetime import datetime
+
+import numpy as np
+
+from vicinal.table._frames import label_of
+
+# 1234.5, 1,234.50 and .5e-3, after currency, percent and blanks are gone.
+_PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+|\d{1,3}(?:,\d{3})+(?:\.\d*)?)(?:[eE][+-]?\d+)?")
+_BLANK_THOUSANDS = re.compile(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
+_CURRENCY = re.compile(r"[$€£¥₹]")
+_LEADING_ZERO = re.compile(r"0\d+")
+_SWAPPED = str.maketrans(",.", ".,")
+
+_DAYS = (
+    "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y",
+    "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y", "%b %Y", "%B %Y",
+)  # fmt: skip
+_CLOCKS = ("", " %H:%M", " %H:%M:%S")
+# "iso" is everything that datetime.fromisoformat reads, as long as it has a dash.
+DATE_FORMATS = ("iso", *(day + clock for clock in _CLOCKS for day in _DAYS))
+_FIRST_LOOK = 20
+
+
+def parse_number(text: str, decimal: str = ".") -> float:
+    """Return the number that a text shows, NaN when it shows none.
+
+    Currency signs are dropped, ``15%`` is 0.15, ``(12)`` is -12; thousands may be set apart by
+    blanks, apostrophes, or whichever of comma and point is not the ``decimal`` mark.
+    """
+    sign, share = 1.0, 1.0
+    text = _CURRENCY.sub("", text).strip()
+    if text.startswith("(") and text.endswith(")"):
+        sign, text = -1.0, text[1:-1]
+    if text.endswith("%"):
+        share, text = 0.01, text[:-1]
+    text = _BLANK_THOUSANDS.sub("", text.strip())
+    if decimal == ",":
+        text = text.translate(_SWAPPED)
+    if not _PLAIN.fullmatch(text):
+        return np.nan
+    number = sign * float(text.replace(",", ""))
+    return number if share == 1.0 else round(share * number, 12)
+
+
+def decimal_of(levels: Iterable[str]) -> tuple[str, list[str]]:
+    """Return the decimal mark under which most texts are numbers, and those that are none.
+
+    Where both marks read as many, it is the point.
+    """
+    levels = list(levels)
+    words = {
+        mark: [text for text in levels if np.isnan(parse_number(text, mark))] for mark in (".", ",")
+    }
+    mark = "," if len(words[","]) < len(words["."]) else "."
+    return mark, words[mark]
+
+
+def has_leading_zeros(levels: Iterable[str]) -> bool:
+    """Tell whether the texts are digits with zeros in front, as codes have and numbers have not."""
+    return any(_LEADING_ZERO.fullmatch(text) for text in levels)
+
+
+def parse_date(text: str, form: str) -> datetime | None:
+    """Return the moment that a text shows in a form of ``DATE_FORMATS``, without its time zone."""
+    try:
+        if form == "iso":
+            found = datetime.fromisoformat(text) if "-" in text[1:] else None
+            return found and found.replace(tzinfo=None)
+        return datetime.strptime(text, form)
+    except ValueError:
+        return None
+
+
+def date_format_of(levels: Iterable[str], share: float) -> str | None:
+    """Return the first form in which at least ``share`` of the texts are dates, if there is one."""
+    levels = list(levels)
+    if not any(character.isdigit() for text in levels[:_FIRST_LOOK] for character in text):
+        return None
+
+    def is_read(form: str, texts: list[str]) -> bool:
+        return sum(parse_date(text, form) is not None for text in texts) >= share * len(texts)
+
+    return next(
+        (
+            form
+            for form in DATE_FORMATS
+            if is_read(form, levels[:_FIRST_LOOK]) and is_read(form, levels)
+        ),
+        None,
+    )
+
+
+# --- a column as one kind, whatever it is now ---------------------------------------------------
+
+
+def as_numbers(values: np.ndarray, decimal: str = ".") -> np.ndarray:
+    """Return a column as numbers; what is none, infinities included, is NaN.
+
+    A duration is counted in seconds, a date in days since 1970.
+    """
+    if values.dtype == object:
+        return _each(values, lambda text: parse_number(text, decimal), np.nan, np.float64)
+    if values.dtype.kind == "m":
+        return _scaled(values, 1e6)
+    if values.dtype.kind == "M":
+        return _scaled(values, 86_400e6)
+    return np.where(np.isinf(values), np.nan, values)
+
+
+def as_dates(values: np.ndarray, form: str = "iso") -> np.ndarray:
+    """Return a column as dates; what is none is NaT."""
+    if values.dtype.kind == "M":
+        return values
+    if values.dtype != object:
+        return np.full(len(values), "NaT", dtype="datetime64[us]")
+    return _each(values, lambda text: parse_date(text, form), None, "datetime64[us]")
+
+
+def as_labels(values: np.ndarray) -> np.ndarray:
+    """Return a column as texts, ``None`` for a gap."""
+    if values.dtype == object:
+        return np.array([v if isinstance(v, str) else None for v in values], dtype=object)
+    gaps = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
+    texts = [None if gap else label_of(v) for v, gap in zip(values, gaps, strict=True)]
+    return np.array(texts, dtype=object)
+
+
+def _each(values, parse, gap, dtype):
+    """Parse every different text once."""
+    texts = as_labels(values).tolist()
+    known = {text: gap if text is None else parse(text) for text in set(texts)}
+    return np.array([known[text] for text in texts], dtype=dtype)
+
+
+def _scaled(values, microseconds):
+    numbers = values.astype("int64").astype(np.float64) / microseconds
+    return np.where(np.isnat(values), np.nan, numbers)

@@ -1,0 +1,317 @@
+"""Any table as numbers, with names, sources and a way back."""
+
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import atomic_fit
+from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
+from vicinal.table._decisions import KINDS, Rules, decide, lines, target_type_of
+from vicinal.table._frames import column_names, is_frame, quoted, read_column
+
+
+class TableEncoder(TransformerMixin, BaseEstimator):
+    """Turn a table of mixed columns into an array of numbers.
+
+    Takes a pandas or polars frame as it is, or an array. What each column is, is decided in ``fit``
+    from its values, said in ``decisions_``, and kept to in ``transform``: a word among numbers, a
+    level that was not seen and a gap where there was none are encoded by rule and are no error.
+
+    ======================  ===============================  ==============================
+    a column of             ``form="distance"``              ``form="tree"``
+    ======================  ===============================  ==============================
+    numbers, truth values   itself, gaps as the median,      itself, gaps as NaN
+                            with a column that marks them
+    few levels              one column of 0 and 1 per level  one code, gaps as NaN
+    many levels             statistics of the target         the same
+    dates                   calendar parts, count of days    the same, gaps as NaN
+    free text               latent columns                   the same
+    ======================  ===============================  ==============================
+
+    Texts such as ``$1,234.50``, ``15%``, ``1.234,5`` and ``31.12.2020`` are read as numbers and
+    dates; digits with leading zeros are codes. Columns without a value, with one value in all
+    rows, with nested values, or with a text or key of its own in every row are left out.
+
+    Parameters
+    ----------
+    form : {"distance", "tree"}, default="distance"
+        ``"distance"`` is for models that measure distances or add up columns, ``"tree"`` for trees
+        that split on codes and gaps.
+    kinds : dict of str to {"number", "category", "date", "text", "drop"}, default=None
+        What some columns are, by name; the others are decided from their values.
+    max_levels : int, default=20
+        A category with more levels is encoded by statistics of the target; where ``fit`` was given
+        none, the most frequent levels get a column and the others share one.
+    text_components : int, default=10
+        Latent columns of a free text.
+
+    Attributes
+    ----------
+    kinds_ : dict of str to str
+        What each column was taken for, ``"drop"`` when it was left out.
+    decisions_ : list of str
+        What is worth knowing, one line for each kind of decision with all its columns.
+    input_to_outputs_ : dict of str to list of str
+        The encoded columns that each column became, as skrub's encoders name this.
+    sources_ : ndarray of shape (n_features_out,)
+        The column of the table that each encoded column was made from.
+    categorical_features_ : ndarray of bool of shape (n_features_out,)
+        The encoded columns that are codes without an order, as histogram boosting wants to know.
+    n_features_in_ : int
+        Number of columns seen during fit.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Names of the columns, where the table was a frame.
+
+    See Also
+    --------
+    sklearn.compose.ColumnTransformer : Columns encoded as one says, not as is decided here.
+    sklearn.preprocessing.TargetEncoder : The statistics of many levels.
+
+    Notes
+    -----
+    ``fit_transform`` encodes the levels of each row by targets of rows in other folds, so a model
+    fitted on the result does not see a row's own target; ``fit(X, y).transform(X)`` uses all
+    targets and would leak them. A pipeline calls ``fit_transform``.
+
+    Columns are found by name and others ignored, as by scikit-learn's ``ColumnTransformer``.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from vicinal.table import TableEncoder
+    >>> table = pd.DataFrame(
+    ...     {
+    ...         "age": [31, None, 50, 42],
+    ...         "city": ["Rome", "Oslo", None, "Rome"],
+    ...         "fee": ["$1,200.50", "$80", "$95", "$310"],
+    ...     }
+    ... )
+    >>> encoder = TableEncoder().fit(table)
+    >>> encoder.get_feature_names_out().tolist()
+    ['age', 'age missing', 'city = Rome', 'city = (missing)', 'city = Oslo', 'fee']
+    >>> encoder.transform(table)[1].tolist()
+    [42.0, 1.0, 0.0, 0.0, 1.0, 80.0]
+    >>> for line in encoder.decisions_:
+    ...     print(line)
+    gaps filled with the median and marked: 'age'
+    numbers read from text: 'fee' ('$1,200.50')
+    """
+
+    _parameter_constraints = {
+        "form": [StrOptions({"distance", "tree"})],
+        "kinds": [dict, None],
+        "max_levels": [Interval(Integral, 2, None, closed="left")],
+        "text_components": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, form="distance", *, kinds=None, max_levels=20, text_components=10):
+        self.form = form
+        self.kinds = kinds
+        self.max_levels = max_levels
+        self.text_components = text_components
+
+    @atomic_fit
+    def fit(self, X, y=None):
+        """Decide what each column is and learn how to encode it.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table.
+        y : array-like of shape (n_samples,), default=None
+            The target, for statistics of columns with many levels. Floats are values, everything
+            else with few different values is classes.
+
+        Returns
+        -------
+        self : TableEncoder
+            The fitted encoder.
+        """
+        columns, target = self._decide(X, y)
+        for j, encoder in self._encoders:
+            encoder.fit(columns[j], target)
+        return self._name_outputs()
+
+    @atomic_fit
+    def fit_transform(self, X, y=None):
+        """Fit, and encode the same rows without showing a row its own target.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table.
+        y : array-like of shape (n_samples,), default=None
+            The target.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_features_out)
+            The encoded rows.
+        """
+        columns, target = self._decide(X, y)
+        blocks = [encoder.fit_encode(columns[j], target) for j, encoder in self._encoders]
+        self._name_outputs()
+        return _stacked(blocks, X)
+
+    def transform(self, X):
+        """Encode rows of a table with the same columns, in any order.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table; other columns of a frame are ignored.
+
+        Returns
+        -------
+        Z : ndarray of shape (n_samples, n_features_out)
+            The encoded rows.
+        """
+        check_is_fitted(self)
+        X, positions = self._located(X)
+        blocks = [encoder.encode(read_column(X, positions[j])) for j, encoder in self._encoders]
+        return _stacked(blocks, X)
+
+    def inverse_transform(self, X):
+        """Read encoded rows back as values of the table.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features_out)
+            Encoded rows, as `transform` gives them.
+
+        Returns
+        -------
+        table : ndarray of object of shape (n_samples, n_features_in)
+            Numbers, levels and dates; of statistics of the target the nearest level. ``None`` is a
+            gap, a column that was left out, or a text, which has no way back.
+        """
+        check_is_fitted(self)
+        Z = check_array(X, ensure_all_finite="allow-nan")
+        if Z.shape[1] != len(self.sources_):
+            raise ValueError(
+                f"X has {Z.shape[1]} columns, but encoded rows have {len(self.sources_)}; pass "
+                "what transform returned."
+            )
+        table = np.full((len(Z), self.n_features_in_), None, dtype=object)
+        start = 0
+        for j, encoder in self._encoders:
+            stop = start + len(encoder.names_)
+            table[:, j] = encoder.decode(Z[:, start:stop])
+            start = stop
+        return table
+
+    def get_feature_names_out(self, input_features=None):
+        """Return a readable name for every encoded column.
+
+        Parameters
+        ----------
+        input_features : array-like of str, default=None
+            Names of the columns, checked against those seen by ``fit``.
+
+        Returns
+        -------
+        names : ndarray of str
+            The name of the column, and after it the level or the part.
+        """
+        check_is_fitted(self)
+        check_feature_names_in(self, input_features)
+        names = [label for labels in self.input_to_outputs_.values() for label in labels]
+        return np.array(names, dtype=object)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        tags.input_tags.string = True
+        tags.input_tags.categorical = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+    # --- parts of fit ---
+
+    def _decide(self, X, y) -> tuple[list[np.ndarray], Any]:
+        """Read the columns and choose an encoder for each; return columns and target as arrays."""
+        X = _checked(X)
+        self._names = column_names(X)
+        validate_data(self, X, skip_check_array=True)
+        _check_kinds(self.kinds, self._names)
+        target = None if y is None else np.asarray(y)
+        if target is not None:
+            check_consistent_length(X, target)
+        rules = Rules(self.form, self.max_levels, self.text_components, target_type_of(target))
+        columns = [read_column(X, j) for j in range(len(self._names))]
+        decisions = {
+            name: decide(name, values, (self.kinds or {}).get(name), rules)
+            for name, values in zip(self._names, columns, strict=True)
+        }
+        self.kinds_ = {name: decision.kind for name, decision in decisions.items()}
+        self.decisions_ = lines(decisions)
+        self._encoders = [
+            (j, decision.encoder)
+            for j, decision in enumerate(decisions.values())
+            if decision.encoder is not None
+        ]
+        if not self._encoders:
+            raise ValueError(
+                f"no column is left to predict from (n_samples={len(columns[0])}); "
+                + "; ".join(self.decisions_)
+            )
+        return columns, target
+
+    def _name_outputs(self):
+        names, codes = {}, []
+        for j, encoder in self._encoders:
+            source = self._names[j]
+            names[source] = [f"{source} {part}".rstrip() for part in encoder.names_]
+            codes += [encoder.is_categorical] * len(encoder.names_)
+        self.input_to_outputs_ = names
+        self.sources_ = np.array([name for name in names for _ in names[name]], dtype=object)
+        self.categorical_features_ = np.array(codes, dtype=bool)
+        return self
+
+    def _located(self, X):
+        """Return the table and where each column of the fit is in it."""
+        X = _checked(X)
+        if not is_frame(X) or not hasattr(self, "feature_names_in_"):
+            validate_data(self, X, skip_check_array=True, reset=False)
+            return X, list(range(self.n_features_in_))
+        places = {name: at for at, name in enumerate(column_names(X))}
+        used = [self._names[j] for j, _ in self._encoders]
+        missing = [name for name in used if name not in places]
+        if missing:
+            raise ValueError(
+                f"the table lacks {'the column' if len(missing) == 1 else 'the columns'} "
+                f"{quoted(missing)} that the encoder was fitted on; it has {quoted(places)}"
+            )
+        return X, [places.get(name) for name in self._names]
+
+
+def _checked(X):
+    """Return a frame as it is, and anything else as an array of two dimensions."""
+    if is_frame(X):
+        if 0 in X.shape:
+            raise ValueError(
+                f"Found array with 0 {'sample(s)' if X.shape[0] == 0 else 'feature(s)'} "
+                f"(shape={X.shape}) while a minimum of 1 is required."
+            )
+        return X
+    if hasattr(X, "collect"):
+        raise TypeError(f"a table in memory is needed, got {type(X).__name__}; call collect().")
+    return check_array(X, dtype=None, ensure_all_finite=False)
+
+
+def _check_kinds(kinds, names) -> None:
+    for name, kind in (kinds or {}).items():
+        if kind not in KINDS:
+            raise ValueError(f"kinds[{name!r}]={kind!r} is unknown; choose from {quoted(KINDS)}.")
+        if name not in names:
+            raise ValueError(f"kinds names {name!r}, but the table has {quoted(names)}.")
+
+
+def _stacked(blocks, X) -> np.ndarray:
+    """Join the blocks; an array of single precision stays one."""
+    dtype = np.float32 if getattr(X, "dtype", None) == np.float32 else np.float64
+    return np.hstack(blocks).astype(dtype, copy=False)

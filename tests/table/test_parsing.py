@@ -1,0 +1,65 @@
+from datetime import datetime
+
+import numpy as np
+import pytest
+
+from vicinal.table._parsing import date_format_of, decimal_of, parse_date, parse_number
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "number"),
+    [
+        ("12", ".", 12),
+        ("-1.5e-3", ".", -0.0015),
+        ("$1,234.50", ".", 1234.5),
+        ("1,234,567", ".", 1234567),
+        ("1.234.567,5", ",", 1234567.5),
+        ("1 234,5", ",", 1234.5),
+        ("1'234.5", ".", 1234.5),
+        ("12,5", ",", 12.5),
+        ("15%", ".", 0.15),
+        ("7,5 %", ",", 0.075),
+        ("€ 30", ".", 30),
+        ("(12.5)", ".", -12.5),
+        (".5", ".", 0.5),
+    ],
+)
+def test_numbers_in_disguise(text, decimal, number):
+    assert parse_number(text, decimal) == number
+
+
+@pytest.mark.parametrize(
+    "text", ["12,5", "1,23,456", "CA 46022", "1_000", "inf", "nan", "", "$", "%", "12-13", "0x1F"]
+)
+def test_what_is_no_number_with_a_decimal_point(text):
+    assert np.isnan(parse_number(text))
+
+
+def test_decimal_mark_is_the_one_that_reads_most():
+    assert decimal_of(["1.5", "2"]) == (".", [])
+    assert decimal_of(["1.234,5", "2.000"]) == (",", [])
+    assert decimal_of(["1,234", "2,000"]) == (".", [])  # thousands, where both would do
+    assert decimal_of(["12,5", "7", "old"]) == (",", ["old"])
+
+
+@pytest.mark.parametrize(
+    ("texts", "form"),
+    [
+        (["2020-12-31", "2021-01-01"], "iso"),
+        (["2020-12-31T10:00:00Z", "2021-01-01 08:30"], "iso"),
+        (["31.12.2020", "01.02.2021"], "%d.%m.%Y"),
+        (["12/31/2020", "1/2/2021"], "%m/%d/%Y"),
+        (["31/12/2020", "1/2/2021"], "%d/%m/%Y"),
+        (["12/31/20 10:30", "1/2/21 00:15"], "%m/%d/%y %H:%M"),
+        (["Jan 3, 2020", "Dec 24, 2021"], "%b %d, %Y"),
+        (["Rome", "Oslo"], None),
+        (["A-1", "B-2"], None),
+        (["10-20", "20-30"], None),
+    ],
+)
+def test_form_of_dates(texts, form):
+    assert date_format_of(texts, 0.9) == form
+
+
+def test_zone_of_a_date_is_dropped():
+    assert parse_date("2020-12-31T10:00:00+02:00", "iso") == datetime(2020, 12, 31, 10)

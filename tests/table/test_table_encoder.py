@@ -1,0 +1,411 @@
+"""The encoder of tables: values by hand, rules for what was not seen, and the way back."""
+
+import datetime
+import os
+import pickle
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import cross_val_score
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+import vicinal
+from vicinal.table import TableEncoder
+
+pandas = pytest.importorskip("pandas")
+polars = pytest.importorskip("polars")
+
+COLUMNS = {
+    "age": [30, None, 50, 41],
+    "city": ["Rome", "Oslo", None, "Rome"],
+    "member": [True, False, True, True],
+    "day": [
+        datetime.date(2020, 1, 1),
+        datetime.date(2020, 1, 2),
+        None,
+        datetime.date(2021, 2, 3),
+    ],
+    "wait": [datetime.timedelta(seconds=s) for s in (10, 20, 30, 45)],
+}
+LIBRARIES = [pandas, polars]
+both = pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
+
+
+def encoded(encoder, table):
+    return dict(zip(encoder.get_feature_names_out(), encoder.transform(table).T, strict=True))
+
+
+def mixed_table(n=300, seed=0):
+    """Rows of every kind of column, with a target that depends on most of them."""
+    rng = np.random.RandomState(seed)
+    age, city = rng.randint(18, 80, n), rng.choice([f"city {k}" for k in range(60)], n)
+    kind = rng.choice(["red", "green", "blue"], n)
+    start = np.datetime64("2020-01-01") + rng.randint(0, 700, n).astype("timedelta64[D]")
+    hot = np.array([int(name.split()[1]) % 2 for name in city])
+    y = age + 30 * hot + 10 * (kind == "red") + rng.normal(0, 5, n) > 65
+    table = pandas.DataFrame(
+        {
+            "age": np.where(rng.rand(n) < 0.1, np.nan, age),
+            "city": city,
+            "kind": np.where(rng.rand(n) < 0.1, None, kind),
+            "start": start.astype("datetime64[us]"),
+            "fee": [f"${value:,.2f}" for value in rng.lognormal(7, 1, n)],
+            "note": [f"{kind[i]} thing number {i} of {city[i]}" for i in range(n)],
+            "ref": [f"r{rng.randint(10**9):x}{i}" for i in range(n)],
+        }
+    )
+    return table, np.where(y, "yes", "no")
+
+
+# --- what comes out -----------------------------------------------------------------------------
+
+
+@both
+def test_values_by_hand_for_distances(library):
+    table = library.DataFrame(COLUMNS)
+    found = encoded(TableEncoder().fit(table), table)
+    np.testing.assert_array_equal(found["age"], [30, 41, 50, 41])
+    np.testing.assert_array_equal(found["age missing"], [0, 1, 0, 0])
+    np.testing.assert_array_equal(found["city = Rome"], [1, 0, 0, 1])
+    np.testing.assert_array_equal(found["city = (missing)"], [0, 0, 1, 0])
+    np.testing.assert_array_equal(found["member"], [1, 0, 1, 1])
+    np.testing.assert_array_equal(found["day year"], [2020, 2020, 2020, 2021])
+    np.testing.assert_array_equal(found["day month"], [1, 1, 1, 2])
+    np.testing.assert_array_equal(found["day day"], [1, 2, 2, 3])
+    np.testing.assert_array_equal(found["day weekday"], [3, 4, 3, 3])
+    np.testing.assert_array_equal(np.diff(found["day days"])[:1], [1])
+    np.testing.assert_array_equal(found["day missing"], [0, 0, 1, 0])
+    np.testing.assert_array_equal(found["wait"], [10, 20, 30, 45])
+
+
+@both
+def test_values_by_hand_for_trees(library):
+    table = library.DataFrame(COLUMNS)
+    encoder = TableEncoder("tree").fit(table)
+    found = encoded(encoder, table)
+    nan = np.nan
+    np.testing.assert_array_equal(found["age"], [30, nan, 50, 41])
+    np.testing.assert_array_equal(found["city"], [0, 1, nan, 0])
+    np.testing.assert_array_equal(found["day year"], [2020, 2020, nan, 2021])
+    names = encoder.get_feature_names_out()
+    assert names[encoder.categorical_features_].tolist() == ["city"]
+
+
+def test_both_libraries_and_object_columns_give_the_same_numbers():
+    table, y = mixed_table()
+    for form in ("distance", "tree"):
+        encoder = TableEncoder(form).fit(table, y)
+        expected = encoder.transform(table)
+        for other in (polars.from_pandas(table), table.astype(object), table.convert_dtypes()):
+            again = TableEncoder(form).fit(other, y)
+            np.testing.assert_array_equal(
+                again.get_feature_names_out(), encoder.get_feature_names_out()
+            )
+            np.testing.assert_allclose(again.transform(other), expected, rtol=1e-12)
+            np.testing.assert_allclose(encoder.transform(other), expected, rtol=1e-12)
+
+
+def test_kinds_are_decided_from_values():
+    table, y = mixed_table()
+    table["zip"] = [f"{k % 7:05d}" for k in range(300)]
+    table["share"] = [f"{k % 11},5%" for k in range(300)]
+    table["told"] = [f"{k % 28 + 1}.{k % 12 + 1}.2021" for k in range(300)]
+    table["size"] = ["big" if k % 100 == 0 else str(k / 4) for k in range(300)]
+    table["nothing"] = None
+    table["same"] = "x"
+    table["PassengerId"] = np.arange(300) * 3 + 5
+    table["list"] = [[k] for k in range(300)]
+    encoder = TableEncoder().fit(table, y)
+    assert encoder.kinds_ == {
+        "age": "number",
+        "city": "category",
+        "kind": "category",
+        "start": "date",
+        "fee": "number",
+        "note": "text",
+        "ref": "drop",
+        "zip": "category",
+        "share": "number",
+        "told": "date",
+        "size": "number",
+        "nothing": "drop",
+        "same": "drop",
+        "PassengerId": "drop",
+        "list": "drop",
+    }
+    assert encoder.decisions_ == [
+        "gaps filled with the median and marked: 'age'",
+        "more than 20 levels, encoded by their target statistics: 'city'",
+        "dates as parts of the calendar and a count of days: 'start', 'told'",
+        f"numbers read from text: 'fee' ({table['fee'][0]!r}), 'share' ('0,5%')",
+        "free text as 10 latent columns: 'note'",
+        "left out, an identifier: 'ref', 'PassengerId'",
+        "digits with leading zeros, taken as codes: 'zip'",
+        "numbers, and words that count as missing: 'size' ('big')",
+        "left out, no value: 'nothing'",
+        "left out, one value in all rows: 'same'",
+        "left out, nested values: 'list'",
+    ]
+
+
+def test_kinds_can_be_declared():
+    table = pandas.DataFrame({"zip": [1, 2, 3, 1], "x": [1.0, 2.0, 3.0, 4.0], "z": [4, 3, 2, 1]})
+    encoder = TableEncoder(kinds={"zip": "category", "z": "drop"}).fit(table)
+    assert encoder.get_feature_names_out().tolist() == ["zip = 1", "zip = 2", "zip = 3", "x"]
+    # A level is the same whether it is read as text, as a whole number or as a float.
+    expected = encoder.transform(table)
+    for dtype in (str, float):
+        np.testing.assert_array_equal(encoder.transform(table.astype({"zip": dtype})), expected)
+    with pytest.raises(ValueError, match="kinds\\['zip'\\]='label' is unknown"):
+        TableEncoder(kinds={"zip": "label"}).fit(table)
+    with pytest.raises(ValueError, match="kinds names 'zap'"):
+        TableEncoder(kinds={"zap": "category"}).fit(table)
+
+
+def test_latent_columns_are_those_of_skrub():
+    skrub = pytest.importorskip("skrub")
+    table, _ = mixed_table()
+    ours = TableEncoder(kinds={"note": "text"}).fit_transform(table[["note"]])
+    theirs = skrub.StringEncoder(n_components=10, random_state=0).fit_transform(table["note"])
+    gram, expected = ours @ ours.T, theirs.to_numpy() @ theirs.to_numpy().T
+    np.testing.assert_allclose(gram, expected, atol=2e-3 * np.abs(expected).max())
+
+
+# --- what was not seen --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["distance", "tree"])
+def test_rows_of_prediction_are_never_an_error(form):
+    """New levels, new gaps, words among numbers, numbers among words, other types."""
+    table, y = mixed_table()
+    encoder = TableEncoder(form).fit(table, y)
+    strange = pandas.DataFrame(
+        {
+            "age": ["old", "31", None],
+            "city": ["Atlantis", None, 7],
+            "kind": [None, "violet", 3.0],
+            "start": ["someday", None, "2020-02-03"],
+            "fee": [12.0, None, float("inf")],
+            "note": [None, "", "new words altogether"],
+        }
+    )
+    found = encoded(encoder, strange)
+    if form == "tree":
+        assert np.isnan(found["age"][[0, 2]]).all()
+        assert np.isnan(found["kind"]).all()
+        assert np.isnan(found["fee"][1:]).all()
+    else:
+        assert np.isfinite(encoder.transform(strange)).all()
+        np.testing.assert_array_equal(found["age missing"], [1, 0, 1])
+        np.testing.assert_array_equal(found["kind = (missing)"], [1, 1, 1])
+    share = found["city share of yes"]
+    assert share[0] == pytest.approx(np.mean(y == "yes"))  # a level that was not seen: all rows
+    assert found["start days"][2] == (datetime.date(2020, 2, 3) - datetime.date(1970, 1, 1)).days
+
+
+def test_levels_that_were_not_seen_by_rule():
+    table = pandas.DataFrame({"two": ["a", "a", "b"] * 4, "three": ["x", "y", "z"] * 4})
+    encoder = TableEncoder().fit(table)
+    found = encoded(encoder, pandas.DataFrame({"two": ["new", None], "three": ["new", None]}))
+    np.testing.assert_array_equal(found["two = b"], [0, 0])  # the more frequent of the two
+    for level in "xyz":
+        np.testing.assert_array_equal(found[f"three = {level}"], [0, 0])
+
+
+def test_rare_and_unknown_levels_share_a_column_without_a_target():
+    table = pandas.DataFrame({"city": ["a"] * 5 + ["b"] * 4 + ["c", "d", "e"]})
+    encoder = TableEncoder(max_levels=3).fit(table)
+    assert encoder.get_feature_names_out().tolist() == ["city = a", "city = b", "city = (other)"]
+    unseen = encoder.transform(pandas.DataFrame({"city": ["b", "z", None]}))
+    np.testing.assert_array_equal(unseen, [[0, 1, 0], [0, 0, 1], [0, 0, 1]])
+
+
+@both
+def test_columns_are_found_by_name_and_others_ignored(library):
+    table = library.DataFrame(COLUMNS)
+    encoder = TableEncoder().fit(table)
+    names = ["city", "wait", "day", "member", "age"]
+    shuffled = library.DataFrame({"new": [1] * 4, **{name: COLUMNS[name] for name in names}})
+    np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(table))
+    with pytest.raises(ValueError, match="lacks the column 'age'.*it has 'city'"):
+        encoder.transform(table[["city", "wait", "day", "member"]])
+
+
+def test_arrays_are_taken_by_position():
+    X = np.array([[1.0, np.nan], [2.0, 3.0], [4.0, 5.0]])
+    encoder = TableEncoder().fit(X)
+    assert encoder.get_feature_names_out().tolist() == ["x0", "x1", "x1 missing"]
+    objects = np.array([["a", 1], ["b", 2], ["c", None]], dtype=object)
+    np.testing.assert_array_equal(
+        TableEncoder().fit_transform(objects)[:, 3:], [[1, 0], [2, 0], [1.5, 1]]
+    )
+
+
+@pytest.mark.parametrize("library", LIBRARIES, ids=lambda library: library.__name__)
+def test_bad_tables_are_named(library):
+    with pytest.raises(ValueError, match="no column is left.*one value in all rows: 'a'"):
+        TableEncoder().fit(library.DataFrame({"a": [1, 1]}))
+    with pytest.raises(ValueError, match="0 sample"):
+        TableEncoder().fit(library.DataFrame({"a": [1, 2]})[:0])
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        TableEncoder().fit(library.DataFrame({"a": [1, 2]}), [1])
+    if library is pandas:
+        with pytest.raises(ValueError, match="two columns have the same name: 'a'"):
+            TableEncoder().fit(pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]))
+    else:
+        with pytest.raises(TypeError, match=r"collect\(\)"):
+            TableEncoder().fit(polars.DataFrame({"a": [1, 2]}).lazy())
+
+
+# --- the target ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["binary", "multiclass", "continuous"])
+def test_no_row_sees_its_own_target(kind):
+    """With labels of a coin and levels of three rows, in-sample statistics would seem to know."""
+    rng = np.random.RandomState(0)
+    n = 600
+    table = pandas.DataFrame({"level": [f"l{k}" for k in rng.randint(0, 200, n)]})
+    y = {
+        "binary": rng.randint(0, 2, n),
+        "multiclass": rng.choice(["a", "b", "c"], n),
+        "continuous": rng.normal(size=n),
+    }[kind]
+    encoder = TableEncoder()
+    crossed = encoder.fit_transform(table, y)
+    leaking = encoder.transform(table)
+    number = (y == "a") * 1.0 if kind == "multiclass" else y
+    assert crossed.shape[1] == (3 if kind == "multiclass" else 1)
+    assert abs(np.corrcoef(crossed[:, 0], number)[0, 1]) < 0.12
+    assert np.corrcoef(leaking[:, 0], number)[0, 1] > 0.35
+
+
+def test_statistics_of_the_target_are_those_of_scikit_learn():
+    from sklearn.preprocessing import TargetEncoder
+
+    table, y = mixed_table()
+    encoder = TableEncoder(kinds=dict.fromkeys(set(table) - {"city"}, "drop")).fit(table, y)
+    expected = (
+        TargetEncoder(target_type="binary").fit(table[["city"]], y).transform(table[["city"]])
+    )
+    np.testing.assert_allclose(encoder.transform(table), expected)
+
+
+def test_pipelines_learn_from_mixed_tables():
+    table, y = mixed_table(400)
+    linear = make_pipeline(TableEncoder(), StandardScaler(), LogisticRegression(C=0.1))
+    boosted = make_pipeline(TableEncoder("tree"), HistGradientBoostingClassifier(random_state=0))
+    assert cross_val_score(linear, table, y, cv=3).mean() > 0.8
+    assert cross_val_score(boosted, polars.from_pandas(table), y, cv=3).mean() > 0.8
+
+
+# --- names, sources, the way back ---------------------------------------------------------------
+
+
+@pytest.mark.parametrize("form", ["distance", "tree"])
+def test_every_encoded_column_knows_its_source(form):
+    table, y = mixed_table()
+    encoder = TableEncoder(form).fit(table, y)
+    names = encoder.get_feature_names_out()
+    assert (
+        len(names) == len(set(names)) == len(encoder.sources_) == encoder.transform(table).shape[1]
+    )
+    for source, outputs in encoder.input_to_outputs_.items():
+        assert names[encoder.sources_ == source].tolist() == outputs
+    assert set(encoder.sources_) == set(table) - {"ref"}
+
+
+@pytest.mark.parametrize("form", ["distance", "tree"])
+def test_encoded_rows_are_read_back(form):
+    table, y = mixed_table()
+    encoder = TableEncoder(form).fit(table, y)
+    back = pandas.DataFrame(
+        encoder.inverse_transform(encoder.transform(table)), columns=list(table)
+    )
+    for name in ("kind", "age"):
+        assert back[name].isna().tolist() == table[name].isna().tolist()
+        known = table[name].notna()
+        assert back[name][known].tolist() == table[name][known].tolist()
+    assert back["start"].tolist() == [str(day)[:10] for day in table["start"]]
+    fees = [float(text.replace("$", "").replace(",", "")) for text in table["fee"]]
+    np.testing.assert_allclose(back["fee"].astype(float), fees)
+    # Of levels with the same statistics any will do.
+    statistics = encoded(encoder, table)["city share of yes"]
+    again = encoder.transform(table.assign(city=back["city"]))
+    at = encoder.get_feature_names_out().tolist().index("city share of yes")
+    np.testing.assert_allclose(again[:, at], statistics)
+    assert back["note"].isna().all()
+    assert back["ref"].isna().all()
+    with pytest.raises(ValueError, match="encoded rows have"):
+        encoder.inverse_transform(np.zeros((2, 3)))
+
+
+@both
+def test_frames_out(library):
+    table = library.DataFrame(COLUMNS)
+    encoder = TableEncoder().set_output(transform=library.__name__)
+    found = encoder.fit_transform(table)
+    assert isinstance(found, library.DataFrame)
+    assert list(found.columns) == encoder.get_feature_names_out().tolist()
+
+
+def test_what_was_learned_is_plain():
+    """Texts, numbers, arrays, containers and estimators: nothing that a file would have to call."""
+    table, y = mixed_table()
+    encoder = TableEncoder().fit(table, y)
+    plain = (str, int, float, bool, np.ndarray, np.generic, type(None))
+
+    def walk(value):
+        if isinstance(value, dict):
+            for part in (*value.keys(), *value.values()):
+                walk(part)
+        elif isinstance(value, list | tuple):
+            for part in value:
+                walk(part)
+        elif not isinstance(value, plain):
+            assert type(value).__module__.split(".")[0] in ("vicinal", "sklearn", "scipy"), value
+            assert not callable(value) or hasattr(value, "get_params"), value
+            if type(value).__module__.startswith("vicinal"):
+                walk(vars(value))
+
+    walk(vars(encoder))
+    twin = pickle.loads(pickle.dumps(encoder))
+    np.testing.assert_array_equal(twin.transform(table), encoder.transform(table))
+    np.testing.assert_array_equal(
+        clone(encoder).fit(table, y).transform(table), encoder.transform(table)
+    )
+
+
+@pytest.mark.parametrize(("kept", "hidden"), [("pandas", "polars"), ("polars", "pandas")])
+def test_a_frame_needs_its_own_library_only(kept, hidden):
+    code = (
+        "import sys\n"
+        f"sys.modules[{hidden!r}] = sys.modules['skrub'] = None\n"
+        f"import {kept} as library\n"
+        "from vicinal.table import TableEncoder\n"
+        "table = library.DataFrame({'a': [1.5, None, 2.0], 'b': ['x', 'y', None]})\n"
+        "print(TableEncoder().fit_transform(table, [0, 1, 0]).shape)"
+    )
+    result = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, "PYTHONPATH": str(Path(vicinal.__path__[0]).parent)},
+        capture_output=True,
+        text=True,
+    )
+    assert result.stdout.strip() == "(3, 5)", result.stderr
+
+
+def test_wide_tables_are_quick():
+    import time
+
+    X = pandas.DataFrame(np.random.RandomState(0).normal(size=(300, 5000))).rename(columns=str)
+    started = time.perf_counter()
+    assert TableEncoder().fit_transform(X).shape == (300, 5000)
+    assert time.perf_counter() - started < 20
