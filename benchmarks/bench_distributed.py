@@ -23,7 +23,7 @@ import psutil
 from _harness import Cases, ResultsPage, stored
 from vicinal import distributed
 from vicinal.datasets import load_covtype
-from vicinal.distributed._blocks import Blocks
+from vicinal.distributed._blocks import DaskBlocks
 from vicinal.local import LocalClassifier
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.subspace import FeatureSpaceDecomposition, TruncatedRBFClassifier
@@ -181,7 +181,7 @@ def _resident(process: psutil.Process) -> int:
 
 def only_read(X, y):
     """Make every block and forget it: what one pass costs without arithmetic."""
-    return Blocks.of(X, y).total(len)
+    return DaskBlocks.of(X, y).total(len)
 
 
 def partition(X, y):

@@ -8,10 +8,9 @@ from numpy.testing import assert_allclose
 
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
+from vicinal._base import Block
 from vicinal._kernels.metric._soft_votes import expected_accuracy
-from vicinal.distributed import _adaptive
-from vicinal.distributed._blocks import Block
-from vicinal.uncertainty import LocallyAdaptiveClassifier
+from vicinal.uncertainty import LocallyAdaptiveClassifier, _adaptive_blocks
 
 
 @pytest.fixture(scope="module")
@@ -32,10 +31,10 @@ def test_a_small_table_is_fitted_as_in_memory(quarters):
 
 @pytest.fixture
 def few_voters(monkeypatch):
-    monkeypatch.setattr(_adaptive, "VOTERS", 400)
-    monkeypatch.setattr(_adaptive, "_STEP_ROWS", 800)
-    monkeypatch.setattr(_adaptive, "_JUDGES", 300)
-    monkeypatch.setattr(_adaptive, "_MAX_STEPS", 12)
+    monkeypatch.setattr(_adaptive_blocks, "VOTERS", 400)
+    monkeypatch.setattr(_adaptive_blocks, "_STEP_ROWS", 800)
+    monkeypatch.setattr(_adaptive_blocks, "_JUDGES", 300)
+    monkeypatch.setattr(_adaptive_blocks, "_MAX_STEPS", 12)
 
 
 def test_the_blocks_do_not_matter_and_more_rows_help(quarters, few_voters):
@@ -60,17 +59,17 @@ def test_gradients_of_blocks_add_up_to_that_of_the_table(quarters):
     model = LocallyAdaptiveClassifier(2, solver="adam", max_iter=3, random_state=0).fit(
         X[:300], y[:300]
     )
-    voters = _adaptive._Voters.of(model)
-    draw = _adaptive._Draw(5, 0.1, 0.2)
+    voters = _adaptive_blocks._Voters.of(model)
+    draw = _adaptive_blocks._Draw(5, 0.1, 0.2)
     A, weight = model._matrices, np.linspace(0.5, 2.0, len(y))
     cuts = [0, 900, 1000, 2600]
     parts = [
-        _adaptive._gradients(Block(X[a:b], y[a:b], weight[a:b], a), voters, A, draw, 9, 0.5)
+        _adaptive_blocks._gradients(Block(X[a:b], y[a:b], weight[a:b], a), voters, A, draw, 9, 0.5)
         for a, b in pairwise(cuts)
     ]
     whole = Block(X, y, weight, 0)
     rows = draw.teachers(whole, 9, 0.5)
-    anchors = voters.anchors(X[rows], y[rows], weight[rows])
+    anchors = voters.anchors(whole.take(rows))
     wanted = np.stack(
         [
             expected_accuracy(own, some, voters.references, floor=voters.floor)[1]
@@ -83,7 +82,7 @@ def test_gradients_of_blocks_add_up_to_that_of_the_table(quarters):
 
 def test_nobody_votes_judges_and_teaches_at_once(quarters):
     block = Block(*quarters, np.ones(2600), 0)
-    draw = _adaptive._Draw(3, 0.2, 0.3)
+    draw = _adaptive_blocks._Draw(3, 0.2, 0.3)
     judges, teachers = draw.judges(block), draw.teachers(block, 4, 1.0)
     assert not np.intersect1d(judges, teachers).size
     assert abs(len(judges) / 2600 - 0.1) < 0.03

@@ -9,10 +9,10 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from vicinal import distributed
-from vicinal.distributed import _boosting
 from vicinal.ensemble import (
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,
+    _boosting_blocks,
 )
 
 BLOCKS = (150, 400, 5000)
@@ -40,11 +40,11 @@ def test_a_table_that_fits_is_boosted_as_in_memory(table):
 @pytest.mark.parametrize("classify", [True, False])
 def test_draws_do_not_depend_on_blocks_or_batches(table, monkeypatch, classify):
     X, z, y = table
-    monkeypatch.setattr(_boosting, "ROUND_ROWS", 400)
+    monkeypatch.setattr(_boosting_blocks, "ROUND_ROWS", 400)
     kind = FunctionalGradientBoostingClassifier if classify else FunctionalGradientBoostingRegressor
     model, target = kind(n_estimators=12, random_state=0), y if classify else z
     first, *others = (fitted(model, X, target, size) for size in BLOCKS)
-    monkeypatch.setattr(_boosting, "_BATCH_BYTES", 8 * 400 * 5 * 5)
+    monkeypatch.setattr(_boosting_blocks, "_BATCH_BYTES", 8 * 400 * 5 * 5)
     for other in (*others, fitted(model, X, target, 400)):
         assert_array_equal(other.predict(X), first.predict(X))
         assert_array_equal(other.train_score_, first.train_score_)
@@ -52,7 +52,7 @@ def test_draws_do_not_depend_on_blocks_or_batches(table, monkeypatch, classify):
 
 def test_fresh_draws_learn_what_one_memory_learns(table, monkeypatch):
     X, z, _ = table
-    monkeypatch.setattr(_boosting, "ROUND_ROWS", 300)
+    monkeypatch.setattr(_boosting_blocks, "ROUND_ROWS", 300)
     model = FunctionalGradientBoostingRegressor(n_estimators=60, random_state=0)
     found = fitted(model, X[:900], z[:900], 200)
     assert (
@@ -66,7 +66,7 @@ def test_fresh_draws_learn_what_one_memory_learns(table, monkeypatch):
 
 def test_rows_held_out_stop_the_rounds(table, monkeypatch):
     X, z, _ = table
-    monkeypatch.setattr(_boosting, "ROUND_ROWS", 300)
+    monkeypatch.setattr(_boosting_blocks, "ROUND_ROWS", 300)
     model = FunctionalGradientBoostingRegressor(
         DecisionTreeRegressor(max_depth=2),
         n_estimators=400,
@@ -82,7 +82,7 @@ def test_rows_held_out_stop_the_rounds(table, monkeypatch):
 
 def test_rows_of_weight_zero_are_never_seen(table, monkeypatch):
     X, z, _ = table
-    monkeypatch.setattr(_boosting, "ROUND_ROWS", 300)
+    monkeypatch.setattr(_boosting_blocks, "ROUND_ROWS", 300)
     broken, weight = z.copy(), np.ones(len(z))
     broken[::2], weight[::2] = 1e6, 0.0
     model = FunctionalGradientBoostingRegressor(n_estimators=5, random_state=0)
@@ -91,7 +91,7 @@ def test_rows_of_weight_zero_are_never_seen(table, monkeypatch):
 
 def test_what_needs_all_members_on_the_same_rows_is_refused(table, monkeypatch):
     X, z, _ = table
-    monkeypatch.setattr(_boosting, "ROUND_ROWS", 300)
+    monkeypatch.setattr(_boosting_blocks, "ROUND_ROWS", 300)
     for options in ({"coefficients": "corrective"}, {"post_fit": "l1"}):
         model = FunctionalGradientBoostingRegressor(LinearRegression(), **options)
         with pytest.raises(ValueError, match="1200 rows are more than the 300"):

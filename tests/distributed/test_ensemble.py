@@ -10,9 +10,12 @@ from sklearn.tree import DecisionTreeClassifier
 
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
-from vicinal.distributed import _ensemble
-from vicinal.distributed._ensemble import poisson_counts
-from vicinal.ensemble import BootstrapEnsembleClassifier, BootstrapEnsembleRegressor
+from vicinal.ensemble import (
+    BootstrapEnsembleClassifier,
+    BootstrapEnsembleRegressor,
+    _bootstrap_blocks,
+)
+from vicinal.ensemble._bootstrap_blocks import poisson_counts
 
 BLOCKS = (70, 150, 1000)
 
@@ -57,7 +60,7 @@ def test_counts_are_quantiles_of_poisson(rng):
 @pytest.mark.parametrize("weighted", [False, True])
 def test_draws_do_not_depend_on_the_blocks(table, monkeypatch, weighted):
     X, _, y = table
-    monkeypatch.setattr(_ensemble, "MEMBER_ROWS", 200)
+    monkeypatch.setattr(_bootstrap_blocks, "MEMBER_ROWS", 200)
     weight = np.random.RandomState(0).randint(0, 3, size=len(y)).astype(float) if weighted else None
     model = BootstrapEnsembleClassifier(
         DecisionTreeClassifier(max_depth=4), n_estimators=10, random_state=0
@@ -73,16 +76,16 @@ def test_draws_do_not_depend_on_the_blocks(table, monkeypatch, weighted):
 
 def test_batches_of_members_do_not_matter(table, monkeypatch):
     X, z, _ = table
-    monkeypatch.setattr(_ensemble, "MEMBER_ROWS", 200)
+    monkeypatch.setattr(_bootstrap_blocks, "MEMBER_ROWS", 200)
     model = BootstrapEnsembleRegressor(n_estimators=5, random_state=0)
     whole = fitted(model, X, z, 300)
-    monkeypatch.setattr(_ensemble, "_BATCH_BYTES", 8 * 200 * 5 * 2)
+    monkeypatch.setattr(_bootstrap_blocks, "_BATCH_BYTES", 8 * 200 * 5 * 2)
     assert_array_equal(fitted(model, X, z, 300).predict(X), whole.predict(X))
 
 
 def test_intervals_of_a_drawn_ensemble_cover(table, monkeypatch):
     X, z, _ = table
-    monkeypatch.setattr(_ensemble, "MEMBER_ROWS", 250)
+    monkeypatch.setattr(_bootstrap_blocks, "MEMBER_ROWS", 250)
     model = BootstrapEnsembleRegressor(LinearRegression(), n_estimators=20, random_state=0)
     found = fitted(model, X[:400], z[:400], 90)
     assert 150 < len(found.oob_residuals_) < 350
@@ -93,7 +96,7 @@ def test_intervals_of_a_drawn_ensemble_cover(table, monkeypatch):
 
 def test_rows_of_weight_zero_are_never_drawn(table, monkeypatch):
     X, z, _ = table
-    monkeypatch.setattr(_ensemble, "MEMBER_ROWS", 100)
+    monkeypatch.setattr(_bootstrap_blocks, "MEMBER_ROWS", 100)
     broken = z.copy()
     broken[::2] = 1e6
     weight = np.ones(len(z))

@@ -15,8 +15,8 @@ from sklearn.tree import DecisionTreeRegressor
 
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
-from vicinal.distributed import _local, local_predict, predict
-from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.distributed import local_predict, predict
+from vicinal.local import LocalClassifier, LocalRegressor, _anchored_blocks
 from vicinal.local._anchored import Plan, _Search
 from vicinal.local._neighborhood import NearestRule
 
@@ -188,7 +188,7 @@ def in_memory_anchors(model, X, targets, weight):
 @pytest.mark.parametrize("classify", [True, False])
 def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
     X, y, z = table
-    monkeypatch.setattr(_local, "SAMPLE_ROWS", 80)
+    monkeypatch.setattr(_anchored_blocks, "SAMPLE_ROWS", 80)
     targets = y if classify else z
     weight = np.random.RandomState(2).randint(1, 4, size=len(y)).astype(float)
     weight = weight if weighted else np.ones(len(y))
@@ -214,7 +214,7 @@ def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
 
 def test_centers_may_be_handed_in(table, monkeypatch):
     X, y, _ = table
-    monkeypatch.setattr(_local, "SAMPLE_ROWS", 80)
+    monkeypatch.setattr(_anchored_blocks, "SAMPLE_ROWS", 80)
     centers = KMeans(6, random_state=0).fit(X).cluster_centers_
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")).assign(y=y), npartitions=4)
     model = LocalClassifier(anchors=centers, **FIXED, metric="euclidean", class_weight="balanced")

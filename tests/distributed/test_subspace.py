@@ -14,8 +14,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.model_selection import PredefinedSplit  # noqa: E402
 
 from vicinal import distributed  # noqa: E402
-from vicinal.distributed._blocks import Block  # noqa: E402
-from vicinal.distributed._fusion import Folds  # noqa: E402
+from vicinal._base import Block  # noqa: E402
 from vicinal.subspace import (  # noqa: E402
     DivideConquerSVC,
     FeatureSpaceDecomposition,
@@ -23,6 +22,7 @@ from vicinal.subspace import (  # noqa: E402
     TruncatedRBFClassifier,
     TruncatedRBFRegressor,
 )
+from vicinal.subspace._fusion_blocks import Folds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 BLOCKS = (400, 130, 47)
@@ -119,7 +119,7 @@ def test_a_machine_for_every_cluster_equals_memory(table, size, options):
 
 
 def test_clusters_may_come_from_a_sample(table, monkeypatch):
-    monkeypatch.setattr("vicinal.distributed._divide_conquer.clustering_rows", lambda k: 100)
+    monkeypatch.setattr("vicinal.subspace._divide_conquer_blocks.clustering_rows", lambda k: 100)
     X, y = table
     model = DivideConquerSVC(n_clusters=3, prediction="early", max_cluster_size=120, random_state=0)
     fitted = [distributed.fit(model, *cut(size, X, y)) for size in BLOCKS]

@@ -11,8 +11,9 @@ from vicinal._base._arrays import (
     namespace,
     take_rows,
 )
-from vicinal._base._blocks import row_blocks
-from vicinal._base._estimator import atomic_fit
+from vicinal._base._blocks import Block, Blocks, add_tuples, join_blocks, rows_at, stack_rows
+from vicinal._base._draws import row_uniforms
+from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
 from vicinal._base._files import write_whole
 from vicinal._base._held_out import (
     HeldOut,
@@ -25,9 +26,19 @@ from vicinal._base._held_out import (
     seeded_clone,
     takes_weights,
 )
+from vicinal._base._memory import row_blocks
 from vicinal._base._optional import import_optional
 from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, thread_map
 from vicinal._base._progress import Progress
+from vicinal._base._survey import (
+    Moments,
+    Survey,
+    block_moments,
+    dense,
+    merge_moments,
+    sample_rows,
+    survey,
+)
 from vicinal._base._validation import (
     check_device_weights,
     check_neighbor_count,
@@ -41,17 +52,25 @@ from vicinal._base._validation import (
 )
 
 __all__ = [
+    "Block",
+    "Blocks",
     "HeldOut",
+    "Moments",
     "Progress",
+    "Survey",
+    "add_tuples",
     "aligned_answers",
     "as_numpy",
     "atomic_fit",
+    "atomic_fit_blocks",
+    "block_moments",
     "check_device_weights",
     "check_neighbor_count",
     "check_same_device",
     "check_same_library",
     "check_weights",
     "cross_fit",
+    "dense",
     "device_classes",
     "draw_seeds",
     "encode_device_labels",
@@ -64,13 +83,21 @@ __all__ = [
     "is_array_api",
     "is_ready",
     "is_torch",
+    "join_blocks",
     "last_step",
+    "merge_moments",
     "n_threads",
     "namespace",
     "parallel_map",
     "positive_rows",
+    "refuse",
     "row_blocks",
+    "row_uniforms",
+    "rows_at",
+    "sample_rows",
     "seeded_clone",
+    "stack_rows",
+    "survey",
     "take_rows",
     "takes_weights",
     "thread_map",

@@ -1,6 +1,7 @@
 """The contract of ``fit``: all or nothing."""
 
 import functools
+from typing import Any
 
 from vicinal._base._compat import fit_context
 
@@ -45,3 +46,28 @@ def atomic_fit(method):
             raise
 
     return wrapper
+
+
+def atomic_fit_blocks(method):
+    """Decorate ``fit_blocks(blocks)``: ``atomic_fit`` for a table that comes in blocks of rows."""
+
+    @functools.wraps(method)
+    def wrapper(self, blocks):
+        method(self, blocks)
+        self.n_features_in_ = blocks.n_features
+        if blocks.feature_names is not None:
+            self.feature_names_in_ = blocks.feature_names
+        return self
+
+    return atomic_fit(wrapper)
+
+
+def refuse(estimator: Any, *, why: str, **only: Any) -> None:
+    """Raise where a parameter has another value than the one that can be had here."""
+    for name, value in only.items():
+        given = getattr(estimator, name)
+        if given != value:
+            raise ValueError(
+                f"{name}={given!r} is not possible {why}; use {name}={value!r}, or fit to a sample "
+                "in memory."
+            )

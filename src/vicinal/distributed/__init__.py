@@ -10,7 +10,7 @@ _HOMES = {
     "kneighbors": "_neighbors",
     "local_predict": "_local",
     "predict": "_predict",
-    "uncertainty_map": "_uncertainty",
+    "uncertainty_map": "_uncertainty_map",
 }
 
 __all__ = ["fit", "kneighbors", "local_predict", "predict", "uncertainty_map"]
@@ -21,7 +21,6 @@ def __getattr__(name: str):
         raise AttributeError(f"module 'vicinal.distributed' has no attribute {name!r}")
     for package in ("dask", "distributed"):
         import_optional(package, needed_by="vicinal.distributed", extra="distributed")
-    import_module("vicinal.distributed._ways")
     return getattr(import_module(f"vicinal.distributed.{_HOMES[name]}"), name)
 
 

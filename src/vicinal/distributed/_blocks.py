@@ -1,104 +1,125 @@
-"""A table of any size as a list of lazy blocks of rows, and sums over them."""
+"""Blocks of rows held by a Dask collection."""
 
-from collections.abc import Callable
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
 
+import joblib
 import numpy as np
 import scipy.sparse as sp
 from dask import delayed
 
-from vicinal.distributed._compute import compute, persist
+from vicinal._base import Block, Blocks
+from vicinal.distributed._compute import compute, connected_client, persist
 
 # Sums are taken over this many results at a time, so that no task ever holds more of them.
 _FAN_IN = 8
 
 
-@dataclass(frozen=True)
-class Block:
-    """Consecutive rows in memory: what a task sees of the table."""
-
-    X: Any
-    y: Any
-    sample_weight: np.ndarray
-    start: Any  # position of the first row in the whole table, once it is known
-
-    def __len__(self) -> int:
-        return self.X.shape[0]
-
-
-class Blocks:
+class DaskBlocks(Blocks):
     """Rows, targets and weights of a Dask collection, block by block.
 
     A block is made again whenever a task needs it, so that the table is never held: a pass over the
     rows reads the files again. Persist the collection first where the cluster's memory holds it.
+    With ``verbose`` every pass shows Dask's progress bar.
     """
 
-    def __init__(self, parts: list, *, n_features: int, feature_names: np.ndarray | None):
+    def __init__(
+        self, parts: list, *, n_features: int, feature_names: np.ndarray | None, verbose: int = 0
+    ):
         self.parts = parts
         self.n_features = n_features
         self.feature_names = feature_names
+        self.verbose = verbose
 
     def __len__(self) -> int:
         return len(self.parts)
 
     @classmethod
-    def of(cls, X: Any, y: Any = None, sample_weight: Any = None) -> "Blocks":
+    def of(cls, X: Any, y: Any = None, sample_weight: Any = None, *, verbose: int = 0):
         """Cut ``X`` along its own blocks, and the vectors beside it likewise."""
         columns, names = _columns(X)
         if _is_frame(X):
-            return cls(_frame_parts(X, y, sample_weight), n_features=columns, feature_names=names)
-        rows = _row_parts(X)
-        targets = _vector_parts(y, X, len(rows), "y")
-        weights = _vector_parts(sample_weight, X, len(rows), "sample_weight")
-        as_block = delayed(_as_block, pure=True)
-        parts = [as_block(*three) for three in zip(rows, targets, weights, strict=True)]
-        return cls(parts, n_features=columns, feature_names=names)
+            parts = _frame_parts(X, y, sample_weight)
+        else:
+            rows = _row_parts(X)
+            targets = _vector_parts(y, X, len(rows), "y")
+            weights = _vector_parts(sample_weight, X, len(rows), "sample_weight")
+            as_block = delayed(_as_block, pure=True)
+            parts = [as_block(*three) for three in zip(rows, targets, weights, strict=True)]
+        return cls(parts, n_features=columns, feature_names=names, verbose=verbose)
 
-    def located(self, lengths: list[int]) -> "Blocks":
-        """Tell every block where it starts: what is drawn for a row then hangs on the row alone."""
+    def located(self, lengths: Sequence[int]) -> "DaskBlocks":
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
         locate = delayed(_locate, pure=True)
-        parts = [locate(part, start) for part, start in zip(self.parts, starts, strict=True)]
-        return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+        return self._with(
+            [locate(part, start) for part, start in zip(self.parts, starts, strict=True)]
+        )
 
-    def then(self, function: Callable, *shared: Any, n_features: int | None = None) -> "Blocks":
-        """Return the blocks as ``function(block, *shared)`` makes them, lazily.
+    def then(self, function: Callable, *shared: Any, n_features: int | None = None) -> "DaskBlocks":
+        return self._with(self.map(function, *shared), n_features)
 
-        ``n_features`` is given where they have other columns, which have no names.
-        """
-        parts = self.map(function, *shared)
-        if n_features is None:
-            return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
-        return Blocks(parts, n_features=n_features, feature_names=None)
+    def held(self) -> "DaskBlocks":
+        return self._with(persist(self.parts))
 
-    def held(self) -> "Blocks":
-        """Return the same blocks, computed once and kept where they were made."""
-        parts = persist(self.parts)
-        return Blocks(parts, n_features=self.n_features, feature_names=self.feature_names)
+    def gather(self, function: Callable, *shared: Any) -> list:
+        return list(compute(self.map(function, *shared), verbose=self.verbose))
+
+    def total(
+        self, function: Callable, *shared: Any, combine: Callable[[Any, Any], Any] = add
+    ) -> Any:
+        lazy = tree(self.map(function, *shared), combine)
+        return compute([lazy], verbose=self.verbose)[0]
+
+    def totals(
+        self, function: Callable, n: int, *shared: Any, combine: Callable[[Any, Any], Any] = add
+    ) -> list:
+        lazy = self.lazy_totals(function, n, *map(_whole, shared), combine=combine)
+        return list(compute(lazy, verbose=self.verbose))
+
+    def lazy_totals(
+        self, function: Callable, n: int, *shared: Any, combine: Callable[[Any, Any], Any] = add
+    ) -> list:
+        """Return lazy ``totals``; shared values may be lazy too."""
+        task = delayed(function, pure=True, nout=n)
+        found = [list(task(part, *shared)) for part in self.parts]
+        return [tree([values[i] for values in found], combine) for i in range(n)]
+
+    def regrouped(
+        self, split: Callable, join: Callable, groups: list[tuple], *shared: Any
+    ) -> "DaskBlocks":
+        pieces = self.map(split, *shared)
+        task = delayed(join, pure=True)
+        return self._with(
+            [
+                task([piece[place] for piece in pieces], *map(_whole, own))
+                for place, own in enumerate(groups)
+            ],
+            n_features=0,
+        )
+
+    def workers(self) -> AbstractContextManager:
+        is_cluster = connected_client() is not None
+        return joblib.parallel_config(backend="dask") if is_cluster else nullcontext()
 
     def map(self, function: Callable, *shared: Any) -> list:
         """Return lazy ``function(block, *shared)`` for every block; shared values are sent once."""
-        shared = tuple(delayed(value, traverse=False) for value in shared)
+        shared = tuple(map(_whole, shared))
         task = delayed(function, pure=True)
         return [task(part, *shared) for part in self.parts]
 
-    def gather(self, function: Callable, *shared: Any, verbose: int = 0) -> list:
-        """Return ``function(block, *shared)`` of every block, in order."""
-        return list(compute(self.map(function, *shared), verbose=verbose))
-
-    def total(
-        self,
-        function: Callable,
-        *shared: Any,
-        combine: Callable[[Any, Any], Any] = add,
-        verbose: int = 0,
-    ) -> Any:
-        """Return the sum over blocks of ``function(block, *shared)``, by a tree of fixed shape."""
-        lazy = tree(self.map(function, *shared), combine)
-        return compute([lazy], verbose=verbose)[0]
+    def _with(self, parts: list, n_features: int | None = None) -> "DaskBlocks":
+        """Return other blocks in place of these; under the same names where columns are kept."""
+        same = n_features is None
+        return DaskBlocks(
+            parts,
+            n_features=self.n_features if same else n_features,
+            feature_names=self.feature_names if same else None,
+            verbose=self.verbose,
+        )
 
 
 def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:
@@ -110,9 +131,9 @@ def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:
     return parts[0]
 
 
-def add_tuples(left: tuple, right: tuple) -> tuple:
-    """Add two tuples of sums entry by entry."""
-    return tuple(a + b for a, b in zip(left, right, strict=True))
+def _whole(value: Any) -> Any:
+    """Hand a value to tasks as it is; Dask would look into lists for lazy parts."""
+    return delayed(value, traverse=False)
 
 
 def _fold(combine, values):
@@ -143,7 +164,7 @@ def _as_block(X, y, sample_weight) -> Block:
     if len(kept) < n:
         X, weights = X[kept], weights[kept]
         y = None if y is None else y[kept]
-    return Block(X, y, weights, None)
+    return Block(X, y, weights)
 
 
 def _as_matrix(X):

@@ -1,24 +1,11 @@
-"""One function that fits: it finds the way to do it by the kind of model."""
+"""One function that fits whatever can be fitted by blocks of rows."""
 
 from typing import Any
 
 from sklearn.base import clone
 from sklearn.utils import get_tags
 
-from vicinal.distributed._blocks import Blocks
-
-# Model class -> function(unfitted estimator, blocks, verbose) that fits it in place.
-_WAYS: dict[type, Any] = {}
-
-
-def fits(*models: type):
-    """Register the decorated function as the way to fit these models."""
-
-    def register(function):
-        _WAYS.update(dict.fromkeys(models, function))
-        return function
-
-    return register
+from vicinal.distributed._blocks import DaskBlocks
 
 
 def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, verbose: int = 0):
@@ -71,38 +58,11 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     array([0, 1, 2])
     """
     model = clone(estimator)
-    if y is None and get_tags(model).target_tags.required:
-        raise ValueError(f"{type(model).__name__} requires y, and it is None; pass the targets.")
-    return fit_blocks(model, Blocks.of(X, y, sample_weight), verbose)
-
-
-def has_way(model: Any) -> bool:
-    """Tell whether models of this kind are fitted by blocks."""
-    return type(model) in _WAYS
-
-
-def fit_blocks(model: Any, blocks: Blocks, verbose: int = 0) -> Any:
-    """Fit a model in place and return it."""
-    if not has_way(model):
-        names = ", ".join(sorted(kind.__name__ for kind in _WAYS))
+    if not hasattr(model, "fit_blocks"):
         raise TypeError(
-            f"{type(model).__name__} has no distributed fit; there is one for {names}. Fit it "
+            f"{type(model).__name__} has no distributed fit: it has no method fit_blocks. Fit it "
             "to a sample in memory, or as the member of a bootstrap ensemble."
         )
-    model._validate_params()
-    _WAYS[type(model)](model, blocks, verbose)
-    model.n_features_in_ = blocks.n_features
-    if blocks.feature_names is not None:
-        model.feature_names_in_ = blocks.feature_names
-    return model
-
-
-def refuse(model: Any, *, why: str, **only: Any) -> None:
-    """Raise where a parameter has another value than the one that can be had here."""
-    for name, value in only.items():
-        given = getattr(model, name)
-        if given != value:
-            raise ValueError(
-                f"{name}={given!r} is not possible {why}; use {name}={value!r}, or fit to a sample "
-                "in memory."
-            )
+    if y is None and get_tags(model).target_tags.required:
+        raise ValueError(f"{type(model).__name__} requires y, and it is None; pass the targets.")
+    return model.fit_blocks(DaskBlocks.of(X, y, sample_weight, verbose=verbose))

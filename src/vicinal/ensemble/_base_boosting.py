@@ -6,13 +6,13 @@ from itertools import repeat
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import Progress, draw_seeds, fit_weighted, takes_weights
+from vicinal._base import Progress, atomic_fit_blocks, draw_seeds, fit_weighted, takes_weights
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.ensemble._corrective import (
@@ -23,6 +23,7 @@ from vicinal._kernels.ensemble._corrective import (
 )
 from vicinal._kernels.ensemble._line_search import deviation, step_length
 from vicinal._kernels.ensemble._losses import best_constant
+from vicinal.ensemble._boosting_blocks import fit_boosting
 from vicinal.ensemble._explain import boosting_sections
 from vicinal.ensemble._learners import fresh_learner, usable_weights
 
@@ -83,6 +84,28 @@ class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=A
         self.tol = tol
         self.random_state = random_state
         self.verbose = verbose
+
+    @abstractmethod
+    def _make_loss(self, y):
+        """Return the loss, if the targets (or class codes) are such that it has one."""
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Boost a table in blocks of rows.
+
+        Up to 100,000 rows are fitted as in memory; of more, every round draws about as many.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_boosting(self, blocks, has_classes=is_classifier(self))
 
     def _boost(self, X, y, weight, loss, stratify):
         """Fit all rounds; ``y`` is numbers or class codes, ``loss`` an object of ``_losses``."""

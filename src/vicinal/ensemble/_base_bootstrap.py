@@ -4,13 +4,14 @@ from abc import ABCMeta, abstractmethod
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, is_classifier
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import draw_seeds, parallel_map
+from vicinal._base import atomic_fit_blocks, draw_seeds, parallel_map
 from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin
+from vicinal.ensemble._bootstrap_blocks import fit_bootstrap
 from vicinal.ensemble._explain import bootstrap_sections
 from vicinal.ensemble._learners import draw_rows, fresh_learner, row_count
 
@@ -64,8 +65,39 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _fit_members(self, learner, output, X, y, weight, codes=None):
+    @abstractmethod
+    def _learner(self):
+        """Return the learner of the members, unfitted."""
+
+    @abstractmethod
+    def _output(self):
+        """Return the function (member, X) that gives a member's output."""
+
+    @abstractmethod
+    def _keep_out_of_bag(self, mean, target, weight):
+        """Keep mean out-of-bag outputs (NaN where there is none) and how right they are."""
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit the members to a table in blocks of rows.
+
+        Up to 100,000 rows are fitted as in memory; of more, each member draws about as many.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_bootstrap(self, blocks, has_classes=is_classifier(self))
+
+    def _fit_members(self, X, y, weight, codes=None):
         """Fit all members; returns the mean out-of-bag output per row, NaN where there is none."""
+        learner, output = self._learner(), self._output()
         seeds = draw_seeds(self.random_state, self.n_estimators)
         n_draws = row_count(weight)
         results = parallel_map(
@@ -85,7 +117,7 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         is_known = count > 0
         mean = np.full_like(total, np.nan)
         mean[is_known] = total[is_known] / count[is_known].reshape((-1,) + (1,) * len(width))
-        return mean, is_known
+        return mean
 
     def _output_shape(self):
         """Shape of a member's output for one row."""

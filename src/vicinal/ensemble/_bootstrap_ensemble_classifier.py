@@ -109,21 +109,24 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
-        learner = DecisionTreeClassifier() if self.estimator is None else self.estimator
-        self.oob_decision_function_, is_known = self._fit_members(
-            learner, self._output(), X, codes, weight, codes
-        )
-        self.oob_score_ = float("nan")
-        if is_known.any():
-            is_right = self.oob_decision_function_[is_known].argmax(axis=1) == codes[is_known]
-            self.oob_score_ = float(np.average(is_right, weights=weight[is_known]))
+        self._keep_out_of_bag(self._fit_members(X, codes, weight, codes), codes, weight)
         return self
+
+    def _learner(self):
+        return DecisionTreeClassifier() if self.estimator is None else self.estimator
 
     def _output_shape(self):
         return (len(self.classes_),)
 
     def _output(self):
         return functools.partial(class_probabilities, n_classes=len(self.classes_))
+
+    def _keep_out_of_bag(self, mean, codes, weight):
+        is_known = ~np.isnan(mean[:, 0])
+        self.oob_decision_function_, self.oob_score_ = mean, float("nan")
+        if is_known.any():
+            is_right = mean[is_known].argmax(axis=1) == codes[is_known]
+            self.oob_score_ = float(np.average(is_right, weights=weight[is_known]))
 
     def predict_proba(self, X, return_std=False):
         """Mean probabilities over members.

@@ -122,19 +122,27 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
         )
         weight, X, y = positive_rows(sample_weight, X, y.astype(np.float64))
-        learner = DecisionTreeRegressor() if self.estimator is None else self.estimator
-        self.oob_prediction_, is_known = self._fit_members(learner, _output, X, y, weight)
+        self._keep_out_of_bag(self._fit_members(X, y, weight), y, weight)
+        return self
+
+    def _learner(self):
+        return DecisionTreeRegressor() if self.estimator is None else self.estimator
+
+    def _output(self):
+        return _output
+
+    def _keep_out_of_bag(self, mean, y, weight):
+        is_known = ~np.isnan(mean)
         if np.count_nonzero(is_known) < 2:
             raise ValueError(
                 f"n_samples={len(y)} with n_estimators={self.n_estimators} left fewer than two "
                 "rows out of bag, so no residual is known; give more rows or raise n_estimators."
             )
-        self.oob_residuals_ = y - self.oob_prediction_
+        self.oob_prediction_, self.oob_residuals_ = mean, y - mean
         self._residual_weight = weight[is_known]
         self.oob_score_ = float(
-            r2_score(y[is_known], self.oob_prediction_[is_known], sample_weight=weight[is_known])
+            r2_score(y[is_known], mean[is_known], sample_weight=weight[is_known])
         )
-        return self
 
     def predict(self, X, return_std=False):
         """Predict the mean over members.

@@ -197,9 +197,9 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
-        return self._boost(X, codes, weight, self._make_loss(), stratify=True)
+        return self._boost(X, codes, weight, self._make_loss(codes), stratify=True)
 
-    def _make_loss(self):
+    def _make_loss(self, codes):
         """Return the loss for the classes found."""
         n_classes = len(self.classes_)
         if n_classes > 2 and self.loss != "log_loss":

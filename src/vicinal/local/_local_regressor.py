@@ -6,9 +6,10 @@ import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.utils.metaestimators import available_if
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, atomic_fit_blocks
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal.local._anchored import keeps_rows
+from vicinal.local._anchored_blocks import fit_anchored_blocks
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._generic import check_local_estimator
 from vicinal.local._regression import BaseLocalRegressor
@@ -277,6 +278,24 @@ class LocalRegressor(BaseLocalRegressor):
         self._resolve_estimator()
         self._fit_rows(X, y, sample_weight, groups)
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit models at ``anchors`` to a table in blocks of rows.
+
+        Centres and all that is open come from a sample of 100,000 rows, the models from all rows.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_anchored_blocks(self, blocks)
 
     @available_if(keeps_rows)
     @atomic_fit

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
     atomic_fit,
+    atomic_fit_blocks,
     device_classes,
     encode_labels,
     import_optional,
@@ -20,6 +21,7 @@ from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.cascade._soft import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._base import BaseSpacePartitioning
+from vicinal.partition._block_sweeps import fit_classifier_blocks
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._device_sweeps import DeviceTrainingSet
 from vicinal.partition._explain import with_votes
@@ -293,6 +295,25 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         self.classes_, codes = encode_labels(data.y)
         self._fit_cascades(data.with_labels(codes, self.classes_))
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows: all starts together, one pass for every stage.
+
+        Discriminant and ridge stages equal those of a fit in memory; logistic and perceptron
+        stages are averages over blocks.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_classifier_blocks(self, blocks)
 
     def predict(self, X):
         """Predict the class of each sample.

@@ -5,9 +5,10 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, import_optional
+from vicinal._base import atomic_fit, atomic_fit_blocks, import_optional
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal.partition._base import BaseSpacePartitioning
+from vicinal.partition._block_sweeps import fit_regressor_blocks
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._explain import with_spread
 from vicinal.partition._learners import TrainingSet
@@ -197,6 +198,25 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         )
         self._fit_cascades(self._training_set(X, y.astype(X.dtype), sample_weight))
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows: all starts together, one pass for every stage.
+
+        Discriminant and ridge stages equal those of a fit in memory; logistic and perceptron
+        stages are averages over blocks.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_regressor_blocks(self, blocks)
 
     def predict(self, X):
         """Predict the target of each sample.

@@ -11,24 +11,39 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
-from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels, parallel_map
+from vicinal._base import (
+    atomic_fit,
+    atomic_fit_blocks,
+    check_weights,
+    draw_seeds,
+    encode_labels,
+    parallel_map,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.calibration._temperature import fit_slope
 from vicinal._kernels.subspace import _kernel_kmeans, _svm_dual
+from vicinal.subspace._divide_conquer_blocks import fit_divide_conquer
 from vicinal.subspace._explain import cluster_sections
+from vicinal.subspace._machines import (
+    ClusteredRows,
+    clustering_rows,
+    fit_machine,
+    groups_of,
+    scale_gamma,
+    score_machine,
+    score_out_of_fold,
+    scores_from_pairs,
+)
 
 _ROWS_PER_CLUSTER = 2000
-_CLUSTERING_ROWS = 20_000
 _SPLIT_ROUNDS = 20
-_CALIBRATION_FOLDS = 3
 
 
 class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
@@ -236,13 +251,10 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         used = weights > 0
         if not used.all():
             X, y, weights = X[used], y[used], weights[used]
-        self.classes_, codes = encode_labels(y)
-        self._dtype = X.dtype.name
-        scale = _scale_gamma(X, weights)
-        self.gamma_ = scale if self.gamma == "scale" else float(self.gamma)
+        classes, codes = encode_labels(y)
+        self._set_scales(classes, _scale_gamma(X, weights), X.dtype)
         bounds = self.C * weights * self._class_factors(codes, weights)[codes]
         seeds = draw_seeds(self.random_state, 3)
-        self._landmark_gamma = self.cluster_gamma or scale
         rows = ClusteredRows(X, weights)
         self._divide(rows, self._wanted_clusters(len(X)), seeds[0])
         labels = rows.labels
@@ -254,6 +266,24 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             scores = self._out_of_fold_scores(X, codes, bounds, labels, seeds[2])
             self.slope_ = fit_slope(scores, codes, weights)
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows: each row is sent once, to the machine of its cluster.
+
+        The fit equals that in memory; the clusters are learned from a sample.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_divide_conquer(self, blocks)
 
     def decision_function(self, X):
         """Return the scores of the classes.
@@ -277,7 +307,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
                 self.gamma_,
                 self.dual_coef_,
             )
-            scores = _scores_from_pairs(margins, np.arange(len(self.classes_)), len(self.classes_))
+            scores = scores_from_pairs(margins, np.arange(len(self.classes_)), len(self.classes_))
         else:
             scores = self._early_scores(X)
         return scores.astype(self._dtype, copy=False)
@@ -345,6 +375,12 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def _sections(self, X, columns):
         return cluster_sections(self, X, columns)
+
+    def _set_scales(self, classes, scale, dtype):
+        """Keep the classes, the precision of answers, and the widths; ``scale`` is the default."""
+        self.classes_, self._dtype = classes, np.dtype(dtype).name
+        self.gamma_ = scale if self.gamma == "scale" else float(self.gamma)
+        self._landmark_gamma = self.cluster_gamma or scale
 
     def _wanted_clusters(self, n_samples):
         if self.n_clusters == "auto":
@@ -463,7 +499,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return SVC(C=1.0, gamma=self.gamma_, tol=self.tol, cache_size=self.cache_size)
 
     def _fit_early(self, X, codes, bounds, labels):
-        groups = _groups_of(labels, self.n_clusters_)
+        groups = groups_of(labels, self.n_clusters_)
         # The largest first: they take longest, and none should start when the others are done.
         order = np.argsort([-len(rows) for rows in groups], kind="stable")
         fitted = parallel_map(
@@ -481,10 +517,10 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def _early_scores(self, X):
         n_classes = len(self.classes_)
-        groups = _groups_of(self._assign(X), self.n_clusters_)
+        groups = groups_of(self._assign(X), self.n_clusters_)
         filled = [c for c in range(self.n_clusters_) if len(groups[c])]
         parts = parallel_map(
-            _score_machine,
+            score_machine,
             [(self.estimators_[c], X[groups[c]], n_classes) for c in filled],
             n_jobs=self.n_jobs,
             prefer="threads",
@@ -498,7 +534,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         """Score every row by a machine of its cluster that did not see it, (n, n_classes)."""
         n_classes = len(self.classes_)
         seeds = draw_seeds(seed, self.n_clusters_)
-        groups = _groups_of(labels, self.n_clusters_)
+        groups = groups_of(labels, self.n_clusters_)
         parts = parallel_map(
             score_out_of_fold,
             [
@@ -558,7 +594,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return pairwise_distances_argmin(X, model.cluster_centers_)
 
     def _solve_clusters(self, X, bounds, labels, rows, signs, alpha):
-        tasks = [g for g in _groups_of(labels[rows], int(labels.max()) + 1) if len(g)]
+        tasks = [g for g in groups_of(labels[rows], int(labels.max()) + 1) if len(g)]
         settings = self.gamma_, self.tol, self.max_steps, self.cache_size
         solved = parallel_map(
             _solve_exactly,
@@ -586,53 +622,11 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             )
 
 
-def clustering_rows(n_clusters):
-    """Return how many rows centres are learned from; the others are only assigned."""
-    return max(_CLUSTERING_ROWS, 100 * n_clusters)
-
-
-class ClusteredRows:
-    """Rows in memory that clusters are learned from; a table in blocks has the same methods."""
-
-    def __init__(self, X, weights):
-        self.X, self.weights = X, weights
-        self.labels = None
-
-    def count(self, model):
-        """Assign every row; return the number of rows in each cluster."""
-        self.labels = model._assign(self.X)
-        return np.bincount(self.labels, minlength=model.n_clusters_)
-
-    def members(self, c):
-        """Return rows of a cluster, and their weights."""
-        chosen = np.flatnonzero(self.labels == c)
-        return self.X[chosen], self.weights[chosen]
-
-
 def _scale_gamma(X, weights):
     """One over the number of features times the (weighted) variance of all entries."""
     mean = np.average(X, axis=0, weights=weights)
     square = np.average(X.astype(np.float64) ** 2, axis=0, weights=weights)
     return scale_gamma(mean, square)
-
-
-def scale_gamma(mean, square):
-    """``gamma="scale"`` from the mean of every column and of its squares."""
-    variance = square.mean() - mean.mean() ** 2
-    return float(1.0 / (len(mean) * variance)) if variance > 0 else 1.0
-
-
-def _groups_of(labels, n_clusters):
-    """Rows of every cluster, from one sort."""
-    order = np.argsort(labels, kind="stable")
-    return np.split(order, np.cumsum(np.bincount(labels, minlength=n_clusters))[:-1])
-
-
-def fit_machine(machine, X, codes, bounds):
-    """Fit one cluster; a single class needs no machine."""
-    if (codes == codes[0]).all():
-        return int(codes[0])
-    return machine.set_params(decision_function_shape="ovo").fit(X, codes, sample_weight=bounds)
 
 
 def _solve_exactly(X, signs, bounds, alpha, gamma, tol, max_steps, cache_size):
@@ -644,45 +638,3 @@ def _solve_exactly(X, signs, bounds, alpha, gamma, tol, max_steps, cache_size):
         X, signs, bounds, gamma, alpha, gradient, tol, max_steps, cache_rows
     )
     return alpha, _svm_dual.dual_objective(alpha, gradient), steps, worst
-
-
-def _score_machine(machine, X, n_classes):
-    """Scores of one cluster's rows, (n,) for two classes, else (n, n_classes)."""
-    if isinstance(machine, int):
-        return _scores_from_pairs(np.empty((len(X), 0)), np.array([machine]), n_classes)
-    margins = machine.decision_function(X)
-    # libsvm's margins are positive for the first class of a pair, except when there is one pair.
-    margins = margins[:, None] if margins.ndim == 1 else -margins
-    return _scores_from_pairs(margins, machine.classes_, n_classes)
-
-
-def score_out_of_fold(machine, X, codes, bounds, n_classes, seed):
-    """Out-of-fold scores within one cluster."""
-    smallest = np.bincount(codes)[np.unique(codes)].min()
-    if (codes == codes[0]).all() or smallest < 2:
-        return _score_machine(fit_machine(machine, X, codes, bounds), X, n_classes)
-    folds = StratifiedKFold(min(_CALIBRATION_FOLDS, int(smallest)), shuffle=True, random_state=seed)
-    scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
-    for train, test in folds.split(X, codes):
-        fitted = fit_machine(machine, X[train], codes[train], bounds[train])
-        scores[test] = _score_machine(fitted, X[test], n_classes)
-    return scores
-
-
-def _scores_from_pairs(margins, present, n_classes):
-    """Class scores from margins of pairs (a, b), a < b, positive for b.
-
-    A class that is not ``present`` loses every pair.
-    """
-    if n_classes == 2:
-        if len(present) == 2:
-            return margins[:, 0]
-        return np.full(len(margins), 1.0 if present[0] == 1 else -1.0)
-    scores = np.zeros((len(margins), n_classes))
-    absent = np.setdiff1d(np.arange(n_classes), present)
-    scores[:, present] += len(absent)
-    scores[:, absent] -= len(present)
-    for (a, b), margin in zip(combinations(present, 2), np.tanh(margins).T, strict=True):
-        scores[:, a] -= margin
-        scores[:, b] += margin
-    return scores / (n_classes - 1)

@@ -14,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
+    atomic_fit_blocks,
     check_same_library,
     check_weights,
     is_array_api,
@@ -24,7 +25,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.linear import _scatter
 from vicinal._kernels.linear._scatter_device import device_map
-from vicinal.subspace._row_sums import MAX_SCATTER, RowSums, take_columns
+from vicinal.subspace._row_sums import MAX_SCATTER, BlockSums, RowSums, take_columns
 
 _DEFAULT_DIRECTIONS = 256
 
@@ -203,6 +204,23 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         """
         self._learn(RowSums(*self._validate_training(X, y, sample_weight)))
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        self._reference = None
+        self._learn(BlockSums(blocks, self.method == "discriminant"))
 
     def transform_subspace(self, X, i):
         """Return the features of one subspace.

@@ -6,7 +6,16 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import min_max_axis
 
-from vicinal._base import encode_device_labels, encode_labels, is_array_api, namespace
+from vicinal._base import (
+    Block,
+    Blocks,
+    dense,
+    encode_device_labels,
+    encode_labels,
+    is_array_api,
+    namespace,
+    survey,
+)
 from vicinal._kernels.linear import _scatter
 from vicinal._kernels.linear._scatter_device import device_columns, device_constant_columns
 
@@ -79,3 +88,61 @@ def take_columns(X: Any, columns: np.ndarray) -> Any:
     if not is_array_api(X):
         return X[:, columns]
     return X if len(columns) == X.shape[1] else device_columns(X, columns)
+
+
+class BlockSums:
+    """The same sums over a table in blocks, by passes over its rows."""
+
+    dtype = np.float64
+
+    def __init__(self, blocks: Blocks, has_classes: bool) -> None:
+        self.blocks, self.found = survey(blocks, has_classes=has_classes)
+        self.n_samples = self.found.n_rows
+        self.moments = self.found.moments
+
+    def constant_columns(self) -> np.ndarray:
+        return self.moments.constant
+
+    def means(self) -> np.ndarray:
+        return self.moments.mean
+
+    def scatter(self, columns: np.ndarray, center: np.ndarray) -> np.ndarray:
+        return self.blocks.total(_sum_scatter, columns, center)
+
+    def within_classes(self, columns: np.ndarray) -> tuple:
+        classes = self.found.classes
+        counts = self.found.class_weights
+        sums = self.blocks.total(_sum_classes, columns, classes)
+        means = sums / counts[:, None]
+        within = self.blocks.total(_sum_within, columns, classes, means)
+        return classes, counts, means, within
+
+    def block_grams(self, mean: np.ndarray, partitions: list) -> list[np.ndarray]:
+        return list(self.blocks.total(_sum_grams, mean, partitions))
+
+    def leading_directions(self, columns, center, n_directions, start):
+        raise ValueError(
+            f"method='principal' forms the scatter matrix of a table in blocks, and X has "
+            f"{len(columns)} varying columns, more than {MAX_SCATTER}; reduce the columns, or use "
+            "method='random' or 'approximate'."
+        )
+
+
+def _sum_scatter(block: Block, columns, center) -> np.ndarray:
+    return _scatter.scatter_matrix(dense(block)[:, columns], block.sample_weight, center)
+
+
+def _sum_classes(block: Block, columns, classes) -> np.ndarray:
+    codes = np.searchsorted(classes, block.y)
+    member = (codes == np.arange(len(classes))[:, None]) * block.sample_weight
+    return member @ dense(block)[:, columns]
+
+
+def _sum_within(block: Block, columns, classes, means) -> np.ndarray:
+    codes = np.searchsorted(classes, block.y)
+    return _scatter.scatter_matrix(dense(block)[:, columns], block.sample_weight, means, codes)
+
+
+def _sum_grams(block: Block, mean, partitions) -> np.ndarray:
+    weight = block.sample_weight
+    return np.stack([_scatter.block_gram(dense(block), weight, mean, p) for p in partitions])

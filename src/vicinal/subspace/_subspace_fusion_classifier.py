@@ -6,11 +6,12 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, atomic_fit_blocks, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
+from vicinal.subspace._fusion_blocks import fit_fusion
 from vicinal.subspace._truncated_rbf_classifier import TruncatedRBFClassifier
 
 _MAX_FUSION_MONOMIALS = 2000
@@ -190,6 +191,25 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         return self
 
     @available_if(_fusion_can("decision_function"))
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows.
+
+        Parts that can are fitted by blocks; any other local model is one task, which gathers the
+        columns of its subspace. ``cv`` must be a number of folds, which rows draw themselves.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_fusion(self, blocks)
+
     def decision_function(self, X):
         """Return the scores of the fusion.
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
     atomic_fit,
+    atomic_fit_blocks,
     check_weights,
     device_classes,
     encode_device_labels,
@@ -25,6 +26,7 @@ from vicinal._kernels.subspace._truncated_rbf import feature_blocks, fit_logisti
 from vicinal._kernels.subspace._truncated_rbf_device import device_slope
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._on_device import device_training
+from vicinal.subspace._truncated_rbf_blocks import fit_classifier_blocks
 
 
 def _class_weights(class_weight, classes, codes, weights):
@@ -223,6 +225,22 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         else:
             self._fit_logistic(Z, codes, weights * unit, X.dtype)
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_classifier_blocks(self, blocks)
 
     def decision_function(self, X):
         """Return the scores, relative to the threshold.

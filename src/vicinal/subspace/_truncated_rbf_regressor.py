@@ -4,9 +4,10 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, check_weights, is_array_api
+from vicinal._base import atomic_fit, atomic_fit_blocks, check_weights, is_array_api
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._on_device import device_targets, device_training
+from vicinal.subspace._truncated_rbf_blocks import fit_regressor_blocks
 
 
 class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
@@ -131,6 +132,22 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         self._fit_ridge(Z, y.reshape(len(y), -1).astype(np.float64), weights, X.dtype)
         self._is_flat = y.ndim == 1
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows, from sums over them: two passes, equal to memory.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_regressor_blocks(self, blocks)
 
     def predict(self, X):
         """Predict the target.

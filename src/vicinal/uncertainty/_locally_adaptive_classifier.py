@@ -15,6 +15,7 @@ from vicinal._base import (
     Progress,
     as_numpy,
     atomic_fit,
+    atomic_fit_blocks,
     check_neighbor_count,
     check_same_library,
     check_weights,
@@ -29,6 +30,7 @@ from vicinal._kernels.linear._principal_axes import class_covariances, whitening
 from vicinal._kernels.metric._block_map import block_threads, one_blas_thread, one_thread_each
 from vicinal._kernels.metric._mixture import COVARIANCE_TYPES
 from vicinal._kernels.metric._soft_votes import nearest_votes, soft_votes
+from vicinal.uncertainty._adaptive_blocks import fit_adaptive
 from vicinal.uncertainty._base import hold_out, merge_copies, validate_labels, validate_rows
 from vicinal.uncertainty._explain import adaptive_sections
 from vicinal.uncertainty._metric_problem import (
@@ -352,6 +354,24 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
             self._voters = voters.as_references(len(self.classes_))
             self._store(models, validation is not None, dtype=X.dtype)
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows.
+
+        A sample of 20,000 rows is fitted as in memory and votes; further rows correct the metrics.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_adaptive(self, blocks)
 
     def predict_proba(self, X):
         """Return the probability of each class.

@@ -12,12 +12,13 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import as_numpy, atomic_fit, check_same_library, check_weights
+from vicinal._base import as_numpy, atomic_fit, atomic_fit_blocks, check_same_library, check_weights
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.metric._mixture import COVARIANCE_TYPES, responsibilities
 from vicinal.uncertainty._base import as_components, fit_mixture, validate_labels, validate_rows
 from vicinal.uncertainty._explain import mixture_sections
+from vicinal.uncertainty._mixture_blocks import fit_mixture_blocks
 from vicinal.uncertainty._uncertainty_map import _map_of_codes
 
 
@@ -193,6 +194,24 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         )
         self._keep(found)
         return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows: an E-step of all starts is one pass over them.
+
+        The fit equals that in memory; the starts are found on a sample of 100,000 rows.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_mixture_blocks(self, blocks)
 
     def _keep(self, found) -> None:
         """Keep the best end of EM, and say if it is none."""

@@ -2,21 +2,20 @@
 
 import numpy as np
 
+from vicinal._base import Block, Blocks, Survey
 from vicinal._kernels.calibration._temperature import score_spread, slope_derivatives, solve_slope
-from vicinal.distributed._blocks import Block, Blocks
-from vicinal.distributed._survey import Survey
 
 
-def slope_of(scores: Blocks, found: Survey, verbose: int) -> float:
-    """Return the slope of ``fit_slope`` for lazy blocks of scores, with codes in place of y."""
+def slope_of(scores: Blocks, found: Survey) -> float:
+    """Return the slope of ``fit_slope`` for blocks of scores, with codes in place of y."""
     scores = scores.held()
-    spread = scores.total(_spread, combine=max, verbose=verbose)
+    spread = scores.total(_spread, combine=max)
     if spread == 0.0:
         return 1.0
     counts = found.class_weights
 
     def derivatives(slope):
-        return scores.total(_slope_sums, spread, counts, slope, verbose=verbose)
+        return scores.total(_slope_sums, spread, counts, slope)
 
     return solve_slope(derivatives) / spread
 

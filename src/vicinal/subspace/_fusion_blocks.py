@@ -4,50 +4,54 @@ Whatever has a fit by blocks is fitted so: decompositions, divide-and-conquer ma
 RBF ridges. Any other local model is one task, which gathers the columns of its subspace.
 """
 
+from collections.abc import Sequence
+from dataclasses import replace
 from numbers import Integral
 from typing import Any
 
 import numpy as np
-from dask import delayed
 from sklearn.base import clone
 from sklearn.utils import check_random_state
 
-from vicinal._base import draw_seeds, fit_weighted, seeded_clone
-from vicinal.distributed._blocks import Block, Blocks
-from vicinal.distributed._compute import compute
-from vicinal.distributed._draws import row_uniforms
-from vicinal.distributed._fit import fit_blocks, fits, has_way
-from vicinal.distributed._moments import dense, table_moments
-from vicinal.distributed._survey import Survey, survey
-from vicinal.subspace import SubspaceFusionClassifier
+from vicinal._base import (
+    Block,
+    Blocks,
+    Survey,
+    dense,
+    draw_seeds,
+    fit_weighted,
+    join_blocks,
+    row_uniforms,
+    seeded_clone,
+    survey,
+)
 from vicinal.subspace._fusion_base import features_of
 
 
-@fits(SubspaceFusionClassifier)
-def fit_fusion(model: SubspaceFusionClassifier, blocks: Blocks, verbose: int) -> None:
+def fit_fusion(model: Any, blocks: Blocks) -> None:
     """Fit the classifier in place."""
-    blocks, found = survey(blocks, has_classes=True, verbose=verbose)
+    blocks, found = survey(blocks, has_classes=True)
     model.classes_ = found.classes
     _check_folds(model, found)
     blocks = blocks.then(_encode, found.classes)
     rng = check_random_state(model.random_state)
     specs = model._decomposition_specs(rng)
-    model.decompositions_ = [fit_blocks(spec, blocks, verbose) for spec in specs]
+    model.decompositions_ = [spec.fit_blocks(blocks) for spec in specs]
     model._set_places()
     template = model._local_template(np.empty((0, blocks.n_features)))
     seeds = draw_seeds(rng, len(model._places))
     locals_ = [seeded_clone(template, seed) for seed in seeds]
     folds = Folds(draw_seeds(rng, 1)[0], int(model.cv))
-    fold_views = _fit_folds(model, locals_, blocks, folds, verbose)
+    fold_views = _fit_folds(model, locals_, blocks, folds)
     scores = blocks.then(_score, model, fold_views, folds, n_features=0).held()
     if model.refit:
-        model._views = [[view] for view in _fit_views(model, locals_, blocks, verbose)]
+        model._views = [[view] for view in _fit_views(model, locals_, blocks)]
     else:
         model._views = [list(views) for views in zip(*fold_views, strict=True)]
-    _fit_top(model, scores, found, rng, verbose)
+    _fit_top(model, scores, found, rng)
 
 
-def _check_folds(model: SubspaceFusionClassifier, found: Survey) -> None:
+def _check_folds(model: Any, found: Survey) -> None:
     if not isinstance(model.cv, Integral):
         raise ValueError(
             f"cv={model.cv!r} splits rows in memory, and here every row draws its own fold; give "
@@ -73,76 +77,79 @@ class Folds:
 
 
 def _encode(block: Block, classes) -> Block:
-    codes = np.searchsorted(classes, block.y)
-    return Block(dense(block), codes, block.sample_weight, block.start)
+    return replace(block, X=dense(block), y=np.searchsorted(classes, block.y))
 
 
 def _outside(block: Block, folds: Folds, fold: int) -> Block:
-    rows = np.flatnonzero(folds.of(block) != fold)
-    return Block(block.X[rows], block.y[rows], block.sample_weight[rows], None)
+    return block.take(np.flatnonzero(folds.of(block) != fold))
 
 
 # --- local models ---------------------------------------------------------------------------------
 
 
-def _fit_folds(model, locals_: list, blocks: Blocks, folds: Folds, verbose: int) -> list:
+def _fit_folds(model, locals_: list, blocks: Blocks, folds: Folds) -> list:
     """Return, for every fold, the local models of the rows outside it."""
     found = []
     for fold in range(folds.n_folds):
         train = blocks.then(_outside, folds, fold)
         # A decomposition that saw y is learned anew, or the held-out scores would know it.
         relearned = [
-            fit_blocks(clone(own), train, verbose) if model._decomposition_at(number)[1] else own
+            clone(own).fit_blocks(train) if model._decomposition_at(number)[1] else own
             for number, own in enumerate(model.decompositions_)
         ]
         fresh = [clone(local) for local in locals_]
-        found.append(_fit_views(model, fresh, train, verbose, relearned))
+        found.append(_fit_views(model, fresh, train, relearned))
     return found
 
 
-def _fit_views(model, locals_: list, blocks: Blocks, verbose: int, decompositions=None) -> list:
+def _fit_views(model, locals_: list, blocks: Blocks, decompositions=None) -> list:
     """Fit every local model on its subspace; those without a fit by blocks are tasks."""
     decompositions = model.decompositions_ if decompositions is None else decompositions
-    views: list[tuple] = []
-    lazy = []
-    for (number, index), local in zip(model._places, locals_, strict=True):
-        own = None if number < 0 else decompositions[number]
-        width = blocks.n_features if own is None else len(own.groups_[index])
-        part = blocks.then(_take_subspace, own, index, n_features=width)
-        if _by_blocks(local):
-            local = fit_blocks(local, part, verbose)
-        else:
-            lazy.append((len(views), _fit_whole(local, part)))
-        views.append((own, index, local))
-    for (place, _), fitted in zip(
-        lazy, compute([task for _, task in lazy], verbose=verbose), strict=True
-    ):
-        views[place] = (*views[place][:2], fitted)
-    return views
+    views = [
+        (None if number < 0 else decompositions[number], index, local)
+        for (number, index), local in zip(model._places, locals_, strict=True)
+    ]
+    whole = iter(_fit_whole([view for view in views if not _by_blocks(view[2])], blocks))
+    return [
+        _fit_view(view, blocks) if _by_blocks(view[2]) else (*view[:2], next(whole))
+        for view in views
+    ]
+
+
+def _fit_view(view: tuple, blocks: Blocks) -> tuple:
+    """Fit a local model by blocks of its subspace."""
+    own, index, local = view
+    width = blocks.n_features if own is None else len(own.groups_[index])
+    part = blocks.then(_take_subspace, own, index, n_features=width)
+    return own, index, local.fit_blocks(part)
 
 
 def _by_blocks(estimator: Any) -> bool:
     """Tell whether an estimator is fitted by blocks with the parameters that it has."""
-    return has_way(estimator) and getattr(estimator, "loss", "squared") == "squared"
+    return hasattr(estimator, "fit_blocks") and getattr(estimator, "loss", "squared") == "squared"
 
 
-def _fit_whole(estimator: Any, blocks: Blocks):
-    fit = delayed(_fit_gathered, pure=True)
-    return fit(delayed(estimator, traverse=False), blocks.parts)
+def _fit_whole(views: Sequence[tuple], blocks: Blocks) -> list:
+    """Fit other models to all rows at once, each in one task."""
+    if not views:
+        return []
+    subspaces = [view[:2] for view in views]
+    groups = [(local,) for _, _, local in views]
+    return blocks.regrouped(_take_subspaces, _fit_gathered, groups, subspaces).values()
 
 
-def _fit_gathered(estimator: Any, blocks: list[Block]) -> Any:
-    """Fit an estimator to all rows at once."""
-    X, y, weight = (
-        np.concatenate([getattr(block, name) for block in blocks])
-        for name in ("X", "y", "sample_weight")
-    )
-    return fit_weighted(clone(estimator), X, y, None if (weight == 1).all() else weight)
+def _take_subspaces(block: Block, subspaces: list[tuple]) -> list[Block]:
+    return [_take_subspace(block, *place) for place in subspaces]
 
 
-def _take_subspace(block: Block, decomposition, index: int) -> Block:
-    features = np.ascontiguousarray(features_of(decomposition, index, block.X))
-    return Block(features, block.y, block.sample_weight, block.start)
+def _take_subspace(block: Block, decomposition: Any, index: int) -> Block:
+    return replace(block, X=np.ascontiguousarray(features_of(decomposition, index, block.X)))
+
+
+def _fit_gathered(blocks: list[Block], estimator: Any) -> Any:
+    rows = join_blocks(blocks)
+    weight = None if (rows.sample_weight == 1).all() else rows.sample_weight
+    return fit_weighted(clone(estimator), rows.X, rows.y, weight)
 
 
 # --- the model on top -----------------------------------------------------------------------------
@@ -160,14 +167,13 @@ def _score(block: Block, model, fold_views: list, folds: Folds) -> Block:
             if len(rows):
                 scores[rows] = model._local_scores(view, block.X[rows])
         parts.append(scores)
-    return Block(np.hstack(parts), block.y, block.sample_weight, block.start)
+    return replace(block, X=np.hstack(parts))
 
 
-def _fit_top(model, scores: Blocks, found: Survey, rng, verbose: int) -> None:
+def _fit_top(model, scores: Blocks, found: Survey, rng) -> None:
     """Standardise the scores and fit the model on top of them."""
-    _, seen = survey(scores, has_classes=True, verbose=verbose)
-    moments = table_moments(seen)
-    model._set_score_scale(moments.mean, np.sqrt(moments.variance))
+    _, seen = survey(scores, has_classes=True)
+    model._set_score_scale(seen.moments.mean, np.sqrt(seen.moments.variance))
     n_kept = int(model._kept.sum())
     R = scores.then(
         _standardise, model._kept, model.score_mean_, model.score_scale_, n_features=n_kept
@@ -176,11 +182,10 @@ def _fit_top(model, scores: Blocks, found: Survey, rng, verbose: int) -> None:
     template = model._fusion_template(np.empty((0, n_kept)), codes, found.class_weights)
     top = seeded_clone(template, draw_seeds(rng, 1)[0])
     if _by_blocks(top):
-        model.fusion_estimator_ = fit_blocks(top, R, verbose)
+        model.fusion_estimator_ = top.fit_blocks(R)
     else:
-        model.fusion_estimator_ = compute([_fit_whole(top, R)], verbose=verbose)[0]
+        model.fusion_estimator_ = _fit_whole([(None, 0, top)], R)[0]
 
 
 def _standardise(block: Block, kept, mean, scale) -> Block:
-    R = np.ascontiguousarray((block.X[:, kept] - mean) / scale)
-    return Block(R, block.y, block.sample_weight, block.start)
+    return replace(block, X=np.ascontiguousarray((block.X[:, kept] - mean) / scale))

@@ -1,25 +1,12 @@
 """Bootstrap ensembles of a table larger than memory: members are tasks with rows of their own."""
 
-from contextlib import nullcontext
 from copy import deepcopy
+from typing import Any
 
-import joblib
 import numpy as np
-from dask import delayed
-from sklearn.base import is_classifier
-from sklearn.metrics import r2_score
-from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_random_state
 
-from vicinal._base import draw_seeds
-from vicinal.distributed._blocks import Block, Blocks
-from vicinal.distributed._compute import compute, connected_client
-from vicinal.distributed._draws import row_uniforms
-from vicinal.distributed._fit import fits
-from vicinal.distributed._sample import sample_rows
-from vicinal.distributed._survey import Survey, survey
-from vicinal.ensemble import BootstrapEnsembleClassifier, BootstrapEnsembleRegressor
-from vicinal.ensemble._bootstrap_ensemble_regressor import _output as member_predictions
+from vicinal._base import Block, Blocks, Survey, draw_seeds, row_uniforms, sample_rows, survey
 from vicinal.ensemble._learners import fresh_learner
 
 # Rows that a member is fitted to, at most; and those whose out-of-bag predictions are kept.
@@ -28,8 +15,7 @@ MEMBER_ROWS = 100_000
 _BATCH_BYTES = 2**29
 
 
-@fits(BootstrapEnsembleClassifier, BootstrapEnsembleRegressor)
-def fit_bootstrap(model, blocks: Blocks, verbose: int) -> None:
+def fit_bootstrap(model: Any, blocks: Blocks, *, has_classes: bool) -> None:
     """Draw every member's rows and fit it in one task.
 
     A table of no more than ``MEMBER_ROWS`` rows is gathered, and members are fitted as in memory,
@@ -40,49 +26,25 @@ def fit_bootstrap(model, blocks: Blocks, verbose: int) -> None:
     rare class, whose probability it then puts at zero. Out-of-bag values are those of a sample of
     ``MEMBER_ROWS`` rows.
     """
-    blocks, found = survey(blocks, has_classes=is_classifier(model), verbose=verbose)
+    blocks, found = survey(blocks, has_classes=has_classes)
     if found.n_rows <= MEMBER_ROWS:
-        _fit_gathered(model, blocks, found, verbose)
-    else:
-        _fit_drawn(model, blocks, found, verbose)
-
-
-def _fit_gathered(model, blocks: Blocks, found: Survey, verbose: int) -> None:
-    X, y, weight = sample_rows(blocks, found, MEMBER_ROWS, 0, verbose=verbose)
-    on_workers = connected_client() is not None
-    with joblib.parallel_config(backend="dask") if on_workers else nullcontext():
-        model.fit(X, y, sample_weight=weight)
-
-
-def _fit_drawn(model, blocks: Blocks, found: Survey, verbose: int) -> None:
+        rows = sample_rows(blocks, found, MEMBER_ROWS, 0)
+        with blocks.workers():
+            model.fit(rows.X, rows.y, sample_weight=rows.sample_weight)
+        return
+    if has_classes:
+        model.classes_ = found.classes
     random_state = 0 if model.random_state is None else deepcopy(model.random_state)
     seeds = draw_seeds(random_state, model.n_estimators)
     rate = MEMBER_ROWS / found.weight
-    learner = model.estimator
-    if is_classifier(model):
-        model.classes_ = found.classes
-        learner = DecisionTreeClassifier() if learner is None else learner
-    else:
-        learner = DecisionTreeRegressor() if learner is None else learner
     size = max(1, _BATCH_BYTES // (8 * MEMBER_ROWS * blocks.n_features))
     model.estimators_ = []
     for start in range(0, len(seeds), size):
         batch = seeds[start : start + size]
-        model.estimators_ += _fit_members(learner, blocks, found.classes, batch, rate, verbose)
-    _judge(model, blocks, found, seeds, rate, verbose)
-
-
-def _fit_members(learner, blocks: Blocks, classes, seeds: list[int], rate: float, verbose: int):
-    """Fit some members; one pass over the rows draws those of all."""
-    draw = delayed(_draw, pure=True, nout=len(seeds))
-    classes = delayed(classes)
-    drawn = [list(draw(part, classes, seeds, rate)) for part in blocks.parts]
-    member = delayed(_member, pure=True)
-    lazy = [
-        member(delayed(learner, pure=True), [parts[m] for parts in drawn], seed)
-        for m, seed in enumerate(seeds)
-    ]
-    return compute(lazy, verbose=verbose)
+        tasks = [(model._learner(), seed) for seed in batch]
+        members = blocks.regrouped(_draw, _fit_member, tasks, found.classes, batch, rate)
+        model.estimators_ += members.values()
+    _predict_out_of_bag(model, blocks, found, seeds, rate)
 
 
 def _draw(block: Block, classes, seeds: list[int], rate: float) -> list[tuple]:
@@ -116,7 +78,7 @@ def poisson_counts(uniforms: np.ndarray, rates: np.ndarray) -> np.ndarray:
     return counts
 
 
-def _member(learner, parts: list[tuple], seed: int):
+def _fit_member(parts: list[tuple], learner: Any, seed: int) -> Any:
     """Fit one member to the rows drawn for it in all blocks."""
     X, y = (np.concatenate(column) for column in zip(*parts, strict=True))
     return fresh_learner(learner, check_random_state(seed)).fit(X, y)
@@ -125,30 +87,15 @@ def _member(learner, parts: list[tuple], seed: int):
 # --- out of bag ---
 
 
-def _judge(model, blocks: Blocks, found: Survey, seeds, rate: float, verbose: int) -> None:
+def _predict_out_of_bag(model: Any, blocks: Blocks, found: Survey, seeds, rate: float) -> None:
     """Predict sampled rows by the members that did not see them."""
     share = MEMBER_ROWS / found.n_rows
-    output = model._output() if is_classifier(model) else member_predictions
-    shared = model.estimators_, output, seeds, rate, share, _sample_seed(seeds)
-    parts = [part for part in blocks.gather(_out_of_bag, *shared, verbose=verbose) if part]
+    # The sample is drawn by a seed that no member has.
+    shared = model.estimators_, model._output(), seeds, rate, share, max(seeds) + 1
+    parts = [part for part in blocks.gather(_out_of_bag, *shared) if part]
     mean, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-    is_known = ~np.isnan(mean.reshape(len(mean), -1)[:, 0])
-    if is_classifier(model):
-        codes = np.searchsorted(found.classes, y)
-        model.oob_decision_function_ = mean
-        is_right = mean[is_known].argmax(axis=1) == codes[is_known]
-        model.oob_score_ = float(np.average(is_right, weights=weight[is_known]))
-    else:
-        model.oob_prediction_, model.oob_residuals_ = mean, y - mean
-        model._residual_weight = weight[is_known]
-        model.oob_score_ = float(
-            r2_score(y[is_known], mean[is_known], sample_weight=weight[is_known])
-        )
-
-
-def _sample_seed(seeds: list[int]) -> int:
-    """Return a seed that no member draws by."""
-    return max(seeds) + 1
+    target = y if found.classes is None else np.searchsorted(found.classes, y)
+    model._keep_out_of_bag(mean, target, weight)
 
 
 def _out_of_bag(block: Block, members, output, seeds, rate, share, sample_seed) -> tuple | None:

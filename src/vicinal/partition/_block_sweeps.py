@@ -15,7 +15,21 @@ import numpy as np
 from sklearn.utils import check_random_state
 from sklearn.utils.class_weight import compute_class_weight
 
-from vicinal._base import draw_seeds
+from vicinal._base import (
+    Block,
+    Blocks,
+    Moments,
+    Survey,
+    add_tuples,
+    block_moments,
+    dense,
+    draw_seeds,
+    merge_moments,
+    refuse,
+    row_uniforms,
+    sample_rows,
+    survey,
+)
 from vicinal._kernels.cascade._hard import (
     LLOYD_STEPS,
     assign_classes,
@@ -27,26 +41,13 @@ from vicinal._kernels.cascade._hard import (
     nearest_center,
     route,
 )
-from vicinal.distributed._blocks import Block, Blocks, add_tuples
-from vicinal.distributed._draws import row_uniforms
-from vicinal.distributed._fit import fits, refuse
-from vicinal.distributed._moments import (
-    Moments,
-    block_moments,
-    dense,
-    merge_moments,
-    table_moments,
-)
-from vicinal.distributed._sample import sample_rows
-from vicinal.distributed._stage_learners import (
+from vicinal.partition._block_learners import (
     Mixed,
     MixedPerceptron,
     Start,
     ridge_learner,
     stage_learner,
 )
-from vicinal.distributed._survey import Survey, survey
-from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._device_sweeps import stacked_gates, stacked_regions
 from vicinal.partition._linear_learners import training_margins
@@ -57,38 +58,36 @@ from vicinal.partition._stages import ConstantGate, LinearGate
 SAMPLE_ROWS = 20_000
 
 
-@fits(SpacePartitioningClassifier)
-def fit_classifier(model: SpacePartitioningClassifier, blocks: Blocks, verbose: int) -> None:
+def fit_classifier_blocks(model: Any, blocks: Blocks) -> None:
     """Fit the classifier in place."""
     refuse(model, gating="hard", selection="train", monotone=False, why="by blocks of rows")
     learner = stage_learner(model._region_estimator(), "region_estimator")
     gate_learner = stage_learner(model._reject_estimator(), "reject_estimator")
-    blocks, found = survey(blocks, has_classes=True, verbose=verbose)
+    blocks, found = survey(blocks, has_classes=True)
     model.classes_ = found.classes
-    moments = table_moments(found)
+    moments = found.moments
     if model.class_weight is not None:
         factors = _class_factors(model.class_weight, found)
         blocks = blocks.then(_weigh_classes, found.classes, factors)
-        moments = blocks.total(block_moments, combine=merge_moments, verbose=verbose)
+        moments = blocks.total(block_moments, combine=merge_moments)
     scale = _scale(model, moments)
     table = Table(moments.mean, scale, learner, gate_learner, moments.weight, found.classes)
-    _fit_cascades(model, blocks, found, table, verbose)
+    _fit_cascades(model, blocks, found, table)
 
 
-@fits(SpacePartitioningRegressor)
-def fit_regressor(model: SpacePartitioningRegressor, blocks: Blocks, verbose: int) -> None:
+def fit_regressor_blocks(model: Any, blocks: Blocks) -> None:
     """Fit the regressor in place."""
     refuse(model, selection="train", monotone=False, why="by blocks of rows")
     gate_learner = stage_learner(model._reject_estimator(), "reject_estimator")
-    blocks, found = survey(blocks, has_classes=False, verbose=verbose)
-    moments = table_moments(found)
+    blocks, found = survey(blocks, has_classes=False)
+    moments = found.moments
     scale = _scale(model, moments)
-    target_sum = blocks.total(_target_sum, verbose=verbose)
+    target_sum = blocks.total(_target_sum)
     # About the mean of the table, sums of squares lose nothing to cancellation.
     shift = np.zeros(blocks.n_features) if model.scale else moments.mean
     learner = ridge_learner(model._region_estimator(), shift, target_sum / moments.weight)
     table = Table(moments.mean, scale, learner, gate_learner, moments.weight)
-    _fit_cascades(model, blocks, found, table, verbose)
+    _fit_cascades(model, blocks, found, table)
 
 
 # --- what tasks know of the table -----------------------------------------------------------------
@@ -346,20 +345,20 @@ class BlockSweeps:
         return self.best
 
 
-def _fit_cascades(model, blocks: Blocks, found: Survey, table: Table, verbose: int) -> None:
+def _fit_cascades(model, blocks: Blocks, found: Survey, table: Table) -> None:
     """Run all starts side by side and store what is kept, as a fit in memory does."""
     rng = check_random_state(model.random_state)
     n_regions = _n_regions(model, found.n_rows)
     seeds = draw_seeds(rng, model.n_init if n_regions > 1 else 1)
-    firsts = _first_regions(model.init, blocks, found, table, n_regions, seeds, rng, verbose)
+    firsts = _first_regions(model.init, blocks, found, table, n_regions, seeds, rng)
     starts = [
         BlockSweeps(Chain(first, n_regions, seed), table, found.n_rows, model.keep)
         for first, seed in zip(firsts, seeds, strict=True)
     ]
-    _sweep(starts, blocks, table, model._sweep_limit(None), verbose)
+    _sweep(starts, blocks, table, model._sweep_limit(None))
     cascades = [start.result() for start in starts]
     if isinstance(table.learner, MixedPerceptron):
-        _set_temperatures(cascades, blocks, table, verbose)
+        _set_temperatures(cascades, blocks, table)
     if model.prune:
         for cascade in cascades:
             cascade.prune()
@@ -367,8 +366,8 @@ def _fit_cascades(model, blocks: Blocks, found: Survey, table: Table, verbose: i
     model._store(sorted(cascades, key=lambda cascade: cascade.selection_error))
 
 
-def _sweep(starts, blocks: Blocks, table: Table, max_iter: int, verbose: int) -> None:
-    sum_regions = partial(_region_pass, blocks, table, verbose)
+def _sweep(starts, blocks: Blocks, table: Table, max_iter: int) -> None:
+    sum_regions = partial(_region_pass, blocks, table)
     open_starts = starts
     totals = sum_regions(open_starts, True)
     for sweep in range(max_iter):
@@ -376,7 +375,7 @@ def _sweep(starts, blocks: Blocks, table: Table, max_iter: int, verbose: int) ->
             start.update_models(total)
         chains = [start.chain for start in open_starts]
         for k in range(len(open_starts[0].chain.gates) - 1, -1, -1):
-            sums = blocks.total(_sum_gate, table, chains, k, combine=_add_gates, verbose=verbose)
+            sums = blocks.total(_sum_gate, table, chains, k, combine=_add_gates)
             for start, gate in zip(open_starts, sums, strict=True):
                 start.update_gate(k, *gate)
         for start in open_starts:
@@ -391,11 +390,9 @@ def _sweep(starts, blocks: Blocks, table: Table, max_iter: int, verbose: int) ->
             break
 
 
-def _region_pass(blocks, table, verbose, starts, with_sums):
+def _region_pass(blocks, table, starts, with_sums):
     chains = [start.chain for start in starts]
-    return blocks.total(
-        _sum_regions, table, chains, with_sums, combine=_add_regions, verbose=verbose
-    )
+    return blocks.total(_sum_regions, table, chains, with_sums, combine=_add_regions)
 
 
 # --- before the first sweep -----------------------------------------------------------------------
@@ -443,7 +440,7 @@ def _target_sum(block: Block) -> float:
     return float(block.sample_weight @ np.asarray(block.y, dtype=np.float64))
 
 
-def _first_regions(init, blocks, found, table, n_regions, seeds, rng, verbose) -> list:
+def _first_regions(init, blocks, found, table, n_regions, seeds, rng) -> list:
     """Return a first assignment for every start, from the draws that a fit in memory makes."""
     if not isinstance(init, str):
         raise ValueError(
@@ -459,20 +456,20 @@ def _first_regions(init, blocks, found, table, n_regions, seeds, rng, verbose) -
     if init == "classes":
         codes = np.arange(len(table.classes))
         return [FirstRegions(by_class=assign_classes(codes, n_regions, state)) for state in states]
-    drawn = sample_rows(blocks, found, SAMPLE_ROWS, draw_seeds(rng, 1)[0], verbose=verbose)
-    X, _, weight = table.rows(Block(*drawn, None))
+    drawn = sample_rows(blocks, found, SAMPLE_ROWS, draw_seeds(rng, 1)[0])
+    X, _, weight = table.rows(drawn)
     if init == "hyperplane":
         return [
             FirstRegions(gates=hyperplane_gates(X, weight, n_regions, state)) for state in states
         ]
     centers = [first_centers(X, weight, n_regions, state) for state in states]
-    return [FirstRegions(centers=c) for c in _lloyd(centers, blocks, table, verbose)]
+    return [FirstRegions(centers=c) for c in _lloyd(centers, blocks, table)]
 
 
-def _lloyd(centers: list, blocks: Blocks, table: Table, verbose: int) -> list:
+def _lloyd(centers: list, blocks: Blocks, table: Table) -> list:
     """Move the centres of all starts together; an emptied centre stays where it was."""
     for _ in range(LLOYD_STEPS):
-        sums = blocks.total(_sum_centers, table, centers, combine=_add_gates, verbose=verbose)
+        sums = blocks.total(_sum_centers, table, centers, combine=_add_gates)
         moved = [
             np.where(mass[:, None] > 0, total / np.where(mass > 0, mass, 1.0)[:, None], old)
             for (mass, total), old in zip(sums, centers, strict=True)
@@ -500,9 +497,9 @@ def _sum_centers(block: Block, table: Table, centers: list) -> list:
 # --- after the last -------------------------------------------------------------------------------
 
 
-def _set_temperatures(cascades: list[Cascade], blocks: Blocks, table: Table, verbose: int) -> None:
+def _set_temperatures(cascades: list[Cascade], blocks: Blocks, table: Table) -> None:
     """Scale the probabilities of every region by the spread of its training margins."""
-    sums = blocks.total(_sum_margins, table, cascades, combine=_add_gates, verbose=verbose)
+    sums = blocks.total(_sum_margins, table, cascades, combine=_add_gates)
     for cascade, (mass, first, second) in zip(cascades, sums, strict=True):
         for k, model in enumerate(cascade.regions):
             if mass[k] > 0:

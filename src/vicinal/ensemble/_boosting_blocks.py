@@ -2,21 +2,22 @@
 
 from collections.abc import Iterator
 from copy import deepcopy
+from dataclasses import replace
 from itertools import chain
+from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
 from sklearn.utils import check_random_state
 
-from vicinal._base import draw_seeds
-from vicinal.distributed._blocks import Block, Blocks
-from vicinal.distributed._draws import row_uniforms
-from vicinal.distributed._fit import fits
-from vicinal.distributed._sample import sample_rows
-from vicinal.distributed._survey import Survey, survey
-from vicinal.ensemble import (
-    FunctionalGradientBoostingClassifier,
-    FunctionalGradientBoostingRegressor,
+from vicinal._base import (
+    Block,
+    Blocks,
+    Survey,
+    draw_seeds,
+    join_blocks,
+    row_uniforms,
+    sample_rows,
+    survey,
 )
 
 # Rows that a round is fitted to, and bytes of rows that are drawn in one pass.
@@ -24,8 +25,7 @@ ROUND_ROWS = 100_000
 _BATCH_BYTES = 2**29
 
 
-@fits(FunctionalGradientBoostingClassifier, FunctionalGradientBoostingRegressor)
-def fit_boosting(model, blocks: Blocks, verbose: int) -> None:
+def fit_boosting(model: Any, blocks: Blocks, *, has_classes: bool) -> None:
     """Boost over fresh draws of rows.
 
     A table of no more than ``ROUND_ROWS`` rows is gathered and fitted as in memory. Of a larger one
@@ -34,9 +34,10 @@ def fit_boosting(model, blocks: Blocks, verbose: int) -> None:
     earlier rounds have mostly not seen. Which rows are drawn does not hang on the scores, so that
     one pass over the table serves many rounds. Rows held out for early stopping are never drawn.
     """
-    blocks, found = survey(blocks, has_classes=is_classifier(model), verbose=verbose)
+    blocks, found = survey(blocks, has_classes=has_classes)
     if found.n_rows <= ROUND_ROWS:
-        model.fit(*sample_rows(blocks, found, ROUND_ROWS, 0, verbose=verbose))
+        rows = sample_rows(blocks, found, ROUND_ROWS, 0)
+        model.fit(rows.X, rows.y, rows.sample_weight)
         return
     if model.coefficients == "corrective" or model.post_fit is not None:
         raise ValueError(
@@ -50,24 +51,20 @@ def fit_boosting(model, blocks: Blocks, verbose: int) -> None:
     share = ROUND_ROWS / found.n_rows
     if model.n_iter_no_change is not None:
         held_share = share * model.validation_fraction
-    draws = _Draws(blocks, found, share, (held_seed, held_share), verbose)
+    draws = _Draws(blocks, found, share, (held_seed, held_share))
     supply = draws.rounds(seeds)
     first = next(supply)
-    if is_classifier(model):
+    if has_classes:
         model.classes_ = found.classes
-        loss = model._make_loss()
-    else:
-        loss = model._make_loss(first[1])
     held_out = draws.held_out() if held_share else None
-    model._run_rounds(chain([first], supply), loss, held_out, rng)
+    model._run_rounds(chain([first], supply), model._make_loss(first[1]), held_out, rng)
 
 
 class _Draws:
     """Rows for rounds, drawn by numbers that belong to round and row."""
 
-    def __init__(self, blocks: Blocks, found: Survey, share: float, reserved, verbose: int):
-        self.blocks, self.found, self.share = blocks, found, share
-        self.reserved, self.verbose = reserved, verbose
+    def __init__(self, blocks: Blocks, found: Survey, share: float, reserved: tuple):
+        self.blocks, self.found, self.share, self.reserved = blocks, found, share, reserved
 
     def rounds(self, seeds: list[int]) -> Iterator[tuple]:
         """Yield rows, targets and weights for one round after the other."""
@@ -75,17 +72,17 @@ class _Draws:
         for start in range(0, len(seeds), size):
             batch = seeds[start : start + size]
             shared = self.found.classes, batch, self.share, self.reserved
-            parts = self.blocks.gather(_drawn, *shared, verbose=self.verbose)
+            parts = self.blocks.gather(_drawn, *shared)
             for m in range(len(batch)):
                 yield _joined([part[m] for part in parts])
 
     def held_out(self) -> tuple:
         """Return the rows that no round may see."""
         shared = self.found.classes, self.reserved
-        return _joined(self.blocks.gather(_reserved, *shared, verbose=self.verbose))
+        return _joined(self.blocks.gather(_reserved, *shared))
 
 
-def _drawn(block: Block, classes, seeds: list[int], share: float, reserved) -> list[tuple]:
+def _drawn(block: Block, classes, seeds: list[int], share: float, reserved) -> list[Block]:
     seed, held_share = reserved
     is_free = row_uniforms(seed, block.start, len(block)) >= held_share
     return [
@@ -94,18 +91,17 @@ def _drawn(block: Block, classes, seeds: list[int], share: float, reserved) -> l
     ]
 
 
-def _reserved(block: Block, classes, reserved) -> tuple:
+def _reserved(block: Block, classes, reserved) -> Block:
     seed, held_share = reserved
     return _some(block, classes, row_uniforms(seed, block.start, len(block)) < held_share)
 
 
-def _some(block: Block, classes, chosen: np.ndarray) -> tuple:
-    rows = np.flatnonzero(chosen)
-    y = block.y[rows]
-    y = y.astype(np.float64) if classes is None else np.searchsorted(classes, y)
-    return block.X[rows], y, block.sample_weight[rows]
+def _some(block: Block, classes, chosen: np.ndarray) -> Block:
+    rows = block.take(np.flatnonzero(chosen))
+    y = rows.y.astype(np.float64) if classes is None else np.searchsorted(classes, rows.y)
+    return replace(rows, y=y)
 
 
-def _joined(parts: list[tuple]) -> tuple:
-    X, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return X, y, weight
+def _joined(parts: list[Block]) -> tuple:
+    rows = join_blocks(parts)
+    return rows.X, rows.y, rows.sample_weight

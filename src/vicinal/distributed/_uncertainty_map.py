@@ -1,6 +1,5 @@
-"""Where classes mix, in a table larger than memory: the uncertainty map and mixtures."""
+"""Where classes mix, in a table larger than memory."""
 
-from copy import deepcopy
 from numbers import Integral, Real
 from typing import Any
 
@@ -8,34 +7,14 @@ import dask.array as da
 import numpy as np
 from dask import delayed
 
-from vicinal._base import draw_seeds
-from vicinal._kernels.metric._mixture import (
-    Components,
-    Moments,
-    add_moments,
-    expectation_maximisation,
-    label_moments,
-    moments,
-    scatter,
-    update,
-)
-from vicinal.distributed._blocks import Block, Blocks, add_tuples, tree
+from vicinal._base import Block, Survey, add_tuples, survey
+from vicinal.distributed._blocks import DaskBlocks, tree
 from vicinal.distributed._compute import compute
-from vicinal.distributed._fit import fits
-from vicinal.distributed._moments import table_moments
-from vicinal.distributed._neighbors import Ball, Found, Nearest, Shards, lazy_rows
-from vicinal.distributed._sample import sample_rows
-from vicinal.distributed._survey import Survey, survey
-from vicinal.uncertainty import ResponsibilityMixture
-from vicinal.uncertainty._base import best_mixture, nearest_center, weighted_centers
+from vicinal.distributed._neighbors import lazy_rows, lazy_search
+from vicinal.neighbors.blocks import Ball, BlockSearch, Found, Nearest
 
 # The neighbour whose mean squared distance is the bandwidth, as in memory.
 _SCALE_NEIGHBOR = 7
-# Rows on which the starts of EM are found by k-means.
-SAMPLE_ROWS = 100_000
-
-
-# --- the map ---
 
 
 def uncertainty_map(
@@ -108,8 +87,8 @@ def uncertainty_map(
             "sample_weight must be positive, for every row gets a value; leave rows of weight 0 "
             "out first."
         )
-    blocks, found = survey(Blocks.of(X, y, sample_weight), has_classes=True, verbose=verbose)
-    shards = Shards(blocks, carry=("y", "sample_weight"))
+    blocks, found = survey(DaskBlocks.of(X, y, sample_weight, verbose=verbose), has_classes=True)
+    search = BlockSearch(carry=("y", "sample_weight"))
     if bandwidth == "auto":
         bandwidth2 = _mean_neighbor_distance(blocks, found, verbose)
     else:
@@ -119,19 +98,19 @@ def uncertainty_map(
     share = delayed(_foreign_shares, pure=True)
     values = [
         da.from_delayed(
-            share(shards.lazy_search([rows], rule)[0], part, bandwidth2), (length,), float
+            share(lazy_search(blocks, search, rows, rule), part, bandwidth2), (length,), float
         )
         for rows, part, length in zip(lazy_rows(blocks), blocks.parts, found.lengths, strict=True)
     ]
     return da.concatenate(values)
 
 
-def _mean_neighbor_distance(blocks: Blocks, found: Survey, verbose: int) -> float:
+def _mean_neighbor_distance(blocks: DaskBlocks, found: Survey, verbose: int) -> float:
     """Return the weighted mean over rows of the squared distance to the seventh neighbour."""
     k = min(_SCALE_NEIGHBOR, found.n_rows - 1)
-    shards, measure = Shards(blocks), delayed(_neighbor_squares, pure=True)
+    measure = delayed(_neighbor_squares, pure=True)
     parts = [
-        measure(shards.lazy_search([rows], Nearest(k + 1))[0], part, k)
+        measure(lazy_search(blocks, BlockSearch(), rows, Nearest(k + 1)), part, k)
         for rows, part in zip(lazy_rows(blocks), blocks.parts, strict=True)
     ]
     total, weight = compute([tree(parts, add_tuples)], verbose=verbose)[0]
@@ -157,88 +136,3 @@ def _foreign_shares(found: Found, block: Block, bandwidth2: float) -> np.ndarray
     foreign = similarity * (labels[rows] != block.y[queries])
     whole = np.bincount(queries, similarity, minlength=len(block))
     return np.bincount(queries, foreign, minlength=len(block)) / whole
-
-
-# --- mixtures ---
-
-
-@fits(ResponsibilityMixture)
-def fit_mixture(model: ResponsibilityMixture, blocks: Blocks, verbose: int) -> None:
-    """Weighted EM: one pass over the rows is an E-step of all starts.
-
-    The starts are found on a sample; a table of no more than ``SAMPLE_ROWS`` rows is its own
-    sample, and the fit then that in memory.
-    """
-    blocks, found = survey(blocks, has_classes=False, verbose=verbose)
-    if found.n_rows < model.n_components:
-        raise ValueError(
-            f"n_components={model.n_components} exceeds the {found.n_rows} rows that count; lower "
-            "n_components or give more rows."
-        )
-    spread = table_moments(found)
-    center, variance = spread.mean, float(spread.variance.mean())
-    ridge = model.reg_covar * (variance or 1.0) * found.weight / model.n_components
-    total_scatter = blocks.total(_scatter, center, verbose=verbose)
-    settings = total_scatter, ridge, model.covariance_type
-
-    def e_step(asked: list[Components]) -> list[Moments]:
-        shared = center, asked, model.covariance_type
-        return blocks.total(_moments, *shared, combine=_add_all, verbose=verbose)
-
-    ends = expectation_maximisation(
-        e_step,
-        _starts(model, blocks, found, center, settings, verbose),
-        *settings,
-        tol=model.tol,
-        max_iter=model.max_iter,
-    )
-    model._keep(best_mixture(ends, center))
-
-
-def _starts(model, blocks, found: Survey, center, settings, verbose: int) -> list[Components]:
-    """Return the M-step of every assignment to nearest centres."""
-    means_init = model._check_means_init(blocks.n_features)
-    if means_init is not None:
-        centers = [means_init - center]
-    elif model.n_components == 1:
-        centers = [np.zeros((1, blocks.n_features))]
-    else:
-        random_state = 0 if model.random_state is None else deepcopy(model.random_state)
-        seeds = draw_seeds(random_state, model.n_init)
-        X, _, weights = sample_rows(blocks, found, SAMPLE_ROWS, seeds[0], verbose=verbose)
-        centers = [
-            weighted_centers(X - center, weights, model.n_components, seed) for seed in seeds
-        ]
-    total_scatter, ridge, covariance_type = settings
-    shared = center, centers, covariance_type
-    hard = blocks.total(_label_moments, *shared, combine=_add_all, verbose=verbose)
-    origin = np.zeros((model.n_components, blocks.n_features))
-    return [update(each, origin, total_scatter, ridge, covariance_type) for each in hard]
-
-
-def _scatter(block: Block, center: Any) -> np.ndarray:
-    if block.y is not None:
-        raise ValueError(
-            "labels weigh rows by their uncertainty, which costs a search of its own: pass "
-            "sample_weight=vicinal.distributed.uncertainty_map(X, y, n_neighbors) instead of y."
-        )
-    return scatter(block.X - center, block.sample_weight)
-
-
-def _moments(block: Block, center, asked: list[Components], covariance_type: str) -> list[Moments]:
-    rows = block.X - center
-    return [moments(rows, block.sample_weight, each, covariance_type) for each in asked]
-
-
-def _label_moments(block: Block, center, centers, covariance_type: str) -> list[Moments]:
-    rows = block.X - center
-    return [
-        label_moments(
-            rows, block.sample_weight, nearest_center(rows, each), len(each), covariance_type
-        )
-        for each in centers
-    ]
-
-
-def _add_all(left: list[Moments], right: list[Moments]) -> list[Moments]:
-    return [add_moments(a, b) for a, b in zip(left, right, strict=True)]

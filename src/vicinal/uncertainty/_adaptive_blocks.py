@@ -6,16 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import draw_seeds
+from vicinal._base import (
+    Block,
+    Blocks,
+    add_tuples,
+    draw_seeds,
+    join_blocks,
+    row_uniforms,
+    sample_rows,
+    survey,
+)
 from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
 from vicinal._kernels.metric._solvers import BestIterate, adam_ascent
 from vicinal._kernels.metric._uncertainty import class_bounds
-from vicinal.distributed._blocks import Block, Blocks, add_tuples
-from vicinal.distributed._draws import row_uniforms
-from vicinal.distributed._fit import fits
-from vicinal.distributed._sample import sample_rows
-from vicinal.distributed._survey import survey
-from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 # Rows that vote; that teach in one step; and that tell when to stop.
 VOTERS = 20_000
@@ -27,8 +30,7 @@ _PATIENCE = 5
 _LEARNING_RATE = 0.02
 
 
-@fits(LocallyAdaptiveClassifier)
-def fit_adaptive(model: LocallyAdaptiveClassifier, blocks: Blocks, verbose: int) -> None:
+def fit_adaptive(model: Any, blocks: Blocks) -> None:
     """Fit to a sample, then let the other rows correct the metrics.
 
     A table of no more than ``VOTERS`` rows is gathered and fitted as in memory. Of a larger one a
@@ -40,21 +42,20 @@ def fit_adaptive(model: LocallyAdaptiveClassifier, blocks: Blocks, verbose: int)
     """
     random_state = 0 if model.random_state is None else deepcopy(model.random_state)
     seed, *step_seeds = draw_seeds(random_state, 1 + _MAX_STEPS)
-    blocks, found = survey(blocks, has_classes=True, verbose=verbose)
-    X, sampled, weight = sample_rows(blocks, found, VOTERS, seed, verbose=verbose)
-    y = np.asarray(sampled)
-    missing = np.setdiff1d(found.classes, y)
+    blocks, found = survey(blocks, has_classes=True)
+    voters = sample_rows(blocks, found, VOTERS, seed)
+    missing = np.setdiff1d(found.classes, voters.y)
     if len(missing):
         raise ValueError(
-            f"the {len(y)} rows that were drawn to vote hold no row of {missing.tolist()!r}; merge "
-            "classes as rare as that, or fit to rows in memory that hold some."
+            f"the {len(voters)} rows that were drawn to vote hold no row of {missing.tolist()!r}; "
+            "merge classes as rare as that, or fit to rows in memory that hold some."
         )
-    model.fit(X, y, sample_weight=weight)
+    model.fit(voters.X, voters.y, sample_weight=voters.sample_weight)
     if found.n_rows > VOTERS:
         share = VOTERS / found.n_rows
         judged = min(1.0 - share, _JUDGES / found.n_rows)
         taught = min(1.0, _STEP_ROWS / found.n_rows)
-        _correct(model, blocks, _Draw(seed, share, share + judged), taught, step_seeds, verbose)
+        _correct(model, blocks, _Draw(seed, share, share + judged), taught, step_seeds)
 
 
 @dataclass(frozen=True)
@@ -90,7 +91,7 @@ class _Voters:
     numbers: np.ndarray
 
     @classmethod
-    def of(cls, model: LocallyAdaptiveClassifier) -> "_Voters":
+    def of(cls, model: Any) -> "_Voters":
         X, bounds, log_weights = model._voters
         single = References(X.astype(np.float32), bounds, log_weights.astype(np.float32))
         return cls(
@@ -104,12 +105,12 @@ class _Voters:
             model._numbers,
         )
 
-    def anchors(self, X, y, weight) -> list[Anchors]:
+    def anchors(self, block: Block) -> list[Anchors]:
         """Return the rows as they are scored in each metric."""
-        codes = self.numbers[np.searchsorted(self.classes, y)]
+        codes = self.numbers[np.searchsorted(self.classes, block.y)]
         order = np.argsort(codes, kind="stable")
-        rows = (X[order] - self.mean) @ self.whitening.T
-        shares = self.mixture.predict_proba(rows) * weight[order][:, None]
+        rows = (block.X[order] - self.mean) @ self.whitening.T
+        shares = self.mixture.predict_proba(rows) * block.sample_weight[order][:, None]
         bounds = class_bounds(codes[order], len(self.classes))
         single = rows.astype(np.float32)
         parts = (shares / self.n_splits).astype(np.float32).T
@@ -118,39 +119,33 @@ class _Voters:
 
 def _gradients(block: Block, voters: _Voters, A, draw: _Draw, step_seed: int, share: float):
     """Return what some rows of the block gain, its gradients and their weight."""
-    rows = draw.teachers(block, step_seed, share)
+    rows = block.take(draw.teachers(block, step_seed, share))
     if len(rows) == 0:
         return 0.0, np.zeros_like(A), 0.0
-    weight = block.sample_weight[rows]
-    anchors = voters.anchors(block.X[rows], block.y[rows], weight)
     value, gradients = 0.0, np.zeros_like(A)
-    for k, some in enumerate(anchors):
+    for k, some in enumerate(voters.anchors(rows)):
         own, gradients[k] = expected_accuracy(
             A[k], some, voters.references, floor=voters.floor, n_jobs=1
         )
         value += own
-    return value, gradients, float(weight.sum())
+    return value, gradients, float(rows.sample_weight.sum())
 
 
-def _judging_rows(block: Block, draw: _Draw) -> tuple:
-    rows = draw.judges(block)
-    return block.X[rows], block.y[rows], block.sample_weight[rows]
+def _judging_rows(block: Block, draw: _Draw) -> Block:
+    return block.take(draw.judges(block))
 
 
-def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds, verbose: int) -> None:
+def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds) -> None:
     voters = _Voters.of(model)
-    parts = blocks.gather(_judging_rows, draw, verbose=verbose)
-    X, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
-    judges = voters.anchors(X, y, weight)
+    held = join_blocks(blocks.gather(_judging_rows, draw))
+    judges = voters.anchors(held)
     start = model._matrices
     shape = start.shape
     steps = iter(seeds)
 
     def objective(flat, _):
         shared = voters, flat.reshape(shape), draw, next(steps), share
-        value, gradient, total = blocks.total(
-            _gradients, *shared, combine=add_tuples, verbose=verbose
-        )
+        value, gradient, total = blocks.total(_gradients, *shared, combine=add_tuples)
         scale = 1.0 / max(total, 1.0)
         return value * scale, (gradient * scale).reshape(flat.shape)
 
@@ -159,7 +154,7 @@ def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds, verbose: i
             expected_accuracy(A, some, voters.references, gradient=False)[0]
             for A, some in zip(flat.reshape(shape), judges, strict=True)
         ]
-        return sum(values) / float(weight.sum())
+        return sum(values) / float(held.sample_weight.sum())
 
     watch = BestIterate(score, _PATIENCE)
     adam_ascent(

@@ -1,0 +1,145 @@
+"""The first pass over a table in blocks: what is there, and whether a model can be fitted to it."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
+
+from vicinal._base._blocks import Block, Blocks, join_blocks
+from vicinal._base._draws import row_uniforms
+
+_SPARSE = (
+    "X has sparse blocks, and this fit sums up dense rows; convert them, for instance with "
+    "X.map_blocks(lambda block: block.toarray())."
+)
+
+
+class Moments(NamedTuple):
+    """Weight, means, sums of squares about the means, and the range of every column."""
+
+    weight: float
+    mean: np.ndarray
+    squares: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Weighted variance of every column."""
+        return self.squares / self.weight
+
+    @property
+    def constant(self) -> np.ndarray:
+        """Which columns hold one value only."""
+        return self.low == self.high
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over a table tells."""
+
+    lengths: tuple[int, ...]
+    weight: float
+    classes: Any  # sorted labels, or None where y is not a class
+    class_rows: Any  # number of rows of each class
+    class_weights: Any  # weight of each class
+    dense_moments: Moments | None  # of the columns, where blocks are dense
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of positive weight."""
+        return sum(self.lengths)
+
+    @property
+    def moments(self) -> Moments:
+        """Moments of the columns; sparse blocks, which have none, are refused."""
+        if self.dense_moments is None:
+            raise ValueError(_SPARSE)
+        return self.dense_moments
+
+
+def survey(blocks: Blocks, *, has_classes: bool) -> tuple[Blocks, Survey]:
+    """Count rows, weights and classes, and return blocks that know where they start."""
+    found = blocks.total(_look, has_classes, combine=_join)
+    if found.n_rows == 0:
+        raise ValueError("X has no rows of positive weight; at least one is needed.")
+    if has_classes:
+        check_classification_targets(found.classes)
+    if has_classes and len(found.classes) < 2:
+        raise ValueError(
+            f"y holds one class only ({found.classes[0]!r}); a classifier needs samples of at "
+            "least two classes. Check how y was selected."
+        )
+    return blocks.located(found.lengths), found
+
+
+def sample_rows(blocks: Blocks, found: Survey, n_rows: int, seed: int) -> Block:
+    """Return about ``n_rows`` rows as one block, or all where there are no more.
+
+    ``blocks`` must know where they start, see ``survey``: the sample is then the same whatever
+    blocks the rows come in.
+    """
+    share = 1.0 if found.n_rows <= n_rows else n_rows / found.n_rows
+    return join_blocks(blocks.gather(_drawn, share, seed))
+
+
+def dense(block: Block) -> np.ndarray:
+    """Return the rows of a block, which must be dense."""
+    if sp.issparse(block.X):
+        raise ValueError(_SPARSE)
+    return block.X
+
+
+def block_moments(block: Block) -> Moments:
+    """Return the moments of a block; sparse rows are refused."""
+    X, weight = dense(block), block.sample_weight
+    if len(X) == 0:
+        zero = np.zeros(X.shape[1])
+        return Moments(0.0, zero, zero, zero + np.inf, zero - np.inf)
+    mean = weight @ X / weight.sum()
+    squares = weight @ (X - mean) ** 2
+    return Moments(float(weight.sum()), mean, squares, X.min(axis=0), X.max(axis=0))
+
+
+def merge_moments(a: Moments, b: Moments) -> Moments:
+    """Return the moments of both sets of rows (Chan, Golub and LeVeque, 1983)."""
+    weight = a.weight + b.weight
+    if weight == 0:
+        return a
+    gap = b.mean - a.mean
+    mean = a.mean + gap * (b.weight / weight)
+    squares = a.squares + b.squares + gap**2 * (a.weight * b.weight / weight)
+    return Moments(weight, mean, squares, np.minimum(a.low, b.low), np.maximum(a.high, b.high))
+
+
+def _look(block: Block, has_classes: bool) -> Survey:
+    classes = rows = weights = None
+    if has_classes:
+        classes, codes = np.unique(np.asarray(block.y), return_inverse=True)
+        rows = np.bincount(codes, minlength=len(classes))
+        weights = np.bincount(codes, weights=block.sample_weight, minlength=len(classes))
+    moments = None if sp.issparse(block.X) else block_moments(block)
+    total = float(block.sample_weight.sum())
+    return Survey((len(block),), total, classes, rows, weights, moments)
+
+
+def _join(left: Survey, right: Survey) -> Survey:
+    classes, rows, weights = left.classes, None, None
+    if classes is not None:
+        classes = np.union1d(left.classes, right.classes)
+        rows, weights = np.zeros(len(classes), dtype=np.int64), np.zeros(len(classes))
+        for part in (left, right):
+            places = np.searchsorted(classes, part.classes)
+            rows[places] += part.class_rows
+            weights[places] += part.class_weights
+    moments = None
+    if left.dense_moments is not None and right.dense_moments is not None:
+        moments = merge_moments(left.dense_moments, right.dense_moments)
+    lengths = left.lengths + right.lengths
+    return Survey(lengths, left.weight + right.weight, classes, rows, weights, moments)
+
+
+def _drawn(block: Block, share: float, seed: int) -> Block:
+    return block.take(np.flatnonzero(row_uniforms(seed, block.start, len(block)) < share))

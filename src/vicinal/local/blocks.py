@@ -1,0 +1,222 @@
+"""Local models whose rows are elsewhere, in blocks.
+
+For :func:`vicinal.distributed.local_predict`; within memory use the estimators themselves.
+"""
+
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
+from sklearn.frozen import FrozenEstimator
+
+from vicinal._base import Blocks, Survey, rows_at, survey
+from vicinal._kernels.calibration._temperature import fit_temperature
+from vicinal._kernels.linear._maps import usable_scale
+from vicinal.local._forest import FORESTS
+from vicinal.local._metrics import search_metric
+from vicinal.local._selection import MAX_ROWS, draw_rows
+from vicinal.neighbors.blocks import Ball, BlockSearch, Found
+
+__all__ = ["LocalFrame", "Standardized", "balanced_weights", "check_settled", "location_mask"]
+
+_CALIBRATION_QUERIES = 500
+
+
+class Standardized(TransformerMixin, BaseEstimator):
+    """Columns of mean 0 and deviation 1, learned elsewhere: fitting it changes nothing."""
+
+    def __init__(self, mean, scale):
+        self.mean = mean
+        self.scale = scale
+
+    @classmethod
+    def of(cls, found: Survey, columns=None) -> "Standardized":
+        """Return the map of some columns, from what the first pass over the rows has told."""
+        moments = found.moments
+        mean, scale = moments.mean, usable_scale(moments.mean, moments.variance)
+        return cls(mean, scale) if columns is None else cls(mean[columns], scale[columns])
+
+    def __sklearn_clone__(self):
+        return self
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+    def fit(self, X: Any, y: Any = None) -> "Standardized":
+        """Return self."""
+        return self
+
+    def transform(self, X):
+        """Return standardised rows."""
+        return (np.asarray(X, dtype=np.float64) - self.mean) * (1.0 / self.scale)
+
+
+@dataclass(frozen=True)
+class _Place:
+    """From rows to the coordinates of the search."""
+
+    columns: np.ndarray | None
+    transformer: Any
+
+    def __call__(self, X):
+        X = X if self.columns is None else X[:, self.columns]
+        return X if self.transformer is None else np.asarray(self.transformer.transform(X))
+
+
+@dataclass(frozen=True)
+class LocalFrame:
+    """All of a local model but its rows; given those around a query, it answers like the whole."""
+
+    estimator: Any  # nothing left to learn but the rows
+    classes: np.ndarray | None
+    temperature: float | None
+    place: _Place
+
+    @classmethod
+    def of(cls, estimator: Any, blocks: Blocks, *, calibrated: bool) -> tuple[Blocks, "LocalFrame"]:
+        """Settle what depends on all rows: coordinates, weights of classes, the temperature.
+
+        Returns blocks that know where they start, too.
+        """
+        blocks, found = survey(blocks, has_classes=is_classifier(estimator))
+        if estimator.n_neighbors > found.weight:
+            raise ValueError(
+                f"n_neighbors={estimator.n_neighbors} exceeds the {found.weight:g} samples given "
+                "(counted by weight); lower n_neighbors."
+            )
+        model = clone(estimator).set_params(n_jobs=1, verbose=0)
+        mask = location_mask(model, blocks)
+        model.set_params(location_columns=mask)
+        columns = None if mask is None else np.flatnonzero(mask)
+        if isinstance(model.metric, str) and model.metric == "standardized":
+            model.set_params(metric=Standardized.of(found, columns))
+        transformer = model.metric if hasattr(model.metric, "transform") else None
+        if is_classifier(model):
+            model.set_params(calibration=None)
+            if model.class_weight == "balanced":
+                balanced = zip(found.classes, balanced_weights(found), strict=True)
+                model.set_params(class_weight=dict(balanced))
+        frame = cls(model, found.classes, None, _Place(columns, transformer))
+        if calibrated and is_classifier(estimator) and estimator.calibration is not None:
+            frame = replace(frame, temperature=frame._temperature(estimator, blocks, found))
+        return blocks, frame
+
+    @property
+    def search(self) -> BlockSearch:
+        """How the blocks are searched for the neighbours of queries."""
+        return BlockSearch(
+            place=self.place,
+            carry=("X", "y", "sample_weight"),
+            count_weights=True,
+            metric=search_metric(self.estimator.metric),
+            metric_params=self.estimator.metric_params,
+        )
+
+    @property
+    def rule(self) -> Ball:
+        """Which neighbours a query needs."""
+        return Ball(float(self.estimator.n_neighbors))
+
+    def around(self, found: Found):
+        """Return the model of the rows found: for their queries, as good as that of all rows."""
+        X, y, sample_weight = found.columns
+        if self.classes is None:
+            return clone(self.estimator).fit(X, y, sample_weight)
+        model = clone(self.estimator)
+        model.partial_fit(X, y, classes=self.classes, sample_weight=sample_weight)
+        model.temperature_ = self.temperature
+        return model
+
+    def _temperature(self, estimator: Any, blocks: Blocks, found: Survey) -> float | None:
+        """Return the temperature that a fit in memory would find."""
+        positions = draw_rows(found.n_rows, estimator.random_state, MAX_ROWS)
+        rows = rows_at(blocks, positions)
+        place = self.place(rows.X)
+        # One copy of the row itself is left out, or all of it: its ball must hold that much more.
+        rule = Ball(estimator.n_neighbors + max(1.0, float(rows.sample_weight.max())))
+        groups = [
+            slice(start, start + _CALIBRATION_QUERIES)
+            for start in range(0, len(positions), _CALIBRATION_QUERIES)
+        ]
+        searched = self.search.search(blocks, [place[group] for group in groups], rule)
+        scores = [
+            _left_out_scores(self, near, positions[group])
+            for near, group in zip(searched, groups, strict=True)
+        ]
+        if scores[0] is None:
+            return None
+        codes = np.searchsorted(found.classes, np.asarray(rows.y))
+        share = None if np.all(rows.sample_weight == 1.0) else rows.sample_weight
+        return fit_temperature(np.concatenate(scores), codes, share)
+
+
+def _left_out_scores(frame: LocalFrame, found: Found, positions: np.ndarray):
+    """Return scores of training rows, each left out; ``None`` where the model has its own."""
+    model = frame.around(found)
+    model.calibration = "temperature"
+    if not model._has_temperature():
+        return None
+    return model._left_out_scores(np.searchsorted(found.positions, positions), model._data)
+
+
+def balanced_weights(found: Survey) -> np.ndarray:
+    """Return the weights of classes that give each the same say."""
+    held = found.class_weights
+    return held.sum() / (len(held) * held)
+
+
+def location_mask(model: Any, blocks: Blocks) -> np.ndarray | None:
+    """Return which columns locate a row, by position: blocks have no names."""
+    if model.location_columns is None:
+        return None
+    if blocks.feature_names is not None:
+        model.feature_names_in_ = blocks.feature_names
+    return model._location_mask(blocks.n_features)
+
+
+def check_settled(estimator: Any) -> None:
+    """Refuse what would have to be chosen, or needs other rows than the neighbours."""
+    name = type(estimator).__name__
+    if type(estimator).__name__ not in ("LocalClassifier", "LocalRegressor"):
+        raise TypeError(f"local_predict takes a LocalClassifier or LocalRegressor, not {name}.")
+    if estimator.anchors is not None:
+        raise ValueError(
+            f"{name} with anchors is a model of its own; use vicinal.distributed.fit and predict."
+        )
+    own_model = estimator.estimator is not None
+    is_open = {
+        "metric": isinstance(estimator.metric, str) and estimator.metric == "auto",
+        "alpha": isinstance(estimator.alpha, str) and not own_model,
+        "degree": isinstance(estimator.degree, str) and not own_model,
+    }
+    for parameter, open_ in is_open.items():
+        if open_:
+            raise ValueError(
+                f'{parameter}="auto" would be chosen by fits to all rows; fit {name} to a sample '
+                f"in memory and hand in its {parameter}_."
+            )
+    if estimator.bandwidth is not None or not isinstance(estimator.n_neighbors, Integral):
+        raise ValueError(
+            f"n_neighbors={estimator.n_neighbors!r} and bandwidth={estimator.bandwidth!r}: the "
+            "merged search needs a whole number n_neighbors and bandwidth=None."
+        )
+    if getattr(estimator, "robust_iterations", 0):
+        raise ValueError(
+            "robust_iterations weigh rows by the residuals of all of them; use 0 for a table that "
+            "memory does not hold."
+        )
+    metric = estimator.metric
+    learned = ("ranked", "within_class", "gradient", *FORESTS)
+    if isinstance(metric, str) and metric in learned:
+        raise ValueError(
+            f'metric="{metric}" is learned from all rows; learn it on a sample and hand in the '
+            "fitted transformer in a FrozenEstimator, or use a metric of scikit-learn or "
+            '"standardized".'
+        )
+    if hasattr(metric, "transform") and not isinstance(metric, (FrozenEstimator, Standardized)):
+        raise ValueError(
+            f"metric={metric!r} would be fitted to neighbours only; fit it to a sample and wrap it "
+            "in sklearn.frozen.FrozenEstimator."
+        )

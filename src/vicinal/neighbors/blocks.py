@@ -1,0 +1,185 @@
+"""Exact search among rows in blocks: what a block finds, and how two answers become one.
+
+For fits and predictions by blocks of rows; within memory use :class:`NeighborSearch`.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+import scipy.sparse as sp
+
+from vicinal._base import Block, Blocks, stack_rows
+from vicinal._kernels.neighbors._sorted_lists import merge_order
+from vicinal.neighbors._neighbor_search import NeighborSearch
+
+__all__ = ["Ball", "BlockSearch", "Found", "Nearest", "Pairs", "merge", "search_block"]
+
+# Weights add up with rounding: a neighbourhood is cut only where it is surely heavy enough.
+_SLACK = 1e-9
+
+
+class Pairs(NamedTuple):
+    """Queries and the rows found for them, by query, then distance, then position."""
+
+    queries: np.ndarray
+    positions: np.ndarray
+    distances: np.ndarray
+    weights: np.ndarray
+
+    def take(self, entries) -> "Pairs":
+        """Return some of the pairs."""
+        return Pairs(*(column[entries] for column in self))
+
+
+@dataclass(frozen=True)
+class Found:
+    """Neighbours of a block of queries, with the rows themselves: nobody has to look them up.
+
+    ``positions`` are those of the rows carried, each once and ascending; ``columns`` are what is
+    carried of them (rows of X, targets, weights).
+    """
+
+    rule: Any
+    n_queries: int
+    pairs: Pairs
+    positions: np.ndarray
+    columns: tuple
+
+    @property
+    def starts(self) -> np.ndarray:
+        """Where the pairs of each query begin and end."""
+        return np.searchsorted(self.pairs.queries, np.arange(self.n_queries + 1))
+
+
+@dataclass(frozen=True)
+class Nearest:
+    """The ``count`` nearest rows; of those at one distance the ones that come first."""
+
+    count: int
+
+    def search(self, index: NeighborSearch, Q, weights) -> tuple:
+        """Return (queries, rows, distances) that suffice, of one block."""
+        width = min(self.count, len(weights))
+        distances, rows = index.kneighbors(Q, width)
+        return np.repeat(np.arange(Q.shape[0]), width), rows.ravel(), distances.ravel()
+
+    def keeps(self, pairs: Pairs, starts: np.ndarray) -> np.ndarray:
+        """Tell which of the sorted pairs are among the nearest."""
+        return np.arange(len(pairs.queries)) - starts[pairs.queries] < self.count
+
+
+@dataclass(frozen=True)
+class Ball:
+    """The smallest ball that weighs more than ``mass``, with everybody on its surface.
+
+    It holds whatever a local model of ``mass`` neighbours asks for: the bandwidth, ties, copies.
+    """
+
+    mass: float
+
+    def search(self, index: NeighborSearch, Q, weights) -> tuple:
+        """Return (queries, rows, distances) that suffice, of one block."""
+        enough = self.mass * (1.0 + _SLACK)
+        if weights.sum() <= enough:
+            return Nearest(len(weights)).search(index, Q, weights)
+        found = index.mass_neighbors(Q, enough, sample_weight=weights)
+        return _owners(found.indptr), found.indices, found.distances
+
+    def keeps(self, pairs: Pairs, starts: np.ndarray) -> np.ndarray:
+        """Tell which of the sorted pairs lie within the ball."""
+        total = np.cumsum(pairs.weights)
+        before = np.concatenate([[0.0], total])[starts[:-1]]
+        light = total - before[pairs.queries] <= self.mass * (1.0 + _SLACK)
+        n_queries = len(starts) - 1
+        last = starts[:-1] + np.bincount(pairs.queries[light], minlength=n_queries)
+        is_closed = last < starts[1:]
+        radii = np.full(n_queries, np.inf)
+        radii[is_closed] = pairs.distances[last[is_closed]]
+        return pairs.distances <= radii[pairs.queries]
+
+
+@dataclass(frozen=True)
+class BlockSearch:
+    """How a block is searched, and what of a row travels with it.
+
+    Parameters
+    ----------
+    place : callable, default=None
+        From rows to the coordinates of the search; queries are in those already.
+    carry : sequence of str, default=()
+        What of a row travels with it: "X", "y", "sample_weight".
+    count_weights : bool, default=False
+        Whether a row counts by its weight, or as one.
+    metric, metric_params
+        As :class:`NeighborSearch` takes them.
+    """
+
+    place: Callable | None = None
+    carry: tuple[str, ...] = ()
+    count_weights: bool = False
+    metric: Any = "euclidean"
+    metric_params: Any = None
+
+    def search(self, blocks: Blocks, queries: list, rule: Any) -> list[Found]:
+        """Return what is found for each set of queries; one visit of a block serves all."""
+        return blocks.totals(search_block, len(queries), self, queries, rule, combine=merge)
+
+
+def search_block(block: Block, search: BlockSearch, queries: list, rule: Any) -> list[Found]:
+    """Search one block of located rows for several sets of queries."""
+    weights = block.sample_weight if search.count_weights else np.ones(len(block))
+    columns = tuple(getattr(block, name) for name in search.carry)
+    positions = np.arange(len(block)) + block.start
+    index = None
+    if len(block):
+        index = NeighborSearch(metric=search.metric, metric_params=search.metric_params, n_jobs=1)
+        index.fit(_writeable(block.X if search.place is None else search.place(block.X)))
+    answers = []
+    for Q in map(_writeable, queries):
+        if index is None or Q.shape[0] == 0:
+            none = np.empty(0, dtype=np.int64)
+            pairs = Pairs(none, none, np.empty(0), np.empty(0))
+        else:
+            of, rows, distances = rule.search(index, Q, weights)
+            pairs = Pairs(of, positions[rows], distances, weights[rows])
+        starts = np.searchsorted(pairs.queries, np.arange(Q.shape[0] + 1))
+        answers.append(_cut(rule, Q.shape[0], pairs, starts, positions, columns))
+    return answers
+
+
+def merge(left: Found, right: Found) -> Found:
+    """Return the best of two answers to the same queries, with their rows.
+
+    The rows of ``left`` come before those of ``right`` in the table: so ties keep their order.
+    """
+    order, starts = merge_order(
+        left.starts,
+        _writeable(left.pairs.distances),
+        right.starts,
+        _writeable(right.pairs.distances),
+    )
+    pairs = Pairs(*map(np.concatenate, zip(left.pairs, right.pairs, strict=True))).take(order)
+    positions = np.concatenate([left.positions, right.positions])
+    columns = tuple(map(stack_rows, zip(left.columns, right.columns, strict=True)))
+    return _cut(left.rule, left.n_queries, pairs, starts, positions, columns)
+
+
+def _cut(rule, n_queries: int, pairs: Pairs, starts, positions, columns) -> Found:
+    """Keep of sorted pairs what the rule keeps, and drop the rows that no query needs."""
+    pairs = pairs.take(rule.keeps(pairs, starts))
+    if not columns:
+        return Found(rule, n_queries, pairs, np.empty(0, dtype=np.int64), ())
+    needed = np.unique(pairs.positions)
+    rows = np.searchsorted(positions, needed)
+    return Found(rule, n_queries, pairs, needed, tuple(column[rows] for column in columns))
+
+
+def _writeable(values):
+    """Return the array, or a copy: what came over the network is another type to compiled code."""
+    return values if sp.issparse(values) else np.require(values, requirements=["C", "W"])
+
+
+def _owners(indptr: np.ndarray) -> np.ndarray:
+    return np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))
