@@ -53,6 +53,8 @@ _ESTIMATORS: dict[str, str] = {
     "TruncatedRBFRegressor": "subspace",
     "DecisionSurface": "surface",
     "SurfaceCalibratedClassifier": "surface",
+    "ConformalClassifier": "uncertainty",
+    "ConformalRegressor": "uncertainty",
     "LocalDiscriminantTransformer": "uncertainty",
     "LocallyAdaptiveClassifier": "uncertainty",
     "ResponsibilityMixture": "uncertainty",

@@ -47,6 +47,8 @@ PARAMETERS: dict[str, list[dict]] = {
         {"n_regions": 2, "n_init": 2, "max_iter": 5},
     ],
     "SurrogatePartitionClassifier": [{"n_init": 2}],
+    "ConformalClassifier": [{"estimator": GaussianNB()}],
+    "ConformalRegressor": [{"estimator": Ridge()}],
     "LocalDiscriminantTransformer": [{"n_local": 2, "n_init": 1}],
     "LocallyAdaptiveClassifier": [{"n_components": 2, "tol": 1e-3}],
     "ResponsibilityMixture": [{"n_components": 2, "n_init": 1}],

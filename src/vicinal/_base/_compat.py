@@ -17,6 +17,7 @@ from sklearn.utils.metaestimators import _BaseComposition as NamedParts
 from sklearn.utils.parallel import _get_threadpool_controller as threadpool_controller
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
+from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _num_samples as num_samples
 
 __all__ = [
@@ -27,6 +28,7 @@ __all__ = [
     "StrOptions",
     "check_feature_names_in",
     "check_sample_weight",
+    "check_y",
     "fit_context",
     "neighbor_targets",
     "num_samples",

@@ -1,11 +1,15 @@
-"""Find where classes mix, and place local metrics there."""
+"""Where classes mix, local metrics placed there, and answers that state how sure they are."""
 
+from vicinal.uncertainty._conformal_classifier import ConformalClassifier
+from vicinal.uncertainty._conformal_regressor import ConformalRegressor
 from vicinal.uncertainty._local_discriminant_transformer import LocalDiscriminantTransformer
 from vicinal.uncertainty._locally_adaptive_classifier import LocallyAdaptiveClassifier
 from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
 from vicinal.uncertainty._uncertainty_map import uncertainty_map
 
 __all__ = [
+    "ConformalClassifier",
+    "ConformalRegressor",
     "LocalDiscriminantTransformer",
     "LocallyAdaptiveClassifier",
     "ResponsibilityMixture",

@@ -1,0 +1,93 @@
+r"""Quantiles that keep their promise in finite samples, and scores of labels.
+
+With n scores of rows that were not learned from and the score of a new row exchangeable with them,
+:math:`P(e_{n+1} \le q) \ge c` for the :math:`\lceil c (n + 1) \rceil`-th smallest score q: the new
+row's own mass counts, and q is infinite where the others do not carry enough.
+"""
+
+import numpy as np
+
+
+def conformal_quantile(
+    scores: np.ndarray, coverage: float, weights: np.ndarray | None = None
+) -> float:
+    """Return the least score that a new row stays below with chance ``coverage``.
+
+    Parameters
+    ----------
+    scores : ndarray of shape (n_rows,)
+        Scores of rows that were not learned from.
+    coverage : float
+        Chance, between 0 and 1.
+    weights : ndarray of shape (n_rows,), optional
+        How often each row counts; the new row counts once.
+
+    Returns
+    -------
+    float
+        Infinite where the rows are too few.
+    """
+    own = np.ones(1)
+    given = np.ones((1, len(scores))) if weights is None else weights[None]
+    return float(local_quantiles(scores[None], given, own, coverage)[0])
+
+
+def local_quantiles(
+    scores: np.ndarray, weights: np.ndarray, own: np.ndarray, coverage: float
+) -> np.ndarray:
+    """Return a conformal quantile per query from the scores and weights of its neighbours.
+
+    Parameters
+    ----------
+    scores, weights : ndarray of shape (n_queries, n_neighbors)
+        Scores of the rows around each query, and their weights.
+    own : ndarray of shape (n_queries,)
+        Weight of the query itself, at the score of infinity.
+    coverage : float
+        Chance, between 0 and 1.
+
+    Returns
+    -------
+    ndarray of shape (n_queries,)
+        Infinite where the neighbours carry less than ``coverage`` of the mass.
+    """
+    order = np.argsort(scores, axis=1, kind="stable")
+    reached = np.cumsum(np.take_along_axis(weights, order, axis=1), axis=1)
+    total = (reached[:, -1] if reached.shape[1] else 0.0) + own
+    # Sums of weights carry rounding: a target this close to a step sits on the step.
+    enough = reached >= (coverage * (1.0 - 1e-12) * total)[:, None]
+    everywhere = np.ones((len(scores), 1), dtype=bool)
+    first = np.column_stack([enough, everywhere]).argmax(axis=1)
+    ordered = np.take_along_axis(scores, order, axis=1)
+    return np.column_stack([ordered, np.full(len(scores), np.inf)])[np.arange(len(scores)), first]
+
+
+def is_skewed(values: np.ndarray) -> bool:
+    """Tell whether the tails of a sample differ by more than its size explains.
+
+    Kelly's coefficient, (Q90 + Q10 - 2 Q50) / (Q90 - Q10), has a standard deviation of about
+    1.2 / sqrt(n) under a normal law.
+    """
+    low, middle, high = np.quantile(values, [0.1, 0.5, 0.9])
+    if high <= low:
+        return False
+    return abs(high + low - 2.0 * middle) / (high - low) > 0.1 + 2.4 / np.sqrt(len(values))
+
+
+def threshold_scores(proba: np.ndarray) -> np.ndarray:
+    """Return 1 - p for every label: least ambiguous sets (LAC)."""
+    return 1.0 - proba
+
+
+def adaptive_scores(proba: np.ndarray) -> np.ndarray:
+    """Return for every label the chance of all labels at least as probable: adaptive sets (APS)."""
+    order = np.argsort(-proba, axis=1, kind="stable")
+    ordered = np.take_along_axis(proba, order, axis=1)
+    reached = np.cumsum(ordered, axis=1)
+    # Labels of equal chance are in or out together.
+    for column in range(proba.shape[1] - 2, -1, -1):
+        tied = ordered[:, column] == ordered[:, column + 1]
+        reached[tied, column] = reached[tied, column + 1]
+    scores = np.empty_like(reached)
+    np.put_along_axis(scores, order, np.minimum(reached, 1.0), axis=1)
+    return scores

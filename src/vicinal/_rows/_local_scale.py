@@ -1,0 +1,158 @@
+"""How large errors are around a place."""
+
+import numpy as np
+from scipy import sparse
+
+from vicinal._base import row_blocks
+from vicinal._rows._place import Place
+
+_SIZES = (20, 40, 80, 160, 320, 640)
+# Rows on which sizes are compared.
+_MAX_ROWS = 2000
+# Fewer rows than this cannot tell one place from another.
+_MIN_ROWS = 50
+_FLOOR_QUANTILE = 0.05
+# Lines are fitted on tables of at most so many columns, with this penalty relative to the scatter.
+_MAX_COLUMNS = 20
+_RIDGE = 0.01
+
+
+class LocalScale:
+    r"""Local mean or local line of absolute errors, :math:`s(x) \approx E(|r| \mid x)`.
+
+    Weights are tricube in the distance to the first neighbour left out. Size and degree (0: mean,
+    1: ridge line, on tables of few columns), or one scale for all places, are those of least
+    :math:`\log s + |r| / s` (the likelihood of Laplace errors) on rows left out of their own fit;
+    one scale stays unless a local one is better by more than a standard error. Scales below their
+    own 5 % quantile are raised to it, so that a few rows that happen to be met exactly make no
+    interval vanish.
+
+    Parameters
+    ----------
+    place : Place
+        Training rows in their coordinates.
+    errors : ndarray of shape (n_samples, n_outputs)
+        Absolute errors of held-out answers.
+    weights : ndarray of shape (n_samples,), optional
+        How often each row counts.
+
+    Attributes
+    ----------
+    size : int or None
+        Number of neighbours; None for one scale everywhere.
+    degree : {0, 1}
+        Degree of the local fit.
+    held_out : ndarray of shape (n_samples, n_outputs)
+        Scale at each training row without its own error.
+    """
+
+    def __init__(self, place: Place, errors: np.ndarray, weights: np.ndarray | None = None):
+        self.place = place
+        self.errors = errors
+        self.weights = np.ones(len(errors)) if weights is None else weights
+        self.size, self.degree = self._chosen()
+        self.level, self.held_out = self._constant()
+        self.floor = np.zeros(errors.shape[1])
+        if self.size is not None:
+            everyone = np.arange(len(errors))
+            self.held_out = self._left_out(everyone, self.size, self.degree)
+            self.floor = np.quantile(self.held_out, _FLOOR_QUANTILE, axis=0)
+        # Where every error is zero any positive scale will do.
+        least = np.where(self.level > 0.0, 1e-6 * self.level, 1.0)
+        self.floor = np.maximum(self.floor, least)
+        self.held_out = np.maximum(self.held_out, self.floor)
+
+    def __call__(self, X) -> np.ndarray:
+        """Return the scale at queries, (n_queries, n_outputs)."""
+        n = X.shape[0]
+        if self.size is None:
+            return np.maximum(np.tile(self.level, (n, 1)), self.floor)
+        Z = self.place.coordinates(X)
+        out = np.empty((n, self.errors.shape[1]))
+        for block in self._blocks(n, self.size):
+            found = self.place.neighbors_at(Z[block], self.size + 1)
+            out[block] = self._fits(Z[block], *found, self.degree)
+        return np.maximum(out, self.floor)
+
+    def _constant(self) -> tuple[np.ndarray, np.ndarray]:
+        """Return the mean error, and the same without each row."""
+        total = self.weights @ self.errors
+        mass = self.weights.sum()
+        own = self.weights[:, None]
+        rest = np.maximum(mass - own, 1e-300)
+        left = np.where(mass - own > 1e-12 * mass, (total - own * self.errors) / rest, 0.0)
+        return total / mass, np.maximum(left, 0.0)
+
+    def _chosen(self) -> tuple[int | None, int]:
+        n, d = self.place.rows.shape
+        plans = [(size, 0) for size in _SIZES if size + 1 < n // 2]
+        if d <= _MAX_COLUMNS and not sparse.issparse(self.place.rows):
+            plans += [(size, 1) for size, _ in plans if size >= 4 * (d + 1)]
+        if n < _MIN_ROWS or not plans:
+            return None, 0
+        rows = np.arange(n)
+        if n > _MAX_ROWS:
+            rows = np.unique(np.linspace(0, n - 1, _MAX_ROWS).astype(np.int64))
+        level, constant = self._constant()
+        unit = np.where(level > 0.0, level, 1.0)
+        share = self.weights[rows] / self.weights[rows].sum()
+        losses = [self._losses(constant[rows], rows, unit)]
+        losses += [self._losses(self._left_out(rows, *plan), rows, unit) for plan in plans]
+        means = [share @ loss for loss in losses]
+        best = int(np.argmin(means))
+        gain = losses[0] - losses[best]
+        spread = np.sqrt(share @ (gain - share @ gain) ** 2 / len(rows))
+        return (None, 0) if best == 0 or share @ gain <= spread else plans[best - 1]
+
+    def _losses(self, scale: np.ndarray, rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
+        """Return log s + |r| / s of each row, in units of the mean error."""
+        scale = np.maximum(scale / unit, 1e-3)
+        return (np.log(scale) + self.errors[rows] / unit / scale).mean(axis=1)
+
+    def _left_out(self, rows: np.ndarray, size: int, degree: int) -> np.ndarray:
+        out = np.empty((len(rows), self.errors.shape[1]))
+        for block in self._blocks(len(rows), size):
+            own = rows[block]
+            found = self.place.neighbors_of_training(own, size + 1)
+            out[block] = self._fits(self.place.rows[own], *found, degree)
+        return out
+
+    def _blocks(self, n: int, size: int):
+        return row_blocks(n, 32 * (size + 1) * (self.place.rows.shape[1] + 1), max_rows=2048)
+
+    def _fits(self, Z, distances: np.ndarray, indices: np.ndarray, degree: int) -> np.ndarray:
+        indices = indices[:, :-1]
+        weights = tricube(distances) * self.weights[indices]
+        weights = weights / weights.sum(axis=1, keepdims=True)
+        errors = self.errors[indices]
+        means = np.einsum("qk,qko->qo", weights, errors)
+        if degree == 0:
+            return means
+        lines = local_lines(self.place.rows[indices] - Z[:, None], errors, weights)
+        # A line may fall below zero; the mean around it says what is small here.
+        return np.clip(lines, 0.2 * means, 5.0 * means)
+
+
+def local_lines(A: np.ndarray, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return the intercepts at A = 0 of weighted ridge lines, (n_queries, n_outputs).
+
+    ``A`` holds differences to the query (n_queries, n_neighbors, n_columns); weights sum to one.
+    """
+    centre = np.einsum("qk,qkd->qd", weights, A)
+    A = A - centre[:, None]
+    scatter = np.einsum("qk,qkd,qke->qde", weights, A, A, optimize=True)
+    d = A.shape[2]
+    ridge = _RIDGE * np.trace(scatter, axis1=1, axis2=2) / d
+    scatter += (ridge + 1e-300)[:, None, None] * np.eye(d)
+    means = np.einsum("qk,qko->qo", weights, errors)
+    moment = np.einsum("qk,qkd,qko->qdo", weights, A, errors, optimize=True)
+    slopes = np.linalg.solve(scatter, moment)
+    return means - np.einsum("qd,qdo->qo", centre, slopes)
+
+
+def tricube(distances: np.ndarray) -> np.ndarray:
+    """Return weights of all neighbours but the last, whose distance is the bandwidth."""
+    reach = distances[:, -1:]
+    # Where all are equally far, all speak alike.
+    ratio = np.where(reach > 0.0, distances[:, :-1] / np.where(reach > 0.0, reach, 1.0), 0.0)
+    return np.maximum((1.0 - np.minimum(ratio, 1.0) ** 3) ** 3, 1e-12)

@@ -1,0 +1,161 @@
+"""What the conformal wrappers share: a model, and answers to rows it had not seen."""
+
+from numbers import Integral
+
+import numpy as np
+from scipy import sparse
+from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
+from sklearn.frozen import FrozenEstimator
+from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
+from sklearn.utils import check_consistent_length, check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import aligned_answers, check_weights, cross_fit, fit_weighted, takes_weights
+from vicinal._base._compat import HasMethods, check_y, num_samples, rows_of
+from vicinal._rows import Place, Support
+
+SHARED_CONSTRAINTS: dict = {
+    "estimator": [HasMethods(["fit", "predict"])],
+    "cv": ["cv_object"],
+    "n_jobs": [Integral, None],
+    "random_state": ["random_state"],
+}
+
+
+class BaseConformal(MetaEstimatorMixin, BaseEstimator):
+    """Fit, answers of held-out rows, support; the children make intervals or sets of them."""
+
+    def _check_rows(self, X, y, sample_weight, groups, **options):
+        """Return (X, y, weights, groups) with numbers checked."""
+        X = self._validated(X, reset=True, ensure_min_samples=2)
+        if y is None:
+            raise ValueError(
+                f"{type(self).__name__} requires y to be passed, but the target y is None."
+            )
+        y = check_y(y, estimator=self, **options)
+        groups = None if groups is None else np.asarray(groups)
+        check_consistent_length(X, y, groups)
+        if sample_weight is not None and not takes_weights(self.estimator):
+            raise ValueError(
+                f"sample_weight was given, but fit of {self.estimator!r} takes none; leave it "
+                "out, or wrap a model that takes weights."
+            )
+        weights = None if sample_weight is None else check_weights(sample_weight, X)
+        return X, y, weights, groups
+
+    def _check_queries(self, X):
+        check_is_fitted(self)
+        return self._validated(X, reset=False)
+
+    def _validated(self, X, **options):
+        """Return numbers checked; a data frame goes to the model as it is, with its names."""
+        if hasattr(X, "columns"):
+            options.pop("ensure_min_samples", None)
+            validate_data(self, X, skip_check_array=True, **options)
+            return X
+        has_gaps = self.__sklearn_tags__().input_tags.allow_nan
+        finite = "allow-nan" if has_gaps else True
+        return validate_data(self, X, accept_sparse="csr", ensure_all_finite=finite, **options)
+
+    def _fit_model(self, X, y, weights, groups, *, method, classes=None):
+        """Fit the model; return the rows that count and answers by models that had not seen them.
+
+        Rows of weight zero are left out of all but the drawing of folds.
+        """
+        kept = np.arange(len(y)) if weights is None else np.flatnonzero(weights)
+        folds = self._folds(X, y, groups, classes)
+        folds = [np.searchsorted(kept, fold[np.isin(fold, kept)]) for fold in folds]
+        folds = [fold for fold in folds if len(fold)]
+        if len(kept) < len(y):
+            X, y, weights = rows_of(X, kept), y[kept], weights[kept]
+        self._weights = weights
+        if isinstance(self.estimator, FrozenEstimator):
+            # A model that is fitted already has not seen these rows: they only calibrate.
+            self.estimator_ = self.estimator
+            answers = aligned_answers(self.estimator_, X, method, classes)
+        else:
+            answers = self._held_out_answers(X, y, folds, method, classes)
+            self.estimator_ = fit_weighted(clone(self.estimator), X, y, self._weights)
+        self._place = Place(numbers(X), self.n_jobs)
+        self._support = Support(self._place)
+        return kept, answers
+
+    def _held_out_answers(self, X, y, folds, method, classes) -> np.ndarray:
+        _, said = cross_fit(
+            lambda *rows: fit_weighted(clone(self.estimator), *rows),
+            lambda model, rows: aligned_answers(model, rows, method, classes),
+            X,
+            y,
+            folds,
+            sample_weight=self._weights,
+            n_jobs=self.n_jobs,
+            prefer="threads",
+        )
+        answers = np.empty_like(said)
+        answers[np.concatenate(folds)] = said
+        return answers
+
+    def _folds(self, X, y, groups, classes) -> list[np.ndarray]:
+        n = num_samples(X)
+        cv = 5 if self.cv is None else self.cv
+        if isinstance(cv, int):
+            seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
+            if groups is not None:
+                cv = GroupKFold(min(cv, len(np.unique(groups))))
+            elif classes is not None and np.unique(y, return_counts=True)[1].min() >= cv:
+                cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
+            else:
+                cv = KFold(min(cv, n), shuffle=True, random_state=seed)
+        splitter = check_cv(cv, y, classifier=classes is not None)
+        folds = [test for _, test in splitter.split(np.zeros(n), y, groups)]
+        if len(np.unique(np.concatenate(folds))) != n or sum(map(len, folds)) != n:
+            raise ValueError(
+                f"cv={self.cv!r} must hold every row out exactly once, so that each has an answer "
+                "by a model that had not seen it; use a number of folds, or KFold."
+            )
+        return folds
+
+    def predict(self, X):
+        """Predict as the wrapped model does.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray
+            Its predictions.
+        """
+        X = self._check_queries(X)
+        return self.estimator_.predict(X)
+
+    def support(self, X):
+        """Return how usual each query is among the training rows.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            The share of training rows that are at least as far from their tenth neighbour: a
+            p-value, uniform on rows like those of ``fit``, near 0 far away from all of them.
+        """
+        X = self._check_queries(X)
+        return self._support(numbers(X))
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        inner = self.estimator.__sklearn_tags__()
+        tags.input_tags.sparse = inner.input_tags.sparse
+        tags.input_tags.allow_nan = inner.input_tags.allow_nan
+        return tags
+
+
+def numbers(X):
+    """Return X as numbers in which rows can be compared."""
+    return X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)

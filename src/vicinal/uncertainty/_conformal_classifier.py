@@ -1,0 +1,168 @@
+"""Sets of labels for any classifier, which hold the true one with a given chance."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+
+from vicinal._base import atomic_fit, encode_labels
+from vicinal._base._compat import HasMethods
+from vicinal._rows import LabelSets
+from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal, numbers
+
+
+class ConformalClassifier(ClassifierMixin, BaseConformal):
+    r"""Sets of labels for any classifier, from the probabilities of its held-out answers.
+
+    Every training row is answered by a model that had not seen it. A label belongs to the set of a
+    new row if it fits no worse than the true labels of the training rows did, up to the chance
+    asked for: one label where the answer is clear, several where classes mix. The model itself is
+    fitted to all rows.
+
+    Read more in the :ref:`User Guide <rows>`.
+
+    Parameters
+    ----------
+    estimator : estimator object
+        Any classifier or pipeline with ``predict_proba``. A fitted one inside
+        :class:`~sklearn.frozen.FrozenEstimator` is kept, and the rows of ``fit`` only calibrate it:
+        they must then be rows that it has not seen.
+    cv : int, cross-validation generator or iterable, default=None
+        Folds by which rows are held out; ``None`` means 5, with the classes in their proportions.
+        Each row must be held out once.
+    n_jobs : int, default=None
+        Folds fitted at once, in threads. ``None`` means 1.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the folds.
+
+    Attributes
+    ----------
+    estimator_ : estimator object
+        The model, fitted to all rows.
+    classes_ : ndarray of shape (n_classes,)
+        Labels.
+    held_out_ : ndarray of shape (n_samples, n_classes)
+        Probabilities of the training rows by models that had not seen them; rows of zero sample
+        weight are not counted.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, when X has string names.
+
+    See Also
+    --------
+    ConformalRegressor : Intervals of numbers.
+
+    Notes
+    -----
+    With the score :math:`e_c(x) = 1 - p_c(x)` ("threshold", LAC [1]_) or
+    :math:`e_c(x) = \sum_{k: p_k(x) \ge p_c(x)} p_k(x)` ("adaptive", APS [2]_ without randomisation)
+    the set is :math:`\{c : e_c(x) \le q\}`, where q is the :math:`\lceil c (n + 1) \rceil`-th
+    smallest score of a true label. ``by_class`` takes a quantile for each label [3]_.
+
+    References
+    ----------
+    .. [1] M. Sadinle, J. Lei and L. Wasserman, "Least ambiguous set-valued classifiers with bounded
+       error levels", Journal of the American Statistical Association 114 (2019), 223-234.
+       :doi:`10.1080/01621459.2017.1395341`
+    .. [2] Y. Romano, M. Sesia and E. Candes, "Classification with valid and adaptive coverage",
+       Advances in Neural Information Processing Systems 33 (2020).
+    .. [3] V. Vovk, "Conditional validity of inductive conformal predictors", Machine Learning 92
+       (2013), 349-376. :doi:`10.1007/s10994-013-5355-6`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from vicinal.uncertainty import ConformalClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = ConformalClassifier(LogisticRegression(max_iter=500), random_state=0).fit(X, y)
+    >>> model.predict_set(X[[0, 51, 77]], coverage=0.95)
+    array([[ True, False, False],
+           [False,  True,  True],
+           [False, False,  True]])
+    """
+
+    _parameter_constraints: dict = {
+        **SHARED_CONSTRAINTS,
+        "estimator": [HasMethods(["fit", "predict", "predict_proba"])],
+    }
+
+    def __init__(self, estimator, *, cv=None, n_jobs=None, random_state=None):
+        self.estimator = estimator
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Fit the model, and keep the probabilities of held-out answers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
+            Training rows, as the model takes them.
+        y : array-like of shape (n_samples,)
+            Labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts, for the model and in the quantiles.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of a group are held out together.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        X, y, weights, groups = self._check_rows(X, y, sample_weight, groups)
+        counted = slice(None) if weights is None else weights > 0.0
+        self.classes_ = encode_labels(y[counted])[0]
+        kept, self.held_out_ = self._fit_model(
+            X, y, weights, groups, method="predict_proba", classes=self.classes_
+        )
+        codes = np.searchsorted(self.classes_, y[kept])
+        self._sets = LabelSets(self._place, self.held_out_, codes, self._weights)
+        return self
+
+    def predict_proba(self, X):
+        """Return the probabilities of the wrapped model.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes)
+            Columns follow ``classes_``.
+        """
+        X = self._check_queries(X)
+        return self.estimator_.predict_proba(X)
+
+    def predict_set(self, X, coverage=0.9, *, method="adaptive", by_class=False, local=False):
+        """Return sets of labels that hold the true one with the given chance.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
+            Queries.
+        coverage : float, default=0.9
+            Chance, between 0 and 1.
+        method : {"adaptive", "threshold"}, default="adaptive"
+            "adaptive" takes the most probable labels until their chances add up, and so follows how
+            hard a row is; "threshold" takes all labels above one probability, which gives the
+            smallest sets on average and sometimes an empty one.
+        by_class : bool, default=False
+            Keep the promise within every class, for rare ones.
+        local : bool, default=False
+            Take the quantile over the rows around each query.
+
+        Returns
+        -------
+        ndarray of bool of shape (n_queries, n_classes)
+            Which labels are in the set; columns follow ``classes_``.
+        """
+        X = self._check_queries(X)
+        proba = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        return self._sets.of(
+            proba, numbers(X), coverage, method=method, by_class=by_class, local=local
+        )

@@ -1,0 +1,146 @@
+"""Scales, intervals and support from held-out answers."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import sparse
+
+from vicinal._rows import LocalScale, Place, ResidualIntervals, Support
+from vicinal._rows._local_scale import local_lines
+
+
+def noisy(n, seed=0, slope=2.0):
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(size=(n, 2))
+    return X, ((0.2 + slope * X[:, 0]) * rng.normal(size=n))[:, None]
+
+
+def test_place_ignores_units_and_constant_columns():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(40, 3))
+    scaled = np.column_stack([X * [1e-5, 1.0, 1e8] + [1.0, -3.0, 1e9], np.full(40, 7.0)])
+    near = Place(X).neighbors(X, 5)[1]
+    assert (Place(scaled).neighbors(scaled, 5)[1] == near).all()
+
+
+def test_place_survives_huge_columns_and_gaps():
+    X = np.array([[1e300, np.nan], [2e300, 1.0], [3e300, 2.0]])
+    place = Place(X)
+    assert np.isfinite(place.rows).all()
+
+
+def test_sparse_rows_stand_where_dense_ones_do():
+    rng = np.random.RandomState(0)
+    X = sparse.random(60, 8, density=0.3, random_state=rng, format="csr")
+    assert_allclose(
+        Place(X).neighbors(X[:5], 4)[0], Place(X.toarray()).neighbors(X[:5].toarray(), 4)[0]
+    )
+
+
+def test_line_of_errors_is_the_weighted_least_squares_fit():
+    rng = np.random.RandomState(0)
+    A, weights = rng.normal(size=(1, 30, 2)), rng.uniform(size=(1, 30))
+    weights /= weights.sum()
+    errors = 3.0 + A @ np.array([1.0, -2.0])
+    # The penalty is relative and small, the errors lie on a plane: the intercept is nearly met.
+    assert_allclose(local_lines(A, errors[..., None], weights)[0, 0], 3.0, atol=0.05)
+
+
+def test_equal_noise_has_one_scale():
+    X, _ = noisy(300)
+    errors = np.abs(np.random.RandomState(1).normal(size=(300, 1)))
+    scale = LocalScale(Place(X), errors)
+    assert scale.size is None
+    assert_allclose(scale(X[:3]), errors.mean())
+
+
+def test_scale_follows_the_noise():
+    X, residuals = noisy(800)
+    scale = LocalScale(Place(X), np.abs(residuals))
+    low, high = scale(np.array([[0.05, 0.5], [0.95, 0.5]]))[:, 0]
+    # E|N(0, s)| = 0.8 s.
+    assert 0.8 * 0.3 * 0.6 < low < 0.8 * 0.3 * 1.6
+    assert 0.8 * 2.1 * 0.7 < high < 0.8 * 2.1 * 1.3
+
+
+def test_held_out_scale_does_not_see_its_own_error():
+    X, residuals = noisy(400)
+    errors = np.abs(residuals)
+    before = LocalScale(Place(X), errors)
+    errors[17] *= 1e6
+    place = Place(X)
+    after = LocalScale(place, errors)
+    after.size, after.degree = before.size, before.degree
+    left = after._left_out(np.array([17]), before.size, before.degree)
+    assert_allclose(left, before._left_out(np.array([17]), before.size, before.degree))
+
+
+@pytest.mark.parametrize("errors", [np.zeros((60, 1)), np.full((60, 1), 2.0)])
+def test_scale_is_positive_whatever_the_errors(errors):
+    X, _ = noisy(60)
+    assert (LocalScale(Place(X), errors)(X) > 0.0).all()
+
+
+def test_weight_two_is_the_row_twice():
+    X, residuals = noisy(40)
+    weights = np.ones(40)
+    weights[:10] = 2.0
+    rows = np.r_[np.arange(40), np.arange(10)]
+    once = ResidualIntervals(Place(X), residuals, weights)
+    twice = ResidualIntervals(Place(X[rows]), residuals[rows])
+    ends = np.zeros((1, 1))
+    # Standardisation counts rows, so only the level of the constant scale is compared.
+    assert_allclose(once.scale.level, twice.scale.level)
+    assert once.around(ends, X[:1], 0.8).shape == (1, 1, 2)
+
+
+@pytest.mark.parametrize("local", [False, True])
+def test_intervals_cover_everywhere(local):
+    X, residuals = noisy(1500)
+    fresh, truth = noisy(6000, seed=1)
+    ends = ResidualIntervals(Place(X), residuals).around(
+        np.zeros((6000, 1)), fresh, 0.9, local=local
+    )
+    covered = (ends[:, 0, 0] <= truth[:, 0]) & (truth[:, 0] <= ends[:, 0, 1])
+    assert abs(covered.mean() - 0.9) < 0.02
+    for part in np.array_split(np.argsort(fresh[:, 0]), 5):
+        assert abs(covered[part].mean() - 0.9) < 0.045
+
+
+def test_skewed_errors_reach_further_on_their_side():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(600, 1))
+    residuals = rng.exponential(size=(600, 1)) - 1.0
+    low, high = ResidualIntervals(Place(X), residuals).around(np.zeros((1, 1)), X[:1], 0.9)[0, 0]
+    assert high > 1.5 * -low > 0.0
+
+
+def test_too_few_rows_are_said():
+    X, residuals = noisy(15)
+    with pytest.warns(UserWarning, match="1 of 1 intervals are unbounded"):
+        ends = ResidualIntervals(Place(X), residuals).around(np.zeros((1, 1)), X[:1], 0.99)
+    assert np.isinf(ends).all()
+
+
+def test_support_is_uniform_on_rows_of_the_same_kind():
+    from scipy.stats import kstest
+
+    values = []
+    for seed in range(20):
+        rng = np.random.RandomState(seed)
+        values.append(Support(Place(rng.normal(size=(200, 3))))(rng.normal(size=(20, 3))))
+    # Coordinates are learned from the training rows, so the law is uniform up to their noise.
+    assert kstest(np.concatenate(values), "uniform").pvalue > 0.01
+
+
+def test_support_vanishes_far_away():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(99, 3))
+    support = Support(Place(X))
+    assert support(np.full((1, 3), 50.0))[0] == 1 / 100
+    assert support(np.zeros((1, 3)))[0] > 0.5
+
+
+def test_support_of_one_or_two_rows():
+    assert_allclose(Support(Place(np.zeros((1, 2))))(np.zeros((1, 2))), 1.0)
+    assert_allclose(Support(Place(np.zeros((2, 2))))(np.zeros((1, 2))), 1.0)
