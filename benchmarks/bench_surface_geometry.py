@@ -4,6 +4,7 @@ import numpy as np
 from scipy.spatial import cKDTree
 from sklearn.datasets import make_moons
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
+from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, LinearSVC
@@ -20,10 +21,10 @@ def moons():
     return StandardScaler().fit_transform(X), y
 
 
-def local(X, y, h, loss="squared_hinge"):
+def local(X, y, h, estimator=None):
     return LocalClassifier(
-        LinearSVC(loss=loss), bandwidth=h, kernel="gaussian", metric="euclidean", calibration=None,
-        n_jobs=1,
+        LinearSVC() if estimator is None else estimator, bandwidth=h, kernel="gaussian",
+        metric="euclidean", calibration=None, n_jobs=1,
     ).fit(X, y)  # fmt: skip
 
 
@@ -37,9 +38,9 @@ def differences(model, Q, step=1e-5):
 def gradient_table(page, X, y):
     Q = np.random.RandomState(1).uniform(-1.8, 1.8, size=(30, 2))
     rows = []
-    for loss in ("squared_hinge", "hinge"):
+    for loss, estimator in (("squared hinge", LinearSVC()), ("logistic", LogisticRegression())):
         for shift in (0.0, 3.0):
-            model = local(X + shift, y, 0.6, loss)
+            model = local(X + shift, y, 0.6, estimator)
             _, gradient = model.decision_function_and_gradient(Q + shift)
             truth = differences(model, Q + shift)
             size = np.maximum(np.linalg.norm(truth, axis=1), 1e-3)

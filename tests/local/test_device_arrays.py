@@ -16,12 +16,9 @@ from vicinal._kernels.local._batched import (
     slope_metric_step,
     slope_outer_product,
 )
-from vicinal._kernels.local._newton import (
-    LOGISTIC,
-    SQUARED_HINGE,
-    local_newton,
-    one_class_score,
-)
+from vicinal._kernels.local._classifiers import local_classifiers
+from vicinal._kernels.local._newton import one_class_score
+from vicinal._kernels.local._workspace import LOGISTIC, SQUARED_HINGE, FitObjective, Fits, Queries
 from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor, NadarayaWatsonRegressor
 
 
@@ -248,12 +245,14 @@ def test_newton_twins_agree(to_array, rng, loss, code):
         *map(to_array, (offsets, y, weights, *penalties)), C=0.7, loss=loss, tol=1e-10, max_iter=60
     )
     assert bool(as_numpy(converged).all())
-    scores, slopes = np.empty((4, 2)), np.empty((4, 2, 3))
-    local_newton(
-        offsets.reshape(60, 3), np.zeros((4, 3)), np.arange(5) * 15, np.arange(60),
-        weights.ravel(), codes.astype(np.int64), code, 1, 0.3, False, 0.7, 0.1, 0.0, 1e-12, 100,
-        True, scores, slopes, np.ones(4, dtype=bool),
-    )  # fmt: skip
+    scores, slopes = np.empty((4, 2)), np.zeros((4, 2, 3))
+    rows, queries = offsets.reshape(60, 3), np.zeros((4, 3))
+    local_classifiers(
+        Queries(rows, queries, np.arange(5) * 15, np.arange(60), weights.ravel(), 1),
+        codes.astype(np.int64),
+        FitObjective(code, 0.3, False, 0.7, 0.1, 0.0, 1e-12, 100),
+        Fits(scores, slopes, np.ones(4, dtype=bool)),
+    )
     expected = np.column_stack([slopes[:, 1], scores[:, 1]])
     assert_allclose(as_numpy(theta), expected, rtol=1e-6, atol=1e-8)
 
@@ -265,8 +264,8 @@ def test_unsupported_settings_are_named(to_array, data):
     three = np.arange(len(X)) % 3
     with pytest.raises(ValueError, match="estimator as given"):
         LocalClassifier(LogisticRegression()).fit(to_array(X), three)
-    with pytest.raises(ValueError, match="bandwidth, solver as given"):
-        LocalClassifier(bandwidth=1.0, solver="hinge").fit(to_array(X), to_array(y))
+    with pytest.raises(ValueError, match="bandwidth, degree as given"):
+        LocalClassifier(bandwidth=1.0, degree=2).fit(to_array(X), to_array(y))
     model = LocalClassifier(n_neighbors=9, alpha=1.0).fit(to_array(X), to_array(y))
     with pytest.raises(ValueError, match="NumPy arrays"):
         model.neighbors(to_array(X))

@@ -124,7 +124,7 @@ def test_printed_algorithms_run_and_agree_where_they_converge(moons, surface):
 
 def test_every_local_solver_has_a_surface(noisy):
     X, y = noisy
-    for solver in ("ridge", "logistic", "hinge"):
+    for solver in ("ridge", "logistic", "squared_hinge"):
         model = LocalClassifier(
             solver=solver, alpha=1.0, n_neighbors=30, metric="euclidean", calibration=None
         ).fit(X, y)

@@ -10,32 +10,58 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
-from vicinal._kernels.local._hinge import local_hinge
-from vicinal._kernels.local._multinomial import local_multinomial
-from vicinal._kernels.local._newton import LOGISTIC, SQUARED_HINGE, local_newton
+from vicinal._kernels.local._classifiers import local_classifiers
+from vicinal._kernels.local._workspace import (
+    LOGISTIC,
+    MULTINOMIAL,
+    SQUARED,
+    SQUARED_HINGE,
+    FitObjective,
+    Fits,
+    Queries,
+)
 from vicinal.local._data import LocalData, smoothers
 from vicinal.local._fits import over_queries, pure_queries, smooth_labels
 from vicinal.local._neighborhood import Neighborhoods
 from vicinal.local._sparse import dense_blocks
 
-_LOSSES = {"squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
+_LOSSES = {
+    "ridge": SQUARED,
+    "squared_hinge": SQUARED_HINGE,
+    "logistic": LOGISTIC,
+    "multinomial": MULTINOMIAL,
+}
 
 
 @dataclass(frozen=True)
 class Objective:
     """Loss and penalties of a local classifier.
 
-    ``C`` multiplies the loss; the intercept's penalty is ``rho + rho_per_weight * sum(w)``;
-    ``kappa`` is the size of the constant column of the hinge solver.
+    ``C`` multiplies the loss; the intercept's penalty is ``rho + rho_per_weight * sum(w)``.
     """
 
     solver: str = "ridge"
     C: float = 1.0
     rho: float = 0.0
     rho_per_weight: float = 1e-8
-    kappa: float = 10.0
     tol: float = 1e-9
     max_iter: int = 100
+
+    def compiled(self, alpha: float, relative: bool) -> FitObjective:
+        """Return what compiled code reads; the multinomial model has absolute penalties only.
+
+        Every number has one type, whatever the user gave: another type would be compiled anew.
+        """
+        return FitObjective(
+            _LOSSES[self.solver],
+            float(alpha),
+            bool(relative) and self.solver != "multinomial",
+            float(self.C),
+            float(self.rho),
+            float(self.rho_per_weight),
+            float(self.tol),
+            int(self.max_iter),
+        )
 
 
 def exact_objective(estimator, n_classes: int = 2) -> tuple[Objective, float] | None:
@@ -52,12 +78,6 @@ def exact_objective(estimator, n_classes: int = 2) -> tuple[Objective, float] | 
         return Objective("ridge"), float(estimator.alpha)
     if type(estimator) is LinearSVC and _is_plain_svc(estimator):
         scale = 1.0 / estimator.intercept_scaling**2
-        if estimator.loss == "hinge":
-            kappa = float(estimator.intercept_scaling)
-            return (
-                Objective("hinge", C=estimator.C, kappa=kappa, tol=1e-10, max_iter=10_000),
-                1.0,
-            )
         return Objective("squared_hinge", C=2.0 * estimator.C, rho=scale, rho_per_weight=0.0), 1.0
     if type(estimator) is LogisticRegression and _is_plain_logistic(estimator):
         solver = "logistic" if n_classes == 2 else "multinomial"
@@ -66,7 +86,11 @@ def exact_objective(estimator, n_classes: int = 2) -> tuple[Objective, float] | 
 
 
 def _is_plain_svc(estimator: LinearSVC) -> bool:
-    return estimator.penalty == "l2" and estimator.multi_class == "ovr"
+    return (
+        estimator.penalty == "l2"
+        and estimator.loss == "squared_hinge"
+        and estimator.multi_class == "ovr"
+    )
 
 
 def _is_plain_logistic(estimator: LogisticRegression) -> bool:
@@ -143,7 +167,6 @@ def iterative_fits(
     width = rows.shape[1] if want_slopes else 0
     slopes = np.zeros((found.n_queries, n_classes, width))
     converged = np.ones(found.n_queries, dtype=bool)
-    shared = (degree, relative, want_slopes, n_classes)
     if sparse.issparse(rows):
         for t, block, query, used, one, scaled in dense_blocks(
             rows, design, found, alpha, relative, degree
@@ -151,47 +174,22 @@ def iterative_fits(
             some = codes[found.indices[found.indptr[t] : found.indptr[t + 1]]]
             part = np.zeros((1, n_classes, block.shape[1] if want_slopes else 0))
             where = slice(t, t + 1)
-            _solve(
-                objective, block, query, one, some, scaled, shared, scores[where], part,
-                converged[where],
-            )  # fmt: skip
+            queries = Queries(block, query, one.indptr, one.indices, one.weights, degree)
+            out = Fits(scores[where], part, converged[where])
+            local_classifiers(queries, some, objective.compiled(scaled, relative), out)
             if want_slopes:
                 slopes[t][:, used] = part[0]
     else:
 
-        def solve(queries):
-            some = Neighborhoods(found.indptr[queries.start : queries.stop + 1], *found[1:])
-            _solve(
-                objective,
-                rows,
-                design[queries],
-                some,
-                codes,
-                alpha,
-                shared,
-                scores[queries],
-                slopes[queries],
-                converged[queries],
-            )
+        def solve(some):
+            indptr = found.indptr[some.start : some.stop + 1]
+            queries = Queries(rows, design[some], indptr, found.indices, found.weights, degree)
+            out = Fits(scores[some], slopes[some], converged[some])
+            local_classifiers(queries, codes, objective.compiled(alpha, relative), out)
 
         over_queries(solve, found.n_queries, n_jobs)
     warn_unconverged(objective, int((~converged).sum()), len(converged))
     return scores, slopes
-
-
-def _solve(objective, X, Q, found, codes, alpha, shared, scores, slopes, converged) -> None:
-    degree, relative, want_slopes, _ = shared
-    data = (X, Q, found.indptr, found.indices, found.weights, codes)
-    out = (objective.tol, objective.max_iter, want_slopes, scores, slopes, converged)
-    if objective.solver == "hinge":
-        local_hinge(*data, degree, alpha, relative, objective.C, objective.kappa, *out)
-        return
-    if objective.solver == "multinomial":
-        local_multinomial(*data, degree, alpha, objective.C, *out)
-        return
-    loss = _LOSSES[objective.solver]
-    penalties = (objective.C, objective.rho, objective.rho_per_weight)
-    local_newton(*data, loss, degree, alpha, relative, *penalties, *out)
 
 
 def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:

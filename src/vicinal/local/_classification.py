@@ -193,10 +193,9 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
         """Settle on compiled code, or on clones of an estimator it does not reproduce."""
         self._exact_alpha = None
         if self.estimator is None:
-            max_iter = 10_000 if self.solver == "hinge" else 100
             # A class of tiny weight bends the logistic loss little: the gradient must be smaller.
             tol = 1e-11 if self.solver == "logistic" else 1e-9
-            self._objective = Objective(self.solver, tol=tol, max_iter=max_iter)
+            self._objective = Objective(self.solver, tol=tol)
             return
         exact = exact_objective(self.estimator, len(self.classes_))
         if exact is not None:
@@ -313,7 +312,6 @@ class BaseLocalClassifier(ClassifierMixin, ClassifierOnDevice, BaseLocal):
             and self._settings.degree == 1
             and self._generic is None
             and (self._exact_alpha is None or self._objective.solver == "ridge")
-            and self._objective.solver != "hinge"
         )
 
     def _global_scores(self, X) -> np.ndarray:

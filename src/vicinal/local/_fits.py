@@ -14,12 +14,12 @@ from vicinal._kernels.local._least_squares import (
 )
 from vicinal._kernels.local._ridge import (
     is_pure,
-    n_design_columns,
     ridge_equivalent_kernels,
     ridge_slopes,
     smooth_classes,
     smooth_targets,
 )
+from vicinal._kernels.local._workspace import Queries, n_design_columns
 from vicinal.local._neighborhood import Neighborhoods
 
 # Enough queries per task to forget the cost of a call, few enough to share the work evenly.
@@ -34,9 +34,10 @@ def over_queries(function: Callable[[slice], None], n_queries: int, n_jobs: int 
     thread_map(function, slices, n_jobs)
 
 
-def _span(found: Neighborhoods, queries: slice) -> np.ndarray:
-    """Row pointers of some queries; entries keep their places in the flat arrays."""
-    return found.indptr[queries.start : queries.stop + 1]
+def _queries(X, Q, found: Neighborhoods, some: slice, degree: int) -> Queries:
+    """Bundle some queries; entries keep their places in the flat arrays."""
+    indptr = found.indptr[some.start : some.stop + 1]
+    return Queries(X, Q[some], indptr, found.indices, found.weights, degree)
 
 
 def equivalent_kernels(
@@ -63,20 +64,9 @@ def equivalent_kernels(
         if degree == 0:
             values = out
 
-        def ridge(queries):
-            ridge_equivalent_kernels(
-                X,
-                Q[queries],
-                _span(found, queries),
-                found.indices,
-                found.weights,
-                used,
-                relative,
-                degree,
-                skip[queries],
-                values,
-                solved[queries],
-            )
+        def ridge(some):
+            queries = _queries(X, Q, found, some, degree)
+            ridge_equivalent_kernels(queries, used, relative, skip[some], values, solved[some])
 
         over_queries(ridge, found.n_queries, n_jobs)
         if values is not out:
@@ -91,17 +81,9 @@ def _unpenalised(X, Q, found, degree, n_jobs) -> np.ndarray:
     values = np.empty(len(found.indices))
     solved = np.ones(found.n_queries, dtype=bool)
 
-    def polynomial(queries):
-        polynomial_equivalent_kernels(
-            X,
-            Q[queries],
-            _span(found, queries),
-            found.indices,
-            found.weights,
-            degree,
-            values,
-            solved[queries],
-        )
+    def polynomial(some):
+        queries = _queries(X, Q, found, some, degree)
+        polynomial_equivalent_kernels(queries, values, solved[some])
 
     over_queries(polynomial, found.n_queries, n_jobs)
     failed = np.flatnonzero(~solved)
@@ -158,12 +140,12 @@ def local_slopes(
         return out
     solved = np.ones(found.n_queries, dtype=bool)
 
-    def slopes(queries):
-        shared = (X, Y, Q[queries], _span(found, queries), found.indices, found.weights)
+    def slopes(some):
+        queries = _queries(X, Q, found, some, degree)
         if alpha > 0.0:
-            ridge_slopes(*shared, alpha, relative, degree, out[queries], solved[queries])
+            ridge_slopes(queries, Y, float(alpha), relative, out[some], solved[some])
         else:
-            polynomial_slopes(*shared, degree, out[queries], solved[queries])
+            polynomial_slopes(queries, Y, out[some], solved[some])
 
     over_queries(slopes, found.n_queries, n_jobs)
     for t in np.flatnonzero(~solved):

@@ -3,13 +3,11 @@
 import numpy as np
 from scipy import sparse
 
-from vicinal._kernels.local._gradient import SQUARED, local_gradients, local_hinge_gradients
-from vicinal._kernels.local._newton import LOGISTIC, SQUARED_HINGE
+from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._smoothing import kernel_slopes, nearest_bandwidth, nearest_scale
+from vicinal._kernels.local._workspace import Fits, Motion, Queries
 from vicinal.local._fits import over_queries
 from vicinal.local._neighborhood import NearestRule, Neighborhoods, take_queries
-
-_LOSSES = {"ridge": SQUARED, "squared_hinge": SQUARED_HINGE, "logistic": LOGISTIC}
 
 
 def has_gradient(model) -> bool:
@@ -63,7 +61,8 @@ def _global_slopes(model, X) -> np.ndarray:
 
 def _block(model, design, place, found, move):
     """Fit the local models of a block; return scores, slopes and pulls through the weights."""
-    data, settings, objective = model._data, model._settings, model._objective
+    data, settings = model._data, model._settings
+    objective = model._objective.compiled(settings.alpha, settings.relative)
     n_classes, n_queries = len(model.classes_), found.n_queries
     scores = np.empty((n_queries, n_classes))
     slopes = np.zeros((n_queries, n_classes, data.rows.shape[1]))
@@ -72,28 +71,13 @@ def _block(model, design, place, found, move):
     radial, common, extra = move
 
     def solve(part):
-        shared = (
-            data.rows,
-            design[part],
-            data.index.X,
-            place[part],
-            found.indptr[part.start : part.stop + 1],
-            found.indices,
-            found.weights,
-            radial,
-            common,
-            extra[part],
-            model._codes,
+        indptr = found.indptr[part.start : part.stop + 1]
+        queries = Queries(
+            data.rows, design[part], indptr, found.indices, found.weights, settings.degree
         )
-        out = (scores[part], slopes[part], pulls[part], converged[part])
-        penalty = (settings.degree, settings.alpha, settings.relative, objective.C)
-        stop = (objective.tol, objective.max_iter)
-        if objective.solver == "hinge":
-            local_hinge_gradients(*shared, *penalty, objective.kappa, *stop, *out)
-            return
-        loss = _LOSSES[objective.solver]
-        level = (objective.rho, objective.rho_per_weight)
-        local_gradients(*shared, loss, *penalty, *level, *stop, *out)
+        out = Fits(scores[part], slopes[part], converged[part])
+        motion = Motion(data.index.X, place[part], radial, common, extra[part], pulls[part])
+        local_classifiers(queries, model._codes, objective, out, motion)
 
     over_queries(solve, n_queries, model.n_jobs)
     return scores, slopes, pulls

@@ -14,7 +14,7 @@ from vicinal.local._class_models import exact_objective
 from vicinal.local._classification import BaseLocalClassifier
 from vicinal.local._gradient import has_gradient, scores_and_gradients
 
-_SOLVERS = ("ridge", "logistic", "squared_hinge", "hinge")
+_SOLVERS = ("ridge", "logistic", "squared_hinge")
 
 
 def _has_scores(method: str):
@@ -32,7 +32,7 @@ def _has_scores(method: str):
 class LocalClassifier(BaseLocalClassifier):
     r"""Classification by a weighted model around every query.
 
-    For each query a small model (ridge on class indicators, logistic, squared hinge, hinge, or any
+    For each query a small model (ridge on class indicators, logistic, squared hinge, or any
     classifier) is fitted to the rows around it, near rows weighing more than far ones, and
     evaluated there. It beats k-nearest-neighbour votes wherever classes mix, and every answer comes
     with its neighbours, their weights and the slopes of the model that spoke.
@@ -43,11 +43,10 @@ class LocalClassifier(BaseLocalClassifier):
         Local model, cloned and fitted on the neighbours centred at the query with their weights.
         ``None`` takes ``solver``. ``RidgeClassifier``, ``LogisticRegression`` and ``LinearSVC``
         themselves (not subclasses) are computed by compiled code that solves their own objective.
-    solver : {"ridge", "logistic", "squared_hinge", "hinge"}, default="ridge"
+    solver : {"ridge", "logistic", "squared_hinge"}, default="ridge"
         Built-in local model, with an unpenalised intercept. ``"ridge"`` (on indicator columns) is
         one linear system per query for all classes; ``"logistic"`` and ``"squared_hinge"`` are
-        fitted by Newton's method, one class against the rest, at ten times the cost; ``"hinge"`` is
-        slow and has kinks.
+        fitted by Newton's method, one class against the rest, at ten times the cost.
     n_neighbors : int, float or "auto", default="auto"
         Size of the neighbourhood. An integer k puts the (k+1)-th neighbour at the edge of the
         kernel; a fraction in (0, 1] takes that share of the rows (LOESS's rule). ``"auto"`` is
@@ -99,8 +98,8 @@ class LocalClassifier(BaseLocalClassifier):
         the class shares of the training set, or an error.
     calibration : {"temperature", None}, default="temperature"
         ``"temperature"`` turns scores into softmax(score / T) with T of least leave-one-out log
-        loss; ``None`` cuts negative ridge scores to 0 and normalises (logistic and hinge scores go
-        through the logistic function first).
+        loss; ``None`` cuts negative ridge scores to 0 and normalises (other scores go through the
+        logistic function first).
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of each class's rows; neighbourhood sizes do not change.
     combine : {"stack", "best"}, default="stack"

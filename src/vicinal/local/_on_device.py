@@ -76,7 +76,6 @@ class OnDevice:
             "degree": self.degree == 2,
             "groups": groups is not None,
             "estimator": self._generic is not None or self._is_multinomial(),
-            "solver": getattr(self, "solver", "ridge") == "hinge",
             "class_weight": getattr(self, "class_weight", None) is not None,
             "robust_iterations": getattr(self, "robust_iterations", 0) > 0,
             "clip": getattr(self, "clip", False),

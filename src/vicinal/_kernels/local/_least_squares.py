@@ -4,10 +4,12 @@ The design of a query has rows w_i^(1/2) (1, x_i - q, products). With W^(1/2) D 
 at q is the first coefficient and its equivalent kernel is l = W^(1/2) Q R^-T e_1.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels.local._ridge import append_products, gather_rows, longest_neighborhood
+from vicinal._kernels.local._workspace import gather, gathered_width, longest_neighborhood
 
 # Columns whose part outside the span of earlier ones is smaller than this share are left to the
 # pseudo-inverse, which decides by singular values.
@@ -16,24 +18,19 @@ _DEPENDENT = 1e-9
 PSEUDO_INVERSE_CUTOFF = 1e-12
 
 
+class _PolynomialArrays(NamedTuple):
+    R: Any
+    A: Any  # the scaled design, one column a row, then its reflectors
+    U: Any
+    v: Any
+
+
 @fast_jit
-def _fill_columns(X, q, indices, weights, degree, R, A):
-    """Write the scaled design column by column into the rows of ``A``; return its width."""
-    d = X.shape[1]
-    k = indices.shape[0]
-    gather_rows(X, q, indices, R, d)
-    p = d
-    if degree == 2:
-        append_products(R, weights, k, d)
-        p = d + d * (d + 1) // 2
-    if degree == 0:
-        p = 0
-    for i in range(k):
-        root = np.sqrt(weights[i])
-        A[0, i] = root
-        for a in range(p):
-            A[a + 1, i] = R[i, a] * root
-    return p + 1
+def _allocate(queries):
+    k, p = longest_neighborhood(queries.indptr), gathered_width(queries)
+    return _PolynomialArrays(
+        np.empty((k, p)), np.empty((p + 1, k)), np.empty((p + 1, p + 1)), np.empty(k)
+    )
 
 
 @fast_jit
@@ -80,73 +77,91 @@ def _reflect(A, j, k, v):
 
 
 @fast_jit
-def polynomial_equivalent_kernels(X, Q, indptr, indices, weights, degree, out, solved):
-    """Write l(q) of every query into ``out``; ``solved[t]`` turns False where rank is missing."""
-    n_queries = indptr.shape[0] - 1
-    d = X.shape[1]
-    longest = longest_neighborhood(indptr)
-    width = d + d * (d + 1) // 2 if degree == 2 else d
-    R = np.empty((longest, width))
-    A = np.empty((width + 1, longest))
-    U = np.empty((width + 1, width + 1))
-    v = np.empty(longest)
-    for t in range(n_queries):
-        start, stop = indptr[t], indptr[t + 1]
-        k = stop - start
-        if k == 0:
-            continue
-        w = weights[start:stop]
-        p = _fill_columns(X, Q[t], indices[start:stop], w, degree, R, A)
-        if p > k or not _householder(A, p, k, U):
-            solved[t] = False
-            continue
-        for j in range(p):
-            value = 1.0 if j == 0 else 0.0
-            for r in range(j):
-                value -= U[j, r] * v[r]
-            v[j] = value / U[j, j]
-        for i in range(p, k):
-            v[i] = 0.0
-        for j in range(p - 1, -1, -1):
-            _reflect(A, j, k, v)
-        for i in range(k):
-            out[start + i] = np.sqrt(w[i]) * v[i]
+def _factor(queries, t, rows, weights, work):
+    """Factor the design of one query; return its number of columns, 0 where rank is missing."""
+    R, A = work.R, work.A
+    k = rows.shape[0]
+    p = 0 if queries.degree == 0 else R.shape[1]
+    if p + 1 > k:
+        return 0
+    gather(queries, t, rows, weights, R)
+    for i in range(k):
+        root = np.sqrt(weights[i])
+        A[0, i] = root
+        for a in range(p):
+            A[a + 1, i] = R[i, a] * root
+    return p + 1 if _householder(A, p + 1, k, work.U) else 0
 
 
 @fast_jit
-def polynomial_slopes(X, Y, Q, indptr, indices, weights, degree, out, solved):
-    """Write the gradients at q, shape (n_queries, n_outputs, n_features)."""
-    n_queries = indptr.shape[0] - 1
-    d = X.shape[1]
-    longest = longest_neighborhood(indptr)
-    width = d + d * (d + 1) // 2 if degree == 2 else d
-    R = np.empty((longest, width))
-    A = np.empty((width + 1, longest))
-    U = np.empty((width + 1, width + 1))
-    v = np.empty(longest)
-    for t in range(n_queries):
+def _write_kernel(p, weights, work, out):
+    """Write l = W^(1/2) Q R^-T e_1."""
+    A, U, v = work.A, work.U, work.v
+    k = weights.shape[0]
+    for j in range(p):
+        value = 1.0 if j == 0 else 0.0
+        for r in range(j):
+            value -= U[j, r] * v[r]
+        v[j] = value / U[j, j]
+    for i in range(p, k):
+        v[i] = 0.0
+    for j in range(p - 1, -1, -1):
+        _reflect(A, j, k, v)
+    for i in range(k):
+        out[i] = np.sqrt(weights[i]) * v[i]
+
+
+@fast_jit
+def _write_slope(p, y, rows, weights, work, out):
+    """Write the slopes of R^-1 Q' W^(1/2) y."""
+    A, U, v = work.A, work.U, work.v
+    k = weights.shape[0]
+    for i in range(k):
+        v[i] = np.sqrt(weights[i]) * y[rows[i]]
+    for j in range(p):
+        _reflect(A, j, k, v)
+    for j in range(p - 1, -1, -1):
+        value = v[j]
+        for r in range(j + 1, p):
+            value -= U[r, j] * v[r]
+        v[j] = value / U[j, j]
+    for a in range(out.shape[0]):
+        out[a] = v[a + 1]
+
+
+@fast_jit
+def polynomial_equivalent_kernels(queries, out, solved):
+    """Write l(q) of every query into ``out``; ``solved[t]`` turns False where rank is missing."""
+    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
+    work = _allocate(queries)
+    for t in range(indptr.shape[0] - 1):
         start, stop = indptr[t], indptr[t + 1]
-        k = stop - start
-        out[t] = 0.0
-        if k == 0 or degree == 0:
+        if start == stop:
             continue
         w = weights[start:stop]
-        p = _fill_columns(X, Q[t], indices[start:stop], w, degree, R, A)
-        if p > k or not _householder(A, p, k, U):
+        p = _factor(queries, t, indices[start:stop], w, work)
+        if p > 0:
+            _write_kernel(p, w, work, out[start:stop])
+        else:
+            solved[t] = False
+
+
+@fast_jit
+def polynomial_slopes(queries, Y, out, solved):
+    """Write the gradients at the queries, shape (n_queries, n_outputs, n_features), from zeros."""
+    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
+    work = _allocate(queries)
+    for t in range(indptr.shape[0] - 1):
+        start, stop = indptr[t], indptr[t + 1]
+        if start == stop or queries.degree == 0:
+            continue
+        rows, w = indices[start:stop], weights[start:stop]
+        p = _factor(queries, t, rows, w, work)
+        if p == 0:
             solved[t] = False
             continue
         for c in range(Y.shape[1]):
-            for i in range(k):
-                v[i] = np.sqrt(w[i]) * Y[indices[start + i], c]
-            for j in range(p):
-                _reflect(A, j, k, v)
-            for j in range(p - 1, -1, -1):
-                value = v[j]
-                for r in range(j + 1, p):
-                    value -= U[r, j] * v[r]
-                v[j] = value / U[j, j]
-            for a in range(d):
-                out[t, c, a] = v[a + 1]
+            _write_slope(p, Y[:, c], rows, w, work, out[t, c])
 
 
 def design_matrix(offsets: np.ndarray, weights: np.ndarray, degree: int) -> np.ndarray:

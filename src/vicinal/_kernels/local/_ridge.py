@@ -7,259 +7,178 @@ With s = sum_i w_i, m = sum_i w_i (x_i - q) / s and V = sum_i w_i (x_i - q - m)(
 the ridge fit around q with a free intercept. One system serves every output column: the weights
 l(q) do not depend on y. With p > k columns the k x k form (Z Z' + lam I) v = Z m, Z = W^(1/2)
 (X - q - m), gives w_i^(1/2) v_i in place of w_i (x_i - q - m)'u.
-
-Neighbourhoods come as compressed rows: those of query t are ``indices[indptr[t]:indptr[t + 1]]``.
 """
+
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
 from vicinal._kernels.local._small_dense import cholesky_lower, cholesky_solve, gram_lower
-
-# A value is "flat" (no spread around the weighted mean) below this share of its own size.
-_FLAT = 1e-14
-
-
-def n_design_columns(n_features: int, degree: int) -> int:
-    """Return the number of non-constant columns of a polynomial of total degree ``degree``."""
-    if degree == 0:
-        return 0
-    return n_features if degree == 1 else n_features + n_features * (n_features + 1) // 2
+from vicinal._kernels.local._workspace import (
+    gather,
+    gathered_width,
+    longest_neighborhood,
+    moments,
+    total_weight,
+)
 
 
-@fast_jit
-def gather_rows(X, q, indices, R, d):
-    """Write ``X[indices] - q`` into the rows of ``R``."""
-    for i in range(indices.shape[0]):
-        row = X[indices[i]]
-        for a in range(d):
-            R[i, a] = row[a] - q[a]
+class _RidgeArrays(NamedTuple):
+    R: Any  # rows, centred and times root weights
+    Z: Any  # the same by columns
+    m: Any
+    G: Any
+    L: Any
+    v: Any
 
 
 @fast_jit
-def append_products(R, weights, k, d):
-    """Append the products of columns, divided by the spread so that they keep the columns' unit."""
-    total = 0.0
-    size = 0.0
+def _allocate(queries):
+    k, p = longest_neighborhood(queries.indptr), gathered_width(queries)
+    order = min(p, k)
+    return _RidgeArrays(
+        np.empty((k, p)),
+        np.empty((p, k) if p <= k else (1, 1)),
+        np.empty(p),
+        np.empty((order, order)),
+        np.empty((order, order)),
+        np.empty(max(p, k)),
+    )
+
+
+@fast_jit
+def _system(queries, t, rows, w, work):
+    """Gather, centre and scale one neighbourhood, form its Gram matrix; return trace of V."""
+    R, Z, m = work.R, work.Z, work.m
+    k, p = rows.shape[0], R.shape[1]
+    gather(queries, t, rows, w, R)
+    trace = moments(R, w, p, m)
+    if trace == 0.0:
+        return trace
     for i in range(k):
-        row = 0.0
-        for a in range(d):
-            row += R[i, a] * R[i, a]
-        size += weights[i] * row
-        total += weights[i]
-    if size <= 0.0:
-        scale = 1.0
+        root = np.sqrt(w[i])
+        for a in range(p):
+            R[i, a] = (R[i, a] - m[a]) * root
+    if p > k:
+        gram_lower(R, k, p, work.G)
     else:
-        scale = 1.0 / np.sqrt(size / (total * d))
-    for i in range(k):
-        position = d
-        for a in range(d):
-            left = R[i, a] * scale
-            for b in range(a + 1):
-                R[i, position] = left * R[i, b]
-                position += 1
+        for i in range(k):
+            for a in range(p):
+                Z[a, i] = R[i, a]
+        gram_lower(Z, p, k, work.G)
+    return trace
 
 
 @fast_jit
-def centre_rows(R, weights, k, p, m):
-    """Subtract the weighted mean (kept in ``m``), scale by root weights; return (s, trace of V)."""
-    s = 0.0
+def _subtract_tilt(w, work, out):
+    """Subtract w_i (x_i - q - m)'u from the local constant fit in ``out``."""
+    R, m, v = work.R, work.m, work.v
+    k, p = w.shape[0], R.shape[1]
+    if p > k:
+        for i in range(k):
+            value = 0.0
+            for a in range(p):
+                value += R[i, a] * m[a]
+            v[i] = value
+        cholesky_solve(work.L, k, v)
+        for i in range(k):
+            out[i] -= np.sqrt(w[i]) * v[i]
+        return
     for a in range(p):
-        m[a] = 0.0
+        v[a] = m[a]
+    cholesky_solve(work.L, p, v)
     for i in range(k):
-        w = weights[i]
-        s += w
+        value = 0.0
         for a in range(p):
-            m[a] += w * R[i, a]
-    for a in range(p):
-        m[a] /= s
-    trace = 0.0
-    size = 0.0
-    for i in range(k):
-        root = np.sqrt(weights[i])
-        w = weights[i]
-        for a in range(p):
-            size += w * R[i, a] * R[i, a]
-            value = (R[i, a] - m[a]) * root
-            R[i, a] = value
-            trace += value * value
-    if trace <= _FLAT * size:
-        trace = 0.0
-    return s, trace
+            value += R[i, a] * v[a]
+        out[i] -= np.sqrt(w[i]) * value
 
 
 @fast_jit
-def transpose_rows(R, k, p, Z):
-    """Write the leading block of ``R`` column by column into the rows of ``Z``."""
-    for i in range(k):
-        for a in range(p):
-            Z[a, i] = R[i, a]
-
-
-@fast_jit
-def _design(X, q, indices, weights, degree, R, m):
-    """Gather, expand and centre the design of one query; return (p, s, trace of V)."""
-    d = X.shape[1]
-    k = indices.shape[0]
-    gather_rows(X, q, indices, R, d)
-    p = d
-    if degree == 2:
-        append_products(R, weights, k, d)
-        p = d + d * (d + 1) // 2
-    s, trace = centre_rows(R, weights, k, p, m)
-    return p, s, trace
-
-
-@fast_jit
-def count_classes(codes, rows, counts):
-    """Write how many of the rows are of each class; return how many classes there are."""
-    counts[:] = 0
-    n_present = 0
-    for row in rows:
-        if counts[codes[row]] == 0:
-            n_present += 1
-        counts[codes[row]] += 1
-    return n_present
-
-
-@fast_jit
-def longest_neighborhood(indptr):
-    """Return the number of rows in the largest neighbourhood, at least one."""
-    longest = 1
-    for t in range(indptr.shape[0] - 1):
-        longest = max(longest, indptr[t + 1] - indptr[t])
-    return longest
-
-
-@fast_jit
-def ridge_equivalent_kernels(
-    X, Q, indptr, indices, weights, alphas, relative, degree, skip, out, solved
-):
+def ridge_equivalent_kernels(queries, alphas, relative, skip, out, solved):
     """Write l(q) of every query and penalty into ``out`` of shape (n_alphas, nnz).
 
-    The weights given must be positive. ``skip[t]`` asks for the local constant
-    fit only. ``solved[t]`` turns False
-    where the system is singular to working precision; ``out`` then holds the local constant fit.
+    The weights given must be positive. ``skip[t]`` asks for the local constant fit only.
+    ``solved[t]`` turns False where the system is singular to working precision; ``out`` then holds
+    the local constant fit.
     """
-    n_queries = indptr.shape[0] - 1
-    d = X.shape[1]
-    longest = longest_neighborhood(indptr)
-    width = d + d * (d + 1) // 2 if degree == 2 else d
-    order = min(width, longest)
-    R = np.empty((longest, width))
-    Z = np.empty((width, longest) if width <= longest else (1, 1))
-    G = np.empty((order, order))
-    L = np.empty((order, order))
-    m = np.empty(width)
-    v = np.empty(max(order, longest))
-    for t in range(n_queries):
+    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
+    work = _allocate(queries)
+    p = work.R.shape[1]
+    for t in range(indptr.shape[0] - 1):
         start, stop = indptr[t], indptr[t + 1]
+        rows, w = indices[start:stop], weights[start:stop]
         k = stop - start
-        if k == 0:
-            continue
-        w = weights[start:stop]
-        s = 0.0
-        for i in range(k):
-            s += w[i]
+        total = total_weight(w)
         for c in range(alphas.shape[0]):
             for i in range(k):
-                out[c, start + i] = w[i] / s
-        if degree == 0 or skip[t]:
+                out[c, start + i] = w[i] / total
+        if k == 0 or queries.degree == 0 or skip[t]:
             continue
-        p, s, trace = _design(X, Q[t], indices[start:stop], w, degree, R, m)
+        trace = _system(queries, t, rows, w, work)
         if trace == 0.0:
             continue
-        dual = p > k
-        if dual:
-            gram_lower(R, k, p, G)
-        else:
-            transpose_rows(R, k, p, Z)
-            gram_lower(Z, p, k, G)
         for c in range(alphas.shape[0]):
             lam = alphas[c] * trace / p if relative else alphas[c]
-            if not cholesky_lower(G, k if dual else p, lam, L):
-                solved[t] = False
-                continue
-            if dual:
-                for i in range(k):
-                    value = 0.0
-                    for a in range(p):
-                        value += R[i, a] * m[a]
-                    v[i] = value
-                cholesky_solve(L, k, v)
-                for i in range(k):
-                    out[c, start + i] -= np.sqrt(w[i]) * v[i]
+            if cholesky_lower(work.G, min(k, p), lam, work.L):
+                _subtract_tilt(w, work, out[c, start:stop])
             else:
-                for a in range(p):
-                    v[a] = m[a]
-                cholesky_solve(L, p, v)
-                for i in range(k):
-                    value = 0.0
-                    for a in range(p):
-                        value += R[i, a] * v[a]
-                    out[c, start + i] -= np.sqrt(w[i]) * value
+                solved[t] = False
 
 
 @fast_jit
-def ridge_slopes(X, Y, Q, indptr, indices, weights, alpha, relative, degree, out, solved):
-    """Write the gradient of the local model at q, (V + lam I)^-1 sum_i w_i (x_i-q-m)(y_i-ybar)'.
+def _slope_of(y, rows, w, work, out):
+    """Write (V + lam I)^-1 sum_i w_i (x_i - q - m)(y_i - ybar) of one output column."""
+    R, v = work.R, work.v
+    k, p = w.shape[0], R.shape[1]
+    mean = 0.0
+    for i in range(k):
+        mean += w[i] * y[rows[i]]
+    mean /= total_weight(w)
+    if p > k:
+        for i in range(k):
+            v[i] = np.sqrt(w[i]) * (y[rows[i]] - mean)
+        cholesky_solve(work.L, k, v)
+        for i in range(k):
+            for a in range(out.shape[0]):
+                out[a] += R[i, a] * v[i]
+        return
+    for a in range(p):
+        v[a] = 0.0
+    for i in range(k):
+        target = np.sqrt(w[i]) * (y[rows[i]] - mean)
+        for a in range(p):
+            v[a] += R[i, a] * target
+    cholesky_solve(work.L, p, v)
+    for a in range(out.shape[0]):
+        out[a] = v[a]
 
-    ``out`` has shape (n_queries, n_outputs, n_features); queries without spread get zeros.
+
+@fast_jit
+def ridge_slopes(queries, Y, alpha, relative, out, solved):
+    """Write the gradients of the local models at their queries.
+
+    ``out`` has shape (n_queries, n_outputs, n_features) and comes as zeros, which queries without
+    spread keep.
     """
-    n_queries = indptr.shape[0] - 1
-    d = X.shape[1]
-    n_outputs = Y.shape[1]
-    longest = longest_neighborhood(indptr)
-    width = d + d * (d + 1) // 2 if degree == 2 else d
-    order = min(width, longest)
-    R = np.empty((longest, width))
-    Z = np.empty((width, longest) if width <= longest else (1, 1))
-    G = np.empty((order, order))
-    L = np.empty((order, order))
-    m = np.empty(width)
-    v = np.empty(max(order, width))
-    for t in range(n_queries):
+    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
+    work = _allocate(queries)
+    p = work.R.shape[1]
+    for t in range(indptr.shape[0] - 1):
         start, stop = indptr[t], indptr[t + 1]
-        k = stop - start
-        out[t] = 0.0
-        if k == 0 or degree == 0:
+        if start == stop or queries.degree == 0:
             continue
-        w = weights[start:stop]
-        p, s, trace = _design(X, Q[t], indices[start:stop], w, degree, R, m)
+        rows, w = indices[start:stop], weights[start:stop]
+        trace = _system(queries, t, rows, w, work)
         if trace == 0.0:
             continue
-        dual = p > k
-        if dual:
-            gram_lower(R, k, p, G)
-        else:
-            transpose_rows(R, k, p, Z)
-            gram_lower(Z, p, k, G)
         lam = alpha * trace / p if relative else alpha
-        if not cholesky_lower(G, k if dual else p, lam, L):
+        if not cholesky_lower(work.G, min(stop - start, p), lam, work.L):
             solved[t] = False
             continue
-        for c in range(n_outputs):
-            mean = 0.0
-            for i in range(k):
-                mean += w[i] * Y[indices[start + i], c]
-            mean /= s
-            if dual:
-                for i in range(k):
-                    v[i] = np.sqrt(w[i]) * (Y[indices[start + i], c] - mean)
-                cholesky_solve(L, k, v)
-                for i in range(k):
-                    for a in range(d):
-                        out[t, c, a] += R[i, a] * v[i]
-            else:
-                for a in range(p):
-                    v[a] = 0.0
-                for i in range(k):
-                    target = np.sqrt(w[i]) * (Y[indices[start + i], c] - mean)
-                    for a in range(p):
-                        v[a] += R[i, a] * target
-                cholesky_solve(L, p, v)
-                for a in range(d):
-                    out[t, c, a] = v[a]
+        for c in range(Y.shape[1]):
+            _slope_of(Y[:, c], rows, w, work, out[t, c])
 
 
 @fast_jit

@@ -82,6 +82,26 @@ def cholesky_lower(G, p, shift, L):
 
 
 @fast_jit
+def shifted_cholesky(G, p, share, L):
+    """Factor ``G`` with as small a shift as makes it positive; return the shift.
+
+    Shifts start at ``share`` of the largest diagonal entry. Returns -1 where none helps: ``G``
+    holds something that is not a finite number.
+    """
+    if cholesky_lower(G, p, 0.0, L):
+        return 0.0
+    shift = 0.0
+    for i in range(p):
+        shift = max(shift, G[i, i])
+    shift = share * shift + 1e-300
+    for _ in range(60):
+        if cholesky_lower(G, p, shift, L):
+            return shift
+        shift *= 10.0
+    return -1.0
+
+
+@fast_jit
 def cholesky_solve(L, p, b):
     """Solve in place with the factor of ``cholesky_lower``."""
     for i in range(p):

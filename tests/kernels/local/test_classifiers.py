@@ -1,24 +1,24 @@
-"""Newton and dual descent on single neighbourhoods: stationarity by differences."""
+"""Local classifiers on single neighbourhoods: stationarity by differences, corner cases."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.local._hinge import local_hinge
-from vicinal._kernels.local._newton import LOGISTIC, SQUARED_HINGE, local_newton
+from vicinal._kernels.local._classifiers import local_classifiers
+from vicinal._kernels.local._workspace import LOGISTIC, SQUARED_HINGE, FitObjective, Fits, Queries
 
 
 def solve(X, q, w, codes, loss, *, alpha=0.3, rho=0.1, C=1.0, degree=1):
     n_classes = codes.max() + 1
-    indptr, indices = np.array([0, len(X)]), np.arange(len(X))
-    scores = np.empty((1, n_classes))
-    slopes = np.empty((1, n_classes, X.shape[1]))
-    converged = np.ones(1, dtype=bool)
-    arguments = (X, q[None], indptr, indices, w, codes)
-    penalties = (alpha, False, C, rho, 0.0, 1e-12, 200)
-    local_newton(*arguments, loss, degree, *penalties, True, scores, slopes, converged)
-    assert converged.all()
-    return scores[0], slopes[0]
+    out = Fits(
+        np.empty((1, n_classes)), np.zeros((1, n_classes, X.shape[1])), np.ones(1, dtype=bool)
+    )
+    queries = Queries(X, q[None], np.array([0, len(X)]), np.arange(len(X)), w, degree)
+    local_classifiers(
+        queries, codes, FitObjective(loss, alpha, False, C, rho, 0.0, 1e-12, 200), out
+    )
+    assert out.converged.all()
+    return out.scores[0], out.slopes[0]
 
 
 def objective(theta, A, y, w, loss, alpha=0.3, rho=0.1):
@@ -70,23 +70,3 @@ def test_one_class_answer_minimises_the_objective(rng, loss):
     assert np.argmin(values) == 1
     assert scores[0] == -scores[1]
     assert not slopes.any()
-
-
-def test_hinge_dual_reaches_the_primal_optimum(rng):
-    X, q, w, codes = problem(rng, 25, 3, 2)
-    scores, slopes = np.empty((1, 2)), np.empty((1, 2, 3))
-    converged = np.ones(1, dtype=bool)
-    local_hinge(
-        X, q[None], np.array([0, 25]), np.arange(25), w, codes, 1, 0.3, False, 1.0, 2.0, 1e-10,
-        100_000, True, scores, slopes, converged,
-    )  # fmt: skip
-    y = np.where(codes == 1, 1.0, -1.0)
-
-    def primal(theta):
-        hinge = w @ np.maximum(0, 1 - y * ((X - q) @ theta[:-1] + theta[-1]))
-        return hinge + 0.15 * (theta[:-1] @ theta[:-1] + theta[-1] ** 2 / 4.0)
-
-    best = primal(np.append(slopes[0, 1], scores[0, 1]))
-    for _ in range(200):
-        trial = np.append(slopes[0, 1], scores[0, 1]) + 1e-3 * rng.normal(size=4)
-        assert primal(trial) >= best - 1e-9

@@ -1,0 +1,237 @@
+"""What compiled local fits hand to one another, as named tuples, and the neighbourhoods they read.
+
+Neighbourhoods come as compressed rows: those of query t are ``indices[indptr[t]:indptr[t + 1]]``,
+and their weights stand in the same places of ``weights``.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal._kernels._jit import fast_jit
+
+SQUARED_HINGE = 0
+LOGISTIC = 1
+SQUARED = 2
+MULTINOMIAL = 3
+
+# Rows have no spread around their weighted mean below this share of their own size.
+_FLAT = 1e-14
+
+
+class Queries(NamedTuple):
+    """Rows, queries and neighbourhoods; the local models are polynomials of ``degree``."""
+
+    X: Any
+    Q: Any
+    indptr: Any
+    indices: Any
+    weights: Any
+    degree: int
+
+
+class FitObjective(NamedTuple):
+    """Loss and penalties of local classifiers.
+
+    Slopes are penalised by ``alpha``, or by ``alpha * trace(V) / p`` over the p design columns if
+    ``relative``; the intercept by ``rho + rho_per_weight * sum(w)``; ``C`` multiplies the loss.
+    """
+
+    loss: int
+    alpha: float
+    relative: bool
+    C: float
+    rho: float
+    rho_per_weight: float
+    tol: float
+    max_iter: int
+
+
+class Motion(NamedTuple):
+    """How weights move with the query: grad w_i = radial_i (x_i - q) + common_i extra(q).
+
+    ``P`` and ``places`` are rows and queries in the columns that give distances. What the motion
+    adds to the gradients is written to ``pulls``, shape (n_queries, n_classes, columns of P).
+    """
+
+    P: Any
+    places: Any
+    radial: Any
+    common: Any
+    extra: Any
+    pulls: Any
+
+
+class Fits(NamedTuple):
+    """What is written: scores (n_queries, n_classes), slopes (n_queries, n_classes, d), converged.
+
+    ``slopes`` come as zeros, with no columns if none are wanted; ``converged`` as ones.
+    """
+
+    scores: Any
+    slopes: Any
+    converged: Any
+
+
+class Fit(NamedTuple):
+    """One neighbourhood laid out: k rows, p columns, penalties of slopes and intercept."""
+
+    weights: Any
+    k: int
+    p: int
+    lam: float
+    rho: float
+
+
+class Workspace(NamedTuple):
+    """Arrays that every neighbourhood of a call uses again."""
+
+    R: Any  # offsets from the query, one row of the table a row
+    m: Any  # their weighted mean
+    A: Any  # design, one column a row
+    K: Any  # Gram matrix of the rows, and its pivoted factor
+    basis: Any
+    pivots: Any
+    B: Any  # design times root curvatures; the last row holds slopes of the loss
+    H: Any  # Hessian and its factor
+    L: Any
+    g: Any  # gradient
+    f: Any  # scores of the rows, and those after a step
+    new: Any
+    step: Any
+    theta: Any
+    z: Any  # answer of the coefficients to a unit force on the score
+    y: Any
+    c: Any  # derivatives of the score by the weights
+    counts: Any
+
+
+def n_design_columns(n_features: int, degree: int) -> int:
+    """Return the number of non-constant columns of a polynomial of total degree ``degree``."""
+    if degree == 0:
+        return 0
+    return n_features if degree == 1 else n_features + n_features * (n_features + 1) // 2
+
+
+@fast_jit
+def longest_neighborhood(indptr):
+    """Return the number of rows in the largest neighbourhood, at least one."""
+    longest = 1
+    for t in range(indptr.shape[0] - 1):
+        longest = max(longest, indptr[t + 1] - indptr[t])
+    return longest
+
+
+@fast_jit
+def gathered_width(queries):
+    """Return the number of columns that ``gather`` fills."""
+    d = queries.X.shape[1]
+    return d + d * (d + 1) // 2 if queries.degree == 2 else d
+
+
+@fast_jit
+def workspace(queries, n_classes):
+    """Allocate for the largest neighbourhood."""
+    k = longest_neighborhood(queries.indptr)
+    columns = gathered_width(queries)
+    p = min(columns, k)
+    return Workspace(
+        np.empty((k, columns)),
+        np.empty(columns),
+        np.empty((p, k)),
+        np.empty((p, p)),
+        np.empty((p, p)),
+        np.empty(k, dtype=np.int64),
+        np.empty((p + 2, k)),
+        np.empty((p + 1, p + 1)),
+        np.empty((p + 1, p + 1)),
+        np.empty(p + 1),
+        np.empty(k),
+        np.empty(k),
+        np.empty(p + 1),
+        np.empty(p + 1),
+        np.empty(p + 1),
+        np.empty(k),
+        np.empty(k),
+        np.empty(n_classes, dtype=np.int64),
+    )
+
+
+@fast_jit
+def total_weight(weights):
+    """Return the sum of the weights."""
+    total = 0.0
+    for w in weights:
+        total += w
+    return total
+
+
+@fast_jit
+def _append_products(R, weights, k, d):
+    """Append the products of columns, divided by the spread so that they keep the columns' unit."""
+    size = 0.0
+    for i in range(k):
+        row = 0.0
+        for a in range(d):
+            row += R[i, a] * R[i, a]
+        size += weights[i] * row
+    scale = 1.0
+    if size > 0.0:
+        scale = 1.0 / np.sqrt(size / (total_weight(weights) * d))
+    for i in range(k):
+        position = d
+        for a in range(d):
+            left = R[i, a] * scale
+            for b in range(a + 1):
+                R[i, position] = left * R[i, b]
+                position += 1
+
+
+@fast_jit
+def gather(queries, t, rows, weights, R):
+    """Write the offsets of a query's neighbours, and products at degree two, into ``R``."""
+    X, q = queries.X, queries.Q[t]
+    k, d = rows.shape[0], X.shape[1]
+    for i in range(k):
+        row = X[rows[i]]
+        for a in range(d):
+            R[i, a] = row[a] - q[a]
+    if queries.degree == 2:
+        _append_products(R, weights, k, d)
+
+
+@fast_jit
+def moments(R, weights, p, m):
+    """Write the weighted mean of ``R``; return the trace of the scatter V around it."""
+    k = weights.shape[0]
+    total = total_weight(weights)
+    for a in range(p):
+        m[a] = 0.0
+    for i in range(k):
+        share = weights[i] / total
+        for a in range(p):
+            m[a] += share * R[i, a]
+    trace = 0.0
+    size = 0.0
+    for i in range(k):
+        spread = 0.0
+        square = 0.0
+        for a in range(p):
+            spread += (R[i, a] - m[a]) * (R[i, a] - m[a])
+            square += R[i, a] * R[i, a]
+        trace += weights[i] * spread
+        size += weights[i] * square
+    return trace if trace > _FLAT * size else 0.0
+
+
+@fast_jit
+def count_classes(codes, rows, counts):
+    """Write how many of the rows are of each class; return how many classes there are."""
+    for c in range(counts.shape[0]):
+        counts[c] = 0
+    n_present = 0
+    for row in rows:
+        if counts[codes[row]] == 0:
+            n_present += 1
+        counts[codes[row]] += 1
+    return n_present
