@@ -95,6 +95,8 @@ PARAMETERS: dict[str, list[dict]] = {
         {"n_neighbors": 5, "degree": 1, "alpha": 1.0, "anchors": 4},
     ],
     "GradientMetric": [{"n_rounds": 1}],
+    "GradientKernelClassifier": [{"n_rounds": 1}, {"kernel": "laplace", "n_rounds": 1}],
+    "GradientKernelRegressor": [{}, {"kernel": "laplace", "n_rounds": 1}],
     # The checks bring fewer rows than a polynomial in their columns has coefficients.
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "WeightedLDA": [{}, {"shrinkage": "auto"}],

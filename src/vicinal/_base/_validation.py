@@ -4,6 +4,7 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base._arrays import as_numpy, check_same_device, is_array_api, namespace
@@ -24,6 +25,16 @@ def _check_two_classes(classes: np.ndarray) -> None:
             f"y holds one class only ({classes[0]!r}); a classifier needs samples of at least two "
             "classes. Check how y was selected, or use sklearn.dummy.DummyClassifier."
         )
+
+
+def class_factors(
+    class_weight: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray
+) -> np.ndarray:
+    """Return the factor of every class; "balanced" counts weights, so weight 2 is the row twice."""
+    if not isinstance(class_weight, str):
+        return compute_class_weight(class_weight, classes=classes, y=classes[codes])
+    counts = np.bincount(codes, weights=weights, minlength=len(classes))
+    return weights.sum() / (len(classes) * counts)
 
 
 def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:

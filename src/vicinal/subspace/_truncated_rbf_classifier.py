@@ -7,13 +7,13 @@ import array_api_compat as compat
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     check_weights,
+    class_factors,
     device_classes,
     encode_device_labels,
     encode_labels,
@@ -27,14 +27,6 @@ from vicinal._kernels.subspace._truncated_rbf_device import device_slope
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._on_device import device_training
 from vicinal.subspace._truncated_rbf_blocks import fit_classifier_blocks
-
-
-def _class_weights(class_weight, classes, codes, weights):
-    """Factor of every class; "balanced" counts weights, so that weight 2 is the row twice."""
-    if not isinstance(class_weight, str):
-        return compute_class_weight(class_weight, classes=classes, y=classes[codes])
-    counts = np.bincount(codes, weights=weights, minlength=len(classes))
-    return weights.sum() / (len(classes) * counts)
 
 
 def _best_threshold(scores, codes, weights):
@@ -217,7 +209,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         X, y, weights = X[used], y[used], weights[used]
         self.classes_, codes = encode_labels(y)
         self._check_combination()
-        unit = _class_weights(self.class_weight, self.classes_, codes, weights)[codes]
+        unit = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
         Z = self._learn_map(X, weights)
         self.threshold_, self.slope_, self.n_iter_ = 0.0, 1.0, 1
         if self.loss == "squared":

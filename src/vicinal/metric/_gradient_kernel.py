@@ -1,0 +1,281 @@
+"""What the gradient kernels for numbers and for classes share."""
+
+from dataclasses import dataclass
+from numbers import Integral
+
+import numpy as np
+from scipy.spatial.distance import cdist
+from sklearn.base import BaseEstimator
+from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import Progress, row_blocks
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._kernels.linear._maps import standard_scale
+from vicinal._kernels.local._gradient_metric import gradient_outer_product
+from vicinal._kernels.metric._kernel_ridge import (
+    KernelRidgePath,
+    gradient_map,
+    kernel_values,
+    ridge_path,
+    ridge_slopes,
+)
+
+# Scales tried, in units of the root of the mean squared distance between two rows.
+_SCALES = 2.0 ** np.arange(-3, 4)
+_ALPHAS = 10.0 ** np.arange(-6, 2)
+# Rounds look at so many rows at most: the metric has few numbers, a decomposition costs n^3.
+_ROUND_ROWS = 2000
+# Share of the rows on each side of a split that both of its sides learn and answer.
+_OVERLAP = 0.1
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Standardised rows, outputs, what each counts, and how many equal rows it stands for."""
+
+    Z: np.ndarray
+    Y: np.ndarray
+    weights: np.ndarray
+    copies: np.ndarray
+
+    def __getitem__(self, rows) -> "_Rows":
+        return _Rows(self.Z[rows], self.Y[rows], self.weights[rows], self.copies[rows])
+
+
+class BaseGradientKernel(BaseEstimator):
+    """Kernel ridge in the metric of its own gradients, in blocks of a tree."""
+
+    _parameter_constraints: dict = {
+        "kernel": [StrOptions({"gaussian", "laplace"})],
+        "metric": [StrOptions({"auto", "diagonal", "full"})],
+        "n_rounds": [Interval(Integral, 0, None, closed="left")],
+        "alphas": ["array-like", None],
+        "max_block_size": [Interval(Integral, 10, None, closed="left")],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _fit_targets(self, X, Y, sample_weight, class_factor=1.0) -> None:
+        """Learn the tree and the model of every block; Y has one column per output."""
+        X = np.asarray(X, dtype=np.float64)
+        alphas = self._check_alphas()
+        self.mean_, self.scale_ = standard_scale(X, sample_weight)
+        Z = (X - self.mean_) / self.scale_
+        data = _Rows(Z, Y, sample_weight * class_factor, np.maximum(sample_weight, 1.0))
+        self.splits_, self.blocks_ = [], []
+        self._root = self._grow(
+            data, np.arange(len(Z)), alphas, check_random_state(self.random_state)
+        )
+        product = sum(b["outer_product"] * len(b["rows"]) for b in self.blocks_)
+        self.outer_product_ = product / sum(len(b["rows"]) for b in self.blocks_)
+        importances = np.diag(self.outer_product_)
+        self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
+        self.loo_prediction_ = self._join_left_out(Z, Y.shape[1])
+
+    def _check_alphas(self) -> np.ndarray:
+        alphas = _ALPHAS if self.alphas is None else np.asarray(self.alphas, dtype=np.float64)
+        if alphas.ndim != 1 or not len(alphas) or not np.all(alphas > 0.0):
+            raise ValueError(
+                f"alphas={self.alphas!r} must be a list of positive penalties; give at least one."
+            )
+        return alphas
+
+    # --- the tree -----------------------------------------------------------------------------
+
+    def _grow(self, data, rows, alphas, rng) -> int:
+        """Return the node of these rows: a split (its index) or a block (-1 - its index)."""
+        fits = len(rows) <= self.max_block_size
+        sides = None if fits else self._split(data[rows], rows, alphas, rng)
+        if sides is None:
+            block = self._fit_block(data, _draw(rows, self.max_block_size, rng), alphas, rng)
+            self.blocks_.append(block)
+            return -len(self.blocks_)
+        split, left, right = sides
+        index = len(self.splits_)
+        self.splits_.append(split)
+        split["children"] = [self._grow(data, side, alphas, rng) for side in (left, right)]
+        return index
+
+    def _split(self, data, rows, alphas, rng):
+        """Cut at the median along the direction in which the answer changes most."""
+        some = data[_draw(np.arange(len(rows)), _ROUND_ROWS // 2, rng)]
+        product = self._learn_metric(some, alphas, n_rounds=1)["outer_product"]
+        direction = np.linalg.eigh(product)[1][:, -1]
+        places = data.Z @ direction
+        threshold = _weighted_quantile(places, data.weights, 0.5)
+        width = _weighted_quantile(np.abs(places - threshold), data.weights, 2 * _OVERLAP)
+        split = {"direction": direction, "threshold": threshold, "width": width}
+        share = _right_share(places, split)
+        left, right = rows[share < 1.0], rows[share > 0.0]
+        if max(len(left), len(right)) > 0.9 * len(rows):
+            return None  # ties along the direction: nothing to cut
+        return split, left, right
+
+    def _shares(self, Z) -> np.ndarray:
+        """Return how much each block answers for each row: (n_queries, n_blocks), rows sum 1."""
+        shares = np.zeros((len(Z), len(self.blocks_)))
+        pending = [(self._root, np.ones(len(Z)))]
+        while pending:
+            node, share = pending.pop()
+            if node < 0:
+                shares[:, -1 - node] = share
+                continue
+            split = self.splits_[node]
+            right = _right_share(Z @ split["direction"], split)
+            pending.append((split["children"][0], share * (1.0 - right)))
+            pending.append((split["children"][1], share * right))
+        return shares
+
+    # --- one block ----------------------------------------------------------------------------
+
+    def _fit_block(self, data, rows, alphas, rng) -> dict:
+        """Learn the metric on some of the rows and the ridge on all of them."""
+        some = _draw(rows, _ROUND_ROWS, rng)
+        found = self._learn_metric(data[some], alphas, n_rounds=self.n_rounds)
+        path, block = found.pop("path"), data[rows]
+        mapped = block.Z @ found["components"]
+        if len(some) < len(rows):
+            K = kernel_values(cdist(mapped, mapped), found["bandwidth"], self.kernel)
+            path = ridge_path(K, block.Y, block.weights, block.copies, alphas)
+        return {
+            **found,
+            "rows": rows,
+            "mapped": mapped,
+            "alpha": float(alphas[path.best]),
+            "dual_coef": path.dual_coef,
+            "intercept": path.intercept,
+            "left_out": path.left_out,
+        }
+
+    def _learn_metric(self, data, alphas, n_rounds) -> dict:
+        """Alternate ridge and metric; return the round of least leave-one-out error."""
+        kinds = ["diagonal", "full"] if self.metric == "auto" else [self.metric]
+        best: dict = {}
+        n_fits = 1 + n_rounds * len(kinds)
+        with Progress(n_fits, type(self).__name__, verbose=self.verbose) as progress:
+
+            def fit(components, step):
+                nonlocal best
+                found, step = self._fit_round(data, components, alphas, step)
+                if not best or found["error"] < best["error"]:
+                    best = found
+                progress.advance(note=f"leave-one-out error {found['error']:.4g}")
+                return found, step
+
+            first = fit(np.eye(data.Z.shape[1]), None)
+            for kind in kinds:
+                found, step = first
+                for _ in range(n_rounds):
+                    step_map = gradient_map(found["outer_product"], diagonal=kind == "diagonal")
+                    found, step = fit(step_map, step)
+        return best
+
+    def _fit_round(self, data, components, alphas, step) -> tuple[dict, int]:
+        """Fit the ridge in given coordinates, scaled to a mean squared distance of one."""
+        components = components * _unit_distance(data.Z @ components, data.weights)
+        mapped = data.Z @ components
+        step, path = self._best_scale(cdist(mapped, mapped), data, alphas, start=step)
+        bandwidth = float(_SCALES[step])
+        slopes = ridge_slopes(mapped, mapped, path.dual_coef, bandwidth, self.kernel)
+        return {
+            "components": components,
+            "bandwidth": bandwidth,
+            "outer_product": gradient_outer_product(slopes @ components.T, data.weights),
+            "error": float(path.errors[path.best]),
+            "path": path,
+        }, step
+
+    def _best_scale(self, distances, data, alphas, start) -> tuple[int, KernelRidgePath]:
+        """Return the scale of least error: some of them first, then downhill from the last one."""
+        paths: dict[int, KernelRidgePath] = {}
+
+        def error(i):
+            if i not in paths:
+                K = kernel_values(distances, _SCALES[i], self.kernel)
+                paths[i] = ridge_path(K, data.Y, data.weights, data.copies, alphas)
+            return paths[i].errors[paths[i].best]
+
+        last = len(_SCALES) - 1
+        best = min(range(0, last + 1, 2), key=error) if start is None else start
+        moved = True
+        while moved:
+            near = [i for i in (best, best - 1, best + 1) if 0 <= i <= last]
+            nearest = min(near, key=error)
+            moved, best = nearest != best, nearest
+        return best, paths[best]
+
+    # --- answers ------------------------------------------------------------------------------
+
+    def _validated(self, X) -> tuple[np.ndarray, np.dtype]:
+        check_is_fitted(self)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return (np.asarray(X, dtype=np.float64) - self.mean_) / self.scale_, X.dtype
+
+    def _answers(self, Z) -> np.ndarray:
+        """Return the outputs at standardised rows: (n_queries, n_outputs)."""
+        shares = self._shares(Z)
+        out = np.zeros((len(Z), self.blocks_[0]["dual_coef"].shape[1]))
+        for share, block in zip(shares.T, self.blocks_, strict=True):
+            asked = np.flatnonzero(share)
+            for part in row_blocks(len(asked), 24 * len(block["rows"])):
+                some = asked[part]
+                distances = cdist(Z[some] @ block["components"], block["mapped"])
+                K = kernel_values(distances, block["bandwidth"], self.kernel)
+                said = K @ block["dual_coef"] + block["intercept"]
+                out[some] += share[some, None] * said
+        return out
+
+    def _slopes(self, Z) -> np.ndarray:
+        """Return the slopes of the outputs in standardised columns, within blocks."""
+        shares = self._shares(Z)
+        n_outputs = self.blocks_[0]["dual_coef"].shape[1]
+        out = np.zeros((len(Z), n_outputs, Z.shape[1]))
+        for share, block in zip(shares.T, self.blocks_, strict=True):
+            asked = np.flatnonzero(share)
+            for part in row_blocks(len(asked), 8 * len(block["rows"]) * (3 + Z.shape[1])):
+                some = asked[part]
+                slopes = ridge_slopes(
+                    Z[some] @ block["components"],
+                    block["mapped"],
+                    block["dual_coef"],
+                    block["bandwidth"],
+                    self.kernel,
+                )
+                out[some] += share[some, None, None] * (slopes @ block["components"].T)
+        return out
+
+    def _join_left_out(self, Z, n_outputs) -> np.ndarray:
+        """Return the blended answer to every training row by blocks that leave it out."""
+        shares = self._shares(Z)
+        out = np.zeros((len(Z), n_outputs))
+        for share, block in zip(shares.T, self.blocks_, strict=True):
+            rows = block["rows"]
+            out[rows] += share[rows, None] * block["left_out"]
+        return out
+
+
+def _draw(rows, size, rng) -> np.ndarray:
+    return rows if len(rows) <= size else rng.choice(rows, size, replace=False)
+
+
+def _unit_distance(Z, weights) -> float:
+    """Return the factor that brings the mean squared distance between two rows to one."""
+    centred = Z - weights @ Z / weights.sum()
+    spread = 2.0 * weights @ (centred**2).sum(axis=1) / weights.sum()
+    return 1.0 / np.sqrt(spread) if spread > 0.0 else 1.0
+
+
+def _weighted_quantile(values, weights, level) -> float:
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(mass, level * mass[-1])])
+
+
+def _right_share(places, split) -> np.ndarray:
+    """Return the share of the right side: 0 to 1 across the overlap, smooth at its ends."""
+    width = split["width"]
+    if width <= 0.0:
+        return (places > split["threshold"]).astype(np.float64)
+    ramp = np.clip(0.5 + 0.5 * (places - split["threshold"]) / width, 0.0, 1.0)
+    return ramp * ramp * (3.0 - 2.0 * ramp)

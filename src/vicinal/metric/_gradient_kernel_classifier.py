@@ -1,0 +1,190 @@
+"""Kernel ridge classification in the metric of its own gradients."""
+
+import numpy as np
+from sklearn.base import ClassifierMixin
+from sklearn.utils.validation import validate_data
+
+from vicinal._base import atomic_fit, class_factors, encode_labels, positive_rows
+from vicinal._base._compat import StrOptions
+from vicinal._kernels.calibration._temperature import fit_slope, temperature_proba
+from vicinal.metric._gradient_kernel import BaseGradientKernel
+
+
+class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
+    r"""Kernel ridge on class indicators in coordinates stretched along its own slopes.
+
+    The ridge of :class:`GradientKernelRegressor` on one target per class, 1 in the class and 0
+    elsewhere; probabilities are the softmax of its scores, with the one temperature that is most
+    likely on the leave-one-out scores.
+
+    Parameters
+    ----------
+    kernel : {"gaussian", "laplace"}, default="gaussian"
+        :math:`e^{-d^2/2h^2}` or :math:`e^{-d/h}` of the Euclidean distance in the metric.
+    metric : {"auto", "diagonal", "full"}, default="auto"
+        Scale the columns, or also turn them; ``"auto"`` tries both.
+    n_rounds : int, default=5
+        How often the metric is taken from the gradients; 0 is plain kernel ridge.
+    alphas : array-like of shape (n_alphas,), default=None
+        Penalties to choose from; ``None`` stands for powers of ten from 1e-6 to 10.
+    max_block_size : int, default=5000
+        More rows are cut at medians along the direction in which the answer changes most, until
+        no block has more; a tenth of the rows on either side of a cut belong to both blocks, whose
+        answers are blended there.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the classes.
+    random_state : int, RandomState instance or None, default=None
+        Draws the 2,000 rows from which the metric of a larger block is learned.
+    verbose : int, default=0
+        Show progress.
+
+    Attributes
+    ----------
+    classes_ : ndarray of shape (n_classes,)
+        The classes.
+    temperature_ : float
+        What scores are divided by before the softmax.
+    mean_, scale_ : ndarray of shape (n_features,)
+        Columns are centred and scaled first; constant ones keep scale one.
+    outer_product_ : ndarray of shape (n_features, n_features)
+        Mean outer product of the gradients in the scaled columns, over blocks.
+    feature_importances_ : ndarray of shape (n_features,)
+        Its diagonal, as shares.
+    blocks_ : list of dict
+        Per block its ``rows``, map ``components``, ``bandwidth``, ``alpha``, ``dual_coef`` and
+        ``intercept``.
+    splits_ : list of dict
+        Cuts of the tree above the blocks: ``direction``, ``threshold``, ``width``, ``children``.
+    loo_proba_ : ndarray of shape (n_samples, n_classes)
+        Probabilities of every training row of positive weight without that row, scale, penalty and
+        metric held; they have seen the row, so errors of it are somewhat too small.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, when X has string names.
+
+    See Also
+    --------
+    GradientKernelRegressor : The same for numbers, with the mathematics.
+    NeuralNeighborsClassifier : A nonlinear map in which neighbours vote.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.metric import GradientKernelClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (600, 6))
+    >>> y = np.where(X[:, 0] * X[:, 1] > 0, "same", "other")
+    >>> model = GradientKernelClassifier().fit(X[:300], y[:300])
+    >>> print(model.feature_importances_.round(1))
+    [0.5 0.5 0.  0.  0.  0. ]
+    >>> model.score(X[300:], y[300:]) > 0.95
+    True
+    """
+
+    _parameter_constraints: dict = {
+        **BaseGradientKernel._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        kernel="gaussian",
+        *,
+        metric="auto",
+        n_rounds=5,
+        alphas=None,
+        max_block_size=5000,
+        class_weight=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.kernel = kernel
+        self.metric = metric
+        self.n_rounds = n_rounds
+        self.alphas = alphas
+        self.max_block_size = max_block_size
+        self.class_weight = class_weight
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Learn the metric and the ridge.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,)
+            Class labels.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; rows of weight 0 are removed.
+
+        Returns
+        -------
+        self : object
+            Fitted classifier.
+        """
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
+        weights, X, y = positive_rows(sample_weight, X, y)
+        self.classes_, codes = encode_labels(y)
+        factors = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
+        self._fit_targets(X, np.eye(len(self.classes_))[codes], weights, factors)
+        scores = self.loo_prediction_
+        del self.loo_prediction_
+        self.temperature_ = 1.0 / fit_slope(scores, codes, weights * factors)
+        self.loo_proba_ = temperature_proba(scores, self.temperature_).astype(X.dtype)
+        return self
+
+    def predict_proba(self, X):
+        """Return the probability of every class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes)
+            Probabilities; rows sum to one.
+        """
+        Z, dtype = self._validated(X)
+        proba = temperature_proba(self._answers(Z), self.temperature_)
+        return proba.astype(dtype, copy=False)
+
+    def predict(self, X):
+        """Return the most probable class.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,)
+            Labels.
+        """
+        codes = self.predict_proba(X).argmax(axis=1)
+        return self.classes_[codes]
+
+    def local_coef(self, X):
+        """Return the slopes of the log-probabilities, blend of blocks held.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes, n_features)
+            Change of each class's log-probability per unit of each column.
+        """
+        Z, dtype = self._validated(X)
+        slopes = self._slopes(Z) / (self.scale_ * self.temperature_)
+        proba = temperature_proba(self._answers(Z), self.temperature_)
+        mean = np.einsum("qc,qcd->qd", proba, slopes)
+        return (slopes - mean[:, None]).astype(dtype, copy=False)

@@ -1,0 +1,89 @@
+"""Kernel ridge: the primal optimum, leave-one-out by refitting, slopes by differences."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.spatial.distance import cdist
+
+from vicinal._kernels.metric._kernel_ridge import (
+    gradient_map,
+    kernel_values,
+    ridge_path,
+    ridge_slopes,
+)
+
+KERNELS = ["gaussian", "laplace"]
+
+
+def problem(n=25, d=3, seed=0):
+    rng = np.random.RandomState(seed)
+    Z = rng.normal(size=(n, d))
+    Y = np.stack([np.sin(Z[:, 0]), Z[:, 1] * Z[:, 2]], axis=1) + 5.0
+    return Z, Y
+
+
+def solve(Z, Y, weights, alpha, kernel, scale=1.5):
+    """The ridge system with its intercept, written out."""
+    n = len(Z)
+    A = np.zeros((n + 1, n + 1))
+    A[:n, :n] = kernel_values(cdist(Z, Z), scale, kernel) + np.diag(alpha / weights)
+    A[:n, n] = A[n, :n] = 1.0
+    both = np.linalg.solve(A, np.vstack([Y, np.zeros((1, Y.shape[1]))]))
+    return both[:n], both[n]
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_the_path_solves_the_system_and_leaves_rows_out_exactly(kernel):
+    Z, Y = problem()
+    weights = np.linspace(0.3, 1.0, len(Z))
+    K = kernel_values(cdist(Z, Z), 1.5, kernel)
+    path = ridge_path(K, Y, weights, np.ones(len(Z)), np.array([0.1]))
+    coef, intercept = solve(Z, Y, weights, 0.1, kernel)
+    assert_allclose(path.dual_coef, coef, atol=1e-9)
+    assert_allclose(path.intercept, intercept, atol=1e-9)
+    for i in range(len(Z)):
+        kept = np.arange(len(Z)) != i
+        coef, intercept = solve(Z[kept], Y[kept], weights[kept], 0.1, kernel)
+        said = kernel_values(cdist(Z[i : i + 1], Z[kept]), 1.5, kernel) @ coef + intercept
+        assert_allclose(path.left_out[i], said[0], atol=1e-8)
+
+
+def test_a_row_of_three_copies_is_the_row_three_times():
+    Z, Y = problem()
+    times = np.where(np.arange(len(Z)) % 4 == 0, 3, 1)
+    alphas = np.array([1e-3, 0.1, 10.0])
+    weighted = ridge_path(
+        kernel_values(cdist(Z, Z), 1.5, "gaussian"), Y, times * 1.0, times * 1.0, alphas
+    )
+    R, S = np.repeat(Z, times, axis=0), np.repeat(Y, times, axis=0)
+    ones = np.ones(len(R))
+    repeated = ridge_path(kernel_values(cdist(R, R), 1.5, "gaussian"), S, ones, ones, alphas)
+    assert_allclose(weighted.errors, repeated.errors, rtol=1e-8)
+    assert_allclose(np.repeat(weighted.left_out, times, axis=0), repeated.left_out, atol=1e-8)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_slopes_are_differences(kernel):
+    Z, Y = problem()
+    Q = np.random.RandomState(1).normal(size=(4, 3))
+    slopes = ridge_slopes(Q, Z, Y, 1.5, kernel)
+    for k in range(3):
+        step = np.zeros(3)
+        step[k] = 1e-6
+        up, down = (kernel_values(cdist(Q + s, Z), 1.5, kernel) @ Y for s in (step, -step))
+        assert_allclose(slopes[:, :, k], (up - down) / 2e-6, atol=1e-7)
+
+
+def test_the_kink_of_the_laplace_kernel_has_slope_zero():
+    Z, Y = problem(n=1)
+    assert_allclose(ridge_slopes(Z, Z, Y, 1.0, "laplace"), 0.0)
+
+
+def test_the_map_is_the_root_of_the_product():
+    A = np.random.RandomState(0).normal(size=(5, 3))
+    product = A.T @ A
+    root = gradient_map(product, diagonal=False)
+    assert_allclose(root @ root, product / np.linalg.eigvalsh(product)[-1], atol=1e-12)
+    scaled = gradient_map(product, diagonal=True)
+    assert_allclose(scaled, np.diag(np.sqrt(np.diag(product) / np.diag(product).max())))
+    assert_allclose(gradient_map(np.zeros((3, 3)), diagonal=False), np.eye(3))

@@ -1,0 +1,132 @@
+"""Kernel ridge in the metric of its own gradients."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_iris, make_friedman1
+from sklearn.svm import SVC
+
+from vicinal.metric import GradientKernelClassifier, GradientKernelRegressor
+
+
+@pytest.fixture(scope="module")
+def friedman():
+    return make_friedman1(400, 12, noise=0.5, random_state=0)
+
+
+def missed(model, X, y):
+    return np.mean((model.predict(X) - y) ** 2) / np.var(y)
+
+
+def test_rounds_find_the_columns_that_act_and_halve_the_error(friedman):
+    X, y = friedman
+    plain = GradientKernelRegressor(n_rounds=0).fit(X[:200], y[:200])
+    model = GradientKernelRegressor().fit(X[:200], y[:200])
+    assert missed(model, X[200:], y[200:]) < 0.5 * missed(plain, X[200:], y[200:])
+    assert model.feature_importances_[5:].max() < 0.02
+    assert_allclose(model.feature_importances_.sum(), 1.0)
+
+
+def test_leave_one_out_tells_the_error_to_come(friedman):
+    X, y = friedman
+    model = GradientKernelRegressor(metric="diagonal").fit(X[:200], y[:200])
+    told = np.mean((model.loo_prediction_ - y[:200]) ** 2) / np.var(y[:200])
+    assert 0.6 < told / missed(model, X[200:], y[200:]) < 1.4
+
+
+def test_turned_columns_need_the_full_metric():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 8))
+    y = np.sin(2 * (X @ np.ones(8)) / np.sqrt(8))
+    errors = {
+        metric: missed(
+            GradientKernelRegressor(metric=metric).fit(X[:150], y[:150]), X[150:], y[150:]
+        )
+        for metric in ("diagonal", "full", "auto")
+    }
+    assert errors["full"] < 0.5 * errors["diagonal"]
+    assert errors["auto"] == errors["full"]
+
+
+def test_slopes_are_differences_of_the_answers(friedman):
+    X, y = friedman
+    model = GradientKernelRegressor(n_rounds=2).fit(X[:150], np.stack([y, y**2], axis=1)[:150])
+    Q, slopes = X[200:203], model.local_coef(X[200:203])
+    assert slopes.shape == (3, 2, 12)
+    step = 1e-5 * np.eye(12)
+    for k in range(12):
+        change = (model.predict(Q + step[k]) - model.predict(Q - step[k])) / 2e-5
+        assert_allclose(slopes[:, :, k], change, rtol=1e-4, atol=1e-4 * np.abs(slopes).max())
+
+
+def test_slopes_of_log_probabilities_are_differences():
+    X, y = load_iris(return_X_y=True)
+    model = GradientKernelClassifier(n_rounds=1).fit(X, y)
+    Q, slopes = X[::40], model.local_coef(X[::40])
+    step = 1e-5 * np.eye(4)
+    for k in range(4):
+        up, down = (np.log(model.predict_proba(Q + s)) for s in (step[k], -step[k]))
+        assert_allclose(slopes[:, :, k], (up - down) / 2e-5, rtol=1e-4, atol=1e-5)
+
+
+def test_classes_are_told_apart_like_by_a_support_vector_machine():
+    X, y = load_iris(return_X_y=True)
+    model = GradientKernelClassifier().fit(X[::2], y[::2])
+    machine = SVC(C=10.0).fit(X[::2], y[::2])
+    assert model.score(X[1::2], y[1::2]) >= machine.score(X[1::2], y[1::2]) - 0.02
+    assert model.loo_proba_.shape == (75, 3)
+    assert np.mean(model.loo_proba_.argmax(axis=1) == y[::2]) > 0.9
+
+
+def test_balanced_classes_speak_for_the_rare_one():
+    rng = np.random.RandomState(0)
+    X = np.r_[rng.normal(size=(200, 2)), rng.normal(size=(20, 2)) + 1.0]
+    y = np.r_[np.zeros(200, int), np.ones(20, int)]
+    plain = GradientKernelClassifier(n_rounds=1).fit(X, y)
+    balanced = GradientKernelClassifier(n_rounds=1, class_weight="balanced").fit(X, y)
+    assert balanced.predict(X[200:]).mean() > plain.predict(X[200:]).mean() + 0.3
+
+
+def test_blocks_are_blended_without_a_jump(friedman):
+    X, y = friedman
+    model = GradientKernelRegressor(max_block_size=120, n_rounds=2, random_state=0)
+    model.fit(X[:300], y[:300])
+    assert len(model.blocks_) >= 3
+    assert max(len(block["rows"]) for block in model.blocks_) <= 120
+    whole = GradientKernelRegressor(n_rounds=2).fit(X[:300], y[:300])
+    assert missed(model, X[300:], y[300:]) < 2.0 * missed(whole, X[300:], y[300:]) + 0.05
+    told = np.mean((model.loo_prediction_ - y[:300]) ** 2) / np.var(y[:300])
+    assert told < 0.3
+    line = X[0] + np.linspace(0, 1, 2000)[:, None] * (X[7] - X[0])
+    jumps = np.abs(np.diff(model.predict(line)))
+    assert jumps.max() < 0.02 * np.ptp(y)
+
+
+def test_rows_that_cannot_be_cut_are_drawn():
+    X = np.zeros((60, 2))
+    y = np.arange(60.0)
+    model = GradientKernelRegressor(max_block_size=20, random_state=0).fit(X, y)
+    assert len(model.blocks_) == 1
+    assert_allclose(model.predict(X[:2]), y[model.blocks_[0]["rows"]].mean())
+
+
+@pytest.mark.parametrize("kernel", ["gaussian", "laplace"])
+def test_two_rows_constant_columns_and_more_columns_than_rows(kernel):
+    rng = np.random.RandomState(0)
+    for X in (rng.normal(size=(2, 3)), np.ones((5, 3)), rng.normal(size=(8, 30))):
+        y = np.arange(len(X), dtype=float)
+        model = GradientKernelRegressor(kernel).fit(X, y)
+        assert np.isfinite(model.predict(X)).all()
+        assert np.isfinite(model.local_coef(X)).all()
+
+
+def test_a_constant_target_is_answered_as_it_is(friedman):
+    X, _ = friedman
+    model = GradientKernelRegressor().fit(X[:30], np.full(30, 7.0))
+    assert_allclose(model.predict(X[30:]), 7.0)
+
+
+def test_penalties_must_be_positive(friedman):
+    X, y = friedman
+    with pytest.raises(ValueError, match="positive penalties"):
+        GradientKernelRegressor(alphas=[0.0, 1.0]).fit(X, y)
