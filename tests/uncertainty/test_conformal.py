@@ -139,3 +139,20 @@ def test_far_rows_have_no_support(diabetes):
     X, y = diabetes
     model = ConformalRegressor(Ridge()).fit(X, y)
     assert model.support(X[:1] + 100.0)[0] < 0.01
+
+
+def test_a_table_of_words_and_gaps():
+    pd = pytest.importorskip("pandas")
+    from vicinal.table import TableEncoder
+
+    rng = np.random.RandomState(0)
+    n = 300
+    city = rng.choice(["Rome", "Oslo", "Bonn"], n)
+    table = pd.DataFrame({"city": city, "size": rng.normal(size=n)})
+    table.loc[::17, "size"] = np.nan
+    y = table["size"].fillna(0.0) + (city == "Rome") * 2.0 * rng.normal(size=n)
+    inner = make_pipeline(TableEncoder(), Ridge())
+    model = ConformalRegressor(inner, random_state=0).fit(table, y)
+    width = np.diff(model.predict_interval(table)).ravel()
+    assert width[city == "Rome"].mean() > 2.0 * width[city == "Oslo"].mean()
+    assert model.support(table.iloc[:2]).shape == (2,)

@@ -2,9 +2,13 @@
 
 from vicinal.inspection._candidates import candidate_models
 from vicinal.inspection._compare import Comparison, compare
+from vicinal.inspection._drift import drift
+from vicinal.inspection._duplicate_rows import duplicate_rows
 from vicinal.inspection._ensemble_displays import BoostingCurveDisplay, PruningPathDisplay
 from vicinal.inspection._explain import explain
 from vicinal.inspection._explanation import Explanation
+from vicinal.inspection._label_issues import label_issues
+from vicinal.inspection._leaking_columns import leaking_columns
 from vicinal.inspection._local_displays import LocalChoiceDisplay
 from vicinal.inspection._partition_displays import (
     PartitionHistogramDisplay,
@@ -36,5 +40,9 @@ __all__ = [
     "SurfaceDistanceDisplay",
     "candidate_models",
     "compare",
+    "drift",
+    "duplicate_rows",
     "explain",
+    "label_issues",
+    "leaking_columns",
 ]

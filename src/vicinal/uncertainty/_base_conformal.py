@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import aligned_answers, check_weights, cross_fit, fit_weighted, takes_weights
 from vicinal._base._compat import HasMethods, check_y, num_samples, rows_of
 from vicinal._rows import Place, Support
+from vicinal.table import TableEncoder
 
 SHARED_CONSTRAINTS: dict = {
     "estimator": [HasMethods(["fit", "predict"])],
@@ -76,7 +77,8 @@ class BaseConformal(MetaEstimatorMixin, BaseEstimator):
         else:
             answers = self._held_out_answers(X, y, folds, method, classes)
             self.estimator_ = fit_weighted(clone(self.estimator), X, y, self._weights)
-        self._place = Place(numbers(X), self.n_jobs)
+        self._table = TableEncoder().fit(X) if hasattr(X, "columns") else None
+        self._place = Place(self._numbers(X), self.n_jobs)
         self._support = Support(self._place)
         return kept, answers
 
@@ -146,7 +148,13 @@ class BaseConformal(MetaEstimatorMixin, BaseEstimator):
             p-value, uniform on rows like those of ``fit``, near 0 far away from all of them.
         """
         X = self._check_queries(X)
-        return self._support(numbers(X))
+        return self._support(self._numbers(X))
+
+    def _numbers(self, X):
+        """Return X as numbers in which rows can be compared."""
+        if self._table is not None:
+            return self._table.transform(X)
+        return X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -154,8 +162,3 @@ class BaseConformal(MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         return tags
-
-
-def numbers(X):
-    """Return X as numbers in which rows can be compared."""
-    return X.tocsr() if sparse.issparse(X) else np.asarray(X, dtype=np.float64)

@@ -6,7 +6,7 @@ from sklearn.base import ClassifierMixin
 from vicinal._base import atomic_fit, encode_labels
 from vicinal._base._compat import HasMethods
 from vicinal._rows import LabelSets
-from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal, numbers
+from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
 
 
 class ConformalClassifier(ClassifierMixin, BaseConformal):
@@ -164,5 +164,5 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
         X = self._check_queries(X)
         proba = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
         return self._sets.of(
-            proba, numbers(X), coverage, method=method, by_class=by_class, local=local
+            proba, self._numbers(X), coverage, method=method, by_class=by_class, local=local
         )

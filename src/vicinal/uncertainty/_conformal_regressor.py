@@ -2,10 +2,11 @@
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import atomic_fit
 from vicinal._rows import ResidualIntervals
-from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal, numbers
+from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
 
 
 class ConformalRegressor(RegressorMixin, BaseConformal):
@@ -142,9 +143,20 @@ class ConformalRegressor(RegressorMixin, BaseConformal):
         X = self._check_queries(X)
         values = np.asarray(self.estimator_.predict(X), dtype=np.float64)
         ends = self._intervals.around(
-            values.reshape(len(values), -1), numbers(X), coverage, local=local
+            values.reshape(len(values), -1), self._numbers(X), coverage, local=local
         )
         return ends if self.held_out_.ndim == 2 else ends[:, 0]
+
+    def held_out_scale(self):
+        """Return how large errors are around each training row, its own left out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Local mean of the absolute errors of held-out answers.
+        """
+        check_is_fitted(self)
+        return self._intervals.scale.held_out.reshape(self.held_out_.shape)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

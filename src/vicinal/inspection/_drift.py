@@ -1,0 +1,118 @@
+"""Whether new rows come from elsewhere than the training rows."""
+
+from typing import Any
+
+import numpy as np
+from scipy import stats
+from sklearn.base import clone
+from sklearn.model_selection import StratifiedKFold
+from sklearn.utils import check_random_state
+
+from vicinal._base import aligned_answers, cross_fit
+from vicinal._base._compat import num_samples, rows_of
+from vicinal.inspection._findings import Findings
+from vicinal.local import LocalClassifier
+from vicinal.table import TableEncoder
+
+_MAX_ROWS = 1000
+_N_FOLDS = 5
+
+
+def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> Findings:
+    """Test whether new rows could have come from where the training rows came from.
+
+    A local classifier tries to tell the two tables apart. If it can, on rows that it had not seen,
+    they differ; and each column is asked alone who differs most.
+
+    Parameters
+    ----------
+    X_train, X_new : {array-like, data frame} of shape (n_samples, n_features)
+        Training rows, and rows to be answered.
+    level : float, default=0.01
+        Chance of a false alarm.
+    random_state : int, RandomState instance or None, default=0
+        Seed of the rows used (at most 1,000 of each) and of the folds.
+
+    Returns
+    -------
+    Findings
+        One row per column that differs by itself: ``column``, ``auc`` (how often a new value
+        exceeds an old one; 0.5 for no shift), ``distance`` (Kolmogorov and Smirnov's) and
+        ``p_value``, corrected for the number of columns. ``values`` holds ``auc`` and ``p_value``
+        of all columns together.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.inspection import drift
+    >>> rng = np.random.RandomState(0)
+    >>> old, new = rng.normal(size=(200, 3)), rng.normal(size=(200, 3))
+    >>> new[:, 1] += 1.0
+    >>> drift(old, new)["column"].tolist()
+    ['x1']
+    """
+    rng = check_random_state(random_state)
+    old, new = (_some(X, rng) for X in (X_train, X_new))
+    encoder = TableEncoder().fit(old)
+    A, B = encoder.transform(old), encoder.transform(new)
+    auc, p_value = _told_apart(A, B, rng)
+    table = _columns(A, B, np.asarray(encoder.sources_), level)
+    n = len(table["column"])
+    differs = p_value < level or n > 0
+    if not differs:
+        summary = f"The new rows look like the training rows (AUC {auc:.2f}, p = {p_value:.2g})."
+    elif n:
+        names = ", ".join(repr(str(name)) for name in table["column"][:5])
+        summary = f"The new rows differ (AUC {auc:.2f}, p = {p_value:.2g}), most in {names}:"
+    else:
+        summary = (
+            f"The new rows differ in how columns go together (AUC {auc:.2f}, p = {p_value:.2g}), "
+            "though in none alone."
+        )
+    values = {"auc": auc, "p_value": p_value, "differs": bool(differs)}
+    return Findings(summary, table, values)
+
+
+def _some(X: Any, rng) -> Any:
+    X = X if hasattr(X, "columns") else np.asarray(X)
+    n = num_samples(X)
+    return X if n <= _MAX_ROWS else rows_of(X, np.sort(rng.choice(n, _MAX_ROWS, replace=False)))
+
+
+def _told_apart(A: np.ndarray, B: np.ndarray, rng) -> tuple[float, float]:
+    """Return the AUC of held-out answers, and the chance of one as large without a difference."""
+    Z = np.vstack([A, B])
+    side = np.r_[np.zeros(len(A), dtype=int), np.ones(len(B), dtype=int)]
+    seed = int(rng.randint(np.iinfo(np.int32).max))
+    # Both sides in their proportions: a fold short of one would be answered in favour of the other.
+    splitter = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed)
+    folds = [test for _, test in splitter.split(Z, side)]
+    teller = LocalClassifier(n_neighbors=40, alpha=1.0, metric="standardized")
+    _, answers = cross_fit(
+        lambda X, y, weight: clone(teller).fit(X, y),
+        lambda model, X: aligned_answers(model, X, "predict_proba", np.arange(2)),
+        Z, side, folds,
+    )  # fmt: skip
+    side = side[np.concatenate(folds)]
+    said = answers[:, 1]
+    test = stats.mannwhitneyu(said[side == 1], said[side == 0], alternative="greater")
+    auc = test.statistic / (np.sum(side == 1) * np.sum(side == 0))
+    return float(auc), float(test.pvalue)
+
+
+def _columns(A: np.ndarray, B: np.ndarray, sources: np.ndarray, level: float) -> dict:
+    rows = []
+    for j, name in enumerate(sources):
+        test = stats.ks_2samp(B[:, j], A[:, j], method="asymp")
+        p_value = min(1.0, test.pvalue * len(sources))
+        if p_value < level:
+            larger = stats.mannwhitneyu(B[:, j], A[:, j]).statistic / (len(A) * len(B))
+            rows.append((name, float(larger), float(test.statistic), float(p_value)))
+    # One line per source column: that of its clearest part.
+    rows.sort(key=lambda row: -row[2])
+    kept = list({row[0]: row for row in reversed(rows)}.values())
+    kept.sort(key=lambda row: -row[2])
+    names = ("column", "auc", "distance", "p_value")
+    columns = zip(*kept, strict=True) if kept else ([], [], [], [])
+    kinds = (object, float, float, float)
+    return {n: np.array(list(c), dtype=k) for n, c, k in zip(names, columns, kinds, strict=True)}

@@ -1,0 +1,86 @@
+"""What an inspection of a table found: a small table that prints itself."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A sentence, and the rows or columns behind it, most striking first.
+
+    Attributes
+    ----------
+    summary : str
+        What was found, in one sentence.
+    table : dict of str to ndarray
+        Columns of equal length, most striking row first.
+    values : dict
+        Single numbers behind the summary.
+    """
+
+    summary: str
+    table: dict[str, np.ndarray]
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.table.values()))) if self.table else 0
+
+    def __bool__(self) -> bool:
+        return len(self) > 0
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.table[name]
+
+    def to_frame(self):
+        """Return the table as a pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line per finding.
+        """
+        from vicinal._base import import_optional
+
+        pandas = import_optional("pandas", needed_by="Findings.to_frame", extra="frame")
+        return pandas.DataFrame(self.table)
+
+    def __repr__(self) -> str:
+        if not self:
+            return self.summary
+        lines = [self.summary, *text_table(self.table, _SHOWN)]
+        if len(self) > _SHOWN:
+            lines.append(f"... and {len(self) - _SHOWN} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        from html import escape
+
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.table)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in _cells(self.table, _SHOWN)
+        )
+        more = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+        return f"<p>{escape(self.summary)}</p>" + (table if self else "")
+
+
+def text_table(table: Mapping[str, Sequence], limit: int) -> list[str]:
+    """Return the first rows of a table as aligned lines."""
+    rows = [list(table), *_cells(table, limit)]
+    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+
+
+def _cells(table: Mapping[str, Sequence], limit: int) -> list[list[str]]:
+    columns = [list(column[:limit]) for column in table.values()]
+    return [[_show(value) for value in row] for row in zip(*columns, strict=True)]
+
+
+def _show(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)

@@ -1,0 +1,139 @@
+"""Labels and targets that look wrong."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array, check_consistent_length
+from sklearn.utils.multiclass import check_classification_targets
+
+from vicinal.inspection._findings import Findings
+
+# A target this many local scales off is one in ten thousand under normal noise (E|r| = 0.8 sigma).
+_FAR = 4.9
+
+
+def label_issues(held_out: Any, y: Any) -> Findings:
+    r"""Find labels, or targets, that the rows around them contradict.
+
+    Parameters
+    ----------
+    held_out : estimator or array-like
+        A fitted model with ``held_out_``, such as :class:`~vicinal.uncertainty.ConformalClassifier`
+        or :class:`~vicinal.auto.AutoClassifier`; or its held-out answers: probabilities of shape
+        (n_samples, n_classes), columns in the order of the sorted labels, or predictions of shape
+        (n_samples,). Answers by a model that had seen the rows find nothing.
+    y : array-like of shape (n_samples,)
+        Labels or targets as they were given.
+
+    Returns
+    -------
+    Findings
+        One row per suspicious row, most suspicious first. For labels: ``row``, ``given``,
+        ``suggested`` and ``margin``, the probability of the given label less that of the best other
+        one; ``values["expected"]`` estimates how many labels are wrong. For numbers: ``row``,
+        ``given``, ``expected`` and ``ratio``, the error in units of the local mean of errors.
+
+    Notes
+    -----
+    The number of wrong labels is counted with confidence [1]_: a row given as i counts as j where
+    :math:`p_j` is the largest of the probabilities that reach their class's mean over the rows
+    given as that class; the counts are scaled so that they agree with the labels given. So many
+    rows of least margin are reported.
+
+    References
+    ----------
+    .. [1] C. Northcutt, L. Jiang and I. Chuang, "Confident learning: estimating uncertainty in
+       dataset labels", Journal of Artificial Intelligence Research 70 (2021), 1373-1411.
+       :doi:`10.1613/jair.1.12125`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from vicinal.inspection import label_issues
+    >>> from vicinal.uncertainty import ConformalClassifier
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[7] = 2
+    >>> model = ConformalClassifier(LogisticRegression(max_iter=500), random_state=0).fit(X, y)
+    >>> int(label_issues(model, y)["row"][0])
+    7
+    """
+    answers = check_array(getattr(held_out, "held_out_", held_out), ensure_2d=False)
+    y = np.asarray(y)
+    check_consistent_length(answers, y)
+    if answers.ndim == 1 or answers.shape[1] == 1:
+        return _far_targets(answers.reshape(len(answers)), y, held_out)
+    check_classification_targets(y)
+    classes, codes = np.unique(y, return_inverse=True)
+    if len(classes) != answers.shape[1]:
+        raise ValueError(
+            f"held_out has {answers.shape[1]} columns, y has {len(classes)} different labels; "
+            "there must be one column for each label, in sorted order."
+        )
+    return _wrong_labels(answers, classes, codes)
+
+
+def margins(proba: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return the probability of the given label less the best other one's, and that label."""
+    rows = np.arange(len(codes))
+    others = proba.copy()
+    others[rows, codes] = -np.inf
+    best = others.argmax(axis=1)
+    return proba[rows, codes] - others[rows, best], best
+
+
+def confident_joint(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return estimated counts of (given label, true label), rows adding up to the given counts."""
+    n_classes = proba.shape[1]
+    given = np.bincount(codes, minlength=n_classes)
+    thresholds = np.array([proba[codes == c, c].mean() for c in range(n_classes)])
+    sure = np.where(proba >= thresholds * (1.0 - 1e-12), proba, -np.inf)
+    counted = np.isfinite(sure).any(axis=1)
+    joint = np.zeros((n_classes, n_classes))
+    np.add.at(joint, (codes[counted], sure[counted].argmax(axis=1)), 1.0)
+    total = joint.sum(axis=1)
+    joint[total == 0.0] = np.eye(n_classes)[total == 0.0]
+    return joint * (given / joint.sum(axis=1))[:, None]
+
+
+def _wrong_labels(proba: np.ndarray, classes: np.ndarray, codes: np.ndarray) -> Findings:
+    joint = confident_joint(proba, codes)
+    expected = float(joint.sum() - np.trace(joint))
+    margin, best = margins(proba, codes)
+    order = np.argsort(margin, kind="stable")[: round(expected)]
+    order = order[margin[order] < 0.0]
+    table = {
+        "row": order,
+        "given": classes[codes[order]],
+        "suggested": classes[best[order]],
+        "margin": margin[order],
+    }
+    share = expected / len(codes)
+    summary = (
+        f"About {expected:.0f} of {len(codes)} labels ({share:.1%}) look wrong; the {len(order)} "
+        "that other rows contradict most:"
+        if len(order)
+        else f"No label of {len(codes)} looks wrong."
+    )
+    return Findings(summary, table, {"expected": expected})
+
+
+def _far_targets(answers: np.ndarray, y: np.ndarray, model: Any) -> Findings:
+    residuals = y.astype(np.float64) - answers
+    scale = model.held_out_scale() if hasattr(model, "held_out_scale") else _spread(residuals)
+    ratio = np.abs(residuals) / scale
+    order = np.argsort(-ratio, kind="stable")
+    order = order[ratio[order] > _FAR]
+    table = {"row": order, "given": y[order], "expected": answers[order], "ratio": ratio[order]}
+    summary = (
+        f"{len(order)} of {len(y)} targets lie {_FAR:g} or more local mean errors off:"
+        if len(order)
+        else f"No target of {len(y)} lies far from what the rows around it say."
+    )
+    return Findings(summary, table)
+
+
+def _spread(residuals: np.ndarray) -> float:
+    """Return the mean error of normal residuals, from their median: outliers must not hide."""
+    spread = float(np.median(np.abs(residuals))) * 0.7979 / 0.6745
+    return spread if spread > 0.0 else 1.0

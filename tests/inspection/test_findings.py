@@ -1,0 +1,139 @@
+"""Wrong labels, repeats, leaks and drift: planted ones are found, clean tables raise nothing."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_breast_cancer, load_diabetes
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.model_selection import cross_val_predict
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+
+from vicinal.inspection import drift, duplicate_rows, label_issues, leaking_columns
+from vicinal.inspection._label_issues import confident_joint, margins
+from vicinal.uncertainty import ConformalRegressor
+
+
+def test_margin_by_hand():
+    proba = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
+    margin, best = margins(proba, np.array([0, 2]))
+    assert_allclose(margin, [0.5, -0.3])
+    assert_array_equal(best, [1, 1])
+
+
+def test_confident_joint_by_hand():
+    # Thresholds: mean of p_0 over rows given 0 is 0.6, of p_1 over rows given 1 is 0.8.
+    proba = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.1, 0.9], [0.3, 0.7]])
+    codes = np.array([0, 0, 0, 1, 1])
+    # Given 0: two sure of 0, one sure of 1. Given 1: one sure of 1, one sure of none.
+    assert_allclose(confident_joint(proba, codes), [[2.0, 1.0], [0.0, 2.0]])
+
+
+def test_flipped_labels_are_found_and_counted():
+    X, y = load_breast_cancer(return_X_y=True)
+    rng = np.random.RandomState(0)
+    flipped = rng.choice(len(y), 57, replace=False)
+    noisy = y.copy()
+    noisy[flipped] = 1 - noisy[flipped]
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
+    proba = cross_val_predict(model, X, noisy, cv=5, method="predict_proba")
+    found = label_issues(proba, noisy)
+    assert abs(found.values["expected"] - 57) < 0.4 * 57
+    assert np.isin(found["row"], flipped).mean() > 0.8
+
+
+def test_good_labels_raise_little():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = make_pipeline(StandardScaler(), LogisticRegression(C=0.1))
+    proba = cross_val_predict(model, X, y, cv=5, method="predict_proba")
+    assert label_issues(proba, y).values["expected"] < 0.05 * len(y)
+
+
+def test_a_mistyped_target_is_found():
+    X, y = load_diabetes(return_X_y=True)
+    y = y.copy()
+    y[11] *= 10.0
+    model = ConformalRegressor(Ridge(), random_state=0).fit(X, y)
+    assert label_issues(model, y)["row"].tolist() == [11]
+    assert label_issues(model.held_out_, y)["row"][0] == 11
+
+
+def test_label_issues_wants_a_column_for_each_label():
+    with pytest.raises(ValueError, match="2 columns, y has 3 different labels"):
+        label_issues(np.full((3, 2), 0.5), [0, 1, 2])
+
+
+def test_repeats_exact_and_up_to_rounding():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(50, 3))
+    X[7] = X[3]
+    X[20] = X[3] * (1.0 + 1e-14)
+    found = duplicate_rows(X, np.arange(50) % 2)
+    assert found["rows"].tolist() == ["[3, 7, 20]"]
+    assert found.values == {"n_repeats": 2, "n_conflicts": 1}
+
+
+def test_repeats_in_a_frame_of_words():
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"a": ["x", "y", "x", None, None], "b": [1.0, 2.0, 1.0, np.nan, np.nan]})
+    assert duplicate_rows(table)["rows"].tolist() == ["[0, 2]", "[3, 4]"]
+
+
+def test_a_table_without_repeats():
+    found = duplicate_rows(np.arange(10.0).reshape(5, 2))
+    assert not found
+    assert str(found) == "No row of 5 repeats another."
+
+
+@pytest.mark.parametrize("labels", [True, False])
+def test_a_planted_leak_is_found(labels):
+    X, y = load_breast_cancer(return_X_y=True) if labels else load_diabetes(return_X_y=True)
+    leak = np.random.RandomState(0).normal(scale=0.01 * y.std(), size=len(y)) + y
+    found = leaking_columns(np.column_stack([X, leak]), y)
+    assert found["column"].tolist() == [f"x{X.shape[1]}"]
+
+
+def test_clean_tables_leak_nothing():
+    for seed in range(5):
+        rng = np.random.RandomState(seed)
+        X = rng.normal(size=(200, 4))
+        y = X[:, 0] + 0.5 * X[:, 1] + rng.normal(size=200)
+        assert not leaking_columns(X, y)
+        assert not leaking_columns(X, y > 0.0)
+
+
+def test_a_shifted_column_is_found_by_name():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    make = lambda shift: pd.DataFrame(  # noqa: E731
+        {
+            "height": rng.normal(size=300) + shift,
+            "weight": rng.normal(size=300),
+            "city": rng.choice(["Rome", "Oslo"], 300),
+        }
+    )
+    found = drift(make(0.0), make(0.8))
+    assert found["column"].tolist() == ["height"]
+    assert found["auc"][0] > 0.6
+
+
+def test_a_change_in_how_columns_go_together_is_seen():
+    rng = np.random.RandomState(0)
+    old = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 500)
+    new = rng.multivariate_normal([0, 0], [[1, -0.9], [-0.9, 1]], 500)
+    found = drift(old, new)
+    assert not found
+    assert found.values["p_value"] < 1e-6
+    assert "how columns go together" in str(found)
+
+
+def test_rows_of_the_same_kind_do_not_differ():
+    for seed in range(8):
+        rng = np.random.RandomState(seed)
+        assert not drift(rng.normal(size=(150, 4)), rng.normal(size=(150, 4))).values["differs"]
+
+
+def test_findings_print_themselves():
+    found = duplicate_rows(np.zeros((3, 1)))
+    assert "[0, 1, 2]" in str(found)
+    assert "<table>" in found._repr_html_()
