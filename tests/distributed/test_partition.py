@@ -100,7 +100,7 @@ def test_block_sizes_change_nothing(table, init):
 
 
 def test_first_centres_may_come_from_a_sample(table, monkeypatch):
-    monkeypatch.setattr("vicinal.partition._block_sweeps.SAMPLE_ROWS", 60)
+    monkeypatch.setattr("vicinal.partition._block_fit.SAMPLE_ROWS", 60)
     X, y = table
     models = [distributed.fit(discriminant(), *cut(size, X, y)) for size in BLOCKS]
     assert_allclose(models[1].predict_proba(X), models[0].predict_proba(X), atol=1e-9)

@@ -6,30 +6,32 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.base import BaseEstimator
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
-from vicinal._base import as_numpy, check_weights, draw_seeds, parallel_map
+from vicinal._base import (
+    as_numpy,
+    check_same_library,
+    check_weights,
+    draw_seeds,
+    is_array_api,
+    namespace,
+    parallel_map,
+    validate_array_api,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
-from vicinal._kernels.cascade._hard import (
-    assign_classes,
-    assign_hyperplanes,
-    assign_kmeans,
-    assign_random,
-)
+from vicinal.partition._array_engine import ArrayEngine, HardStart
 from vicinal.partition._cascade import Cascade
-from vicinal.partition._device_sweeps import DeviceTrainingSet, device_gate_scores
+from vicinal.partition._device_training_set import DeviceLDALearner, DeviceTrainingSet
 from vicinal.partition._explain import gate_section, region_coefficients
-from vicinal.partition._learners import EstimatorLearner, TrainingSet
+from vicinal.partition._learners import EstimatorLearner
 from vicinal.partition._linear_learners import fast_learner
-from vicinal.partition._on_device import PartitionOnDevice
-from vicinal.partition._sweeps import Sweeps
+from vicinal.partition._scaling import scale_rows
+from vicinal.partition._training_set import TrainingSet
 
 # Candidates of n_regions="auto".
 _AUTO_REGIONS = (1, 2, 5, 15)
@@ -39,8 +41,11 @@ _MAX_SWEEPS = 8
 _AUTO_STARTS, _AUTO_SWEEPS = 4, 6
 
 
-class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, ABC):
+class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
     """Fit cascades from several starts and keep the best one, or all of them."""
+
+    # An empty array that tells library and device of the training rows; None for NumPy.
+    _reference: Any = None
 
     _parameter_constraints: dict = {
         "n_regions": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -85,7 +90,7 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
         n_regions = self._resolve_n_regions(data, rng)
         train, validation = data, None
         if self.selection == "validation" and n_regions > 1:
-            train, validation = hold_out(data, self.validation_fraction, rng)
+            train, validation = data.hold_out(self.validation_fraction, rng)
         cascades = self._run_starts(train, validation, n_regions, self.n_init, rng)
         self._warn_if_not_converged(cascades)
         self._store(cascades)
@@ -125,14 +130,9 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
     def _scaled(self, data: TrainingSet) -> TrainingSet:
         """Standardise the features; sparse ones keep their zeros."""
         self.scaler_ = None
-        if not self.scale:
-            return data
-        if isinstance(data, DeviceTrainingSet):
-            return self._scaled_on_device(data)
-        self.scaler_ = StandardScaler(with_mean=not sparse.issparse(data.X))
-        weight = data.weight if data.is_weighted else None
-        X = self.scaler_.fit_transform(data.X, sample_weight=weight)
-        return data.with_samples(X)
+        if self.scale:
+            data, self.scaler_ = data.standardized()
+        return data
 
     def _resolve_n_regions(self, data: TrainingSet, rng: np.random.RandomState) -> int:
         """Return the number of regions; "auto" compares candidates on rows held out."""
@@ -150,9 +150,9 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
 
     def _choose_n_regions(self, data: TrainingSet, rng: np.random.RandomState) -> int:
         self.n_regions_errors_: dict[int, float] = {}
-        if not can_hold_out(data, self.validation_fraction):
+        if not data.can_hold_out(self.validation_fraction):
             return 1
-        train, validation = hold_out(data, self.validation_fraction, rng)
+        train, validation = data.hold_out(self.validation_fraction, rng)
         for n_regions in _AUTO_REGIONS:
             if n_regions > train.n_samples or _gets_worse(list(self.n_regions_errors_.values())):
                 break
@@ -197,22 +197,13 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
 
     def _start_function(self, data, validation, n_regions, max_sweeps=None):
         """Return the function that fits one start, and whether starts may share a process."""
-        if isinstance(data, DeviceTrainingSet):
-            return self._device_start_function(data, validation, n_regions, max_sweeps), True
         region_learner = make_learner(self._region_estimator(), data, "region_estimator")
         gate_learner = make_learner(self._reject_estimator(), data, "reject_estimator")
-        start = _HardStart(
-            data,
-            validation,
-            region_learner,
-            gate_learner,
-            self.init,
-            n_regions,
-            self._sweep_limit(max_sweeps),
-            self.monotone,
-            self.keep,
-            self.prune,
+        engine = ArrayEngine(
+            data, region_learner, gate_learner, monotone=self.monotone, validation=validation
         )
+        max_iter = self._sweep_limit(max_sweeps)
+        start = HardStart(engine, self.init, n_regions, max_iter, self.keep, self.prune)
         shared = not isinstance(region_learner, EstimatorLearner)
         return start, shared and not isinstance(gate_learner, EstimatorLearner)
 
@@ -222,23 +213,15 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
 
     def _fit_single(self, data: TrainingSet, rng: np.random.RandomState) -> Cascade:
         """One region is the plain estimator, with the seed that the user gave."""
-        if isinstance(data, DeviceTrainingSet):
-            return self._fit_single_on_device(data)
         seed = self.random_state if isinstance(self.random_state, Integral) else _draw(rng)
-        learner = EstimatorLearner(self._region_estimator())
-        learner.check_weights(data, "region_estimator")
-        model = learner.fit_region(data, np.arange(data.n_samples), int(seed))
-        cascade = Cascade([model], [])
-        loss = learner.losses([model], data)[0]
-        cascade.train_error = cascade.selection_error = float(np.average(loss, weights=data.weight))
-        cascade.region_sizes = np.array([data.n_samples])
-        cascade.history = {
-            "error": np.array([cascade.train_error]),
-            "region_sizes": cascade.region_sizes[None, :],
-            "disagreement": np.zeros((1, 0)),
-        }
-        cascade.n_iter, cascade.converged = 1, True
-        return cascade
+        if isinstance(data, DeviceTrainingSet):
+            learner: Any = DeviceLDALearner(self._region_estimator())
+        else:
+            learner = EstimatorLearner(self._region_estimator())
+            learner.check_weights(data, "region_estimator")
+        model = learner.fit_region(data, data.all_rows(), int(seed))
+        error = data.average(learner.losses([model], data)[0, :])
+        return Cascade.single(model, error, data.n_samples)
 
     def _warn_if_not_converged(self, cascades: list[Cascade]) -> None:
         n_open = sum(not cascade.converged for cascade in cascades)
@@ -268,9 +251,12 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
         """Validate and scale samples given after fit."""
         check_is_fitted(self)
         if self._reference is not None:
-            return self._prepared_on_device(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
-        return X if self.scaler_ is None else self.scaler_.transform(X)
+            check_same_library(self._reference, X)
+            X = validate_array_api(self, X, reset=False)
+        else:
+            options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
+            X = validate_data(self, X, reset=False, **options)
+        return scale_rows(self.scaler_, X)
 
     def apply(self, X):
         """Return the region that each sample falls in.
@@ -287,10 +273,10 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
             order of ``restarts_``.
         """
         X = self._prepared(X)
-        if self._reference is not None:
-            return self._apply_on_device(X)
         regions = [cascade.apply(X) for cascade in self.restarts_]
-        return regions[0] if self.combine == "best" else np.column_stack(regions)
+        if self.combine == "best":
+            return regions[0]
+        return (namespace(X) if is_array_api(X) else np).stack(regions, axis=1)
 
     def decision_path(self, X):
         """Return the scores of the gates of the best cascade.
@@ -307,8 +293,6 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
             above 0. Gates after the sample's own region are evaluated too, but play no part.
         """
         X = self._prepared(X)
-        if self._reference is not None:
-            return device_gate_scores(self.restarts_[0], X)
         return self.restarts_[0].gate_scores(X)
 
     def _sections(self, X, columns):
@@ -327,92 +311,15 @@ class BaseSpacePartitioning(ExplainRowMixin, PartitionOnDevice, BaseEstimator, A
         return tags
 
 
-class _HardStart:
-    """One start of the alternation, as a function of its seed that may travel to a worker."""
-
-    def __init__(
-        self,
-        data,
-        validation,
-        region_learner,
-        gate_learner,
-        init,
-        n_regions,
-        max_iter,
-        monotone,
-        keep,
-        prune,
-    ):
-        self.data, self.validation = data, validation
-        self.region_learner, self.gate_learner = region_learner, gate_learner
-        self.init, self.n_regions = init, n_regions
-        self.max_iter, self.monotone, self.keep, self.prune = max_iter, monotone, keep, prune
-
-    def __call__(self, seed: int) -> Cascade:
-        rng = np.random.RandomState(seed)
-        region = first_assignment(self.init, self.data, self.n_regions, rng)
-        sweeps = Sweeps(
-            self.data,
-            self.region_learner,
-            self.gate_learner,
-            region,
-            self.n_regions,
-            self.monotone,
-            rng,
-        )
-        cascade = sweeps.run(self.max_iter, self.keep, self.validation)
-        if self.prune:
-            cascade.prune()
-        return cascade
-
-
 def make_learner(estimator: Any, data: TrainingSet, parameter: str) -> Any:
     """Return the compiled learner of an estimator that has one, else a learner of clones."""
+    if isinstance(data, DeviceTrainingSet):
+        return DeviceLDALearner(estimator)
     learner = fast_learner(estimator, data, is_gate=parameter == "reject_estimator")
     if learner is None:
         learner = EstimatorLearner(estimator)
         learner.check_weights(data, parameter)
     return learner
-
-
-def first_assignment(
-    init: str, data: TrainingSet, n_regions: int, rng: np.random.RandomState
-) -> np.ndarray:
-    """Return the region of each sample before the first sweep."""
-    if data.first_region is not None:
-        return data.first_region
-    if init == "random":
-        return assign_random(data.n_samples, n_regions, rng)
-    if init == "classes":
-        return assign_classes(data.codes, n_regions, rng)
-    if init == "hyperplane":
-        return assign_hyperplanes(data.X, data.weight, n_regions, rng)
-    return assign_kmeans(data.X, data.weight, n_regions, rng)
-
-
-def can_hold_out(data: TrainingSet, fraction: float) -> bool:
-    """Tell whether the share of some class amounts to a sample."""
-    largest = data.n_samples if data.codes is None else np.bincount(as_numpy(data.codes)).max()
-    return int(fraction * largest) > 0
-
-
-def hold_out(
-    data: TrainingSet, fraction: float, rng: np.random.RandomState
-) -> tuple[TrainingSet, TrainingSet]:
-    """Split off a share of the samples of each class; every class stays in training."""
-    if not can_hold_out(data, fraction):
-        raise ValueError(
-            f"validation_fraction={fraction} leaves no validation sample out of the "
-            f"{data.n_samples} given; raise it, or use selection='train'."
-        )
-    groups = (
-        np.zeros(data.n_samples, dtype=np.int64) if data.codes is None else as_numpy(data.codes)
-    )
-    held = np.zeros(data.n_samples, dtype=bool)
-    for group in np.unique(groups):
-        rows = rng.permutation(np.flatnonzero(groups == group))
-        held[rows[: int(fraction * len(rows))]] = True
-    return data.take(np.flatnonzero(~held)), data.take(np.flatnonzero(held))
 
 
 def _gets_worse(errors: list[float]) -> bool:

@@ -19,10 +19,14 @@ from vicinal._kernels.linear._lda import LDAStatistics, lda_statistics
 from vicinal._kernels.linear._logistic import fit_logistic
 from vicinal._kernels.linear._perceptron import fit_perceptron
 from vicinal.linear import AveragedPerceptron, WeightedLDA
-from vicinal.partition._device_sweeps import discriminant_gate, discriminant_region
-from vicinal.partition._linear_learners import is_plain_logistic, is_plain_ridge
-from vicinal.partition._on_device import is_plain_lda
-from vicinal.partition._stages import LinearGate, LinearRegionClassifier, LinearRegionRegressor
+from vicinal.partition._linear_learners import is_plain_lda, is_plain_logistic, is_plain_ridge
+from vicinal.partition._stages import (
+    LinearGate,
+    LinearRegionClassifier,
+    LinearRegionRegressor,
+    discriminant_gate,
+    discriminant_region,
+)
 
 # Coefficients and intercepts of the model of the last sweep, one row and entry per class.
 Start = tuple[np.ndarray, np.ndarray] | None

@@ -5,12 +5,21 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._base import free_memory, is_array_api, namespace, row_blocks
+from vicinal._kernels.cascade._device import (
+    device_gate_decisions,
+    device_region_scores,
+    device_route,
+    take_own,
+)
 from vicinal._kernels.cascade._soft import gate_log_priors
-from vicinal.partition._stages import aligned_proba, gate_scores
+from vicinal.partition._stages import aligned_proba, gate_scores, stacked_gates, stacked_regions
 
 
 class Cascade:
     """A chain of gates over region models, fitted from one start.
+
+    Rows may be arrays of another library where all stages are linear; models stay on the host.
 
     Attributes
     ----------
@@ -46,6 +55,20 @@ class Cascade:
         self.n_iter = 0
         self.converged = False
 
+    @classmethod
+    def single(cls, model: Any, error: float, n_samples: int) -> "Cascade":
+        """Return the cascade of one region, which needs no sweeps."""
+        cascade = cls([model], [])
+        cascade.train_error = cascade.selection_error = error
+        cascade.region_sizes = np.array([n_samples])
+        cascade.history = {
+            "error": np.array([error]),
+            "region_sizes": cascade.region_sizes[None, :],
+            "disagreement": np.zeros((1, 0)),
+        }
+        cascade.n_iter, cascade.converged = 1, True
+        return cascade
+
     @property
     def n_regions(self) -> int:
         """Number of regions."""
@@ -53,6 +76,9 @@ class Cascade:
 
     def apply(self, X: Any) -> np.ndarray:
         """Return the region of each row; a gate is asked only about the rows that reach it."""
+        if is_array_api(X):
+            passed = namespace(X).permute_dims(self.gate_scores(X) > 0, (1, 0))
+            return device_route(passed, X.shape[0])
         region = np.full(X.shape[0], len(self.gates), dtype=np.int64)
         rows = np.arange(X.shape[0])
         for k, gate in enumerate(self.gates):
@@ -65,6 +91,8 @@ class Cascade:
 
     def gate_scores(self, X: Any) -> np.ndarray:
         """Return the scores of all gates, of shape (n_samples, n_regions - 1)."""
+        if is_array_api(X):
+            return device_gate_decisions(X, *stacked_gates(self.gates, X.shape[1]))
         scores = np.empty((X.shape[0], len(self.gates)), dtype=X.dtype)
         for k, gate in enumerate(self.gates):
             scores[:, k] = gate_scores(gate, X)
@@ -87,6 +115,8 @@ class Cascade:
 
     def predict_proba(self, X: Any, classes: np.ndarray) -> np.ndarray:
         """Return class probabilities: of the own region, or mixed over regions if soft."""
+        if is_array_api(X):
+            return namespace(X).concat([_softmax(part) for part in self._own_scores(X)], axis=0)
         proba = np.zeros((X.shape[0], len(classes)), dtype=X.dtype)
         if self.soft and self.gates:
             priors = np.exp(gate_log_priors(self.gate_scores(X)))
@@ -96,6 +126,18 @@ class Cascade:
         for model, rows, X_rows in self.by_region(X):
             proba[rows] = aligned_proba(model, X_rows, classes)
         return proba
+
+    def predict_codes(self, X: Any) -> Any:
+        """Return the code of the class that each row's own region predicts, of a device array."""
+        xp = namespace(X)
+        return xp.concat([xp.argmax(scores, axis=1) for scores in self._own_scores(X)])
+
+    def _own_scores(self, X: Any) -> Iterator[Any]:
+        """Yield the scores (n_rows, n_classes) of each row's own region, block by block."""
+        coefs, intercepts = stacked_regions(self.regions)
+        for rows in row_blocks(X.shape[0], 40 * intercepts.size, working_memory=free_memory(X)):
+            block = X[rows, :]
+            yield take_own(device_region_scores(block, coefs, intercepts), self.apply(block))
 
     def prune(self) -> None:
         """Delete the stages that hold no training sample; training samples keep their models."""
@@ -109,3 +151,9 @@ class Cascade:
 def _take(X: Any, rows: np.ndarray) -> Any:
     """Return the given rows, without a copy when they are all rows in order."""
     return X if len(rows) == X.shape[0] else X[rows]
+
+
+def _softmax(scores: Any) -> Any:
+    xp = namespace(scores)
+    powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+    return powers / xp.sum(powers, axis=1, keepdims=True)

@@ -1,6 +1,5 @@
 """How the models of a cascade are fitted: any estimator, one clone per stage."""
 
-from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -8,57 +7,7 @@ from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
 from sklearn.utils.validation import has_fit_parameter
 
-from vicinal.partition._stages import ConstantGate
-
-
-@dataclass(frozen=True)
-class TrainingSet:
-    """Scaled samples, target and weights of a fit.
-
-    ``y`` is the target as the region models see it (labels or numbers); ``codes`` are the
-    positions of the labels in ``classes`` (``None`` for regression). ``first_region`` is the
-    assignment that the user gave, if any. ``is_weighted`` tells whether
-    the user passed weights.
-    """
-
-    X: Any
-    y: np.ndarray
-    weight: np.ndarray
-    is_weighted: bool
-    codes: Any = None
-    classes: Any = None
-    first_region: Any = None
-
-    @property
-    def n_samples(self) -> int:
-        """Number of samples."""
-        return self.X.shape[0]
-
-    def take(self, rows: np.ndarray) -> "TrainingSet":
-        """Return the given rows as a training set of their own."""
-        return TrainingSet(
-            self.X[rows],
-            self.y[rows],
-            self.weight[rows],
-            self.is_weighted,
-            None if self.codes is None else self.codes[rows],
-            self.classes,
-            None if self.first_region is None else self.first_region[rows],
-        )
-
-    def with_labels(self, codes: np.ndarray, classes: np.ndarray) -> "TrainingSet":
-        """Return the same set as a classification problem."""
-        return replace(self, codes=codes, classes=classes)
-
-    def with_samples(self, X: Any) -> "TrainingSet":
-        """Return the same set with other features."""
-        return replace(self, X=X)
-
-    def loss(self, predicted: np.ndarray) -> np.ndarray:
-        """Return the loss of each prediction: wrong or right, or the squared error."""
-        if self.codes is None:
-            return (self.y - predicted) ** 2
-        return predicted != self.y
+from vicinal.partition._training_set import TrainingSet
 
 
 def seeded_clone(estimator: Any, seed: int | None) -> Any:
@@ -125,14 +74,3 @@ class EstimatorLearner:
         if weight is None:
             return model.fit(part, target)
         return model.fit(part, target, sample_weight=weight)
-
-
-def passes_on(gate: Any, X: Any) -> np.ndarray:
-    """Return where a gate passes on."""
-    return np.asarray(gate.predict(X)) == 1
-
-
-def constant_gate(labels: np.ndarray) -> ConstantGate | None:
-    """Return the constant gate that one-sided labels ask for, ``None`` if both labels occur."""
-    first = bool(labels[0])
-    return ConstantGate(first) if (labels == labels[0]).all() else None

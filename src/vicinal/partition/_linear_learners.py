@@ -17,12 +17,13 @@ from vicinal._kernels.linear._lda import lda_coefficients, lda_statistics
 from vicinal._kernels.linear._logistic import fit_logistic
 from vicinal._kernels.linear._perceptron import as_float32_csr, fit_perceptron, margin_scale
 from vicinal.linear import AveragedPerceptron, WeightedLDA
-from vicinal.partition._learners import TrainingSet
 from vicinal.partition._stages import (
     LinearGate,
     LinearRegionClassifier,
     LinearRegionRegressor,
+    stacked_regions,
 )
+from vicinal.partition._training_set import TrainingSet
 
 
 class LinearLearner(ABC):
@@ -36,7 +37,7 @@ class LinearLearner(ABC):
     def __init__(self, estimator: Any, data: TrainingSet) -> None:
         self.estimator = estimator
         self.X = data.X
-        self.weight = data.weight if data.is_weighted else None
+        self.weight = data.given_weight
 
     def fit_region(self, data: TrainingSet, rows, seed, previous=None) -> LinearRegionClassifier:
         """Return the linear classifier of the classes that occur in the given rows."""
@@ -83,9 +84,7 @@ class LinearLearner(ABC):
 
     def losses(self, models: list, data: TrainingSet) -> np.ndarray:
         """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
-        coefs = np.stack([model.coef_ for model in models])
-        intercepts = np.stack([model.intercept_ for model in models])
-        return linear_errors(data.X, coefs, intercepts, data.codes)
+        return linear_errors(data.X, *stacked_regions(models), data.codes)
 
     def finish(self, models: list, data: TrainingSet, region: np.ndarray) -> None:  # noqa: B027
         """Complete the models that were kept; most need nothing more."""
@@ -217,14 +216,22 @@ def fast_learner(estimator: Any, data: TrainingSet, *, is_gate: bool) -> Any:
     if data.codes is None and not is_gate:
         fits = is_plain_ridge(estimator) and not sparse.issparse(data.X)
         return RidgeLearner(estimator, data) if fits else None
-    if type(estimator) is WeightedLDA and estimator.priors is None:
-        if estimator.shrinkage != "auto":
-            return LDALearner(estimator, data)
+    if is_plain_lda(estimator):
+        return LDALearner(estimator, data)
     if type(estimator) is AveragedPerceptron and estimator.class_weight is None:
         return PerceptronLearner(estimator, data)
     if is_plain_logistic(estimator):
         return LogisticLearner(estimator, data)
     return None
+
+
+def is_plain_lda(estimator: Any) -> bool:
+    """Tell whether an estimator is a discriminant analysis that sums over rows determine."""
+    return (
+        type(estimator) is WeightedLDA
+        and estimator.priors is None
+        and estimator.shrinkage != "auto"
+    )
 
 
 def is_plain_logistic(estimator: Any) -> bool:

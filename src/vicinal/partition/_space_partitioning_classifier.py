@@ -1,8 +1,11 @@
 """Space partitioning: regions and their classifiers, learned together."""
 
+from dataclasses import replace
 from numbers import Real
+from typing import Any
 
 import numpy as np
+from array_api_compat import device as device_of
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
 from sklearn.utils.class_weight import compute_sample_weight
@@ -10,23 +13,29 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
+    as_numpy,
     atomic_fit,
     atomic_fit_blocks,
     device_classes,
+    encode_device_labels,
     encode_labels,
     import_optional,
     is_array_api,
+    namespace,
+    validate_array_api,
+    weighted_device_rows,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.cascade._soft import fit_soft_cascade
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._base import BaseSpacePartitioning
-from vicinal.partition._block_sweeps import fit_classifier_blocks
+from vicinal.partition._block_fit import fit_classifier_blocks
 from vicinal.partition._cascade import Cascade
-from vicinal.partition._device_sweeps import DeviceTrainingSet
+from vicinal.partition._device_training_set import DeviceTrainingSet
 from vicinal.partition._explain import with_votes
-from vicinal.partition._learners import TrainingSet
+from vicinal.partition._linear_learners import is_plain_lda
 from vicinal.partition._stages import LinearGate, LinearRegionClassifier
+from vicinal.partition._training_set import TrainingSet
 
 # Chosen on held-out training data, docs/results/partition_defaults.md.
 BUILT_IN_LEARNERS = {
@@ -293,7 +302,7 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         data = self._training_set(X, y, self._class_weighted(y, sample_weight))
         self.classes_, codes = encode_labels(data.y)
-        self._fit_cascades(data.with_labels(codes, self.classes_))
+        self._fit_cascades(replace(data, codes=codes, classes=self.classes_))
         return self
 
     @atomic_fit_blocks
@@ -330,7 +339,7 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         """
         X = self._prepared(X)
         if self._reference is not None:
-            scores = self._device_mean_proba(self.restarts_, X)
+            scores = self._mean_proba(self.restarts_, X)
             return device_classes(self.classes_, scores, on_device=self._labels_on_device)
         return self._predict_labels(self.restarts_, X)
 
@@ -354,8 +363,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
             Probabilities in the order of ``classes_``; rows sum to one.
         """
         X = self._prepared(X)
-        if self._reference is not None:
-            return self._device_mean_proba(self.restarts_, X)
         return self._mean_proba(self.restarts_, X)
 
     def region_histogram(self, X, y):
@@ -419,6 +426,51 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
     # --- parts ---
 
+    def _device_training_set(self, X, y, sample_weight) -> DeviceTrainingSet:
+        """Check the training data; labels become codes on the device."""
+        self._check_device_parameters()
+        X = validate_array_api(self, X, reset=True)
+        xp = namespace(X)
+        first_region = self._first_region(X.shape[0])
+        n_given = X.shape[0]
+        # Rows of weight 0 are dropped, with their first region.
+        rows = xp.arange(n_given, device=device_of(X))
+        kept, rows, weight = weighted_device_rows(X, rows, sample_weight, dtype=xp.float64)
+        _, y, _ = weighted_device_rows(X, y, sample_weight, dtype=xp.float64)
+        if first_region is not None and kept.shape[0] < n_given:
+            first_region = first_region[as_numpy(rows)]
+        self._labels_on_device = is_array_api(y)
+        self.classes_, codes = encode_device_labels(y, kept)
+        is_weighted = weight is not None
+        if weight is None:
+            weight = xp.ones(kept.shape[0], dtype=xp.float64, device=device_of(X))
+        self._reference = X[:0, :]
+        return DeviceTrainingSet(
+            kept, codes, weight, is_weighted, codes, self.classes_, first_region
+        )
+
+    def _check_device_parameters(self) -> None:
+        given = {
+            "region_estimator": not is_plain_lda(self._region_estimator()),
+            "reject_estimator": not is_plain_lda(self._reject_estimator()),
+            "gating": self.gating != "hard",
+            "class_weight": self.class_weight is not None,
+        }
+        named = [name for name, is_set in given.items() if is_set]
+        if named:
+            raise ValueError(
+                f"{', '.join(named)} as given cannot be used with a device array, where regions "
+                "and hard gates are discriminant analyses; use region_estimator='lda', or convert "
+                "X with numpy.asarray."
+            )
+
+    def _check_on_host(self, what: str) -> None:
+        if self._reference is not None:
+            raise ValueError(
+                f"{what} needs a model fitted on NumPy arrays; convert X with numpy.asarray and "
+                "fit again."
+            )
+
     def _count_classes(self, region, y) -> np.ndarray:
         codes = np.minimum(np.searchsorted(self.classes_, y), len(self.classes_) - 1)
         unknown = self.classes_[codes] != np.asarray(y)
@@ -478,25 +530,19 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         answers = np.array([self._predict_labels([cascade], X)[0] for cascade in self.restarts_])
         return with_votes(path, answers, self._predict_labels(self.restarts_, X)[0])
 
-    def _mean_proba(self, cascades: list[Cascade], X) -> np.ndarray:
-        mean = np.zeros((X.shape[0], len(self.classes_)), dtype=X.dtype)
-        for cascade in cascades:
-            mean += cascade.predict_proba(X, self.classes_)
-        return mean / len(cascades)
+    def _mean_proba(self, cascades: list[Cascade], X) -> Any:
+        total = cascades[0].predict_proba(X, self.classes_)
+        for cascade in cascades[1:]:
+            total += cascade.predict_proba(X, self.classes_)
+        return total / len(cascades)
 
     def _combined_loss(self, cascades, data: TrainingSet) -> float:
-        if isinstance(data, DeviceTrainingSet):
-            return self._device_brier(cascades, data)
         if not self._has_proba() or isinstance(self._region_estimator(), AveragedPerceptron):
             # A perceptron's probabilities are an order only.
-            loss = data.loss(self._predict_labels(cascades, data.X))
-            return float(np.average(loss, weights=data.weight))
+            return data.average(data.loss(self._predict_labels(cascades, data.X)))
         # The Brier score sees how sure the right and wrong answers are, so that it tells apart
         # with fewer samples what the error counts alike.
-        proba = self._mean_proba(cascades, data.X).astype(np.float64)
-        own = proba[np.arange(len(proba)), data.codes]
-        score = np.einsum("nc,nc->n", proba, proba) - 2 * own + 1
-        return float(np.average(score, weights=data.weight))
+        return data.brier_score(self._mean_proba(cascades, data.X))
 
 
 class _SoftStart:

@@ -8,11 +8,11 @@ from sklearn.utils.validation import validate_data
 from vicinal._base import atomic_fit, atomic_fit_blocks, import_optional
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal.partition._base import BaseSpacePartitioning
-from vicinal.partition._block_sweeps import fit_regressor_blocks
+from vicinal.partition._block_fit import fit_regressor_blocks
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._explain import with_spread
-from vicinal.partition._learners import TrainingSet
 from vicinal.partition._space_partitioning_classifier import BUILT_IN_LEARNERS
+from vicinal.partition._training_set import TrainingSet
 
 _BUILT_IN_REGRESSORS = {"ridge": Ridge()}
 
@@ -290,5 +290,4 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         return with_spread(path, np.array([one.predict(X, float)[0] for one in self.restarts_]))
 
     def _combined_loss(self, cascades, data: TrainingSet) -> float:
-        loss = data.loss(self._mean_prediction(cascades, data.X))
-        return float(np.average(loss, weights=data.weight))
+        return data.average(data.loss(self._mean_prediction(cascades, data.X)))

@@ -4,6 +4,8 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._kernels.linear._lda import LDAStatistics, lda_coefficients
+
 
 class LinearRegionClassifier:
     """Linear scores of the classes in one region.
@@ -106,3 +108,41 @@ def aligned_proba(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     full = np.zeros((X.shape[0], len(classes)), dtype=proba.dtype)
     full[:, np.searchsorted(classes, model.classes_)] = proba
     return full
+
+
+def stacked_regions(models: list) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients (n_regions, n_classes, n_features) and intercepts of region models."""
+    return np.stack([m.coef_ for m in models]), np.stack([m.intercept_ for m in models])
+
+
+def stacked_gates(gates: list, n_features: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients (n_gates, n_features) and intercepts of linear and constant gates."""
+    coefs, intercepts = np.zeros((len(gates), n_features)), np.zeros(len(gates))
+    for k, gate in enumerate(gates):
+        if isinstance(gate, ConstantGate):
+            intercepts[k] = 1.0 if gate.passes_on else -1.0
+        else:
+            coefs[k], intercepts[k] = gate.coef_, gate.intercept_
+    return coefs, intercepts
+
+
+def discriminant_region(
+    statistics: LDAStatistics, classes: np.ndarray, shrinkage: float
+) -> LinearRegionClassifier:
+    """Return the discriminant classifier of a region; a class without weight never answers."""
+    present = np.flatnonzero(statistics.weights > 0)
+    coef = np.zeros(statistics.sums.shape)
+    intercept = np.full(len(classes), -np.inf)
+    if len(present) == 1:
+        intercept[present] = 0.0
+    else:
+        counts, sums, gram, shifts = statistics
+        part = LDAStatistics(counts[present], sums[present], gram, shifts[present])
+        coef[present], intercept[present] = lda_coefficients(part, shrinkage)
+    return LinearRegionClassifier(classes, coef, intercept)
+
+
+def discriminant_gate(statistics: LDAStatistics, shrinkage: float) -> LinearGate:
+    """Return the half-space between rows to keep (code 0) and rows to pass on (code 1)."""
+    coef, intercept = lda_coefficients(statistics, shrinkage)
+    return LinearGate(coef[1] - coef[0], intercept[1] - intercept[0])

@@ -1,189 +1,179 @@
-"""Algorithm 1: alternate between the models of the regions and the gates between them."""
+"""Algorithm 1: alternate between the models of the regions and the gates between them.
 
-from typing import Any
+The order of a sweep, the rules of its corner cases, what is recorded and when it ends are written
+here, once. An engine brings the rows: arrays in memory or on a device, or blocks of a table. It is
+asked for several starts at once, so that one pass over a table can serve all of them.
+"""
+
+from abc import ABC, abstractmethod
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 
-from vicinal._kernels.cascade._hard import chain_loss, gate_problem, route
 from vicinal.partition._cascade import Cascade
-from vicinal.partition._learners import TrainingSet, constant_gate, passes_on
 from vicinal.partition._stages import ConstantGate
 
-_MAX_SEED = np.iinfo(np.int32).max
+
+class Problem(Protocol):
+    """The rows that a region model or a gate is to be learned from."""
+
+    n_rows: int
+
+    def fit(self, previous: Any) -> Any:
+        """Return the model or gate; ``previous`` is that of the last sweep. May refuse its rows."""
 
 
-class Sweeps:
-    """One start of the alternation, from an assignment of samples to regions.
+class RegionProblem(Problem, Protocol):
+    """The rows of a region."""
 
-    Parameters
-    ----------
-    data : TrainingSet
-        Training samples.
-    region_learner, gate_learner : learners
-        How region models and gates are fitted.
-    region : ndarray of int of shape (n_samples,)
-        First assignment.
-    n_regions : int
-        Number of regions.
-    monotone : bool
-        Whether a new model must strictly lower its own term of the training loss to be taken.
-    rng : RandomState
-        Source of the learners' seeds.
+    def fit_all(self) -> Any:
+        """Return the model of all rows."""
+
+
+class GateProblem(Problem, Protocol):
+    """The rows on which it matters whether a gate passes them on; ``n_passed`` should be."""
+
+    n_passed: int
+
+
+class Outcome(NamedTuple):
+    """What a sweep has come to."""
+
+    error: float  # weighted training loss
+    region_sizes: np.ndarray
+    is_settled: bool  # nothing moved since the last sweep
+    recorded: dict[str, float]  # "validation_error", "objective": what else the history holds
+    region: Any = None  # of every row, where the engine holds one
+
+
+class Run:
+    """One start: its models and gates as they are, and its record.
+
+    ``state`` is what the engine keeps of the rows between its questions.
     """
 
-    def __init__(self, data, region_learner, gate_learner, region, n_regions, monotone, rng):
-        self.data = data
-        self.region_learner = region_learner
-        self.gate_learner = gate_learner
-        self.n_regions = n_regions
-        self.monotone = monotone
-        self.rng = rng
-        self.region = region
+    def __init__(self, n_regions: int, state: Any) -> None:
+        self.n_regions, self.state = n_regions, state
         self.models: list[Any] = [None] * n_regions
         self.gates: list[Any] = [None] * (n_regions - 1)
-        self.losses: Any = None
-        self.passed_on: Any = np.zeros((n_regions - 1, data.n_samples), dtype=bool)
         self.disagreement = np.zeros(n_regions - 1)
+        self.history: dict[str, list] = {"error": [], "region_sizes": [], "disagreement": []}
+        self.best: Any = None
+        self.best_region: Any = None
+        self.converged = False
         self.n_gates_fitted = 0
         self.refusal: Exception | None = None
 
-    def run(self, max_iter: int, keep: str, validation: TrainingSet | None) -> Cascade:
-        """Sweep until nothing moves or ``max_iter`` is reached, and return the kept cascade."""
-        history: dict[str, list] = {"error": [], "region_sizes": [], "disagreement": []}
-        if validation is not None:
-            history["validation_error"] = []
-        best: Any = None
-        best_error = np.inf
-        converged = False
-        old_region, old_loss = self.region, None
-        for _ in range(max_iter):
-            self.sweep()
-            loss = self._chain_loss()
-            cascade = self._snapshot(loss)
-            history["error"].append(cascade.train_error)
-            history["region_sizes"].append(self._sizes(self.region))
-            history["disagreement"].append(self.disagreement.copy())
-            if validation is not None:
-                cascade.selection_error = self._validation_error(cascade, validation)
-                history["validation_error"].append(cascade.selection_error)
-            if keep == "last" or cascade.selection_error < best_error:
-                best, best_error = cascade, cascade.selection_error
-                best_region = self.region
-            converged = (
-                old_loss is not None
-                and self._is_same(self.region, old_region)
-                and self._is_same(loss, old_loss)
-            )
-            old_region, old_loss = self.region, loss
-            if converged or self.n_regions == 1:
-                break
+    @property
+    def n_sweeps(self) -> int:
+        """Number of sweeps that are over."""
+        return len(self.history["error"])
+
+    def record(self, outcome: Outcome, keep: str) -> None:
+        """Note what a sweep came to; keep its cascade if it is the best, or the last is wanted."""
+        values = {
+            "error": outcome.error,
+            "region_sizes": outcome.region_sizes,
+            "disagreement": self.disagreement.copy(),
+            **outcome.recorded,
+        }
+        for name, value in values.items():
+            self.history.setdefault(name, []).append(value)
+        error = outcome.recorded.get("validation_error", outcome.error)
+        if keep == "last" or self.best is None or error < self.best.selection_error:
+            self.best = Cascade(list(self.models), list(self.gates))
+            self.best.train_error, self.best.selection_error = outcome.error, error
+            self.best.region_sizes, self.best_region = outcome.region_sizes, outcome.region
+        self.converged = outcome.is_settled
+
+    def result(self) -> Cascade:
+        """Return the kept cascade with the record of all sweeps."""
         if self.refusal is not None and self.n_gates_fitted == 0:
             # Not the size of a problem but the learner itself: it never fitted a single gate.
             raise self.refusal
-        self._finish(best.regions, best_region)
-        best.history = {name: np.array(values) for name, values in history.items()}
-        best.n_iter = len(history["error"])
-        best.converged = converged or self.n_regions == 1
-        best.region_sizes = self._sizes(best_region)
-        return best
-
-    def sweep(self) -> None:
-        """Refit all region models, then all gates from the last to the first, then reroute."""
-        self._update_models()
-        self._update_gates()
-        self.region = route(self.passed_on, self.data.n_samples)
-
-    def _update_models(self) -> None:
-        candidates = [self._fit_region(k) for k in range(self.n_regions)]
-        losses = self.region_learner.losses(candidates, self.data)
-        if self.monotone and self.losses is not None:
-            for k in range(self.n_regions):
-                rows = self.region == k
-                weight = self.data.weight[rows]
-                if not weight @ losses[k, rows] < weight @ self.losses[k, rows]:
-                    candidates[k], losses[k] = self.models[k], self.losses[k]
-        self.models, self.losses = candidates, losses
-
-    def _fit_region(self, k: int) -> Any:
-        """Fit region ``k``; an empty region keeps its model, or learns from all samples."""
-        rows = np.flatnonzero(self.region == k)
-        seed = self._draw_seed()
-        previous = self.models[k]
-        if len(rows) == 0 and previous is not None:
-            return previous
-        if len(rows):
-            try:
-                return self.region_learner.fit_region(self.data, rows, seed, previous)
-            except ValueError:
-                if previous is not None:
-                    return previous
-        # A learner that refuses these rows may accept all of them; if not, its error is the user's.
-        return self.region_learner.fit_region(self.data, np.arange(self.data.n_samples), seed, None)
-
-    def _update_gates(self) -> None:
-        later = self.losses[-1]
-        for k in range(self.n_regions - 2, -1, -1):
-            own = self.losses[k]
-            rows, labels, weights = gate_problem(own, later, self.region >= k, self.data.weight)
-            self.disagreement[k] = len(rows) / self.data.n_samples
-            self._update_gate(k, rows, labels, weights)
-            later = np.where(self.passed_on[k], later, own)
-
-    def _update_gate(self, k: int, rows, labels, weights) -> None:
-        seed = self._draw_seed()
-        previous = self.gates[k]
-        if len(rows) == 0:
-            if previous is None:
-                self.gates[k] = ConstantGate(False)
-            return
-        gate = constant_gate(labels)
-        if gate is None:
-            try:
-                gate = self.gate_learner.fit_gate(self.data, rows, labels, weights, seed, previous)
-                self.n_gates_fitted += 1
-            except ValueError as error:
-                self.refusal = error
-                gate = previous if previous is not None else ConstantGate(False)
-        if gate is previous:
-            return
-        passed = passes_on(gate, self.data.X)
-        if self.monotone and previous is not None:
-            cost = weights @ (passed[rows] != labels)
-            if not cost < weights @ (self.passed_on[k, rows] != labels):
-                return
-        self.gates[k], self.passed_on[k] = gate, passed
-
-    def _draw_seed(self) -> int:
-        return int(self.rng.randint(_MAX_SEED))
-
-    def _snapshot(self, loss: Any) -> Cascade:
-        cascade = Cascade(list(self.models), list(self.gates))
-        cascade.train_error = self._average(loss)
-        cascade.selection_error = cascade.train_error
-        return cascade
-
-    # --- what the run of sweeps asks of arrays ---
-
-    def _chain_loss(self) -> Any:
-        return chain_loss(self.losses, self.region)
-
-    def _sizes(self, region) -> np.ndarray:
-        return np.bincount(region, minlength=self.n_regions)
-
-    def _is_same(self, a, b) -> bool:
-        return np.array_equal(a, b)
-
-    def _average(self, loss) -> float:
-        return float(np.average(loss, weights=self.data.weight))
-
-    def _validation_error(self, cascade: Cascade, validation: TrainingSet) -> float:
-        return validation_error(cascade, validation)
-
-    def _finish(self, models: list, region) -> None:
-        self.region_learner.finish(models, self.data, region)
+        self.best.history = {name: np.array(values) for name, values in self.history.items()}
+        self.best.n_iter, self.best.converged = self.n_sweeps, self.converged
+        return self.best
 
 
-def validation_error(cascade: Cascade, validation: TrainingSet) -> float:
-    """Return the weighted loss of a cascade on rows that its fit did not see."""
-    loss = validation.loss(cascade.predict(validation.X, validation.y.dtype))
-    return float(np.average(loss, weights=validation.weight))
+class Engine(ABC):
+    """What the alternation asks of the rows."""
+
+    n_rows: int
+
+    @abstractmethod
+    def region_problems(self, runs: list[Run]) -> list[list[RegionProblem]]:
+        """Return, for every run, the rows that are now in each region."""
+
+    @abstractmethod
+    def set_regions(self, run: Run, models: list) -> None:
+        """Take the new region models, or those that lower the loss."""
+
+    @abstractmethod
+    def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
+        """Return, for every run, what gate ``k`` learns from, given the gates after it."""
+
+    @abstractmethod
+    def set_gate(self, run: Run, k: int, gate: Any, problem: GateProblem) -> None:
+        """Take a new gate, if it lowers the loss where that is asked for."""
+
+    @abstractmethod
+    def reroute(self, runs: list[Run]) -> list[Outcome]:
+        """Let the new gates decide from now on, and tell what that comes to."""
+
+    def finish(self, runs: list[Run]) -> None:  # noqa: B027
+        """Complete the cascades that were kept; most need nothing more."""
+
+
+def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> list[Cascade]:
+    """Sweep until nothing moves or ``max_iter`` is reached, and return the kept cascades.
+
+    A sweep refits all region models, then the gates from the last to the first, then routes anew.
+    """
+    open_runs = runs
+    for _ in range(max_iter):
+        for run, problems in zip(open_runs, engine.region_problems(open_runs), strict=True):
+            pairs = zip(problems, run.models, strict=True)
+            engine.set_regions(run, [_fit_region(*pair) for pair in pairs])
+        for k in reversed(range(open_runs[0].n_regions - 1)):
+            for run, problem in zip(open_runs, engine.gate_problems(open_runs, k), strict=True):
+                run.disagreement[k] = problem.n_rows / engine.n_rows
+                engine.set_gate(run, k, _fit_gate(run, problem, run.gates[k]), problem)
+        for run, outcome in zip(open_runs, engine.reroute(open_runs), strict=True):
+            run.record(outcome, keep)
+        open_runs = [run for run in open_runs if not run.converged]
+        if not open_runs:
+            break
+    cascades = [run.result() for run in runs]
+    engine.finish(runs)
+    return cascades
+
+
+def _fit_region(problem: RegionProblem, previous: Any) -> Any:
+    """Fit a region; an empty region keeps its model, or learns from all samples."""
+    if problem.n_rows == 0 and previous is not None:
+        return previous
+    if problem.n_rows:
+        try:
+            return problem.fit(previous)
+        except ValueError:
+            if previous is not None:
+                return previous
+    # A learner that refuses these rows may accept all of them; if not, its error is the user's.
+    return problem.fit_all()
+
+
+def _fit_gate(run: Run, problem: GateProblem, previous: Any) -> Any:
+    """Fit a gate; without rows it stays as it was, with rows of one kind it is constant."""
+    kept = ConstantGate(False) if previous is None else previous
+    if problem.n_rows == 0:
+        return kept
+    if problem.n_passed in (0, problem.n_rows):
+        return ConstantGate(problem.n_passed > 0)
+    try:
+        gate = problem.fit(previous)
+    except ValueError as error:
+        run.refusal = error
+        return kept
+    run.n_gates_fitted += 1
+    return gate

@@ -23,7 +23,7 @@ from vicinal._kernels.subspace._truncated_rbf import (
     truncated_rbf_kernel,
 )
 from vicinal.subspace._explain import slope_section
-from vicinal.subspace._on_device import TruncatedRBFOnDevice
+from vicinal.subspace._truncated_rbf_on_device import device_model_scores
 
 
 def check_expansion(n_features, order, max_features, remedy):
@@ -66,7 +66,7 @@ def warn_if_cut_short(squares, weights, gamma, order):
         )
 
 
-class BaseTruncatedRBF(ExplainRowMixin, TruncatedRBFOnDevice, BaseEstimator):
+class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
     """A linear model of truncated RBF features, fitted in the primal or in the dual."""
 
     _parameter_constraints: dict = {
@@ -78,9 +78,11 @@ class BaseTruncatedRBF(ExplainRowMixin, TruncatedRBFOnDevice, BaseEstimator):
         "max_features": [Interval(Integral, 1, None, closed="left")],
     }
 
+    # Whether the model was fitted on arrays of another library.
+    _on_device = False
+
     def _learn_map(self, X, weights):
         """Set the centre and the width; return the centred rows."""
-        self._on_device = False
         mean, self.gamma_ = learn_center_and_gamma(X, weights, self.gamma, self.center, self.order)
         self.mean_ = mean
         return X.astype(np.float64) - mean
@@ -126,7 +128,7 @@ class BaseTruncatedRBF(ExplainRowMixin, TruncatedRBFOnDevice, BaseEstimator):
         """Return the linear predictor, (n_samples, n_targets)."""
         check_is_fitted(self)
         if self._on_device:
-            return self._device_scores(X)
+            return device_model_scores(self, X)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         scores = np.empty((X.shape[0], self._intercept.shape[0]), dtype=X.dtype)
         if self.solver_ == "primal":

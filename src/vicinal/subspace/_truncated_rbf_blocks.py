@@ -61,7 +61,7 @@ def _learn_map(model, blocks: Blocks, found: Survey) -> None:
         squares = squares + moments.weight * moments.mean**2
     model.mean_ = moments.mean if model.center else np.zeros(blocks.n_features)
     typical = squares.sum() / moments.weight
-    model._on_device, model.solver_ = False, "primal"
+    model.solver_ = "primal"
     if isinstance(model.gamma, str):
         model.gamma_ = 0.1 / typical if typical > 0 else 1.0
         return

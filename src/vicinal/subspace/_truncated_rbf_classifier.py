@@ -25,8 +25,12 @@ from vicinal._kernels.calibration._temperature import fit_slope
 from vicinal._kernels.subspace._truncated_rbf import feature_blocks, fit_logistic, softmax_or_expit
 from vicinal._kernels.subspace._truncated_rbf_device import device_slope
 from vicinal.subspace._base import BaseTruncatedRBF
-from vicinal.subspace._on_device import device_training
 from vicinal.subspace._truncated_rbf_blocks import fit_classifier_blocks
+from vicinal.subspace._truncated_rbf_on_device import (
+    device_training,
+    fit_device_ridge,
+    learn_device_map,
+)
 
 
 def _best_threshold(scores, codes, weights):
@@ -326,13 +330,13 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         self._labels_on_device = is_array_api(y)
         X, y, weights = device_training(self, X, y, sample_weight)
         self.classes_, codes = encode_device_labels(y, X)
-        Z = self._learn_device_map(X, weights)
+        Z = learn_device_map(self, X, weights)
         self.threshold_, self.n_iter_ = 0.0, 1
         xp = namespace(X)
         kinds = xp.arange(len(self.classes_), device=compat.device(X))
         targets = 2.0 * xp.astype(codes[:, None] == kinds[None, :], Z.dtype) - 1.0
         targets = targets[:, 1:] if len(self.classes_) == 2 else targets
-        scores = self._fit_device_ridge(Z, targets, weights, unit=xp.ones_like(weights))
+        scores = fit_device_ridge(self, Z, targets, weights, unit=xp.ones_like(weights))
         if len(self.classes_) == 2:
             scores = 0.5 * xp.concat([-scores, scores], axis=1)
         self.slope_ = device_slope(scores, codes, weights)

@@ -20,7 +20,7 @@ from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.subspace._truncated_rbf import monomial_plan, truncated_rbf_features
 from vicinal._kernels.subspace._truncated_rbf_device import feature_row_bytes, plan_on_device
 from vicinal.subspace._base import check_expansion, learn_center_and_gamma
-from vicinal.subspace._on_device import device_center_and_gamma, device_training
+from vicinal.subspace._truncated_rbf_on_device import device_center_and_gamma, device_training
 
 
 class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):

@@ -6,8 +6,13 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, atomic_fit_blocks, check_weights, is_array_api
 from vicinal.subspace._base import BaseTruncatedRBF
-from vicinal.subspace._on_device import device_targets, device_training
 from vicinal.subspace._truncated_rbf_blocks import fit_regressor_blocks
+from vicinal.subspace._truncated_rbf_on_device import (
+    device_targets,
+    device_training,
+    fit_device_ridge,
+    learn_device_map,
+)
 
 
 class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
@@ -168,8 +173,8 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
     def _fit_on_device(self, X, y, sample_weight):
         X, y, weights = device_training(self, X, y, sample_weight)
         Y = device_targets(y, X)
-        Z = self._learn_device_map(X, weights)
-        self._fit_device_ridge(Z, Y[:, None] if Y.ndim == 1 else Y, weights)
+        Z = learn_device_map(self, X, weights)
+        fit_device_ridge(self, Z, Y[:, None] if Y.ndim == 1 else Y, weights)
         self._is_flat = Y.ndim == 1
         return self
 

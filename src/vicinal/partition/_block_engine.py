@@ -1,0 +1,328 @@
+"""Sweeps over a table in blocks of rows, from sums that the blocks send.
+
+A sweep costs one pass over the rows for all regions and one for every gate, since a gate depends on
+the gates after it. Every pass finds the route of its rows anew from the cascade as it is, so that
+nothing as long as the table is ever kept; all starts are served by the same passes.
+"""
+
+from dataclasses import dataclass, field
+from hashlib import blake2b
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal._base import Block, Blocks, add_tuples, dense, row_uniforms
+from vicinal._kernels.cascade._hard import (
+    chain_loss,
+    gate_costs,
+    linear_errors,
+    nearest_center,
+    route,
+)
+from vicinal.partition._block_learners import Mixed, MixedPerceptron, Start
+from vicinal.partition._linear_learners import training_margins
+from vicinal.partition._stages import LinearGate, stacked_gates, stacked_regions
+from vicinal.partition._sweeps import Engine, GateProblem, Outcome, RegionProblem, Run
+
+# --- what tasks know of the table and of a start --------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Table:
+    """How a block becomes scaled rows, targets and weights, and what is learned from them."""
+
+    mean: np.ndarray
+    scale: np.ndarray | None
+    learner: Any
+    gate_learner: Any
+    weight: float
+    classes: np.ndarray | None = None
+
+    def rows(self, block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return scaled rows, codes (or numbers) and weights."""
+        X = dense(block)
+        if self.scale is not None:
+            X = (X - self.mean) / self.scale
+        if self.classes is None:
+            return X, np.asarray(block.y, dtype=np.float64), block.sample_weight
+        return X, np.searchsorted(self.classes, block.y), block.sample_weight
+
+    def losses(self, X, target, models: list) -> np.ndarray:
+        """Return the loss of every model on every row, (n_models, n_rows)."""
+        if self.classes is not None:
+            return linear_errors(X, *stacked_regions(models), target)
+        coefs, intercepts = stacked_regions(models)
+        return (target - (coefs @ X.T + intercepts[:, None])) ** 2
+
+
+@dataclass(frozen=True)
+class FirstRegions:
+    """A first assignment that every row finds by itself: by centre, gate, class or chance."""
+
+    centers: np.ndarray | None = None
+    gates: tuple[np.ndarray, np.ndarray] | None = None
+    by_class: np.ndarray | None = None
+    seed: int = 0
+
+    def assign(self, X, codes, start: int, n_regions: int) -> np.ndarray:
+        if self.centers is not None:
+            return nearest_center(X, self.centers)
+        if self.gates is not None:
+            return route(_decisions(X, self.gates), len(X))
+        if self.by_class is not None:
+            return self.by_class[codes]
+        return (row_uniforms(self.seed, start, len(X)) * n_regions).astype(np.int64)
+
+
+@dataclass
+class Chain:
+    """A start as tasks see it: the routes of the last sweep, region models, and new gates."""
+
+    first: FirstRegions
+    n_regions: int
+    seed: int
+    models: list = field(default_factory=list)
+    gates: list = field(init=False)  # the newest gate of every stage, or None
+    routes: tuple[np.ndarray, np.ndarray] | None = None  # the gates before they were refitted
+    n_sweeps: int = 0
+
+    def __post_init__(self) -> None:
+        self.gates = [None] * (self.n_regions - 1)
+
+    def region(self, X, target, start: int) -> np.ndarray:
+        if self.routes is None:
+            return self.first.assign(X, target, start, self.n_regions)
+        return route(_decisions(X, self.routes), len(X))
+
+    def block_seed(self, start: int, stage: int) -> int:
+        """Return a seed that belongs to the block, the sweep and the stage."""
+        stream = (self.seed + 1009 * self.n_sweeps + stage) % (2**31)
+        return int(row_uniforms(stream, start, 1)[0] * 2**31)
+
+
+def _decisions(X: np.ndarray, gates: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
+    """Return what each gate decides on each row, (n_gates, n_rows)."""
+    coefs, intercepts = gates
+    return coefs @ X.T + intercepts[:, None] > 0
+
+
+# --- the engine -----------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Region:
+    """What all blocks tell of a region."""
+
+    table: Table
+    n_rows: int
+    sums: tuple
+    everything: tuple
+
+    def fit(self, previous: Any) -> Any:
+        return self.table.learner.region(self.sums, self.table.classes)
+
+    def fit_all(self) -> Any:
+        return self.table.learner.region(self.everything, self.table.classes)
+
+
+@dataclass(frozen=True)
+class _Gate:
+    """What all blocks tell of a gate."""
+
+    table: Table
+    n_rows: int
+    n_passed: int
+    sums: tuple
+
+    def fit(self, previous: Any) -> LinearGate:
+        return self.table.gate_learner.gate(self.sums)
+
+
+class BlockEngine(Engine):
+    """Blocks of rows; ``max_iter`` tells which pass is the last, which need not sum up."""
+
+    def __init__(self, blocks: Blocks, table: Table, n_rows: int, max_iter: int) -> None:
+        self.blocks, self.table, self.n_rows, self.max_iter = blocks, table, n_rows, max_iter
+        self._totals: dict[Run, RegionSums] = {}  # of the last pass
+
+    def region_problems(self, runs: list[Run]) -> list[list[RegionProblem]]:
+        if not self._totals:
+            self._visit(runs, with_sums=True)
+        return [self._regions(self._totals[run].sums) for run in runs]
+
+    def _regions(self, sums: list[tuple]) -> list[RegionProblem]:
+        everything = sums[0]
+        for more in sums[1:]:
+            everything = add_tuples(everything, more)
+        return [_Region(self.table, n, tuple(own), everything[1:]) for n, *own in sums]
+
+    def set_regions(self, run: Run, models: list) -> None:
+        run.models = run.state.models = models
+
+    def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
+        chains = [run.state for run in runs]
+        found = self.blocks.total(_sum_gate, self.table, chains, k, combine=add_starts)
+        return [_Gate(self.table, n, n_passed, tuple(sums)) for n, n_passed, *sums in found]
+
+    def set_gate(self, run: Run, k: int, gate: Any, problem: Any) -> None:
+        run.gates[k] = run.state.gates[k] = gate
+
+    def reroute(self, runs: list[Run]) -> list[Outcome]:
+        for run in runs:
+            run.state.routes = stacked_gates(run.gates, self.blocks.n_features)
+            run.state.n_sweeps += 1
+        before = dict(self._totals)
+        self._visit(runs, with_sums=runs[0].n_sweeps + 1 < self.max_iter)
+        return [self._outcome(run, before[run].digest) for run in runs]
+
+    def _outcome(self, run: Run, digest: bytes) -> Outcome:
+        found, learner = self._totals[run], self.table.learner
+        is_settled = found.digest == digest or (run.n_regions == 1 and learner.is_exact)
+        recorded = {}
+        if isinstance(learner, Mixed):
+            recorded["objective"] = found.objective / self.table.weight
+        return Outcome(found.loss / self.table.weight, found.sizes, is_settled, recorded)
+
+    def _visit(self, runs: list[Run], *, with_sums: bool) -> None:
+        chains = [run.state for run in runs]
+        shared = self.table, chains, with_sums
+        totals = self.blocks.total(_sum_regions, *shared, combine=_add_regions)
+        self._totals = dict(zip(runs, totals, strict=True))
+
+    def finish(self, runs: list[Run]) -> None:
+        """Scale the probabilities of perceptron regions by the spread of their training margins."""
+        if not isinstance(self.table.learner, MixedPerceptron):
+            return
+        cascades = [run.best for run in runs]
+        sums = self.blocks.total(_sum_margins, self.table, cascades, combine=add_starts)
+        for cascade, (mass, first, second) in zip(cascades, sums, strict=True):
+            for k, model in enumerate(cascade.regions):
+                if mass[k] > 0:
+                    spread = np.sqrt(max(second[k] / mass[k] - (first[k] / mass[k]) ** 2, 0.0))
+                    model.temperature_ = float(spread) or 1.0
+
+
+# --- passes over the rows -------------------------------------------------------------------------
+
+
+class RegionSums(NamedTuple):
+    """What the rows tell about a cascade and, for the next sweep, about its regions."""
+
+    sizes: np.ndarray
+    loss: float
+    objective: float
+    digest: bytes  # of routes and losses, block after block
+    sums: Any  # of every region, or None
+
+
+def _sum_regions(block: Block, table: Table, chains: list[Chain], with_sums: bool) -> list:
+    X, target, weight = table.rows(block)
+    return [_sum_one(block.start, X, target, weight, table, chain, with_sums) for chain in chains]
+
+
+def _sum_one(start, X, target, weight, table, chain, with_sums) -> RegionSums:
+    region = chain.region(X, target, start)
+    rows_of = [np.flatnonzero(region == k) for k in range(chain.n_regions)]
+    loss, objective, digest = 0.0, 0.0, b""
+    if chain.models:
+        own = chain_loss(table.losses(X, target, chain.models), region)
+        loss = float(weight @ own)
+        digest = blake2b(region.tobytes() + own.tobytes(), digest_size=16).digest()
+        if isinstance(table.learner, Mixed):
+            for rows, model in zip(rows_of, chain.models, strict=True):
+                objective += _criterion(table.learner, model, X[rows], target[rows], weight[rows])
+    sums = None
+    if with_sums:
+        sums = []
+        share = float(weight.sum()) / table.weight
+        for k, rows in enumerate(rows_of):
+            learned = table.learner.sums(
+                X[rows],
+                target[rows],
+                weight[rows],
+                0 if table.classes is None else len(table.classes),
+                _region_start(chain, k),
+                share,
+                chain.block_seed(start, k),
+            )
+            sums.append((len(rows), *learned))
+    return RegionSums(np.array([len(rows) for rows in rows_of]), loss, objective, digest, sums)
+
+
+def _criterion(learner: Mixed, model, X, codes, weight) -> float:
+    """Return the learner's own loss over rows whose class the model knows."""
+    known = np.isfinite(model.intercept_[codes])
+    scores = model.decision_function(X[known])
+    return float(weight[known] @ learner.criterion(scores, codes[known]))
+
+
+def _region_start(chain: Chain, k: int) -> Start:
+    if not chain.models or not hasattr(chain.models[k], "classes_"):
+        return None
+    model = chain.models[k]
+    return model.coef_, np.where(np.isfinite(model.intercept_), model.intercept_, 0.0)
+
+
+def _add_regions(left: list, right: list) -> list:
+    return [_add_region(a, b) for a, b in zip(left, right, strict=True)]
+
+
+def _add_region(a: RegionSums, b: RegionSums) -> RegionSums:
+    sums = None
+    if a.sums is not None and b.sums is not None:
+        sums = [add_tuples(x, y) for x, y in zip(a.sums, b.sums, strict=True)]
+    return RegionSums(
+        a.sizes + b.sizes, a.loss + b.loss, a.objective + b.objective, a.digest + b.digest, sums
+    )
+
+
+def _sum_gate(block: Block, table: Table, chains: list[Chain], k: int) -> list:
+    """Return, for every cascade, what the rows tell about gate ``k``, given the gates after it."""
+    X, target, weight = table.rows(block)
+    found = []
+    for chain in chains:
+        region = chain.region(X, target, block.start)
+        losses = table.losses(X, target, chain.models[k:])
+        passed = _decisions(X, stacked_gates(chain.gates[k + 1 :], X.shape[1]))
+        later = losses[-1]
+        for own, decided in zip(losses[-2:0:-1], passed[::-1], strict=True):
+            later = np.where(decided, later, own)
+        rows, labels, costs = gate_costs(losses[0], later, region >= k, weight)
+        learner = table.gate_learner
+        if isinstance(learner, Mixed) and len(rows):
+            costs *= weight[rows].sum() / costs.sum()
+        share = float(weight.sum()) / table.weight
+        start = _gate_start(chain.gates[k])
+        seed = chain.block_seed(block.start, chain.n_regions + k)
+        learned = learner.sums(X[rows], labels, costs, 2, start, share, seed)
+        found.append((len(rows), int(labels.sum()), *learned))
+    return found
+
+
+def _gate_start(gate) -> Start:
+    if not isinstance(gate, LinearGate):
+        return None
+    halves = np.array([[-0.5], [0.5]])
+    return halves * gate.coef_, halves[:, 0] * gate.intercept_
+
+
+def add_starts(left: list, right: list) -> list:
+    """Add what two sets of rows tell about every start."""
+    return [add_tuples(a, b) for a, b in zip(left, right, strict=True)]
+
+
+def _sum_margins(block: Block, table: Table, cascades: list) -> list:
+    X, codes, weight = table.rows(block)
+    found = []
+    for cascade in cascades:
+        region = cascade.apply(X)
+        sums = np.zeros((3, cascade.n_regions))
+        for k, model in enumerate(cascade.regions):
+            rows = np.flatnonzero(region == k)
+            if len(rows):
+                margins = training_margins(model, X[rows], codes[rows])
+                known = np.isfinite(margins)
+                powers = np.vander(margins[known], 3, increasing=True)
+                sums[:, k] = weight[rows][known] @ powers
+        found.append(tuple(sums))
+    return found

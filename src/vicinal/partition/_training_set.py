@@ -1,0 +1,180 @@
+"""Samples of a fit, with what the alternation and its choices ask of them."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.preprocessing import StandardScaler
+
+from vicinal._base import as_numpy
+from vicinal._kernels.cascade._hard import (
+    assign_classes,
+    assign_hyperplanes,
+    assign_kmeans,
+    assign_random,
+    chain_loss,
+    gate_problem,
+    route,
+)
+
+
+@dataclass(frozen=True)
+class TrainingSet:
+    """Scaled samples, target and weights of a fit.
+
+    ``y`` is the target as the region models see it (labels or numbers); ``codes`` are the
+    positions of the labels in ``classes`` (``None`` for regression). ``first_region`` is the
+    assignment that the user gave, if any. ``is_weighted`` tells whether
+    the user passed weights.
+    """
+
+    X: Any
+    y: Any
+    weight: Any
+    is_weighted: bool
+    codes: Any = None
+    classes: Any = None
+    first_region: Any = None
+
+    @property
+    def n_samples(self) -> int:
+        """Number of samples."""
+        return self.X.shape[0]
+
+    @property
+    def given_weight(self) -> Any:
+        """The weights, where the user passed some."""
+        return self.weight if self.is_weighted else None
+
+    def take(self, rows: np.ndarray) -> "TrainingSet":
+        """Return the given rows as a training set of their own."""
+        return replace(
+            self,
+            X=self.X[rows],
+            y=self.y[rows],
+            weight=self.weight[rows],
+            codes=None if self.codes is None else self.codes[rows],
+            first_region=None if self.first_region is None else self.first_region[rows],
+        )
+
+    def standardized(self) -> tuple["TrainingSet", StandardScaler]:
+        """Return the set with standardised features, and their scaler; sparse zeros are kept."""
+        scaler = StandardScaler(with_mean=not sparse.issparse(self.X))
+        X = scaler.fit_transform(self.X, sample_weight=self.given_weight)
+        return replace(self, X=X), scaler
+
+    def hold_out(
+        self, fraction: float, rng: np.random.RandomState
+    ) -> tuple["TrainingSet", "TrainingSet"]:
+        """Split off a share of the samples of each class; every class stays in training."""
+        if not self.can_hold_out(fraction):
+            raise ValueError(
+                f"validation_fraction={fraction} leaves no validation sample out of the "
+                f"{self.n_samples} given; raise it, or use selection='train'."
+            )
+        groups = self._groups()
+        held = np.zeros(self.n_samples, dtype=bool)
+        for group in np.unique(groups):
+            rows = rng.permutation(np.flatnonzero(groups == group))
+            held[rows[: int(fraction * len(rows))]] = True
+        return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
+
+    def can_hold_out(self, fraction: float) -> bool:
+        """Tell whether the share of some class amounts to a sample."""
+        return int(fraction * np.bincount(self._groups()).max()) > 0
+
+    def _groups(self) -> np.ndarray:
+        if self.codes is None:
+            return np.zeros(self.n_samples, dtype=np.int64)
+        return as_numpy(self.codes)
+
+    def first_regions(self, init: Any, n_regions: int, rng: np.random.RandomState) -> Any:
+        """Return the region of each sample before the first sweep."""
+        if self.first_region is not None:
+            return self.first_region
+        if init == "random":
+            return assign_random(self.n_samples, n_regions, rng)
+        if init == "classes":
+            return assign_classes(self.codes, n_regions, rng)
+        if init == "hyperplane":
+            return assign_hyperplanes(self.X, self.weight, n_regions, rng)
+        return assign_kmeans(self.X, self.weight, n_regions, rng)
+
+    # --- errors ---
+
+    def loss(self, predicted: Any) -> Any:
+        """Return the loss of each prediction: wrong or right, or the squared error."""
+        if self.codes is None:
+            return (self.y - predicted) ** 2
+        return predicted != self.y
+
+    def average(self, loss: Any) -> float:
+        """Return the weighted mean of a loss."""
+        return float(np.average(loss, weights=self.weight))
+
+    def error(self, cascade: Any) -> float:
+        """Return the weighted mean loss of a cascade."""
+        return self.average(self.loss(cascade.predict(self.X, self.y.dtype)))
+
+    def brier_score(self, proba: Any) -> float:
+        """Return the weighted mean squared distance of probabilities from the truth."""
+        proba = proba.astype(np.float64)
+        own = proba[np.arange(len(proba)), self.codes]
+        return self.average(np.einsum("nc,nc->n", proba, proba) - 2 * own + 1)
+
+    # --- arrays of the alternation ---
+
+    def all_rows(self) -> Any:
+        """Return the index of every row."""
+        return np.arange(self.n_samples)
+
+    def rows_by_region(self, region: Any, n_regions: int) -> list:
+        """Return the rows of each region."""
+        return [np.flatnonzero(region == k) for k in range(n_regions)]
+
+    def region_sizes(self, region: Any, n_regions: int) -> np.ndarray:
+        """Return the number of rows in each region."""
+        return np.bincount(region, minlength=n_regions)
+
+    def region_losses(self, losses: Any, region: Any) -> np.ndarray:
+        """Return the weighted loss of each region's model on the rows of the region."""
+        own = [(self.weight[region == k], loss[region == k]) for k, loss in enumerate(losses)]
+        return np.array([weight @ loss for weight, loss in own])
+
+    def gate_problem(self, own: Any, later: Any, reached: Any) -> tuple[Any, Any, Any]:
+        """Return the rows that a gate learns from, its labels and their weights."""
+        return gate_problem(own, later, reached, self.weight)
+
+    def count(self, labels: Any) -> int:
+        """Return how many labels are set."""
+        return int(np.count_nonzero(labels))
+
+    def gate_cost(self, passed: Any, rows: Any, labels: Any, weights: Any) -> float:
+        """Return what wrong decisions on the rows of a gate cost."""
+        return float(weights @ (passed[rows] != labels))
+
+    def passes_on(self, gate: Any) -> Any:
+        """Return where a gate passes on."""
+        return np.asarray(gate.predict(self.X)) == 1
+
+    def route(self, passed_on: Sequence) -> Any:
+        """Return the region of each row from the decisions of the gates."""
+        return route(np.stack(passed_on), self.n_samples)
+
+    def own_loss(self, losses: Any, region: Any) -> Any:
+        """Return the loss of each row in its own region."""
+        return chain_loss(losses, region)
+
+    def choose(self, stays: np.ndarray, old: Any, new: Any) -> Any:
+        """Return the old losses of the regions that stay, the new ones of the others."""
+        return np.where(stays[:, None], old, new)
+
+    def where(self, passed: Any, later: Any, own: Any) -> Any:
+        """Return the later loss where a row is passed on, else its own."""
+        return np.where(passed, later, own)
+
+    def is_same(self, a: Any, b: Any) -> bool:
+        """Tell whether two arrays are equal."""
+        return np.array_equal(a, b)
