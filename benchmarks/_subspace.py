@@ -8,7 +8,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
-from vicinal.datasets import load_census_income, load_covtype, load_newsgroups20, load_rcv1_subset
+from vicinal.datasets import load_dataset
 from vicinal.subspace import FeatureSpaceDecomposition
 
 
@@ -36,7 +36,7 @@ def standard_error(percent, n):
 
 def covtype(n_train=None, n_test=None):
     """Class 2 against the rest, columns scaled to [0, 1], a random 0.8/0.2 split."""
-    X, y = load_covtype(return_X_y=True)
+    X, y = load_dataset("covtype", return_X_y=True)
     X, y = MinMaxScaler().fit_transform(np.asarray(X, dtype=np.float64)), (y == 2).astype(int)
     order = np.random.RandomState(0).permutation(len(X))
     cut = int(0.8 * len(X))
@@ -59,7 +59,7 @@ def covtype_decompositions():
 
 def census(n_train=None, n_test=None):
     """One-hot categories and numbers scaled to [0, 1], a random 0.8/0.2 split of one file."""
-    data = load_census_income()
+    data = load_dataset("census_income")
     X, y = data.X_train, np.asarray(data.y_train)
     order = np.random.RandomState(0).permutation(len(y))
     cut = int(0.8 * len(y))
@@ -76,7 +76,7 @@ def census(n_train=None, n_test=None):
 
 def rcv1(*, is_reversed=False):
     """Return the training and test parts of the subset, or the other way round."""
-    X_train, X_test, y_train, y_test = load_rcv1_subset(return_X_y=True)
+    X_train, X_test, y_train, y_test = load_dataset("rcv1_subset", return_X_y=True)
     if is_reversed:
         X_train, X_test, y_train, y_test = X_test, X_train, y_test, y_train
     return X_train.tocsr(), X_test.tocsr(), y_train, y_test
@@ -84,7 +84,7 @@ def rcv1(*, is_reversed=False):
 
 def newsgroups():
     """Two classes after the rule of news20: sci, comp and misc.forsale against the others."""
-    data = load_newsgroups20()
+    data = load_dataset("newsgroups20")
     X = sp.vstack([data.X_train, data.X_test]).tocsr().astype(np.float64)
     labels = np.concatenate([data.y_train, data.y_test])
     names = [str(name) for name in data.target_names]

@@ -20,7 +20,7 @@ from _harness import ROOT, ResultsPage, machine
 from vicinal._kernels.local import _batched as _local_batched
 from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
 from vicinal._kernels.subspace import _truncated_rbf_device
-from vicinal.datasets import load_covtype, load_letter
+from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier, _device
 from vicinal.neighbors import NeighborSearch
 from vicinal.partition import SpacePartitioningClassifier, _device_sweeps
@@ -55,13 +55,13 @@ def problem():
 
 
 def letter():
-    data = load_letter()
+    data = load_dataset("letter")
     rows, queries = (np.asarray(X, dtype=np.float32) for X in (data.X_train, data.X_test))
     return rows, data.y_train, queries, data.y_test
 
 
 def covtype():
-    data = load_covtype()
+    data = load_dataset("covtype")
     X, y = (data.X, data.y) if hasattr(data, "X") else (data.data, data.target)
     order = np.random.RandomState(0).permutation(len(y))
     X, y = np.asarray(X, dtype=np.float32)[order], np.asarray(y)[order]

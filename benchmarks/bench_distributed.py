@@ -22,7 +22,7 @@ import psutil
 
 from _harness import Cases, ResultsPage, stored
 from vicinal import distributed
-from vicinal.datasets import load_covtype
+from vicinal.datasets import load_dataset
 from vicinal.distributed._blocks import DaskBlocks
 from vicinal.local import LocalClassifier
 from vicinal.partition import SpacePartitioningClassifier
@@ -39,7 +39,7 @@ COLUMNS = [f"x{j}" for j in range(54)]
 
 def covtype() -> tuple[np.ndarray, np.ndarray]:
     """Return covtype with columns scaled to [0, 1]."""
-    data = load_covtype()
+    data = load_dataset("covtype")
     X = np.asarray(data.X, dtype=np.float32)
     low, high = X.min(axis=0), X.max(axis=0)
     return (X - low) / np.where(high > low, high - low, 1.0), np.asarray(data.y)

@@ -8,7 +8,7 @@ from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
 from _harness import ResultsPage
-from vicinal.datasets import load_airfoil, load_puma32h
+from vicinal.datasets import load_dataset
 from vicinal.ensemble import BootstrapEnsembleRegressor
 
 N_SEEDS, N_TRAIN, N_TEST, N_MEMBERS = 20, 500, 500, 100
@@ -41,8 +41,8 @@ def main():
     )
     problems = {
         "Friedman 1": friedman,
-        "airfoil": drawn(load_airfoil()),
-        "puma32h": drawn(load_puma32h()),
+        "airfoil": drawn(load_dataset("airfoil")),
+        "puma32h": drawn(load_dataset("puma32h")),
     }
     rows = []
     for name, draw in problems.items():

@@ -14,7 +14,7 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _harness import RESULTS, ResultsPage
-from vicinal.datasets import load_spambase
+from vicinal.datasets import load_dataset
 from vicinal.ensemble import (
     FunctionalGradientBoostingClassifier,
     PrunedTreeClassifier,
@@ -299,7 +299,7 @@ def forest_against_boosting(page, data):
 
 
 def main():
-    data = load_spambase()
+    data = load_dataset("spambase")
     page = ResultsPage(
         "ensemble_spam",
         "Spam: trees, boosting and forests",

@@ -7,7 +7,7 @@ from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
 from _harness import ResultsPage, timed
-from vicinal.datasets import load_letter
+from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier
 from vicinal.local._class_models import class_scores
 
@@ -112,7 +112,7 @@ def squared_hinge(page):
 
 
 def ridge_against_forest(page):
-    data = load_letter()
+    data = load_dataset("letter")
     X, Q = data.X_train.astype(np.float64), data.X_test.astype(np.float64)
 
     def ours():

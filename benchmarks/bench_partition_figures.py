@@ -65,7 +65,7 @@ def banana_models() -> dict:
 
 
 def banana_case() -> dict:
-    data = datasets.load_banana()
+    data = datasets.load_dataset("banana")
     errors: dict = {}
     for train, test in data.splits[:N_SPLITS]:
         for label, model in banana_models().items():
@@ -75,7 +75,7 @@ def banana_case() -> dict:
 
 
 def draw_banana() -> None:
-    data = datasets.load_banana()
+    data = datasets.load_dataset("banana")
     train, test = data.splits[0]
     X, y = data.X[train], data.y[train]
     panels = {

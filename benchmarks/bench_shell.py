@@ -15,14 +15,14 @@ import numpy as np
 import polars as pl
 
 from _harness import ROOT, ResultsPage
-from vicinal.datasets import load_adult
+from vicinal.datasets import load_dataset
 
 BUDGET = 300
 KILLED_AFTER = 12  # finished folds
 
 
 def write_tables(folder):
-    adult = load_adult(as_frame=True)
+    adult = load_dataset("adult", as_frame=True)
     for part, X, y in (
         ("train", adult.X_train, adult.y_train),
         ("test", adult.X_test, adult.y_test),

@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from _harness import RESULTS, ResultsPage, stored
-from vicinal.datasets import load_orl, load_pie, load_yaleb
+from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocalDiscriminantTransformer, LocallyAdaptiveClassifier
 
 EVERY_THIRD = [0, 3, 6, 9, 12, 15, 18]
@@ -62,7 +62,7 @@ CAPTIONS = (
 
 def pie():
     """The 67 complete subjects, five poses by 21 flashes."""
-    data = load_pie()
+    data = load_dataset("pie")
     y, number = np.asarray(data.y), np.asarray(data.image_number)
     kept = (y != 38) & (number >= 16) & (number <= 120)
     order = number[kept] - 16
@@ -99,8 +99,8 @@ def splits():
             [4, 5, 6, 7, 9, 10, 18], [0, 1, 2, 3, 13, 14, 15, 16]
         ),
         "PIE, unseen poses": pose_split,
-        "Yale B, 20 per subject": lambda: per_subject(load_yaleb(), 20),
-        "ORL, 5 per subject": lambda: per_subject(load_orl(), 5),
+        "Yale B, 20 per subject": lambda: per_subject(load_dataset("yaleb"), 20),
+        "ORL, 5 per subject": lambda: per_subject(load_dataset("orl"), 5),
     }
 
 

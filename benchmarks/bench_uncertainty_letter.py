@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from _harness import ResultsPage, stored, timed
-from vicinal.datasets import load_letter, load_satimage
+from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 
 SEEDS = (0, 1, 2)
@@ -29,7 +29,7 @@ TRIALS = {"K = 1": 8.20, "K = 4": 6.80}
 
 def letter(kept):
     """Error and time by model and seed."""
-    data = load_letter()
+    data = load_dataset("letter")
     X, y = np.asarray(data.X_train[:3000], float), data.y_train[:3000]
     X_test, y_test = np.asarray(data.X_test[:2000], float), data.y_test[:2000]
     nearest = make_pipeline(StandardScaler(), KNeighborsClassifier(1)).fit(X, y)
@@ -58,7 +58,7 @@ def expected_at(Z, y, A):
 
 def draws(n_draws=20):
     """G / N at possible starts: of 1,500 rows drawn at random, and of the first 1,500."""
-    data = load_satimage()
+    data = load_dataset("satimage")
     X = StandardScaler().fit_transform(np.asarray(data.X_train, float))
     found = {"random rows, A = I / sigma": [], "random rows, A = I": []}
     for seed in range(n_draws):
@@ -73,7 +73,7 @@ def draws(n_draws=20):
 
 
 def solvers():
-    data = load_satimage()
+    data = load_dataset("satimage")
     X = StandardScaler().fit_transform(np.asarray(data.X_train, float))
     chosen = np.random.RandomState(0).permutation(len(X))[:1500]
     X, y = X[chosen], data.y_train[chosen]

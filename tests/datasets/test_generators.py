@@ -5,19 +5,18 @@ from scipy.stats import norm
 from sklearn.svm import SVC
 
 from vicinal.datasets import (
-    load_banana,
+    LabeledMixture,
+    load_dataset,
     make_banana,
-    make_gaussian_mixture,
     make_overlapping_blobs,
     make_xor,
-    overlapping_blobs,
 )
 
 MAKERS = [
     make_xor,
     make_banana,
     make_overlapping_blobs,
-    lambda n, **options: make_gaussian_mixture(n, means=[[0, 0], [1, 2]], **options),
+    LabeledMixture([[0, 0], [1, 2]]).sample,
 ]
 
 
@@ -75,22 +74,26 @@ def test_blobs_are_those_of_the_two_toys():
     X, y = make_overlapping_blobs(40_000, pattern="square", random_state=0)
     upper_right = X[(y == 0) & (X.sum(axis=1) > 0)]
     assert_allclose(upper_right.mean(axis=0), [2, 2], atol=0.1)
-    row = overlapping_blobs("row")
+    row = LabeledMixture.overlapping_blobs("row")
     assert_array_equal(row.labels, [0, 1, 0, 1])
     assert_array_equal(row.covariances[2], [[0.49, 0], [0, 1.44]])
     with pytest.raises(ValueError, match="pattern"):
         make_overlapping_blobs(pattern="ring")
+    with pytest.raises(ValueError, match="pattern"):
+        LabeledMixture.overlapping_blobs("ring")
 
 
 def test_bayes_error_of_the_square_has_a_closed_form():
     """The best rule is the sign of the product, wrong when one of two coordinates crosses 0."""
     crossing = norm.cdf(-2 / 1.2)
     expected = 2 * crossing * (1 - crossing)
-    assert overlapping_blobs("square").bayes_error() == pytest.approx(expected, abs=1e-3)
+    assert LabeledMixture.overlapping_blobs("square").bayes_error() == pytest.approx(
+        expected, abs=1e-3
+    )
 
 
 def test_bayes_error_of_the_row_by_integration():
-    mixture = overlapping_blobs("row")
+    mixture = LabeledMixture.overlapping_blobs("row")
     axis = np.linspace(-10, 10, 401)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     scale = np.sqrt([0.49, 1.44])
@@ -103,7 +106,7 @@ def test_bayes_error_of_the_row_by_integration():
 
 def test_banana_stand_in_resembles_the_benchmark(data_folder):
     """Same class shares, same scale, and an error of the same size for the same classifier."""
-    real = load_banana(data_home=data_folder)
+    real = load_dataset("banana", data_home=data_folder)
     X, y = make_banana(5300, random_state=0)
     assert y.mean() == pytest.approx(np.mean(real.y == 1), abs=2e-3)
     assert_allclose(X.mean(axis=0), 0, atol=0.1)

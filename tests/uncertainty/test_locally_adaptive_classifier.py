@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal._base import as_numpy
-from vicinal.datasets import load_satimage
+from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 from vicinal.uncertainty._metric_problem import MetricProblem, SortedRows
 
@@ -296,7 +296,7 @@ def test_the_number_of_threads_changes_nothing(wine, solver):
 def test_the_first_trials_on_satimage_began_with_sigma_of_the_seventh_neighbour(data_folder):
     # They report G / N = 0.761 at the start, and neither the rows nor A: only rows drawn at random
     # with A = I / sigma come near it.
-    data = load_satimage(data_home=data_folder)
+    data = load_dataset("satimage", data_home=data_folder)
     X, y = StandardScaler().fit_transform(np.asarray(data.X_train, float)), data.y_train
 
     def expected(rows, bandwidth):

@@ -1,6 +1,5 @@
 """Generators of the two-dimensional toys on which local methods are explained."""
 
-from collections.abc import Sequence
 from numbers import Integral, Real
 
 import numpy as np
@@ -155,100 +154,6 @@ def _roof(n: int, rng: np.random.RandomState) -> np.ndarray:
     return ridge + share * (end - ridge) + 0.26 * rng.standard_normal((n, 2))
 
 
-def make_gaussian_mixture(
-    n_samples: int = 400,
-    *,
-    means: Sequence | np.ndarray,
-    labels: Sequence | np.ndarray | None = None,
-    covariances: float | Sequence | np.ndarray = 1.0,
-    weights: Sequence | np.ndarray | None = None,
-    shuffle: bool = True,
-    random_state=None,
-) -> tuple[np.ndarray, np.ndarray]:
-    """Draw classes that are mixtures of Gaussians.
-
-    Unlike :func:`sklearn.datasets.make_blobs` several components may share a class and have full
-    covariances. Keep the :class:`LabeledMixture` itself when the true posterior is wanted too.
-
-    Parameters
-    ----------
-    n_samples : int, default=400
-        Number of samples, divided by `weights`.
-
-    means : array-like of shape (n_components, n_features)
-        Centres of the components.
-
-    labels : array-like of shape (n_components,), default=None
-        Class of each component; by default component ``k`` is class ``k``.
-
-    covariances : float or array-like, default=1.0
-        Shared variance, shared diagonal, shared matrix, or one matrix for each component.
-
-    weights : array-like of shape (n_components,), default=None
-        Shares of the components; equal by default.
-
-    shuffle : bool, default=True
-        Whether to mix the rows; otherwise they are sorted by component.
-
-    random_state : int, RandomState instance or None, default=None
-        Seed of the draw.
-
-    Returns
-    -------
-    X : ndarray of shape (n_samples, n_features)
-        Samples.
-
-    y : ndarray of shape (n_samples,)
-        Their classes.
-
-    See Also
-    --------
-    LabeledMixture : The mixture, with its posterior and Bayes error.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from vicinal.datasets import make_gaussian_mixture
-    >>> X, y = make_gaussian_mixture(
-    ...     90, means=[[0, 0], [4, 0], [8, 0]], labels=["a", "b", "a"], random_state=0
-    ... )
-    >>> np.unique_counts(y).counts
-    array([60, 30])
-    """
-    mixture = LabeledMixture(means, labels, covariances=covariances, weights=weights)
-    return mixture.sample(n_samples, shuffle=shuffle, random_state=random_state)
-
-
-@validate_params({"pattern": [StrOptions({"square", "row"})]}, prefer_skip_nested_validation=True)
-def overlapping_blobs(pattern: str = "square") -> LabeledMixture:
-    """Return the mixture from which :func:`make_overlapping_blobs` draws.
-
-    Parameters
-    ----------
-    pattern : {"square", "row"}, default="square"
-        Arrangement of the four blobs.
-
-    Returns
-    -------
-    mixture : LabeledMixture
-        Its ``posterior`` tells how uncertain a place truly is.
-
-    Examples
-    --------
-    >>> from vicinal.datasets import overlapping_blobs
-    >>> round(overlapping_blobs("square").bayes_error(), 2)
-    0.09
-    >>> overlapping_blobs("square").posterior([[0.0, 2.0], [2.0, 2.0]]).round(2)
-    array([[0.5 , 0.5 ],
-           [0.99, 0.01]])
-    """
-    if pattern == "square":
-        corners = [[2, 2], [-2, -2], [2, -2], [-2, 2]]
-        return LabeledMixture(corners, [0, 0, 1, 1], covariances=1.44)
-    places = [[-4.5, 0], [-1.5, 1], [1.5, -1], [4.5, 0]]
-    return LabeledMixture(places, [0, 1, 0, 1], covariances=[0.49, 1.44])
-
-
 @validate_params(
     {**_SAMPLE, "pattern": [StrOptions({"square", "row"})]}, prefer_skip_nested_validation=True
 )
@@ -288,7 +193,7 @@ def make_overlapping_blobs(
 
     See Also
     --------
-    overlapping_blobs : The same mixture with its true posterior.
+    LabeledMixture.overlapping_blobs : The same mixture with its true posterior.
 
     Examples
     --------
@@ -297,5 +202,5 @@ def make_overlapping_blobs(
     >>> X.shape, int(y.sum())
     ((1200, 2), 600)
     """
-    mixture = overlapping_blobs(pattern)
+    mixture = LabeledMixture.overlapping_blobs(pattern)
     return mixture.sample(n_samples, shuffle=shuffle, random_state=random_state)

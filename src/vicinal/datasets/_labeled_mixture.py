@@ -50,8 +50,7 @@ class LabeledMixture:
 
     See Also
     --------
-    make_gaussian_mixture : Draw from such a mixture in one call.
-    overlapping_blobs : The two mixtures used to show where classes mix.
+    make_overlapping_blobs : Draw from the mixtures used to show where classes mix.
 
     Notes
     -----
@@ -104,6 +103,38 @@ class LabeledMixture:
             self._factors = [cholesky(S, lower=True) for S in self.covariances]
         except np.linalg.LinAlgError as error:
             raise ValueError("covariances must be positive definite matrices.") from error
+
+    @classmethod
+    def overlapping_blobs(cls, pattern: str = "square") -> "LabeledMixture":
+        """Return the mixture from which :func:`make_overlapping_blobs` draws.
+
+        Parameters
+        ----------
+        pattern : {"square", "row"}, default="square"
+            Arrangement of the four blobs.
+
+        Returns
+        -------
+        mixture : LabeledMixture
+            Its ``posterior`` tells how uncertain a place truly is.
+
+        Examples
+        --------
+        >>> from vicinal.datasets import LabeledMixture
+        >>> mixture = LabeledMixture.overlapping_blobs("square")
+        >>> round(mixture.bayes_error(), 2)
+        0.09
+        >>> mixture.posterior([[0.0, 2.0], [2.0, 2.0]]).round(2)
+        array([[0.5 , 0.5 ],
+               [0.99, 0.01]])
+        """
+        if pattern == "square":
+            corners = [[2, 2], [-2, -2], [2, -2], [-2, 2]]
+            return cls(corners, [0, 0, 1, 1], covariances=1.44)
+        if pattern == "row":
+            places = [[-4.5, 0], [-1.5, 1], [1.5, -1], [4.5, 0]]
+            return cls(places, [0, 1, 0, 1], covariances=[0.49, 1.44])
+        raise ValueError(f"pattern={pattern!r} must be 'square' or 'row'.")
 
     def __repr__(self) -> str:
         n_components, n_features = self.means.shape

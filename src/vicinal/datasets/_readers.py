@@ -1,9 +1,7 @@
 """Readers of the benchmark sets, one implementation for all of them."""
 
 import os
-from collections.abc import Callable
 from pathlib import Path
-from textwrap import dedent
 from typing import Any
 
 import numpy as np
@@ -332,81 +330,3 @@ def _typed_columns(pd, X: np.ndarray, bunch: Bunch) -> dict[str, Any]:
 
 
 # --- one function per set -----------------------------------------------------------------------
-
-
-def _loader(name: str) -> Callable[..., Any]:
-    """Make the reader of one set."""
-    info = REGISTRY[name]
-
-    def load(
-        *,
-        return_X_y: bool = False,
-        as_frame: bool = False,
-        data_home: str | os.PathLike | None = None,
-    ) -> Any:
-        return load_dataset(name, return_X_y=return_X_y, as_frame=as_frame, data_home=data_home)
-
-    load.__name__ = load.__qualname__ = f"load_{name}"
-    load.__doc__ = _reader_docstring(info)
-    return load
-
-
-def _reader_docstring(info: DatasetInfo) -> str:
-    description = _describe(info).split("\n")
-    without = (
-        f"Without the file it comes from {remote_name(info)}."
-        if can_fetch(info)
-        else f"It needs the file {info.name}.npz: {info.file_only}."
-    )
-    result = ", ".join(_tuple_keys(info))
-    head = f"""\
-        Read the set {info.name}: {info.title}.
-
-        {" ".join(description[1:])} {without}
-
-        Parameters
-        ----------
-        return_X_y : bool, default=False
-            Return the tuple ``({result})`` instead of a Bunch.
-        as_frame : bool, default=False
-            Return pandas objects.
-        data_home : str or path-like, default=None
-            Folder of ``{info.name}.npz``; by default that named by ``VICINAL_DATA``.
-
-        Returns
-        -------
-        data : :class:`~sklearn.utils.Bunch` or tuple
-            As :func:`load_dataset` describes.
-
-        See Also
-        --------
-        load_dataset : Read any of the sets by its name.
-        """
-    return dedent(head)
-
-
-load_adult = _loader("adult")
-load_airfoil = _loader("airfoil")
-load_banana = _loader("banana")
-load_census_income = _loader("census_income")
-load_covtype = _loader("covtype")
-load_grid_stability = _loader("grid_stability")
-load_isolet = _loader("isolet")
-load_laser = _loader("laser")
-load_letter = _loader("letter")
-load_mortgage = _loader("mortgage")
-load_newsgroups20 = _loader("newsgroups20")
-load_optdigits = _loader("optdigits")
-load_orl = _loader("orl")
-load_pendigits = _loader("pendigits")
-load_pie = _loader("pie")
-load_puma32h = _loader("puma32h")
-load_rcv1_subset = _loader("rcv1_subset")
-load_satimage = _loader("satimage")
-load_shuttle = _loader("shuttle")
-load_spambase = _loader("spambase")
-load_vertebral = _loader("vertebral")
-load_wbc_original = _loader("wbc_original")
-load_wdbc = _loader("wdbc")
-load_wine = _loader("wine")
-load_yaleb = _loader("yaleb")
