@@ -136,7 +136,7 @@ def main():
         "adult, 32,561 training and 16,281 test rows with texts and numbers, written to CSV: does "
         "the command line compare, resume after a kill, fit, predict and explain, and how long "
         "does it take? The machine was shared with other work.",
-        packages=("polars", "lightgbm", "skops"),
+        packages=("polars", "lightgbm"),
     )
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)

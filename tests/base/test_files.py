@@ -1,6 +1,18 @@
+import errno
+import os
+import random
+import signal
+import stat
+import subprocess
+import sys
+import time
+from pathlib import Path
+
 import pytest
 
-from vicinal._base import write_whole
+from vicinal._base import _files, whole_file, write_whole
+
+SOURCE = Path(__file__).parents[2] / "src"
 
 
 @pytest.mark.parametrize(("content", "expected"), [("é", "é".encode()), (b"\x00\x01", b"\x00\x01")])
@@ -22,3 +34,84 @@ def test_failure_keeps_the_old_file_and_leaves_no_draft(tmp_path, monkeypatch):
         write_whole(path, "new")
     assert path.read_bytes() == b"old"
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_a_link_laid_in_the_way_of_the_draft_is_not_followed(tmp_path, monkeypatch):
+    monkeypatch.setattr(_files.secrets, "token_hex", lambda n: "guessed")
+    victim = tmp_path / "victim"
+    victim.write_text("mine")
+    (tmp_path / ".guessed.tmp").symlink_to(victim)
+    with pytest.raises(FileExistsError):
+        write_whole(tmp_path / "model", "new")
+    assert victim.read_text() == "mine"
+
+
+def test_the_mode_of_a_replaced_file_is_kept(tmp_path):
+    path = tmp_path / "model"
+    path.write_text("old")
+    path.chmod(0o640)
+    write_whole(path, "new")
+    assert stat.S_IMODE(path.stat().st_mode) == 0o640
+    assert path.read_text() == "new"
+
+
+@pytest.mark.parametrize(
+    ("name", "code"),
+    [
+        ("x" * 300, errno.ENAMETOOLONG),
+        ("none/model", errno.ENOENT),
+        pytest.param(
+            "/dev/full",
+            None,
+            marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full"),
+        ),
+    ],
+)
+def test_what_cannot_be_written_is_one_line_that_names_the_file(tmp_path, name, code, monkeypatch):
+    if code is None:  # every write fails for want of room
+        name, code, full = "model", errno.ENOSPC, os.open(name, os.O_WRONLY)
+        monkeypatch.setattr(_files.os, "open", lambda *args: full)
+    with pytest.raises(OSError) as caught, whole_file(tmp_path / name) as file:  # noqa: PT011
+        file.write(bytes(10_000))
+    assert caught.value.errno == code
+    assert caught.value.filename == str(tmp_path / name)
+    assert "\n" not in str(caught.value)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_that_is_read_only_is_one_line(tmp_path, monkeypatch):
+    def refuse(path, *args):
+        raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+    monkeypatch.setattr(_files.os, "open", refuse)
+    with pytest.raises(PermissionError, match=f"Permission denied: '{tmp_path / 'model'}'"):
+        write_whole(tmp_path / "model", "new")
+
+
+WRITER = """
+import sys
+from vicinal._base import write_whole
+contents = [bytes([65 + i]) * 2_000_000 for i in range(2)]
+print("ready", flush=True)
+while True:
+    for content in contents:
+        write_whole(sys.argv[1], content)
+"""
+
+
+def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(tmp_path):
+    path, rng = tmp_path / "model", random.Random(0)
+    path.write_bytes(b"A" * 2_000_000)
+    for _ in range(12):
+        writer = subprocess.Popen(
+            [sys.executable, "-c", WRITER, path],
+            stdout=subprocess.PIPE,
+            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+        )
+        writer.stdout.readline()
+        time.sleep(rng.uniform(0, 0.05))
+        writer.send_signal(signal.SIGKILL)
+        writer.communicate()
+        content = path.read_bytes()
+        assert len(content) == 2_000_000
+        assert len(set(content)) == 1

@@ -45,7 +45,6 @@ def csv(table, tmp_path):
 
 @pytest.fixture
 def model(csv, tmp_path, capsys):
-    pytest.importorskip("skops")
     out = tmp_path / "people.vicinal"
     arguments = ["--model", "space-partitioning", "--set", "n_regions=2", "--set", "n_init=2"]
     assert run(["fit", str(csv), "-t", "income", *arguments, "--out", str(out)]) == 0
@@ -134,7 +133,6 @@ def test_predictions_are_those_of_the_model_in_python(model, csv, table, tmp_pat
 
 
 def test_dates_and_texts_survive_the_model_file(tmp_path, capsys):
-    pytest.importorskip("skops")
     pytest.importorskip("skrub")
     words = ["dry red wine", "sweet white wine", "hot green tea", "iced black tea"]
     table = pl.DataFrame(
@@ -155,6 +153,20 @@ def test_dates_and_texts_survive_the_model_file(tmp_path, capsys):
     assert run(["predict", str(model), str(csv)]) == 0
     answers = capsys.readouterr().out.splitlines()[1:]
     assert np.mean(np.array(answers) == table["kind"].to_numpy()) > 0.9
+
+
+def test_labels_that_a_spreadsheet_would_run_are_written_as_text(tmp_path, capsys):
+    labels = ["=cmd|'/C calc'!A0", "-1+1", "plain"]
+    table = pl.DataFrame({"a": [0.0, 5.0, 10.0] * 8, "kind": labels * 8})
+    table.write_csv(tmp_path / "rows.csv")
+    csv, model, out = (str(tmp_path / name) for name in ("rows.csv", "m.vicinal", "out.csv"))
+    assert run(["fit", csv, "-t", "kind", "-m", "tree", "--out", model]) == 0
+    assert run(["predict", model, csv, "--proba", "--out", out]) == 0
+    answers = pl.read_csv(out)
+    assert answers["prediction"].to_list() == ["'" + labels[0], "'" + labels[1], labels[2]] * 8
+    capsys.readouterr()
+    assert run(["predict", model, csv]) == 0
+    assert capsys.readouterr().out.splitlines()[1].startswith("'=cmd")
 
 
 def test_predictions_go_to_standard_output_without_a_file(model, csv, table, capsys):

@@ -7,6 +7,8 @@ A contract receives a fresh estimator and raises ``AssertionError`` when it is b
 import copy
 import pickle
 import sys
+import tempfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -19,7 +21,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
-import vicinal
+import vicinal.io
 from tests.common.instances import is_deterministic
 
 OUTPUTS = ("predict_proba", "decision_function", "predict", "transform", "score_samples")
@@ -287,6 +289,21 @@ def copies_predict_the_same(estimator):
         check_is_fitted(clone(fitted))
 
 
+def saved_models_predict_and_learn_on_as_before(estimator):
+    X, y = training_data(estimator)
+    fitted, Q = clone(estimator).fit(X, y), queries(estimator)
+    outputs(fitted, Q)  # what is built at first use is there
+    trusted = [] if type(estimator).__module__.startswith("vicinal.") else [type(estimator)]
+    with tempfile.TemporaryDirectory() as folder:
+        path = vicinal.io.save(fitted, Path(folder) / "model.vicinal", trusted=trusted)
+        twin = vicinal.io.load(path, trusted=trusted)
+    assert_same_outputs(fitted, twin, Q, rtol=0, atol=0)
+    if hasattr(estimator, "partial_fit"):
+        for model in (fitted, twin):
+            model.partial_fit(X[:30] + 0.1, y[:30])
+        assert_same_outputs(fitted, twin, Q, rtol=0, atol=0)
+
+
 def refit_equals_fresh_fit(estimator):
     X, y = training_data(estimator)
     other_X, other_y = training_data(estimator, n_samples=70, seed=5)
@@ -408,6 +425,7 @@ CONTRACTS = [
     probabilities_sum_to_one_and_agree_with_predict,
     a_class_missing_nearby_never_shifts_columns,
     copies_predict_the_same,
+    saved_models_predict_and_learn_on_as_before,
     refit_equals_fresh_fit,
     fit_does_not_touch_the_data,
     interrupted_fit_leaves_it_unfitted,

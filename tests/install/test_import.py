@@ -73,7 +73,7 @@ sys.meta_path.insert(0, Hide())
 """
 OPTIONAL = (
     *HEAVY,
-    *("pyarrow", "skops", "onnx", "skl2onnx", "onnxruntime"),
+    *("pyarrow", "onnx", "skl2onnx", "onnxruntime"),
     *("pynndescent", "distributed", "lightgbm"),
 )
 

@@ -2,13 +2,19 @@
 
 import io
 import json
+import os
+import subprocess
+import sys
 import zipfile
+from pathlib import Path
 
 import numpy as np
 from sklearn.base import is_classifier, is_regressor
 from sklearn.datasets import make_classification
 
-from vicinal.io import _model_file
+from vicinal.io._document import array_layout, describe_array
+
+ROOT = Path(__file__).parents[2]
 
 X, LABELS = make_classification(90, 5, n_informative=4, n_redundant=0, random_state=0)
 NAMES = np.array(["no", "yes"])[LABELS]
@@ -36,30 +42,66 @@ def same(first, second):
     return len(first) == len(second) and all(map(np.array_equal, first, second))
 
 
-def members_of(path):
+def run_python(code, *arguments, timeout=300):
+    """Run a script in a process of its own."""
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", code, *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}"},
+        check=False,
+        timeout=timeout,
+    )
+
+
+# --- what an attacker does: any change, with the right checksums ---
+
+
+def parts_of(path):
     with zipfile.ZipFile(path) as archive:
         return {name: archive.read(name) for name in archive.namelist()}
 
 
-def write_members(path, members, *, digest=True, **options):
-    """Write an archive as an attacker would: with the right checksum."""
-    members = dict(members)
-    if digest:
-        stamp = json.loads(members.pop("vicinal.json"))
-        stamp["digest"] = _model_file._digest(members)
-        members["vicinal.json"] = json.dumps(stamp).encode()
+def write_parts(path, parts, **options):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", **options) as archive:
-        for name, content in members.items():
+        for name, content in parts.items():
             archive.writestr(name, content)
     path.write_bytes(buffer.getvalue())
     return path
 
 
-def edit_schema(path, edit, **options):
-    """Change the schema of a saved model and put the checksum right."""
-    members = members_of(path)
-    schema = json.loads(members["schema.json"])
-    schema = edit(schema) or schema
-    members["schema.json"] = json.dumps(schema).encode()
-    return write_members(path, members, **options)
+def unpacked(path):
+    """The document of a file and its arrays."""
+    parts = parts_of(path)
+    document, content, arrays = json.loads(parts["model.json"]), parts["arrays.bin"], []
+    for dtype, shape, order in map(array_layout, document["arrays"]):
+        size = dtype.itemsize * int(np.prod(shape))
+        array = np.frombuffer(content[:size], dtype).reshape(shape, order=order)
+        arrays.append(array.copy(order=order))
+        content = content[size:]
+    return document, arrays
+
+
+def repacked(path, document, arrays):
+    """Write a document and arrays, described as they are."""
+    document["arrays"] = [describe_array(array) for array in arrays]
+    content = b"".join(array.tobytes("A") for array in arrays)
+    return write_parts(path, {"model.json": json.dumps(document), "arrays.bin": content})
+
+
+def edit(path, change):
+    """Change the document and the arrays of a saved model in place."""
+    document, arrays = unpacked(path)
+    change(document, arrays)
+    return repacked(path, document, arrays)
+
+
+def objects(document, name):
+    """The objects of a class, by the end of its name."""
+    return [entry for entry in document["objects"] if entry["class"].endswith(f".{name}")]
+
+
+def column(entry, arrays, name):
+    """The array that an attribute refers to."""
+    return arrays[entry["state"][name][1]]

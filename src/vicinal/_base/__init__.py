@@ -14,7 +14,7 @@ from vicinal._base._arrays import (
 from vicinal._base._blocks import Block, Blocks, add_tuples, join_blocks, rows_at, stack_rows
 from vicinal._base._draws import row_uniforms
 from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
-from vicinal._base._files import write_whole
+from vicinal._base._files import whole_file, write_whole
 from vicinal._base._held_out import (
     HeldOut,
     aligned_answers,
@@ -30,6 +30,7 @@ from vicinal._base._memory import row_blocks
 from vicinal._base._optional import import_optional
 from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, thread_map
 from vicinal._base._progress import Progress
+from vicinal._base._saved import check_saved, saved, saved_name, saved_part
 from vicinal._base._survey import (
     Moments,
     Survey,
@@ -69,6 +70,7 @@ __all__ = [
     "check_neighbor_count",
     "check_same_device",
     "check_same_library",
+    "check_saved",
     "check_weights",
     "class_factors",
     "cross_fit",
@@ -97,6 +99,9 @@ __all__ = [
     "row_uniforms",
     "rows_at",
     "sample_rows",
+    "saved",
+    "saved_name",
+    "saved_part",
     "seeded_clone",
     "stack_rows",
     "survey",
@@ -105,5 +110,6 @@ __all__ = [
     "thread_map",
     "validate_array_api",
     "weighted_device_rows",
+    "whole_file",
     "write_whole",
 ]

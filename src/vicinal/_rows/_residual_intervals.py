@@ -4,6 +4,7 @@ import warnings
 
 import numpy as np
 
+from vicinal._base import saved
 from vicinal._kernels.calibration._conformal import (
     conformal_quantile,
     is_skewed,
@@ -13,6 +14,7 @@ from vicinal._rows._local_scale import LocalScale, tricube
 from vicinal._rows._place import Place
 
 
+@saved()
 class ResidualIntervals:
     r"""Intervals :math:`f(x) \mp q\, s(x)` with a local scale s and a conformal quantile q.
 

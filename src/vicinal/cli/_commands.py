@@ -21,7 +21,7 @@ from vicinal._base import write_whole
 from vicinal.cli._check_table import CheckedTable, check_table
 from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._models import one_model, pick
-from vicinal.cli._read_table import check_folder, read_table, write_table
+from vicinal.cli._read_table import check_folder, read_table, without_formulas, write_table
 from vicinal.cli._show import LiveBoard, print_leaderboard, say
 
 _MOST_JOBS = 4
@@ -301,7 +301,7 @@ def predict(model: Path, table: Path, *, out: Path | None, proba: bool, delimite
         columns["prediction"] = np.asarray(fitted.predict(frame))
     answers = pl.DataFrame(columns)
     if out is None:
-        sys.stdout.write(answers.write_csv())
+        sys.stdout.write(without_formulas(answers).write_csv())
         return
     write_table(answers, out)
     say(f"{answers.height:,} predictions: {out}")

@@ -2,6 +2,7 @@
 
 import csv
 import io
+import re
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from vicinal._base import write_whole
 from vicinal.cli._errors import InputError, quoted
 
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
+_FORMULA = r"^([=+\-@\t\r])"
 _DELIMITERS = ",;\t|"
 _SAMPLE_BYTES = 1 << 16
 
@@ -48,6 +50,12 @@ def write_table(frame: pl.DataFrame, path: Path) -> None:
     buffer = io.BytesIO()
     writer(frame, buffer)
     write_whole(path, buffer.getvalue())
+
+
+def without_formulas(frame: pl.DataFrame) -> pl.DataFrame:
+    """Return the table with an apostrophe before texts that a spreadsheet would run as formulas."""
+    safe = frame.with_columns(pl.col(pl.String).str.replace(_FORMULA, "'${1}"))
+    return safe.rename({name: re.sub(_FORMULA, r"'\1", name) for name in frame.columns})
 
 
 def check_folder(path: Path, option: str) -> None:
@@ -136,8 +144,8 @@ _READERS: dict[str, Callable[[Path, str | None], pl.DataFrame]] = {
 }
 
 _WRITERS: dict[str, Callable[[pl.DataFrame, Any], Any]] = {
-    ".csv": lambda frame, file: frame.write_csv(file),
-    ".tsv": lambda frame, file: frame.write_csv(file, separator="\t"),
+    ".csv": lambda frame, file: without_formulas(frame).write_csv(file),
+    ".tsv": lambda frame, file: without_formulas(frame).write_csv(file, separator="\t"),
     ".parquet": lambda frame, file: frame.write_parquet(file),
     ".arrow": lambda frame, file: frame.write_ipc(file),
     ".jsonl": lambda frame, file: frame.write_ndjson(file),

@@ -1,76 +1,101 @@
-"""Archives read with suspicion: bounded in size, plain in names, numbers only."""
+"""The archive: one JSON document and one part with the bytes of all arrays, nothing packed.
 
-import io
+Because nothing is packed, no part can be larger than the file; and because arrays lie one behind
+the other in the order of the document, none can overlap another or reach beyond the end.
+"""
+
+import json
 import math
-import re
+import os
 import zipfile
+from typing import Any, BinaryIO
 
 import numpy as np
 
+from vicinal.io._document import array_layout, describe_array
 from vicinal.io._errors import ModelFileError
 
-# What skops writes (identifiers of objects and uuids) and the stamp; no folders, no dots in front.
-_MEMBER = re.compile(r"(schema\.json|vicinal\.json|[0-9a-f-]+\.(npy|npz|bin))\Z")
-_SPARSE_MEMBER = re.compile(r"[a-z_]+\.npy\Z")
-
-# Contents may be this large whatever the file, and beyond that so many times the file.
-FREE_BYTES = 2**28
-MAX_EXPANSION = 100
-
+_DOCUMENT, _ARRAYS = "model.json", "arrays.bin"
 _ENCRYPTED = 0x1
+_ZIP_FILE = b"PK"
 
 
-def expands_too_far(content_bytes: int, file_bytes: int) -> bool:
-    """Tell whether contents are too large for their file to be an honest archive."""
-    return content_bytes > max(FREE_BYTES, MAX_EXPANSION * file_bytes)
+def write_archive(file: BinaryIO, document: dict[str, Any], arrays: list[np.ndarray]) -> None:
+    """Write a document and its arrays, one array at a time."""
+    document = {**document, "arrays": [describe_array(array) for array in arrays]}
+    with zipfile.ZipFile(file, "w", compression=zipfile.ZIP_STORED) as archive:
+        archive.writestr(_DOCUMENT, json.dumps(document, allow_nan=False))
+        with archive.open(_ARRAYS, "w", force_zip64=True) as part:
+            for array in arrays:
+                part.write(_bytes_of(array))
 
 
-def read_members(data: bytes) -> dict[str, bytes]:
-    """Return the contents of a model's archive by name, checksums and array headers verified."""
-    members = _read_zip(data, _MEMBER)
-    for name, content in members.items():
-        if name.endswith(".npy"):
-            check_array(name, content)
-        elif name.endswith(".npz"):
-            for part, array in _read_zip(content, _SPARSE_MEMBER).items():
-                check_array(f"{name}/{part}", array)
-    return members
+def _bytes_of(array: np.ndarray) -> Any:
+    ordered = array.T if describe_array(array)[2] == "F" else np.ascontiguousarray(array)
+    return ordered.reshape(-1).view(np.uint8).data if array.size else b""
 
 
-def _read_zip(data: bytes, names: re.Pattern) -> dict[str, bytes]:
-    with zipfile.ZipFile(io.BytesIO(data)) as archive:
-        entries = archive.infolist()
-        if len({entry.filename for entry in entries}) != len(entries):
-            raise ModelFileError("two parts of the archive have the same name.")
-        for entry in entries:
-            if not names.match(entry.filename):
-                raise ModelFileError(f"the archive holds an unexpected part {entry.filename!r}.")
-            if entry.flag_bits & _ENCRYPTED:
-                raise ModelFileError(f"the part {entry.filename!r} is encrypted.")
-            if entry.compress_type not in (zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED):
-                raise ModelFileError(f"the part {entry.filename!r} is packed in an unknown way.")
-        # zipfile reads no more than the declared size of a part, so the sum is a true bound.
-        if expands_too_far(sum(entry.file_size for entry in entries), len(data)):
-            raise ModelFileError("its contents are too large for its size; it may be a zip bomb.")
-        return {entry.filename: archive.read(entry) for entry in entries}
+def read_document(file: BinaryIO) -> dict[str, Any]:
+    """Return the document of a file whose checksum is right, without reading its arrays."""
+    with _opened(file) as archive:
+        return _document(archive)
 
 
-def check_array(name: str, content: bytes) -> None:
-    """Raise unless ``content`` is one array of numbers or text whose header tells its length.
+def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
+    """Return the document and the arrays of a file whose checksums are right."""
+    with _opened(file) as archive:
+        document = _document(archive)
+        layouts = [array_layout(entry) for entry in document["arrays"]]
+        size = sum(dtype.itemsize * math.prod(shape) for dtype, shape, _ in layouts)
+        if size != archive.getinfo(_ARRAYS).file_size:
+            raise ModelFileError("its arrays are not as long as its document says.")
+        with archive.open(_ARRAYS) as part:
+            arrays = [_array(part, *layout) for layout in layouts]
+            # The end is where the checksum is compared.
+            if part.read(1):
+                raise ModelFileError("its arrays are not as long as its document says.")
+        return document, arrays
 
-    NumPy allocates what a header asks for before it reads, and an array of objects is a pickle.
-    """
-    stream = io.BytesIO(content)
-    version = np.lib.format.read_magic(stream)
-    if version == (1, 0):
-        shape, _, dtype = np.lib.format.read_array_header_1_0(stream)
-    elif version == (2, 0):
-        shape, _, dtype = np.lib.format.read_array_header_2_0(stream)
-    else:
-        raise ModelFileError(f"the array {name!r} has an unknown format version {version}.")
-    if dtype.hasobject:
-        raise ModelFileError(f"the array {name!r} holds Python objects.")
-    if any(size < 0 for size in shape):
-        raise ModelFileError(f"the array {name!r} has a negative shape {shape}.")
-    if math.prod(shape) * dtype.itemsize != len(content) - stream.tell():
-        raise ModelFileError(f"the array {name!r} is not as long as its header says.")
+
+def _array(part: Any, dtype: np.dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
+    # As many bytes as the file has, because the sum of all arrays is the length of the part.
+    content = np.empty(dtype.itemsize * math.prod(shape), dtype=np.uint8)
+    if content.size and part.readinto(content.data) != content.size:
+        raise ModelFileError("the file was cut short.")
+    array = content.view(dtype) if content.size else np.empty(0, dtype)
+    return array.reshape(shape, order=order)  # type: ignore[call-overload]
+
+
+def _document(archive: zipfile.ZipFile) -> dict[str, Any]:
+    document = json.loads(archive.read(_DOCUMENT))
+    if not isinstance(document, dict):
+        raise ModelFileError("its document is no dictionary.")
+    return document
+
+
+def _opened(file: BinaryIO) -> zipfile.ZipFile:
+    """Return the archive if it has the two parts of a model file, plainly stored."""
+    begins = file.read(len(_ZIP_FILE))
+    if not zipfile.is_zipfile(file):
+        raise ModelFileError(
+            "the file was cut short."
+            if begins == _ZIP_FILE
+            else "not a model file (no zip archive); write one with vicinal.io.save."
+        )
+    archive = zipfile.ZipFile(file)
+    _check_parts(archive.infolist(), file.seek(0, os.SEEK_END))
+    return archive
+
+
+def _check_parts(entries: list[zipfile.ZipInfo], file_size: int) -> None:
+    names = [entry.filename for entry in entries]
+    if sorted(names) != sorted([_DOCUMENT, _ARRAYS]):
+        raise ModelFileError(
+            f"not a model file: it must hold the parts {_DOCUMENT!r} and {_ARRAYS!r}, and holds "
+            f"{names[:5]}; write one with vicinal.io.save."
+        )
+    for entry in entries:
+        if entry.flag_bits & _ENCRYPTED or entry.compress_type != zipfile.ZIP_STORED:
+            raise ModelFileError(f"the part {entry.filename!r} is packed or encrypted.")
+        if not entry.file_size == entry.compress_size <= file_size:
+            raise ModelFileError(f"the part {entry.filename!r} is larger than the file.")

@@ -1,13 +1,10 @@
-"""Models in files: written whole, stamped, read without running anything."""
+"""Models in files: written whole, described, read without running anything."""
 
 import datetime
-import hashlib
-import io
 import json
 import os
 import platform
 import warnings
-import zipfile
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -18,18 +15,15 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 import vicinal
-from vicinal._base import import_optional, write_whole
-from vicinal.io._archive import expands_too_far, read_members
-from vicinal.io._content import restore, without_search_trees
+from vicinal._base import whole_file
+from vicinal.io._archive import read_archive, read_document, write_archive
+from vicinal.io._document import Reader, Writer, names_in
 from vicinal.io._errors import ModelFileError, ModelVersionWarning
-from vicinal.io._trusted import TypePolicy
+from vicinal.io._foreign import FORMS
+from vicinal.io._types import Vocabulary, full_name, refusal
 
 _FORMAT = "vicinal-model"
-_FORMAT_VERSION = 1
-_STAMP = "vicinal.json"
-_SCHEMA = "schema.json"
-# Nodes of older protocols are not needed for our files and less strict in places.
-_OLDEST_PROTOCOL = 2
+_FORMAT_VERSION = 2
 
 
 @dataclass(frozen=True)
@@ -57,7 +51,7 @@ class ModelInfo:
     size : int
         Bytes of the file.
     types : list of str
-        Every type that the file would bring to life.
+        Every class and function that the file names.
     untrusted : list of str
         Those that `load` refuses unless they are passed as ``trusted``.
     """
@@ -80,12 +74,12 @@ def save(
     path: str | os.PathLike,
     *,
     metadata: Mapping[str, Any] | None = None,
-    trusted: Iterable[str | type] = (),
+    trusted: Iterable[Any] = (),
 ) -> Path:
     """Write a model to a file that can be read without trusting it.
 
-    The file is a zip archive in the format of skops (arrays and a description in JSON, no pickle)
-    with a stamp of the versions that wrote it and a checksum. It appears whole or not at all.
+    The file is a zip archive of one JSON document and the bytes of the arrays, with checksums and
+    no pickle in it. It appears whole or not at all, and keeps the mode of a file that it replaces.
     Search trees are left out, and built again by `load`.
 
     Parameters
@@ -97,9 +91,9 @@ def save(
         Where to write. Any name; ``.vicinal`` is the custom.
     metadata : mapping, default=None
         Anything that JSON can hold, handed back by `info`: the name of the target, say.
-    trusted : iterable of str or type, default=()
-        Classes and functions inside the model that come from elsewhere. `load` will want the same
-        list, because a file may not vouch for itself.
+    trusted : iterable of str, class or function, default=()
+        Classes and functions inside the model that come from elsewhere, or their full names. `load`
+        will want the same list, because a file may not vouch for itself.
 
     Returns
     -------
@@ -109,7 +103,9 @@ def save(
     Raises
     ------
     ModelFileError
-        If the model holds types that `load` would refuse.
+        If the model holds something that `load` would refuse.
+    OSError
+        If the file cannot be written: no room, no such folder, no permission.
 
     See Also
     --------
@@ -131,30 +127,39 @@ def save(
     >>> bool((again.predict(X) == model.predict(X)).all()), target
     (True, 'species')
     """
-    skops_io = _import_skops("vicinal.io.save")
-    policy = TypePolicy(trusted)
-    archive = skops_io.dumps(without_search_trees(model))
-    with zipfile.ZipFile(io.BytesIO(archive)) as parts:
-        members = {name: parts.read(name) for name in parts.namelist()}
-    _check_types(policy, json.loads(members[_SCHEMA]), "the model")
-    members[_STAMP] = json.dumps(_stamp(model, members, metadata), indent=1).encode()
-    return write_whole(path, _packed(members))
+    writer = Writer(Vocabulary(trusted))
+    root = writer.value(model)
+    document = {
+        "format": _FORMAT,
+        "format_version": _FORMAT_VERSION,
+        "versions": _versions(),
+        "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
+        "about": _about(model),
+        "metadata": _json_only(metadata),
+        "model": root,
+        "objects": writer.objects,
+    }
+    with whole_file(path) as file:
+        write_archive(file, document, writer.arrays)
+    return Path(path)
 
 
-def load(path: str | os.PathLike, *, trusted: Iterable[str | type] = ()) -> Any:
+def load(path: str | os.PathLike, *, trusted: Iterable[Any] = ()) -> Any:
     """Read a model that `save` wrote.
 
-    Nothing in the file is run. Every type in it is checked against a list before anything is made:
-    the classes of this library, the estimators of scikit-learn, numbers, arrays and containers.
-    Then the search trees are built, and the indices that compiled code follows are checked.
+    Nothing in the file is run. Every name in it is checked against a list before anything is made:
+    the estimators of this library and their parts, the estimators of scikit-learn, and a few pure
+    functions. Objects are made bare and given numbers, texts, arrays and each other; decision trees
+    are checked whole, arrays against the shapes that their classes declare, and search trees are
+    built again.
 
     Parameters
     ----------
     path : path-like
         File to read.
-    trusted : iterable of str or type, default=()
-        Further classes and functions that the file may use, those given to `save`. Trust only what
-        is harmless whatever its arguments are: a hostile file could have it called.
+    trusted : iterable of str, class or function, default=()
+        Further classes and functions that the file may name, those given to `save`. Trust only what
+        is harmless whatever its attributes and arguments are: a hostile file chooses them.
 
     Returns
     -------
@@ -164,7 +169,7 @@ def load(path: str | os.PathLike, *, trusted: Iterable[str | type] = ()) -> Any:
     Raises
     ------
     ModelFileError
-        If the file is not a model, was changed or cut short, or holds types that are not trusted.
+        If the file is not a model, was changed or cut short, or names what is not trusted.
 
     Warns
     -----
@@ -178,8 +183,8 @@ def load(path: str | os.PathLike, *, trusted: Iterable[str | type] = ()) -> Any:
 
     Notes
     -----
-    The checksum tells damage, not malice: whoever can write the file can write its checksum. What
-    protects against malice is that only listed types are made and none of them is run. The numbers
+    Checksums tell damage, not malice: whoever can write the file can write its checksums. What
+    protects against malice is that only listed classes are made and none of them acts. The numbers
     inside are as trustworthy as their author.
 
     Examples
@@ -195,18 +200,18 @@ def load(path: str | os.PathLike, *, trusted: Iterable[str | type] = ()) -> Any:
     >>> bool((again.predict_proba(X) == model.predict_proba(X)).all())
     True
     """
-    skops_io = _import_skops("vicinal.io.load")
-    data = Path(path).read_bytes()
-    with _refusing(path):
-        stamp, schema = _open(data)
-        policy = TypePolicy(trusted)
-        _check_types(policy, schema, "the file")
+    vocabulary = Vocabulary(trusted)
+    with open(path, "rb") as file, _refusing(path):
+        document, arrays = read_archive(file)
+        _check_format(document)
+        _, unknown = _names(document, vocabulary)
+        if unknown:
+            raise refusal(unknown, "the file")
         with warnings.catch_warnings():
-            # Our own stamp speaks for all packages.
+            # Our own record of versions speaks for all packages.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
-            model = skops_io.loads(data, trusted=policy.names(schema))
-        restore(model)
-    _warn_of_versions(path, stamp["versions"])
+            model = Reader(vocabulary, arrays).model(document)
+    _warn_of_versions(path, document["versions"])
     return model
 
 
@@ -245,40 +250,27 @@ def info(path: str | os.PathLike) -> ModelInfo:
     >>> found.n_features_in, found.classes, found.untrusted
     (4, ['0', '1', '2'], [])
     """
-    _import_skops("vicinal.io.info")
-    data = Path(path).read_bytes()
-    with _refusing(path):
-        stamp, schema = _open(data)
-        policy = TypePolicy()
-        about = stamp["about"]
+    with open(path, "rb") as file, _refusing(path):
+        document = read_document(file)
+        _check_format(document)
+        about = document["about"]
+        names, unknown = _names(document, Vocabulary())
         return ModelInfo(
             model=about["model"],
             parameters=about["parameters"],
-            versions=stamp["versions"],
-            saved=stamp["saved"],
+            versions=document["versions"],
+            saved=document["saved"],
             n_features_in=about["n_features_in"],
             feature_names_in=about["feature_names_in"],
             classes=about["classes"],
-            metadata=stamp["metadata"],
-            size=len(data),
-            types=policy.names(schema),
-            untrusted=sorted(policy.refused(schema)),
+            metadata=document["metadata"],
+            size=os.path.getsize(path),
+            types=names,
+            untrusted=unknown,
         )
 
 
 # --- writing ---
-
-
-def _stamp(model: Any, members: dict[str, bytes], metadata: Mapping[str, Any] | None) -> dict:
-    return {
-        "format": _FORMAT,
-        "format_version": _FORMAT_VERSION,
-        "versions": _versions(),
-        "saved": datetime.datetime.now(datetime.UTC).isoformat(timespec="seconds"),
-        "about": _about(model),
-        "metadata": {} if metadata is None else dict(metadata),
-        "digest": _digest(members),
-    }
 
 
 def _about(model: Any) -> dict[str, Any]:
@@ -287,7 +279,7 @@ def _about(model: Any) -> dict[str, Any]:
     width = getattr(model, "n_features_in_", None)
     parameters = model.get_params(deep=False) if hasattr(model, "get_params") else {}
     return {
-        "model": f"{type(model).__module__}.{type(model).__qualname__}",
+        "model": full_name(type(model)),
         "parameters": {name: repr(value) for name, value in parameters.items()},
         "n_features_in": None if width is None else int(width),
         "feature_names_in": None if names is None else [str(name) for name in names],
@@ -295,19 +287,12 @@ def _about(model: Any) -> dict[str, Any]:
     }
 
 
-def _packed(members: dict[str, bytes]) -> bytes:
-    """Return the archive, unpacked where it would shrink so far that `load` smelled a bomb."""
-    total = sum(map(len, members.values()))
-    packed = _zipped(members, zipfile.ZIP_DEFLATED)
-    return _zipped(members, zipfile.ZIP_STORED) if expands_too_far(total, len(packed)) else packed
-
-
-def _zipped(members: dict[str, bytes], method: int) -> bytes:
-    buffer = io.BytesIO()
-    with zipfile.ZipFile(buffer, "w", compression=method) as archive:
-        for name, content in members.items():
-            archive.writestr(name, content)
-    return buffer.getvalue()
+def _json_only(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
+    """Return metadata as JSON gives them back, or say what it cannot hold."""
+    try:
+        return json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
+    except (TypeError, ValueError) as error:
+        raise type(error)(f"metadata must be what JSON can hold: {error}.") from error
 
 
 # --- reading ---
@@ -332,49 +317,25 @@ class _refusing:
             ) from error
 
 
-def _open(data: bytes) -> tuple[dict[str, Any], dict[str, Any]]:
-    """Return the stamp and the schema of a file whose checksum is right."""
-    if not zipfile.is_zipfile(io.BytesIO(data)):
+def _check_format(document: dict[str, Any]) -> None:
+    if document["format"] != _FORMAT:
+        raise ModelFileError(f"not a model file (format {document['format']!r}).")
+    if document["format_version"] != _FORMAT_VERSION:
         raise ModelFileError(
-            "not a model file (no zip archive); write one with vicinal.io.save."
-            if not data.startswith(b"PK")
-            else "the file was cut short."
-        )
-    members = read_members(data)
-    if _STAMP not in members or _SCHEMA not in members:
-        raise ModelFileError("not a model file (no stamp); write one with vicinal.io.save.")
-    stamp = json.loads(members.pop(_STAMP))
-    if stamp["format"] != _FORMAT:
-        raise ModelFileError(f"not a model file (format {stamp['format']!r}).")
-    if stamp["format_version"] != _FORMAT_VERSION:
-        raise ModelFileError(
-            f"format version {stamp['format_version']!r} is unknown to vicinal "
-            f"{vicinal.__version__}, which reads version {_FORMAT_VERSION}; update vicinal."
-        )
-    if stamp["digest"] != _digest(members):
-        raise ModelFileError("the checksum is wrong: the file was changed after it was saved.")
-    schema = json.loads(members[_SCHEMA])
-    protocol = schema["protocol"]
-    if type(protocol) is not int or protocol < _OLDEST_PROTOCOL:
-        raise ModelFileError(f"its skops protocol {protocol!r} is not one that save writes.")
-    return stamp, schema
-
-
-def _check_types(policy: TypePolicy, schema: dict[str, Any], holder: str) -> None:
-    refused = sorted(policy.refused(schema))
-    if refused:
-        raise ModelFileError(
-            f"{holder} holds types that are not trusted: {', '.join(refused)}; if you know them to "
-            "be harmless, pass their names as trusted=[...] to save and load."
+            f"format version {document['format_version']!r} is unknown to vicinal "
+            f"{vicinal.__version__}, which reads version {_FORMAT_VERSION}; update vicinal, or "
+            "fit and save again."
         )
 
 
-def _digest(members: Mapping[str, bytes]) -> str:
-    digest = hashlib.sha256()
-    for name in sorted(members):
-        digest.update(f"{name} {len(members[name])}\n".encode())
-        digest.update(members[name])
-    return digest.hexdigest()
+def _names(document: dict[str, Any], vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
+    """Return every class and function that a document names, and those on no list."""
+    classes, functions = names_in(document)
+    unknown = {name for name in functions if vocabulary.find_function(name) is None}
+    for name in classes.difference(FORMS):
+        if vocabulary.find_class(name) is None:
+            unknown.add(name)
+    return sorted(classes | functions), sorted(unknown)
 
 
 def _versions() -> dict[str, str]:
@@ -401,7 +362,3 @@ def _warn_of_versions(path: str | os.PathLike, then: Mapping[str, str]) -> None:
             ModelVersionWarning,
             stacklevel=3,
         )
-
-
-def _import_skops(needed_by: str) -> Any:
-    return import_optional("skops.io", needed_by=needed_by, extra="persist")

@@ -6,6 +6,7 @@ import numpy as np
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_random_state
 
+from vicinal._base import saved
 from vicinal._kernels.local._blend import blend_slopes, blend_values
 from vicinal.local._fits import equivalent_kernels, local_slopes, over_queries, smooth
 from vicinal.local._neighborhood import NearestRule, Neighborhoods
@@ -22,6 +23,7 @@ _MIXING_NEIGHBORS = 20
 _PURE_SHARE = 0.1
 
 
+@saved(centers="m s", origins="m d", values="m o", slopes="m o d")
 @dataclass(frozen=True)
 class Anchors:
     r"""Local linear models at fixed places, with all that a prediction needs.

@@ -10,6 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
 
+from vicinal._base import saved
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._workspace import (
     LOGISTIC,
@@ -33,6 +34,7 @@ _LOSSES = {
 }
 
 
+@saved()
 @dataclass(frozen=True)
 class Objective:
     """Loss and penalties of a local classifier.

@@ -3,7 +3,10 @@
 import numpy as np
 from scipy import sparse
 
+from vicinal._base import saved
 
+
+@saved()
 class Coordinates:
     """A map from the columns given to coordinates with Euclidean distance.
 
@@ -84,6 +87,7 @@ class Coordinates:
         return matrix
 
 
+@saved()
 class QuadraticCoordinates:
     """Other coordinates, then their squares and products beside them.
 

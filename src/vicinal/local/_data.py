@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from vicinal._base import saved
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._fits import equivalent_kernels
 from vicinal.local._forest import ForestIndex, ForestLocalizer, ForestRule
@@ -13,6 +14,7 @@ from vicinal.local._neighborhood import Localizer, NearestRule, RadiusRule
 from vicinal.local._sparse import sparse_equivalent_kernels
 
 
+@saved()
 @dataclass(frozen=True)
 class Settings:
     """What a local fit needs to know, resolved from parameters or chosen."""
@@ -28,6 +30,7 @@ class Settings:
         return isinstance(self.rule, RadiusRule) and bool(np.isinf(self.rule.bandwidth))
 
 
+@saved(rows="n *", sample_weight="n", groups="n", **{"index.X": "n *"})
 @dataclass
 class LocalData:
     """The training rows as the local models see them."""

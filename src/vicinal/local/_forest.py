@@ -11,7 +11,7 @@ from sklearn.ensemble import (
 )
 from sklearn.utils import check_random_state
 
-from vicinal._base import n_threads, thread_map
+from vicinal._base import n_threads, saved, thread_map
 from vicinal._kernels.local._forest_weights import shared_leaves
 from vicinal.local._neighborhood import Neighborhoods, drop_zeros
 
@@ -28,6 +28,7 @@ FOREST_ROWS = 300
 FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 
 
+@saved()
 @dataclass(frozen=True)
 class ForestRule:
     """Weights are shares of leaves; of the rows that share one, the heaviest ``max_size`` speak."""
@@ -35,6 +36,7 @@ class ForestRule:
     max_size: int
 
 
+@saved()
 class ForestIndex:
     """Leaves of a forest and the training rows in them.
 

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 import numpy as np
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 
+from vicinal._base import saved
 from vicinal._kernels.linear._logistic import fit_logistic
 from vicinal._kernels.linear._ridge_path import ridge_path
 from vicinal.local._coordinates import Coordinates
 
 
+@saved()
 @dataclass(frozen=True)
 class GlobalModel:
     """Scores ``level + (coordinates(X) - centre) @ coef.T`` of one fit to all rows.
@@ -46,6 +48,7 @@ class GlobalModel:
         return self.coordinates.pull_back(slopes, X)
 
 
+@saved()
 @dataclass(frozen=True)
 class BoostedModel:
     """Answers of boosted trees, for tables whose targets are cut by steps in many columns.

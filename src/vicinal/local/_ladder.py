@@ -16,7 +16,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
-from vicinal._base import Progress, row_blocks
+from vicinal._base import Progress, row_blocks, saved
 from vicinal.local._coordinates import Coordinates, QuadraticCoordinates
 from vicinal.local._data import LocalData
 from vicinal.local._forest import FOREST_ROWS, FORESTS, ForestRule
@@ -61,6 +61,7 @@ _MIN_BOOSTED_ROWS = {True: 1000, False: 100}  # classes, numbers
 _BOOSTING_PAYS = 1.2
 
 
+@saved()
 @dataclass
 class Rung:
     """One model of the ladder with its predictions of rows it did not see."""

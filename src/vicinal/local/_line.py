@@ -5,12 +5,14 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._base import saved
 from vicinal._kernels.local._line_smoother import smooth_line
 from vicinal.local._data import LocalData, Settings
 from vicinal.local._fits import over_queries
 from vicinal.local._neighborhood import NearestRule
 
 
+@saved()
 @dataclass(frozen=True)
 class Line:
     """Training points sorted along the only column, with their targets (n_outputs, n)."""

@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from vicinal._base import saved
 from vicinal._kernels.local._smoothing import (
     GAUSSIAN_CUTOFF,
     kernel_values,
@@ -36,6 +37,7 @@ class Neighborhoods(NamedTuple):
         return np.diff(self.indptr)
 
 
+@saved()
 @dataclass(frozen=True)
 class NearestRule:
     """Bandwidth = the radius that holds ``count`` neighbours (or as much user weight).
@@ -68,6 +70,7 @@ class NearestRule:
         return np.where(h[:, None] > 0, weights, distances == 0.0)
 
 
+@saved()
 @dataclass(frozen=True)
 class RadiusRule:
     """The same bandwidth everywhere; ``inf`` gives every row weight one (the global model)."""

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from vicinal._base import saved
 from vicinal._kernels.local._normal_scores import normal_score_knots, score_slopes
 
 
+@saved()
 class NormalScores:
     """Piecewise linear map of every column to normal scores of variance one."""
 

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from vicinal._base import saved
 from vicinal.neighbors import NeighborSearch
 
 
+@saved()
 class NeighborIndex:
     """Exact search among fixed rows.
 

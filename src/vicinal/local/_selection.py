@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
-from vicinal._base import Progress, row_blocks
+from vicinal._base import Progress, row_blocks, saved
 from vicinal.local._forest import ForestRule
 from vicinal.local._neighborhood import NearestRule, Neighborhoods, RadiusRule, drop_zeros
 
@@ -22,6 +22,7 @@ _TIE = 1e-12
 _N_FOLDS = 5
 
 
+@saved()
 @dataclass(frozen=True)
 class Candidate:
     """One combination, with its leave-one-out loss."""

@@ -7,11 +7,13 @@ import numpy as np
 from scipy import sparse
 from sklearn.model_selection import KFold
 
+from vicinal._base import saved
 from vicinal.local._global_rung import BoostedModel, GlobalModel, boosted_model, global_fits
 
 _N_FOLDS = 5
 
 
+@saved()
 @dataclass
 class Stack:
     """Rungs and their weights.

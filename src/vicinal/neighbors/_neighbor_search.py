@@ -348,9 +348,21 @@ class NeighborSearch(BaseEstimator):
             return BruteEngine(X, self.n_jobs)
         return MetricEngine(*settings)
 
-    def _rebuild_engine(self, X):
-        """Build the engine again from the rows of the fit, which is all that files keep of it."""
-        self._engine = self._build_engine(X, draw_seeds(self.random_state, 2)[0])
+    def __saved_state__(self):
+        """Return what a model file keeps: of the engine only the rows."""
+        state = dict(vars(self))
+        if hasattr(self, "_engine"):
+            state["_engine"] = self._engine.X
+        return state
+
+    def __restore__(self, state):
+        """Take the state of a model file back and build the engine again."""
+        vars(self).update(state)
+        rows = state.get("_engine")
+        if rows is not None:
+            if rows.shape != (self.n_samples_fit_, self.n_features_in_):
+                raise ValueError(f"the rows of a search have the shape {rows.shape}.")
+            self._engine = self._build_engine(rows, draw_seeds(self.random_state, 2)[0])
 
     def _measure_recall(self, X, seed):
         """Compare the neighbours of some training rows with the exact ones."""

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import free_memory, is_array_api, namespace, row_blocks
+from vicinal._base import free_memory, is_array_api, namespace, row_blocks, saved
 from vicinal._kernels.cascade._device import (
     device_gate_decisions,
     device_region_scores,
@@ -16,6 +16,7 @@ from vicinal._kernels.cascade._soft import gate_log_priors
 from vicinal.partition._stages import aligned_proba, gate_scores, stacked_gates, stacked_regions
 
 
+@saved()
 class Cascade:
     """A chain of gates over region models, fitted from one start.
 

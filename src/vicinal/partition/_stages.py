@@ -4,9 +4,11 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._base import saved
 from vicinal._kernels.linear._lda import LDAStatistics, lda_coefficients
 
 
+@saved()
 class LinearRegionClassifier:
     """Linear scores of the classes in one region.
 
@@ -48,6 +50,7 @@ class LinearRegionClassifier:
         return scores
 
 
+@saved()
 class LinearRegionRegressor:
     """Linear model of the target in one region: ``X @ coef_ + intercept_``."""
 
@@ -60,6 +63,7 @@ class LinearRegionRegressor:
         return X @ self.coef_ + self.intercept_
 
 
+@saved()
 class LinearGate:
     """Half-space reject: a sample is passed on where ``X @ coef_ + intercept_ > 0``."""
 
@@ -76,6 +80,7 @@ class LinearGate:
         return (self.decision_function(X) > 0).astype(np.int64)
 
 
+@saved()
 class ConstantGate:
     """Gate that treats all samples alike."""
 

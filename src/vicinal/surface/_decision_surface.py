@@ -32,7 +32,7 @@ from vicinal.neighbors import NeighborSearch
 from vicinal.surface._counterfactual_search import CounterfactualSearch
 from vicinal.surface._counterfactuals import Counterfactuals
 from vicinal.surface._metric import METRICS, Chart, metric_matrix
-from vicinal.surface._oracles import Framed, as_is, make_oracle
+from vicinal.surface._oracles import AsIs, Framed, make_oracle
 from vicinal.surface._problem import Model, Problem
 from vicinal.surface._references import References, SurfacePool
 from vicinal.surface._search import (
@@ -233,7 +233,7 @@ class DecisionSurface(BaseEstimator):
         self._X = X.astype(np.float64)
         self.estimator_ = self._fitted_estimator(given, y, is_fitted)
         self.classes_ = self.estimator_.classes_
-        wrap = Framed(given) if hasattr(given, "columns") else as_is
+        wrap = Framed(given) if hasattr(given, "columns") else AsIs()
         labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
         self._weights = metric_matrix(self.metric, self._X)
         chart = Chart(self._X, self._weights, np.ones(X.shape[1], dtype=bool))

@@ -14,30 +14,40 @@ from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
+from vicinal._base import import_optional, saved
 from vicinal._kernels.surface._score_gradients import kernel_machine, perceptron_layers
 
 # Probabilities are kept off 0 and 1 by this much before their logit is taken.
 _FLOOR = 1e-12
 # Scores beyond this (a local model that saw one class only) count as this.
 _CEILING = 1e100
+_FRAMES = ("pandas", "polars")
 
 
-def as_is(X):
-    """Return an array as it is, for classifiers that were fitted on arrays."""
-    return X
+@saved()
+class AsIs:
+    """Leave arrays as they are, for classifiers that were fitted on arrays."""
+
+    def __call__(self, X):
+        return X
 
 
+@saved()
 class Framed:
     """Turn arrays into frames like the one a classifier was fitted on, so that names are kept."""
 
     def __init__(self, frame):
-        self.kind = type(frame)
+        self.library = type(frame).__module__.partition(".")[0]
         self.columns = list(frame.columns)
 
     def __call__(self, X):
-        return self.kind(dict(zip(self.columns, X.T, strict=True)))
+        if self.library not in _FRAMES:
+            raise TypeError(f"frames must be of {' or '.join(_FRAMES)}, got {self.library!r}.")
+        frames = import_optional(self.library, needed_by="A model of frames", extra="frame")
+        return frames.DataFrame(dict(zip(self.columns, X.T, strict=True)))
 
 
+@saved()
 class OwnGradient:
     """A classifier that knows its gradient."""
 
@@ -59,6 +69,7 @@ class OwnGradient:
         return _clipped(values), np.nan_to_num(np.asarray(slopes, dtype=np.float64))
 
 
+@saved()
 class LinearScores:
     """Scores ``X @ coef.T + intercept``."""
 
@@ -77,6 +88,7 @@ class LinearScores:
         return values, np.broadcast_to(slope, (len(X), *slope.shape)).copy()
 
 
+@saved()
 class KernelMachine:
     """A support vector machine of two classes."""
 
@@ -99,6 +111,7 @@ class KernelMachine:
         )
 
 
+@saved()
 class NeuralNetwork:
     """A multi-layer perceptron; its scores are the outputs before the last activation."""
 
@@ -114,6 +127,7 @@ class NeuralNetwork:
         return values[:, 0], None if slopes is None else slopes[:, 0]
 
 
+@saved()
 class Differences:
     """Smooth scores without a gradient: central differences, 2 d rows per gradient, in one call."""
 
@@ -137,6 +151,7 @@ class Differences:
         return values, np.moveaxis(slopes, 1, -1)
 
 
+@saved()
 class AffineThen:
     """Columns mapped by ``X @ matrix + offset`` before another oracle sees them."""
 
@@ -218,7 +233,7 @@ def _closed_form(estimator, X, wrap):
         if affine is None:
             return None
         matrix, offset = affine
-        inner = _closed_form(estimator[-1], X @ matrix + offset, as_is)
+        inner = _closed_form(estimator[-1], X @ matrix + offset, AsIs())
         return None if inner is None else AffineThen(inner, matrix, offset)
     if hasattr(estimator, "decision_function_and_gradient"):
         return OwnGradient(estimator, wrap)
@@ -270,6 +285,7 @@ def _affine_map(steps, X, wrap):
     return (matrix, offset) if error <= 1e-9 * (1.0 + np.abs(checked).max()) else None
 
 
+@saved()
 class DecisionScores:
     """Scores of ``decision_function``."""
 
@@ -281,6 +297,7 @@ class DecisionScores:
         return _clipped(self.estimator.decision_function(self.wrap(X)))
 
 
+@saved()
 class ProbabilityScores:
     """Logits of two probabilities, logarithms of more."""
 

@@ -2,11 +2,12 @@
 
 import numpy as np
 
-from vicinal._base import row_blocks
+from vicinal._base import row_blocks, saved
 from vicinal.surface._metric import Chart
 from vicinal.surface._oracles import Differences
 
 
+@saved()
 class Model:
     """A fitted classifier as the searches see it: codes of labels, scores, gradients."""
 

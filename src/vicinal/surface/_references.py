@@ -2,10 +2,12 @@
 
 import numpy as np
 
+from vicinal._base import saved
 from vicinal._kernels.surface._labels import mixed_distance
 from vicinal.neighbors import NeighborSearch
 
 
+@saved(rows="n d", codes="n", numeric="d")
 class References:
     """Training rows with their predicted codes, in the coordinates of one chart.
 
@@ -71,6 +73,7 @@ class References:
         return np.take_along_axis(found, order, axis=1)
 
 
+@saved(inner="m d", outer="m d", points="m d", sides="m 2")
 class SurfacePool:
     """Points of the surface found in ``fit``, with the codes on their two sides."""
 

@@ -2,6 +2,7 @@
 
 import numpy as np
 
+from vicinal._base import saved
 from vicinal._kernels.surface._leaf_boxes import leaf_boxes, nearest_in_boxes
 from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE
 from vicinal.surface._oracles import final_model
@@ -9,6 +10,7 @@ from vicinal.surface._problem import Problem
 from vicinal.surface._search import Found
 
 
+@saved()
 class TreeBoxes:
     """The leaves of a tree as boxes with codes.
 

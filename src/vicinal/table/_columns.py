@@ -16,6 +16,7 @@ from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import TargetEncoder
 
+from vicinal._base import saved
 from vicinal.table._parsing import as_dates, as_labels, as_numbers
 
 OTHER, GAP = "(other)", "(missing)"
@@ -46,6 +47,7 @@ class ColumnEncoder(BaseEstimator):
         raise NotImplementedError
 
 
+@saved()
 class NumberColumn(ColumnEncoder):
     """Itself; gaps stay, or are filled with the median and, if there were any, marked."""
 
@@ -71,6 +73,7 @@ class NumberColumn(ColumnEncoder):
         return [None if gap else float(value) for value, gap in zip(block[:, 0], gaps, strict=True)]
 
 
+@saved()
 class DateColumn(ColumnEncoder):
     """The parts of the calendar that vary, and a count of days."""
 
@@ -104,6 +107,7 @@ class DateColumn(ColumnEncoder):
         return [None if gap else str(text) for text, gap in zip(texts, gaps, strict=True)]
 
 
+@saved()
 class OneHotColumn(ColumnEncoder):
     """A column of 0 and 1 per level, the most frequent first; of two levels one column says all.
 
@@ -143,6 +147,7 @@ class OneHotColumn(ColumnEncoder):
         return 0 if len(self.levels_) == 2 else -1
 
 
+@saved()
 class CodeColumn(ColumnEncoder):
     """One number per level, the most frequent first; a gap and what was not seen is NaN."""
 
@@ -168,6 +173,7 @@ class CodeColumn(ColumnEncoder):
         return [None if np.isnan(code) else self.levels_[round(code)] for code in block[:, 0]]
 
 
+@saved()
 class TargetColumn(ColumnEncoder):
     """What the target is like at each level, shrunk to its mean: scikit-learn's TargetEncoder.
 
@@ -212,6 +218,7 @@ class TargetColumn(ColumnEncoder):
         return self
 
 
+@saved()
 class TextColumn(ColumnEncoder):
     """Latent columns of the letters: weights of three and four of them in a row, decomposed.
 

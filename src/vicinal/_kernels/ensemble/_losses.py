@@ -14,9 +14,11 @@ import numpy as np
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax, xlogy
 
+from vicinal._base import saved
 from vicinal._kernels.calibration._quantiles import weighted_quantile
 
 
+@saved()
 @dataclass(frozen=True)
 class SquaredError:
     """Half the squared residual, ``(y - F)^2 / 2``."""
@@ -37,6 +39,7 @@ class SquaredError:
         return np.average(y, weights=weight)
 
 
+@saved()
 @dataclass(frozen=True)
 class AbsoluteError:
     """Absolute residual ``|y - F|``; its slope is 0 where the residual is."""
@@ -56,6 +59,7 @@ class AbsoluteError:
         return weighted_quantile(y, 0.5, weight)
 
 
+@saved()
 @dataclass(frozen=True)
 class Quantile:
     """Pinball loss, whose minimiser is the quantile of level ``alpha``."""
@@ -78,6 +82,7 @@ class Quantile:
         return weighted_quantile(y, self.alpha, weight)
 
 
+@saved()
 @dataclass(frozen=True)
 class Huber:
     """Squared near 0, linear beyond ``delta``, which follows the ``alpha`` quantile of residuals.
@@ -110,6 +115,7 @@ class Huber:
         return median + np.average(np.clip(y - median, -self.delta, self.delta), weights=weight)
 
 
+@saved()
 @dataclass(frozen=True)
 class Poisson:
     """Half the Poisson deviance with a logarithmic link; the mean is ``exp(F)``."""
@@ -135,6 +141,7 @@ class Poisson:
         return np.exp(score)
 
 
+@saved()
 @dataclass(frozen=True)
 class Logistic:
     """Negative log-likelihood of ``y`` in {0, 1} with log-odds ``F``."""
@@ -159,6 +166,7 @@ class Logistic:
         return expit(score)
 
 
+@saved()
 @dataclass(frozen=True)
 class Exponential:
     """Loss of AdaBoost, ``exp(-(2y - 1) F)`` with ``y`` in {0, 1}; ``F`` is half the log-odds."""
@@ -182,6 +190,7 @@ class Exponential:
         return expit(2.0 * score)
 
 
+@saved()
 @dataclass(frozen=True)
 class Multinomial:
     """Negative log-likelihood of a class code under the softmax of ``n_classes`` scores."""

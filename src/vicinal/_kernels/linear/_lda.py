@@ -7,7 +7,7 @@ import numpy as np
 from scipy import sparse
 from scipy.linalg import cho_solve, lapack
 
-from vicinal._base import row_blocks
+from vicinal._base import row_blocks, saved
 
 # A Cholesky pivot below this share of its diagonal entry marks a dependent column.
 _PIVOT_TOL = 1e-12
@@ -15,6 +15,7 @@ _PIVOT_TOL = 1e-12
 _SINGULAR_RIDGE = 1e-9
 
 
+@saved()
 class LDAStatistics(NamedTuple):
     """Sums that determine a discriminant analysis; with equal shifts they add over blocks of rows.
 

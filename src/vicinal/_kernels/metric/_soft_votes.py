@@ -16,7 +16,7 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import as_numpy, free_memory, is_array_api, is_torch
+from vicinal._base import as_numpy, free_memory, is_array_api, is_torch, saved
 from vicinal._kernels.metric._block_map import block_map, block_threads
 from vicinal._kernels.metric._near_similarities import (
     all_similarities,
@@ -37,6 +37,7 @@ _SERIAL_PAIRS = 250_000
 _SPARSE = 0.25
 
 
+@saved()
 class References(NamedTuple):
     """Rows that vote, sorted by class."""
 
@@ -45,6 +46,7 @@ class References(NamedTuple):
     log_weights: Any  # (n,)
 
 
+@saved()
 class Anchors(NamedTuple):
     """Rows whose classification is scored, sorted by class.
 

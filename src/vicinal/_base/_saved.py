@@ -1,0 +1,120 @@
+"""What a model file may hold of us: each class says so itself, beside its own arrays.
+
+A class whose attributes are not all worth keeping, or that has parts to build again, defines
+``__saved_state__(self)``, which returns a dictionary, and ``__restore__(self, state)``, which takes
+one back; otherwise Python's own ``__getstate__`` and plain attributes do.
+"""
+
+from typing import Any
+
+import numpy as np
+
+_PARTS: dict[str, type] = {}
+
+
+def saved(**shapes: str):
+    """Declare that a class may be part of a model file, and what its arrays must look like.
+
+    Public estimators may be saved without it; private classes that fitted models hold may not.
+    Shapes are declared where compiled code reads an array without looking at its length.
+
+    Parameters
+    ----------
+    **shapes : str
+        For an attribute (an array, a sparse matrix, or a list of them), the length of each axis: a
+        number, ``*`` for any, or a name that stands for the same length throughout the object.
+        ``p`` is ``n_features_in_`` where the object has it. A last word ``<name`` says that the
+        values are row numbers from 0 to below that length. Attributes that are absent or ``None``
+        are not looked at.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal._base import check_saved, saved
+    >>> @saved(rows="n p", order="n <n")
+    ... class Sorted:
+    ...     def __init__(self, rows, order):
+    ...         self.rows, self.order = rows, order
+    >>> check_saved(Sorted(np.zeros((3, 2)), np.array([2, 0, 1])))
+    >>> check_saved(Sorted(np.zeros((3, 2)), np.array([2, 0, 3])))
+    Traceback (most recent call last):
+        ...
+    ValueError: Sorted.order holds 3, but must be between 0 and 2.
+    """
+
+    def declare(cls: type) -> type:
+        name = saved_name(cls)
+        known = _PARTS.setdefault(name, cls)
+        if known.__module__ != cls.__module__:
+            raise TypeError(
+                f"{cls.__module__} and {known.__module__} both declare a {cls.__name__}; parts of "
+                "one room need different names in model files."
+            )
+        _PARTS[name] = cls
+        cls.__saved_shapes__ = {**getattr(cls, "__saved_shapes__", {}), **shapes}  # type: ignore[attr-defined]
+        return cls
+
+    return declare
+
+
+def saved_name(cls: type) -> str:
+    """Return the name of one of our classes in model files: its room and its own name."""
+    return ".".join([*cls.__module__.split(".")[:2], cls.__qualname__])
+
+
+def saved_part(name: str) -> type | None:
+    """Return the class that was declared under a name, ``None`` if none was."""
+    return _PARTS.get(name)
+
+
+def check_saved(part: Any) -> None:
+    """Raise unless the arrays of an object are what its class declared."""
+    sizes: dict[str, int] = {}
+    if hasattr(part, "n_features_in_"):
+        sizes["p"] = part.n_features_in_
+    row_numbers = []
+    for attribute, shape in getattr(type(part), "__saved_shapes__", {}).items():
+        axes, _, stop = shape.partition("<")
+        label = f"{type(part).__name__}.{attribute}"
+        for array in _arrays(part, attribute):
+            _check_axes(label, array, axes.split(), sizes)
+            if stop:
+                row_numbers.append((label, array, stop))
+    for label, array, stop in row_numbers:
+        _check_range(label, array, _size(stop, sizes))
+
+
+def _arrays(part: Any, attribute: str) -> list:
+    """Return the arrays of an attribute, or of an attribute of an attribute, without gaps."""
+    for name in attribute.split("."):
+        part = getattr(part, name, None)
+    parts = part if isinstance(part, list | tuple) else [part]
+    return [array for array in parts if array is not None]
+
+
+def _check_axes(label: str, array: Any, axes: list[str], sizes: dict[str, int]) -> None:
+    shape = getattr(array, "shape", None)
+    if shape is None or len(shape) != len(axes):
+        got = f"a {type(array).__name__}" if shape is None else f"the shape {shape}"
+        raise ValueError(f"{label} must have {len(axes)} axes, got {got}.")
+    for axis, length in zip(axes, shape, strict=True):
+        if axis in sizes or axis.isdigit():
+            if length != _size(axis, sizes):
+                raise ValueError(
+                    f"{label} has the shape {shape}, but must be {' x '.join(axes)}, where {axis} "
+                    f"is {_size(axis, sizes)}."
+                )
+        elif axis != "*":
+            sizes[axis] = length
+
+
+def _check_range(label: str, array: np.ndarray, stop: int) -> None:
+    if array.dtype.kind not in "iu":
+        raise ValueError(f"{label} must hold row numbers, got {array.dtype}.")
+    wrong = array[(array < 0) | (array >= stop)]
+    if wrong.size:
+        raise ValueError(f"{label} holds {wrong[0]}, but must be between 0 and {stop - 1}.")
+
+
+def _size(name: str, sizes: dict[str, int]) -> int:
+    return int(name) if name.isdigit() else sizes[name]

@@ -1,0 +1,341 @@
+"""A model as one JSON document and a list of plain arrays, and back.
+
+Numbers, texts, ``None`` and truth values stand for themselves; everything else is a list that
+begins with its kind:
+
+    ["list", ...] ["tuple", ...] ["set", ...] ["dict", [key, value], ...] ["slice", a, b, c]
+    ["float", "nan"] ["bytes", hex] ["complex", re, im]
+    ["array", i]       array i of the list; ["number", i] its only value, of that NumPy type
+    ["cells", shape, ...]   an array of texts, numbers and ``None``
+    ["dtype", text] ["type", name] ["function", name]
+    ["object", i]      object i of the list
+
+An object names its class and its attributes, and may refer to objects before it only. So every
+object is made once, each number means one object, and nothing can contain itself.
+"""
+
+import math
+import types
+from collections import OrderedDict
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+
+from vicinal._base import check_saved, is_array_api
+from vicinal.io._errors import ModelFileError
+from vicinal.io._foreign import FORMS, check_foreign, restore_foreign, state_of
+from vicinal.io._types import Vocabulary, full_name, refusal, value_type, value_type_name
+
+_PLAIN_KINDS = "biufcSUmM"
+_FUNCTIONS = types.FunctionType | types.BuiltinFunctionType | types.MethodType | np.ufunc
+_TUPLE_STATE = "*"
+
+
+class Writer:
+    """Turn a model into values of JSON, arrays and objects.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        What may be named.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        self.vocabulary = vocabulary
+        self.arrays: list[np.ndarray] = []
+        self.objects: list[dict[str, Any]] = []
+        # By identity; the things themselves are kept, so that no identity is used twice.
+        self._known_arrays: dict[int, tuple[int, Any]] = {}
+        self._known_objects: dict[int, tuple[int | None, Any]] = {}
+
+    def value(self, x: Any) -> Any:
+        """Return ``x`` as a value of the document."""
+        if x is None or type(x) in (bool, int, str):
+            return x
+        if type(x) is float:
+            return x if math.isfinite(x) else ["float", repr(x)]
+        pack = _PACKERS.get(type(x))
+        if pack is not None:
+            return pack(self, x)
+        if isinstance(x, np.generic):
+            return ["number", self._array(np.asarray(x))]
+        if isinstance(x, np.dtype):
+            return ["dtype", _dtype_text(x)]
+        if isinstance(x, type):
+            return self._type(x)
+        if isinstance(x, _FUNCTIONS):
+            return ["function", self.vocabulary.name_of_function(x)]
+        return ["object", self._object(x)]
+
+    def _values(self, kind: str, items: Iterable[Any]) -> list:
+        return [kind, *map(self.value, items)]
+
+    def _dict(self, x: dict) -> list:
+        return ["dict", *([self.value(key), self.value(item)] for key, item in x.items())]
+
+    def _ndarray(self, x: np.ndarray) -> list:
+        if x.dtype.hasobject:
+            return ["cells", list(x.shape), *map(self.value, x.ravel().tolist())]
+        return ["array", self._array(x)]
+
+    def _array(self, x: np.ndarray) -> int:
+        if id(x) not in self._known_arrays:
+            _dtype_text(x.dtype)
+            self._known_arrays[id(x)] = len(self.arrays), x
+            self.arrays.append(x)
+        return self._known_arrays[id(x)][0]
+
+    def _type(self, x: type) -> list:
+        name = value_type_name(x)
+        if name is None:
+            raise refusal([f"the class {full_name(x)} itself"], "the model")
+        return ["type", name]
+
+    def _object(self, x: Any) -> int:
+        known = self._known_objects.get(id(x))
+        if known is None:
+            self._known_objects[id(x)] = None, x
+            entry = self._entry(x)
+            self._known_objects[id(x)] = len(self.objects), x
+            self.objects.append(entry)
+        elif known[0] is None:
+            raise ModelFileError(f"the model holds a {full_name(type(x))} that contains itself.")
+        return self._known_objects[id(x)][0]  # type: ignore[return-value]
+
+    def _entry(self, x: Any) -> dict[str, Any]:
+        if is_array_api(x) or type(x).__module__ == "torch":
+            raise TypeError(
+                f"the model holds a {full_name(type(x))}; only models fitted on NumPy arrays (or "
+                "sparse matrices and frames) can be saved: fit it on numpy.asarray of the data."
+            )
+        form = FORMS.get(full_name(type(x)))
+        if form is not None:
+            name, state = full_name(type(x)), form.take_apart(x)
+        else:
+            name = self.vocabulary.name_of(type(x))
+            check_foreign(x)
+            state = _state(x)
+        return {"class": name, "state": {key: self.value(part) for key, part in state.items()}}
+
+
+_PACKERS = {
+    list: lambda writer, x: writer._values("list", x),
+    tuple: lambda writer, x: writer._values("tuple", x),
+    set: lambda writer, x: writer._values("set", sorted(x, key=repr)),
+    dict: Writer._dict,
+    OrderedDict: Writer._dict,
+    slice: lambda writer, x: writer._values("slice", (x.start, x.stop, x.step)),
+    bytes: lambda writer, x: ["bytes", x.hex()],
+    complex: lambda writer, x: writer._values("complex", (x.real, x.imag)),
+    np.ndarray: Writer._ndarray,
+    np.memmap: Writer._ndarray,
+}
+
+
+def _state(x: Any) -> dict[str, Any]:
+    if isinstance(x, tuple):
+        return {_TUPLE_STATE: tuple(x)}
+    if isinstance(x, dict):
+        return {_TUPLE_STATE: dict(x)}
+    if hasattr(type(x), "__saved_state__"):
+        return x.__saved_state__()
+    return state_of(x)
+
+
+class Reader:
+    """Make the model that a document describes.
+
+    Parameters
+    ----------
+    vocabulary : Vocabulary
+        What may be named.
+    arrays : list of ndarray
+        The arrays of the file.
+    """
+
+    def __init__(self, vocabulary: Vocabulary, arrays: list[np.ndarray]) -> None:
+        self.vocabulary = vocabulary
+        self.arrays = arrays
+        self.objects: list[Any] = []
+
+    def model(self, document: dict[str, Any]) -> Any:
+        """Return the model; everything it is made of is made first, in the order of the list."""
+        for entry in document["objects"]:
+            self.objects.append(self._object(entry["class"], entry["state"]))
+        return self.value(document["model"])
+
+    def value(self, x: Any) -> Any:
+        """Return what a value of the document stands for."""
+        if type(x) is not list:
+            if isinstance(x, dict):
+                raise ModelFileError("the document has a value without a kind.")
+            return x
+        kind, *content = x
+        if kind in _UNPACKERS:
+            return _UNPACKERS[kind](self, content)
+        raise ModelFileError(f"the document has a value of the unknown kind {kind!r}.")
+
+    def _values(self, content: list) -> list:
+        return [self.value(item) for item in content]
+
+    def _dict(self, content: list) -> dict:
+        return {self.value(key): self.value(item) for key, item in content}
+
+    def _at(self, things: list, content: list) -> Any:
+        (index,) = content
+        if type(index) is not int or not 0 <= index < len(things):
+            raise ModelFileError(f"the document refers to part {index!r}, which is not before it.")
+        return things[index]
+
+    def _cells(self, content: list) -> np.ndarray:
+        shape, *cells = content
+        made = np.empty(len(cells), dtype=object)
+        made[:] = self._values(cells)
+        return made.reshape([_length(length) for length in shape])
+
+    def _number(self, content: list) -> np.generic:
+        array = self._at(self.arrays, content)
+        if array.ndim:
+            raise ModelFileError("the document takes an array for a number.")
+        return array[()]
+
+    def _float(self, content: list) -> float:
+        (text,) = content
+        if text not in ("nan", "inf", "-inf"):
+            raise ModelFileError(f"the document has a number {text!r}.")
+        return float(text)
+
+    def _type(self, content: list) -> type:
+        (name,) = content
+        found = value_type(name)
+        if found is None:
+            raise refusal([f"the class {name} itself"], "the file")
+        return found
+
+    def _function(self, content: list) -> Any:
+        (name,) = content
+        found = self.vocabulary.find_function(name)
+        if found is None:
+            raise refusal([name], "the file")
+        return found
+
+    def _object(self, name: str, state: dict[str, Any]) -> Any:
+        for attribute in state:
+            if attribute.startswith("__"):
+                raise ModelFileError(f"the document sets the special attribute {attribute!r}.")
+        values = {attribute: self.value(part) for attribute, part in state.items()}
+        if name in FORMS:
+            return FORMS[name].build(values)
+        kind = self.vocabulary.find_class(name)
+        if kind is None:
+            raise refusal([name], "the file")
+        made = _made(kind, values)
+        check_foreign(made)
+        check_saved(made)
+        return made
+
+
+_UNPACKERS = {
+    "list": Reader._values,
+    "tuple": lambda reader, content: tuple(reader._values(content)),
+    "set": lambda reader, content: set(reader._values(content)),
+    "dict": Reader._dict,
+    "slice": lambda reader, content: slice(*reader._values(content)),
+    "float": Reader._float,
+    "bytes": lambda reader, content: bytes.fromhex(*content),
+    "complex": lambda reader, content: complex(*reader._values(content)),
+    "array": lambda reader, content: reader._at(reader.arrays, content),
+    "number": Reader._number,
+    "cells": Reader._cells,
+    "dtype": lambda reader, content: plain_dtype(*content),
+    "type": Reader._type,
+    "function": Reader._function,
+    "object": lambda reader, content: reader._at(reader.objects, content),
+}
+
+
+def _made(kind: type, state: dict[str, Any]) -> Any:
+    """Return a bare object of a class with its attributes; no constructor of ours is called."""
+    if issubclass(kind, tuple):
+        values = state[_TUPLE_STATE]
+        if len(values) != len(kind._fields):  # type: ignore[attr-defined]
+            raise ModelFileError(f"the document has a {kind.__name__} of {len(values)} values.")
+        return tuple.__new__(kind, values)
+    made = kind.__new__(kind)
+    if isinstance(made, dict):
+        made.update(state[_TUPLE_STATE])
+    elif hasattr(kind, "__restore__"):
+        made.__restore__(state)
+    else:
+        restore_foreign(made, state)
+    return made
+
+
+def names_in(document: dict[str, Any]) -> tuple[set[str], set[str]]:
+    """Return the classes and the functions that a document names, without making anything."""
+    classes = {entry["class"] for entry in document["objects"]}
+    functions = set()
+    pending = [document["model"]]
+    for entry in document["objects"]:
+        pending.extend(entry["state"].values())
+    while pending:
+        part = pending.pop()
+        if type(part) is not list:
+            continue
+        kind, *content = part
+        if kind == "function":
+            functions.update(content)
+        elif kind == "dict":
+            pending.extend(item for pair in content for item in pair)
+        elif kind == "cells":
+            pending.extend(content[1:])
+        elif kind in ("list", "tuple", "set", "slice", "complex"):
+            pending.extend(content)
+    return classes, functions
+
+
+# --- arrays ---
+
+
+def describe_array(array: np.ndarray) -> list:
+    """Return dtype, shape and order of an array."""
+    is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
+    return [_dtype_text(array.dtype), list(array.shape), "F" if is_fortran else "C"]
+
+
+def _dtype_text(dtype: np.dtype) -> str:
+    if dtype.kind == "O":
+        return "|O"
+    if dtype.kind not in _PLAIN_KINDS:
+        raise ModelFileError(
+            f"the model holds an array of dtype {dtype}, which model files do not know; use "
+            "numbers, texts or dates."
+        )
+    return dtype.str
+
+
+def plain_dtype(text: str) -> np.dtype:
+    """Return the dtype of a text that stands for one kind of number, text or date."""
+    if type(text) is not str or len(text) > 16 or "," in text:
+        raise ModelFileError(f"the document has a dtype {text!r}.")
+    dtype = np.dtype(text)
+    if dtype.kind not in _PLAIN_KINDS + "O" or dtype.names or dtype.shape:
+        raise ModelFileError(f"the document has a dtype {text!r}.")
+    return dtype
+
+
+def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str]:
+    """Return dtype, shape and order of an array as a document describes it."""
+    text, shape, order = entry
+    dtype = plain_dtype(text)
+    lengths = tuple(_length(length) for length in shape)
+    if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
+        raise ModelFileError(f"the document has an array {entry!r}.")
+    return dtype, lengths, order
+
+
+def _length(value: Any) -> int:
+    if type(value) is not int or value < 0:
+        raise ModelFileError(f"the document has a length {value!r}.")
+    return value

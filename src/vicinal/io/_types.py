@@ -1,0 +1,253 @@
+"""Which classes and functions a model file may name: lists written out, nothing found by a name.
+
+Classes are only ever made bare and given their attributes, so a class may be listed if its methods
+do nothing but compute, whatever its attributes are. Functions may be listed if they are pure.
+"""
+
+import functools
+from collections.abc import Iterable
+from importlib import import_module
+from typing import Any
+
+import numpy as np
+from sklearn.base import BaseEstimator
+
+import vicinal
+from vicinal._base import saved_name, saved_part
+from vicinal.io._errors import ModelFileError
+
+# Rooms that models come from: the estimators in their `__all__`, and what they declare as parts.
+_ROOMS = {
+    "auto",
+    "ensemble",
+    "linear",
+    "local",
+    "metric",
+    "neighbors",
+    "partition",
+    "subspace",
+    "surface",
+    "table",
+    "uncertainty",
+}.intersection(vicinal.__all__)
+# Rooms without a door of their own, imported by the families that use them.
+_INNER_ROOMS = {"_kernels", "_rows"}
+
+_SKLEARN = {
+    "calibration": "CalibratedClassifierCV",
+    "cluster": "KMeans MiniBatchKMeans",
+    "compose": "ColumnTransformer TransformedTargetRegressor make_column_selector",
+    "covariance": "EllipticEnvelope EmpiricalCovariance GraphicalLasso LedoitWolf MinCovDet OAS "
+    "ShrunkCovariance",
+    "cross_decomposition": "CCA PLSCanonical PLSRegression PLSSVD",
+    "decomposition": "FactorAnalysis FastICA IncrementalPCA KernelPCA NMF PCA TruncatedSVD",
+    "discriminant_analysis": "LinearDiscriminantAnalysis QuadraticDiscriminantAnalysis",
+    "dummy": "DummyClassifier DummyRegressor",
+    "ensemble": "AdaBoostClassifier AdaBoostRegressor BaggingClassifier BaggingRegressor "
+    "ExtraTreesClassifier ExtraTreesRegressor GradientBoostingClassifier "
+    "GradientBoostingRegressor HistGradientBoostingClassifier HistGradientBoostingRegressor "
+    "IsolationForest RandomForestClassifier RandomForestRegressor StackingClassifier "
+    "StackingRegressor VotingClassifier VotingRegressor",
+    "feature_extraction": "DictVectorizer FeatureHasher",
+    "feature_extraction.text": "CountVectorizer HashingVectorizer TfidfTransformer TfidfVectorizer",
+    "feature_selection": "GenericUnivariateSelect RFE RFECV SelectFdr SelectFpr SelectFromModel "
+    "SelectFwe SelectKBest SelectPercentile SequentialFeatureSelector VarianceThreshold",
+    "frozen": "FrozenEstimator",
+    "gaussian_process": "GaussianProcessClassifier GaussianProcessRegressor",
+    "gaussian_process.kernels": "CompoundKernel ConstantKernel DotProduct ExpSineSquared "
+    "Exponentiation Hyperparameter Matern PairwiseKernel Product RBF RationalQuadratic Sum "
+    "WhiteKernel",
+    "impute": "IterativeImputer KNNImputer MissingIndicator SimpleImputer",
+    "isotonic": "IsotonicRegression",
+    "kernel_approximation": "AdditiveChi2Sampler Nystroem PolynomialCountSketch RBFSampler "
+    "SkewedChi2Sampler",
+    "kernel_ridge": "KernelRidge",
+    "linear_model": "ARDRegression BayesianRidge ElasticNet ElasticNetCV GammaRegressor "
+    "HuberRegressor Lars LarsCV Lasso LassoCV LassoLars LassoLarsCV LassoLarsIC LinearRegression "
+    "LogisticRegression LogisticRegressionCV MultiTaskElasticNet MultiTaskLasso "
+    "OrthogonalMatchingPursuit PassiveAggressiveClassifier PassiveAggressiveRegressor Perceptron "
+    "PoissonRegressor QuantileRegressor RANSACRegressor Ridge RidgeCV RidgeClassifier "
+    "RidgeClassifierCV SGDClassifier SGDOneClassSVM SGDRegressor TheilSenRegressor "
+    "TweedieRegressor",
+    "mixture": "BayesianGaussianMixture GaussianMixture",
+    "model_selection": "FixedThresholdClassifier GridSearchCV GroupKFold GroupShuffleSplit KFold "
+    "LeaveOneGroupOut LeaveOneOut PredefinedSplit RandomizedSearchCV RepeatedKFold "
+    "RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold StratifiedKFold "
+    "StratifiedShuffleSplit TimeSeriesSplit TunedThresholdClassifierCV",
+    "multiclass": "OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier",
+    "multioutput": "ClassifierChain MultiOutputClassifier MultiOutputRegressor RegressorChain",
+    "naive_bayes": "BernoulliNB CategoricalNB ComplementNB GaussianNB MultinomialNB",
+    "neighbors": "KNeighborsClassifier KNeighborsRegressor KNeighborsTransformer KernelDensity "
+    "LocalOutlierFactor NearestCentroid NearestNeighbors NeighborhoodComponentsAnalysis "
+    "RadiusNeighborsClassifier RadiusNeighborsRegressor RadiusNeighborsTransformer",
+    "neural_network": "MLPClassifier MLPRegressor",
+    "pipeline": "FeatureUnion Pipeline",
+    "preprocessing": "Binarizer FunctionTransformer KBinsDiscretizer KernelCenterer "
+    "LabelBinarizer LabelEncoder MaxAbsScaler MinMaxScaler MultiLabelBinarizer Normalizer "
+    "OneHotEncoder OrdinalEncoder "
+    "PolynomialFeatures PowerTransformer QuantileTransformer RobustScaler SplineTransformer "
+    "StandardScaler TargetEncoder",
+    "random_projection": "GaussianRandomProjection SparseRandomProjection",
+    "svm": "LinearSVC LinearSVR NuSVC NuSVR OneClassSVM SVC SVR",
+    "tree": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor",
+    "utils": "Bunch",
+    # Parts that those hold, which have no public name.
+    "calibration ": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
+    "compose._column_transformer": "_RemainderColsList",
+    "ensemble._hist_gradient_boosting.binning": "_BinMapper",
+    "impute._iterative": "_ImputerTriplet",
+    "gaussian_process._gpc": "_BinaryGaussianProcessClassifierLaplace",
+    "metrics._scorer": "_CurveScorer _PassthroughScorer _Scorer",
+    "multiclass ": "_ConstantPredictor",
+    "neural_network._stochastic_optimizers": "AdamOptimizer SGDOptimizer",
+    "utils._metadata_requests": "MetadataRequest MethodMetadataRequest",
+}
+_SKLEARN_CLASSES = {
+    f"sklearn.{package.strip()}.{name}"
+    for package, names in _SKLEARN.items()
+    for name in names.split()
+}
+
+_FUNCTIONS = {
+    "numpy": "abs absolute arcsinh arctan cbrt ceil cos deg2rad exp exp2 expm1 fabs floor log "
+    "log10 log1p log2 negative positive rad2deg reciprocal rint sign sin sinh sqrt square tan tanh",
+    "scipy.special": "expit log1p logit expm1",
+    "sklearn.feature_selection": "chi2 f_classif f_regression mutual_info_classif "
+    "mutual_info_regression r_regression",
+    "sklearn.metrics": "accuracy_score average_precision_score balanced_accuracy_score "
+    "brier_score_loss d2_absolute_error_score explained_variance_score f1_score log_loss "
+    "matthews_corrcoef max_error mean_absolute_error mean_absolute_percentage_error "
+    "mean_gamma_deviance mean_poisson_deviance mean_squared_error mean_squared_log_error "
+    "median_absolute_error precision_score r2_score recall_score roc_auc_score "
+    "root_mean_squared_error top_k_accuracy_score",
+}
+
+# Types that are values themselves, as in OneHotEncoder(dtype=numpy.float64).
+_VALUE_TYPES: dict[str, type] = {
+    **{kind.__name__: kind for kind in (bool, float, int, object, str)},
+    **{
+        f"numpy.{kind.__name__}": kind
+        for kind in (np.bool_, np.float32, np.float64, np.object_, np.str_)
+    },
+    **{f"numpy.{sign}int{bits}": np.dtype(f"{sign}int{bits}").type
+       for sign in ("", "u") for bits in (8, 16, 32, 64)},
+}  # fmt: skip
+
+
+class Vocabulary:
+    """The classes and functions that a file may name.
+
+    Parameters
+    ----------
+    trusted : iterable of str, type or function
+        What the caller vouches for beyond the lists: objects, or their full names.
+    """
+
+    def __init__(self, trusted: Iterable[Any] = ()) -> None:
+        if isinstance(trusted, str) or callable(trusted):
+            trusted = [trusted]
+        self._trusted: dict[str, Any] = {}
+        for entry in trusted:
+            self._trusted[entry if isinstance(entry, str) else full_name(entry)] = entry
+
+    def find_class(self, name: str) -> type | None:
+        """Return the class of this name, ``None`` if no list has it."""
+        found = self._vouched(name) or _listed_class(name)
+        return found if isinstance(found, type) else None
+
+    def find_function(self, name: str) -> Any:
+        """Return the function of this name, ``None`` if no list has it."""
+        found = self._vouched(name) or _listed_functions().get(name)
+        return None if isinstance(found, type) else found
+
+    def name_of(self, kind: type) -> str:
+        """Return the name under which files speak of a class; one that is on no list is refused."""
+        for name in (_public_name(kind), full_name(kind)):
+            if self.find_class(name) is kind:
+                return name
+        raise refusal([full_name(kind)], "the model")
+
+    def name_of_function(self, function: Any) -> str:
+        """Return the name under which files speak of a function."""
+        for name, listed in _listed_functions().items():
+            if listed is function:
+                return name
+        name = full_name(function)
+        if self._vouched(name) is function:
+            return name
+        raise refusal([name], "the model")
+
+    def _vouched(self, name: str) -> Any:
+        """Return what the caller named; only a name of the caller's own is ever imported."""
+        entry = self._trusted.get(name)
+        if isinstance(entry, str):
+            module, _, short = entry.rpartition(".")
+            entry = self._trusted[name] = getattr(import_module(module), short)
+        return entry
+
+
+def refusal(names: list[str], holder: str) -> ModelFileError:
+    """Return the error that names what is on no list, and the way out."""
+    return ModelFileError(
+        f"{holder} holds {', '.join(names)}, which model files do not know; use a part of vicinal "
+        "or scikit-learn instead, or, if it is yours and harmless whatever its attributes are, "
+        "pass it as trusted=[...] to save and load."
+    )
+
+
+def value_type(name: str) -> type | None:
+    """Return a type that may stand as a value: a number type, ``str``, ``object``."""
+    return _VALUE_TYPES.get(name)
+
+
+def value_type_name(kind: type) -> str | None:
+    """Return the name of such a type."""
+    return next((name for name, known in _VALUE_TYPES.items() if known is kind), None)
+
+
+def full_name(thing: Any) -> str:
+    """Return module and name of a class or a function."""
+    return f"{getattr(thing, '__module__', None)}.{getattr(thing, '__qualname__', repr(thing))}"
+
+
+def _listed_class(name: str) -> type | None:
+    if name in _SKLEARN_CLASSES:
+        module, _, short = name.rpartition(".")
+        if short == "IterativeImputer":
+            import_module("sklearn.experimental.enable_iterative_imputer")
+        return getattr(import_module(module), short, None)
+    root, _, rest = name.partition(".")
+    room, _, short = rest.partition(".")
+    if root != "vicinal" or room not in _ROOMS | _INNER_ROOMS:
+        return None
+    if room in _INNER_ROOMS:
+        return saved_part(name) or _part_of_any_family(name)
+    package = import_module(f"vicinal.{room}")
+    public = getattr(package, short, None) if short in getattr(package, "__all__", ()) else None
+    if isinstance(public, type) and issubclass(public, BaseEstimator):
+        return public
+    return saved_part(name)
+
+
+def _part_of_any_family(name: str) -> type | None:
+    for room in _ROOMS:
+        import_module(f"vicinal.{room}")
+    return saved_part(name)
+
+
+def _public_name(kind: type) -> str:
+    """Return the name without private modules: room and class, package and class."""
+    if kind.__module__.startswith("vicinal."):
+        return saved_name(kind)
+    parts = kind.__module__.split(".")
+    public = next((i for i, part in enumerate(parts) if part.startswith("_")), len(parts))
+    return ".".join([*parts[:public], kind.__qualname__])
+
+
+@functools.cache
+def _listed_functions() -> dict[str, Any]:
+    return {
+        f"{package}.{name}": getattr(import_module(package), name)
+        for package, names in _FUNCTIONS.items()
+        for name in names.split()
+    }
