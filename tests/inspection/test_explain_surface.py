@@ -185,6 +185,15 @@ def test_a_wanted_answer_is_reached():
         explain(model, X3[0], background=X3, target="d")
 
 
+def test_support_is_small_far_away():
+    model = LogisticRegression().fit(X, NAMES)
+    usual = explain(model, X[0], background=X)["support"]
+    far = explain(model, X[0] + 50.0, background=X)["support"]
+    assert_allclose(far.values["support"], 1 / 121)
+    assert usual.values["support"] > 0.2
+    assert "rare" in far.summary
+
+
 def test_training_rows_that_speak_are_shown_with_what_matters(loans):
     frame, _ = loans
     rows = frame[["income", "children", "age"]]

@@ -15,6 +15,7 @@ from vicinal.inspection._explain_sklearn import sklearn_sections
 from vicinal.inspection._explain_surface import surface_section
 from vicinal.inspection._explanation import Explanation
 from vicinal.inspection._neighbor_values import with_values
+from vicinal.inspection._support_section import support_section
 
 
 def explain(
@@ -115,7 +116,7 @@ def _sections_beside(
     model: Any, table: Any, names: list[str], prediction: Any, background: Any, change: dict
 ) -> list[ExplanationSection]:
     """Return the reasons that come from a comparison with other rows."""
-    found = []
+    found = [support_section(table, background)]
     if is_classifier(model):
         found.append(surface_section(model, table, names, prediction, background, **change))
     if is_classifier(model) or is_regressor(model):
