@@ -19,6 +19,7 @@ _SUBPACKAGES = (
     "neighbors",
     "partition",
     "report",
+    "serve",
     "subspace",
     "surface",
     "table",

@@ -22,10 +22,7 @@ def main() -> None:
     runner = requests.get()
     _send(answers, "ready")
     while True:
-        name, fold, seconds = requests.get()
-        runner.encode(name, fold)
-        _send(answers, "started")  # only now does the clock of the model run
-        _send(answers, runner.run(name, fold, seconds))
+        _send(answers, runner.run(*requests.get()))
 
 
 def _listen(requests) -> None:

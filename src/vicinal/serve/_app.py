@@ -1,0 +1,224 @@
+"""The routes of a served model."""
+
+import asyncio
+import json
+import secrets
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from vicinal._base import import_optional
+from vicinal.serve import _inference_protocol as protocol
+from vicinal.serve._errors import RequestError
+from vicinal.serve._explorer import explorer_page
+from vicinal.serve._served_model import ServedModel
+
+MAX_BYTES = 16 * 2**20
+MAX_SECONDS = 60.0
+
+
+def create_app(
+    model: Any,
+    *,
+    name: str = "model",
+    table: Any = None,
+    token: str | None = None,
+    max_bytes: int = MAX_BYTES,
+    max_seconds: float = MAX_SECONDS,
+) -> Any:
+    """Return an ASGI application that answers for a fitted model.
+
+    ``GET /`` is a page to play with the columns of a row; ``POST /predict`` and ``POST /explain``
+    take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a head; ``GET /metadata`` and
+    ``GET /healthz`` tell of the model; ``/v2/...`` is the Open Inference Protocol.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted classifier or regressor, or a pipeline that ends in one.
+    name : str, default="model"
+        What clients of the inference protocol call it.
+    table : data frame or ndarray, default=None
+        Rows like those of the training set: the page starts from them, and explanations compare
+        with them.
+    token : str, default=None
+        Asked of every request but ``/healthz``, as ``Authorization: Bearer <token>``.
+    max_bytes : int, default=16 MiB
+        Largest body of a request.
+    max_seconds : float, default=60
+        Longest time to an answer.
+
+    Returns
+    -------
+    starlette.applications.Starlette
+        The application.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from starlette.testclient import TestClient
+    >>> from vicinal.local import LocalClassifier
+    >>> from vicinal.serve import create_app
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = LocalClassifier(n_neighbors=40, alpha=1.0, metric="euclidean").fit(X, y)
+    >>> client = TestClient(create_app(model))
+    >>> client.post("/predict", json={"rows": X[[0, 140]].tolist()}).json()["predictions"]
+    [0, 2]
+    """
+    applications = import_optional("starlette.applications", needed_by="create_app", extra="serve")
+    routing = import_optional("starlette.routing", needed_by="create_app", extra="serve")
+    server = _Server(ServedModel(model, name, table), token, max_bytes, max_seconds)
+    v2 = f"/v2/models/{name}"
+    plan = [
+        ("/", "GET", server.explorer),
+        ("/healthz", "GET", server.healthz),
+        ("/metadata", "GET", server.metadata),
+        ("/predict", "POST", server.predict),
+        ("/explain", "POST", server.explain),
+        ("/v2", "GET", server.v2_server),
+        ("/v2/health/live", "GET", server.v2_health),
+        ("/v2/health/ready", "GET", server.v2_health),
+        (v2, "GET", server.v2_model),
+        (f"{v2}/ready", "GET", server.v2_health),
+        (f"{v2}/versions/1", "GET", server.v2_model),
+        (f"{v2}/versions/1/ready", "GET", server.v2_health),
+        (f"{v2}/infer", "POST", server.v2_infer),
+        (f"{v2}/versions/1/infer", "POST", server.v2_infer),
+    ]
+    routes = [
+        routing.Route(path, server.guarded(handler), methods=[method])
+        for path, method, handler in plan
+    ]
+    return applications.Starlette(routes=routes)
+
+
+class _Server:
+    """What the routes do."""
+
+    def __init__(
+        self, served: ServedModel, token: str | None, max_bytes: int, max_seconds: float
+    ) -> None:
+        self.served = served
+        self.token = token
+        self.max_bytes = max_bytes
+        self.max_seconds = max_seconds
+        self._responses = import_optional(
+            "starlette.responses", needed_by="create_app", extra="serve"
+        )
+        self._threads = import_optional(
+            "starlette.concurrency", needed_by="create_app", extra="serve"
+        )
+
+    def guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable:
+        """Return the handler behind the token, with every failure as one line of JSON."""
+
+        async def endpoint(request: Any) -> Any:
+            try:
+                if handler != self.healthz:
+                    self._check_token(request)
+                return await asyncio.wait_for(handler(request), self.max_seconds)
+            except RequestError as error:
+                return self._json({"error": error.message}, error.status)
+            except TimeoutError:
+                seconds = f"{self.max_seconds:g}"
+                return self._json({"error": f"no answer within {seconds} seconds."}, 503)
+            except Exception as error:
+                # Its text may name files of this machine: the type is all that a client is told.
+                return self._json({"error": f"the model failed: {type(error).__name__}."}, 500)
+
+        return endpoint
+
+    def _check_token(self, request: Any) -> None:
+        if self.token is None:
+            return
+        given = request.headers.get("authorization", "")
+        if not secrets.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+            raise RequestError(401, "send the header 'Authorization: Bearer <token>'.")
+
+    def _json(self, content: Any, status: int = 200) -> Any:
+        return self._responses.JSONResponse(content, status_code=status)
+
+    async def _body(self, request: Any) -> bytes:
+        parts, size = [], 0
+        async for part in request.stream():
+            size += len(part)
+            if size > self.max_bytes:
+                raise RequestError(413, f"a request may have {self.max_bytes} bytes at most.")
+            parts.append(part)
+        return b"".join(parts)
+
+    async def _parsed(self, request: Any) -> Any:
+        body = await self._body(request)
+        try:
+            return json.loads(body, parse_constant=_refuse_constant)
+        except (ValueError, RecursionError):
+            raise RequestError(400, "the body is not valid JSON.") from None
+
+    async def _table(self, request: Any) -> Any:
+        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
+        if kind == "text/csv":
+            try:
+                text = (await self._body(request)).decode("utf-8-sig")
+            except UnicodeDecodeError:
+                raise RequestError(400, "the CSV text is not UTF-8.") from None
+            return self.served.from_csv(text)
+        content = await self._parsed(request)
+        rows = content.get("rows") if isinstance(content, dict) else content
+        return self.served.table(rows)
+
+    async def _in_thread(self, function: Callable, *arguments: Any) -> Any:
+        return await self._threads.run_in_threadpool(function, *arguments)
+
+    # --- routes ---
+
+    async def healthz(self, request: Any) -> Any:
+        """Tell that the server answers."""
+        return self._json({"status": "ok"})
+
+    async def metadata(self, request: Any) -> Any:
+        """Tell what the model takes and gives."""
+        return self._json(self.served.metadata())
+
+    async def predict(self, request: Any) -> Any:
+        """Answer rows."""
+        table = await self._table(request)
+        return self._json(await self._in_thread(self.served.predictions, table))
+
+    async def explain(self, request: Any) -> Any:
+        """Give the reasons of one row."""
+        table = await self._table(request)
+        return self._json(await self._in_thread(self.served.explanation, table))
+
+    async def explorer(self, request: Any) -> Any:
+        """Show the page."""
+        page = await self._in_thread(explorer_page, self.served)
+        return self._responses.HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
+
+    async def v2_server(self, request: Any) -> Any:
+        """Tell which protocol is spoken."""
+        from vicinal import __version__
+
+        return self._json({"name": "vicinal", "version": __version__, "extensions": []})
+
+    async def v2_health(self, request: Any) -> Any:
+        """Tell that the model is ready."""
+        return self._json({"live": True, "ready": True, "name": self.served.name})
+
+    async def v2_model(self, request: Any) -> Any:
+        """Tell inputs and outputs."""
+        return self._json(protocol.model_metadata(self.served))
+
+    async def v2_infer(self, request: Any) -> Any:
+        """Answer tensors."""
+        content = await self._parsed(request)
+        return self._json(await self._in_thread(protocol.infer, self.served, content))
+
+
+# The page brings all it needs: nothing is fetched from elsewhere.
+_POLICY = (
+    "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
+    "connect-src 'self'; img-src data:"
+)
+
+
+def _refuse_constant(name: str) -> float:
+    raise ValueError(f"{name} is no number of JSON")

@@ -1,0 +1,123 @@
+"""Version 2 of the Open Inference Protocol, as far as one model of tables needs it."""
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.serve._errors import RequestError
+from vicinal.serve._served_model import ServedModel, plain
+
+_KINDS = {
+    "BOOL": bool,
+    "BYTES": object,
+    "FP16": float,
+    "FP32": float,
+    "FP64": float,
+    "INT8": int,
+    "INT16": int,
+    "INT32": int,
+    "INT64": int,
+    "UINT8": int,
+    "UINT16": int,
+    "UINT32": int,
+    "UINT64": int,
+}
+
+
+def model_metadata(served: ServedModel) -> dict[str, Any]:
+    """Return inputs and outputs: one column each, and one array of all columns for numbers."""
+    kind = "BYTES" if served.has_names else "FP64"
+    outputs = [{"name": "predict", "datatype": _answer_kind(served), "shape": [-1]}]
+    if served.has_proba:
+        outputs.append(
+            {"name": "predict_proba", "datatype": "FP64", "shape": [-1, len(served.classes)]}
+        )
+    return {
+        "name": served.name,
+        "versions": ["1"],
+        "platform": "vicinal",
+        "inputs": [{"name": name, "datatype": kind, "shape": [-1]} for name in served.columns],
+        "outputs": outputs,
+    }
+
+
+def infer(served: ServedModel, request: Any) -> dict[str, Any]:
+    """Answer one request for inference."""
+    if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
+        raise RequestError(400, "the request must be an object with a list of inputs.")
+    table = served.frame(_columns(served, request["inputs"]))
+    answers = served.predictions(table)
+    outputs = [_tensor("predict", _answer_kind(served), answers["predictions"])]
+    if served.has_proba:
+        outputs.append(_tensor("predict_proba", "FP64", answers["probabilities"]))
+    wanted = [
+        output.get("name") for output in request.get("outputs") or [] if isinstance(output, dict)
+    ]
+    unknown = [name for name in wanted if name not in {output["name"] for output in outputs}]
+    if unknown:
+        raise RequestError(400, f"there is no output {unknown[0]!r}.")
+    chosen = [output for output in outputs if not wanted or output["name"] in wanted]
+    reply = {"model_name": served.name, "model_version": "1", "outputs": chosen}
+    if isinstance(request.get("id"), str):
+        reply["id"] = request["id"]
+    return reply
+
+
+def _columns(served: ServedModel, inputs: list) -> dict[str, list]:
+    arrays = [_array(entry) for entry in inputs]
+    if len(arrays) == 1 and arrays[0][1].ndim == 2:
+        matrix = arrays[0][1]
+        if matrix.shape[1] != len(served.columns):
+            raise RequestError(
+                400, f"the input has {matrix.shape[1]} columns, the model {len(served.columns)}."
+            )
+        return {name: matrix[:, j].tolist() for j, name in enumerate(served.columns)}
+    given = {name: array.reshape(-1).tolist() for name, array in arrays}
+    missing = [name for name in served.columns if name not in given]
+    if missing:
+        raise RequestError(400, f"there is no input {missing[0]!r}.")
+    if len({len(values) for values in given.values()}) > 1:
+        raise RequestError(400, "all inputs must have the same number of rows.")
+    return {name: given[name] for name in served.columns}
+
+
+def _array(entry: Any) -> tuple[str, np.ndarray]:
+    if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
+        raise RequestError(400, "every input needs a name, a shape, a datatype and data.")
+    name, shape, data = entry["name"], entry.get("shape"), entry.get("data")
+    if entry.get("datatype") not in _KINDS:
+        raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(_KINDS)}.")
+    if data is None:
+        raise RequestError(400, f"input {name!r} has no data; binary tensors are not read here.")
+    whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
+    if not whole or not 1 <= len(shape) <= 2:
+        raise RequestError(400, f"input {name!r}: shape must be [rows] or [rows, columns].")
+    kind = _KINDS[entry["datatype"]]
+    try:
+        flat = np.array(_flat(data), dtype=kind)
+        return name, flat.reshape(shape)
+    except (TypeError, ValueError, OverflowError):
+        raise RequestError(400, f"input {name!r}: data do not fit the shape {shape}.") from None
+
+
+def _flat(data: Any) -> list:
+    if not isinstance(data, list):
+        raise TypeError
+    return [value for part in data for value in (part if isinstance(part, list) else [part])]
+
+
+def _tensor(name: str, kind: str, values: list) -> dict[str, Any]:
+    array = np.asarray(values, dtype=object)
+    return {
+        "name": name,
+        "datatype": kind,
+        "shape": list(array.shape),
+        "data": plain(array.ravel()),
+    }
+
+
+def _answer_kind(served: ServedModel) -> str:
+    if served.classes is None:
+        return "FP64"
+    kind = np.asarray(served.classes).dtype.kind
+    return {"i": "INT64", "u": "INT64", "b": "BOOL", "f": "FP64"}.get(kind, "BYTES")

@@ -1,0 +1,227 @@
+"""A model behind HTTP: answers equal the model's, bad requests get one line and no more."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+
+pytest.importorskip("starlette")
+from starlette.testclient import TestClient
+
+from vicinal.serve import create_app, serve
+from vicinal.table import TableEncoder
+
+
+@pytest.fixture(scope="module")
+def iris():
+    X, y = load_iris(return_X_y=True)
+    model = LogisticRegression(max_iter=500).fit(X, y)
+    return model, X, TestClient(create_app(model, name="iris", table=X))
+
+
+@pytest.fixture(scope="module")
+def people():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    table = pd.DataFrame(
+        {
+            "age": rng.randint(18, 80, 80).astype(float),
+            "city": rng.choice(["Rome", "<script>alert(1)</script>"], 80),
+        }
+    )
+    y = np.where(table["age"] + 20 * (table["city"] == "Rome") > 55, "yes", "no")
+    model = make_pipeline(TableEncoder(), LogisticRegression()).fit(table, y)
+    return model, table, TestClient(create_app(model, table=table))
+
+
+def test_predictions_are_the_models(iris):
+    model, X, client = iris
+    answer = client.post("/predict", json={"rows": X[:7].tolist()}).json()
+    assert answer["predictions"] == model.predict(X[:7]).tolist()
+    np.testing.assert_array_equal(answer["probabilities"], model.predict_proba(X[:7]))
+    assert answer["classes"] == [0, 1, 2]
+
+
+def test_rows_by_name_and_as_csv(people):
+    model, table, client = people
+    rows = table.iloc[:3].to_dict("records")
+    expected = model.predict(table.iloc[:3]).tolist()
+    assert client.post("/predict", json={"rows": rows}).json()["predictions"] == expected
+    text = table.iloc[:3].to_csv(index=False)
+    reply = client.post("/predict", content=text, headers={"Content-Type": "text/csv"})
+    assert reply.json()["predictions"] == expected
+
+
+def test_a_regressor_has_no_classes():
+    X, y = load_diabetes(return_X_y=True)
+    model = LinearRegression().fit(X, y)
+    client = TestClient(create_app(model))
+    answer = client.post("/predict", json={"rows": X[:2].tolist()}).json()
+    assert list(answer) == ["predictions"]
+    np.testing.assert_array_equal(answer["predictions"], model.predict(X[:2]))
+    assert client.get("/metadata").json()["task"] == "regression"
+
+
+def test_reasons_are_those_of_explain(iris):
+    from vicinal.inspection import explain
+
+    model, X, client = iris
+    answer = client.post("/explain", json={"rows": X[:1].tolist()}).json()
+    assert answer["text"] == explain(model, X[:1], background=X).text()
+
+
+def test_health_and_metadata(iris):
+    _, _, client = iris
+    assert client.get("/healthz").json() == {"status": "ok"}
+    assert client.get("/metadata").json()["columns"] == ["x0", "x1", "x2", "x3"]
+
+
+@pytest.mark.parametrize("path", ["/v2/models/iris/infer", "/v2/models/iris/versions/1/infer"])
+def test_inference_protocol_with_one_array(iris, path):
+    model, X, client = iris
+    tensor = {"name": "x", "shape": [5, 4], "datatype": "FP64", "data": X[:5].ravel().tolist()}
+    answer = client.post(path, json={"id": "7", "inputs": [tensor]}).json()
+    assert answer["id"] == "7"
+    predict, proba = answer["outputs"]
+    assert predict == {
+        "name": "predict",
+        "datatype": "INT64",
+        "shape": [5],
+        "data": model.predict(X[:5]).tolist(),
+    }
+    assert proba["shape"] == [5, 3]
+    np.testing.assert_array_equal(np.reshape(proba["data"], (5, 3)), model.predict_proba(X[:5]))
+
+
+def test_inference_protocol_with_one_input_a_column(people):
+    model, table, client = people
+    inputs = [
+        {"name": "age", "shape": [2], "datatype": "FP64", "data": table["age"][:2].tolist()},
+        {"name": "city", "shape": [2, 1], "datatype": "BYTES", "data": table["city"][:2].tolist()},
+    ]
+    request = {"inputs": inputs, "outputs": [{"name": "predict"}]}
+    answer = client.post("/v2/models/model/infer", json=request).json()
+    assert [output["name"] for output in answer["outputs"]] == ["predict"]
+    assert answer["outputs"][0]["data"] == model.predict(table.iloc[:2]).tolist()
+
+
+def test_inference_protocol_tells_what_it_wants(people):
+    _, _, client = people
+    for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/model/ready", "/v2"):
+        assert client.get(path).status_code == 200
+    found = client.get("/v2/models/model").json()
+    assert [entry["name"] for entry in found["inputs"]] == ["age", "city"]
+
+
+BAD = [
+    ("/predict", {"rows": []}, "one or more rows"),
+    ("/predict", {"rows": "text"}, "one or more rows"),
+    ("/predict", {"rows": [[1, 2]]}, "list of 4 values"),
+    ("/predict", {"rows": [{"x0": 1}]}, "'x1' is missing"),
+    ("/predict", {"rows": [[1, 2, 3, "a"]]}, "numbers only"),
+    ("/predict", {"rows": [[1, 2, 3, [4]]]}, "nested"),
+    ("/predict", {"rows": [[1, 2, 3, None]]}, "NaN"),
+    ("/v2/models/iris/infer", {}, "list of inputs"),
+    ("/v2/models/iris/infer", {"inputs": [{}]}, "needs a name"),
+    (
+        "/v2/models/iris/infer",
+        {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP99", "data": []}]},
+        "datatype",
+    ),
+    (
+        "/v2/models/iris/infer",
+        {"inputs": [{"name": "x", "shape": [2, 4], "datatype": "FP64", "data": [1.0]}]},
+        "do not fit the shape",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "content", "message"), BAD)
+def test_bad_requests_say_why(iris, path, content, message):
+    _, _, client = iris
+    reply = client.post(path, json=content)
+    assert 400 <= reply.status_code < 500
+    assert message in reply.json()["error"]
+
+
+def test_a_thousand_malformed_requests(iris):
+    client = iris[2]
+    rng = np.random.RandomState(0)
+    good = b'{"rows": [[5.1, 3.5, 1.4, 0.2]]}'
+    paths = ["/predict", "/explain", "/v2/models/iris/infer"]
+    for _ in range(1000):
+        body = bytearray(good)
+        for _ in range(rng.randint(1, 4)):
+            body[rng.randint(len(body))] = rng.randint(256)
+        reply = client.post(rng.choice(paths), content=bytes(body))
+        assert reply.status_code < 500, (bytes(body), reply.text)
+
+
+def test_a_body_too_large_and_rows_too_many(iris):
+    model, X, _ = iris
+    client = TestClient(create_app(model, max_bytes=100))
+    reply = client.post("/predict", json={"rows": X.tolist()})
+    assert reply.status_code == 413
+
+
+def test_slow_models_are_not_waited_for():
+    class Slow(LogisticRegression):
+        def predict_proba(self, X):
+            import time
+
+            time.sleep(1.0)
+            return super().predict_proba(X)
+
+    X, y = load_iris(return_X_y=True)
+    client = TestClient(create_app(Slow(max_iter=500).fit(X, y), max_seconds=0.1))
+    reply = client.post("/predict", json={"rows": X[:1].tolist()})
+    assert reply.status_code == 503
+
+
+def test_a_failure_names_no_path():
+    class Broken(LogisticRegression):
+        def predict_proba(self, X):
+            raise RuntimeError("/home/secret/model.bin is gone")
+
+    X, y = load_iris(return_X_y=True)
+    client = TestClient(create_app(Broken(max_iter=500).fit(X, y)))
+    reply = client.post("/predict", json={"rows": X[:1].tolist()})
+    assert reply.status_code == 500
+    assert "secret" not in reply.text
+
+
+def test_a_token_is_asked_of_all_but_health(iris):
+    client = TestClient(create_app(iris[0], token="s3cret"))
+    assert client.get("/metadata").status_code == 401
+    assert client.get("/metadata", headers={"Authorization": "Bearer wrong"}).status_code == 401
+    assert client.get("/metadata", headers={"Authorization": "Bearer s3cret"}).status_code == 200
+    assert client.get("/healthz").status_code == 200
+
+
+def test_other_addresses_need_a_token(iris):
+    with pytest.raises(ValueError, match="a token is needed"):
+        serve(iris[0], host="0.0.0.0")
+
+
+def test_the_page_holds_the_columns_and_runs_no_label(people):
+    _, _, client = people
+    reply = client.get("/")
+    assert "alert(1)" in reply.text
+    assert "<script>alert" not in reply.text
+    assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
+def test_many_threads_on_one_model(iris):
+    from concurrent.futures import ThreadPoolExecutor
+
+    model, X, client = iris
+    expected = model.predict(X).tolist()
+
+    def ask(i):
+        return client.post("/predict", json={"rows": X[i : i + 1].tolist()}).json()["predictions"][
+            0
+        ]
+
+    with ThreadPoolExecutor(8) as pool:
+        assert list(pool.map(ask, range(150))) == expected
