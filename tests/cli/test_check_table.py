@@ -7,7 +7,7 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from vicinal.cli._check_table import check_table
+from vicinal.cli._check_table import Roles, check_table
 from vicinal.cli._errors import InputError
 
 
@@ -41,10 +41,10 @@ def test_task_can_be_said():
         )
 
 
-def test_repair_tells_what_it_did():
+def test_decisions_are_said_and_kept_to():
     table = pl.DataFrame(
         {
-            "id": [f"u{i}" for i in range(60)],
+            "ref": [f"u{i}" for i in range(60)],
             "gap": [None] * 60,
             "same": ["x"] * 60,
             "mixed": ["7"] * 30 + ["8"] * 29 + ["none of it"],
@@ -52,15 +52,35 @@ def test_repair_tells_what_it_did():
             "y": ["a", "b"] * 30,
         }
     )
-    checked = check_table(table, "y", repair=True)
+    checked = check_table(table, "y")
     assert checked.kinds == {"mixed": "number", "day": "date"}
-    assert [note.partition("'")[2].partition("'")[0] for note in checked.notes] == [
-        "id",
-        "gap",
-        "same",
-        "mixed",
-        "day",
+    assert checked.X.columns == ["mixed", "day"]
+    assert checked.notes == [
+        "left out, an identifier: 'ref'",
+        "left out, no value: 'gap'",
+        "left out, one value in all rows: 'same'",
+        "numbers, and words that count as missing: 'mixed' ('none of it')",
+        "dates as parts of the calendar and a count of days: 'day'",
     ]
+    encoder = checked.encoder()
+    # Half of the rows, with other words, are encoded as was decided from all of them.
+    assert encoder.fit(checked.X[30:]).transform(checked.X[:5]).shape[0] == 5
+
+
+def test_free_text_is_refused_when_strict():
+    words = ["red wine dry", "white wine sweet", "green tea hot", "black tea iced"]
+    texts = [f"{words[i % 4]} number {i}" for i in range(80)]
+    table = pl.DataFrame({"note": texts, "y": ["wine" if i % 4 < 2 else "tea" for i in range(80)]})
+    with pytest.raises(InputError, match="'note' has 80 different texts"):
+        check_table(table, "y", strict=True)
+    assert check_table(table, "y").kinds == {"note": "text"}
+
+
+def test_target_of_numbers_in_disguise():
+    table = pl.DataFrame({"x": range(60), "y": [f"${1000 + 37 * i:,}.50" for i in range(60)]})
+    checked = check_table(table, "y")
+    assert checked.task == "regression"
+    np.testing.assert_array_equal(checked.y[:2], [1000.5, 1037.5])
 
 
 def test_drop_and_category_answer_a_complaint():
@@ -72,8 +92,32 @@ def test_drop_and_category_answer_a_complaint():
             "y": ["a", "b"] * 30,
         }
     )
-    checked = check_table(table, "y", drop=("gap",), category=("code", "zip"))
+    roles = Roles(drop=("gap",), category=("code", "zip"))
+    checked = check_table(table, "y", roles=roles, strict=True)
     assert checked.kinds == {"code": "category", "zip": "category"}
+
+
+def test_groups_weights_and_time():
+    table = pl.DataFrame(
+        {
+            "day": pl.date_range(date(2020, 1, 1), date(2020, 2, 29), eager=True).reverse(),
+            "who": ["ann", "bob", "eve"] * 20,
+            "w": [1.0, 2.0] * 30,
+            "x": range(60),
+            "y": ["a", "b"] * 30,
+        }
+    )
+    checked = check_table(table, "y", roles=Roles(group="who", time="day", weight="w"))
+    assert checked.X.columns == ["day", "x"]
+    assert checked.X["x"].to_list() == list(range(59, -1, -1))
+    assert checked.weights.tolist() == [2.0, 1.0] * 30
+    assert len(set(checked.groups)) == 3
+    with pytest.raises(InputError, match="--weight 'who' must hold numbers"):
+        check_table(table, "y", roles=Roles(weight="who"))
+    with pytest.raises(InputError, match="--time 'who'"):
+        check_table(table, "y", roles=Roles(time="who"))
+    with pytest.raises(InputError, match="'y' is the target"):
+        check_table(table, "y", roles=Roles(group="y"))
 
 
 def test_rows_without_target_are_left_out_and_counted():

@@ -105,7 +105,7 @@ def test_workers_give_the_scores_of_this_process(three_classes):
 def test_slow_model_is_stopped_and_the_others_are_not_made_to_wait(three_classes):
     slow = AdaBoostClassifier(n_estimators=10**7)  # hours
     models = {"guess": DummyClassifier(), "slow": slow, "bayes": GaussianNB()}
-    board = compare(models, *three_classes, time_budget=4, n_jobs=1)
+    board = compare(models, *three_classes, time_budget=40, n_jobs=1)
     assert [entry.name for entry in board.entries] == ["bayes", "guess", "slow"]
     assert len(board.entries[0].scores) == 5
     assert board.entries[2].note == "over budget: 0 of 5 folds"
@@ -253,3 +253,141 @@ def test_every_candidate_fits_a_small_table(task, three_classes, smooth_target):
     data = three_classes if task == "classification" else smooth_target
     board = compare(candidate_models(task), *data, cv=2)
     assert [entry.error for entry in board.entries if entry.error] == []
+
+
+# --- folds that all have, time that is left, other folds, weights ---
+
+
+def test_fewer_folds_do_not_outrank_more():
+    """One lucky fold is no reason to stand above five: below, without a rank, and said so."""
+    from vicinal._base import Progress
+    from vicinal.inspection._compare import _Board
+    from vicinal.inspection._folds import FoldResult, FoldRunner
+
+    y = np.arange(12) % 2
+    folds = [(np.arange(12), np.arange(k, 12, 3)) for k in range(3)]
+    models = {"lucky": GaussianNB(), "steady": DummyClassifier()}
+    with Progress(6, "test") as progress:
+        runner = FoldRunner(models, y[:, None], y, folds, None)
+        board = _Board(runner, "accuracy", None, progress, None)
+
+        def answer(fold, is_right):
+            truth = y[folds[fold][1]]
+            said = truth if is_right else np.zeros_like(truth)
+            return FoldResult(said, np.array([0, 1]), None, None, 1.0, 0.0)
+
+        board.finish(("lucky", 0), answer(0, True))
+        board.give_up("lucky", 5.0)
+        assert board.comparison().entries[0].note == "over budget: 1 of 3 folds"
+        for fold in range(3):
+            board.finish(("steady", fold), answer(fold, False))
+        found = board.comparison()
+        assert [entry.name for entry in found.entries] == ["steady", "lucky"]
+        assert found.ranks == [1, None]
+        assert [row["rank"] for row in found.to_dict()["models"]] == [1, None]
+        # A fold that ends after its model was given up counts, and the note with it.
+        board.finish(("lucky", 1), answer(1, True))
+        assert board.comparison().entries[1].note == "over budget: 2 of 3 folds"
+        # Time is left: it goes to the model that got too little, if it is enough.
+        board.todo = []
+        board.take_up(5.5)
+        assert board.todo == []
+        board.take_up(7.0)
+        assert board.todo == [("lucky", 2)]
+        board.todo = []
+        board.finish(("lucky", 2), answer(2, True))
+        assert board.comparison().ranks == [1, 2]
+        assert board.comparison().entries[0].name == "lucky"
+        assert board.comparison().entries[0].note == ""
+
+
+def test_budget_holds_with_starts_of_processes_and_encoding(three_classes):
+    import time
+
+    slow = AdaBoostClassifier(n_estimators=10**7)
+    started = time.monotonic()
+    board = compare(
+        {"slow": slow, "bayes": GaussianNB()},
+        *three_classes,
+        time_budget=15,
+        n_jobs=2,
+        encoder=StandardScaler(),
+    )
+    assert time.monotonic() - started < 16.5
+    assert {entry.name for entry in board.entries} == {"slow", "bayes"}
+
+
+def test_slow_encoding_is_not_counted_as_the_model_s(three_classes):
+    class SlowScaler(StandardScaler):
+        def fit(self, X, y=None, sample_weight=None):
+            import time
+
+            time.sleep(4)
+            return super().fit(X, y)
+
+    board = compare(
+        {"guess": DummyClassifier(), "bayes": GaussianNB()},
+        *three_classes,
+        cv=2,
+        time_budget=60,
+        n_jobs=1,
+        encoder=SlowScaler(),
+    )
+    assert [len(entry.scores) for entry in board.entries] == [2, 2]
+    assert all(entry.fit_seconds < 2 for entry in board.entries)
+
+
+def test_a_model_is_told_how_long_it_may_take(three_classes):
+    from vicinal.inspection._folds import FoldRunner
+
+    class Timed(DummyClassifier):
+        def __init__(self, max_fit_time=None):
+            super().__init__()
+            self.max_fit_time = max_fit_time
+
+    X, y = three_classes
+    runner = FoldRunner({"timed": Timed(), "set": Timed(3.0)}, X, y, [], None)
+    assert runner._prepared("timed", 10.0).max_fit_time == pytest.approx(7.0)
+    assert runner._prepared("timed", np.inf).max_fit_time is None
+    assert runner._prepared("set", 10.0).max_fit_time == 3.0
+
+
+def test_any_splitter_groups_and_weights(three_classes):
+    from sklearn.model_selection import GroupKFold, TimeSeriesSplit, cross_val_score
+
+    X, y = three_classes
+    groups = np.arange(len(y)) // 7
+    board = compare({"bayes": GaussianNB()}, X, y, cv=GroupKFold(3), groups=groups)
+    expected = cross_val_score(GaussianNB(), X, y, cv=GroupKFold(3), groups=groups)
+    np.testing.assert_array_equal(board.entries[0].scores, expected)
+    rolling = compare({"bayes": GaussianNB()}, X, y, cv=TimeSeriesSplit(4))
+    assert rolling.n_folds == 4
+    assert len(rolling.entries[0].out_of_fold.rows) < len(y)
+    drawn = compare({"bayes": GaussianNB()}, X, y, groups=groups)
+    assert drawn.n_folds == 5
+    weights = np.where(y == 0, 5.0, 1.0)
+    plain = compare({"bayes": GaussianNB(), "guess": DummyClassifier()}, X, y)
+    weighted = compare(
+        {"bayes": GaussianNB(), "guess": DummyClassifier()}, X, y, sample_weight=weights
+    )
+    assert weighted.entries[1].mean > plain.entries[1].mean + 0.2  # the guess is now class 0
+
+
+def test_a_model_that_takes_words_gets_the_table_itself():
+    pandas = pytest.importorskip("pandas")
+    from sklearn.linear_model import LogisticRegression
+
+    from vicinal.table import TableEncoder
+
+    table = pandas.DataFrame({"color": ["red", "blue"] * 30, "size": np.arange(60.0)})
+    y = np.array([0, 1] * 30)
+    board = compare(
+        {
+            "own": make_pipeline(TableEncoder(), LogisticRegression()),
+            "encoded": KNeighborsClassifier(),
+        },
+        table,
+        y,
+        encoder=TableEncoder(),
+    )
+    assert [entry.error for entry in board.entries] == ["", ""]

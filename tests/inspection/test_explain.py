@@ -14,7 +14,7 @@ from sklearn.base import is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer, make_column_transformer
 from sklearn.datasets import make_classification
 from sklearn.decomposition import PCA
-from sklearn.ensemble import RandomForestClassifier
+from sklearn.ensemble import GradientBoostingClassifier, RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.feature_selection import SelectKBest
 from sklearn.impute import SimpleImputer
@@ -24,12 +24,13 @@ from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
-from sklearn.tree import DecisionTreeClassifier
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.common.instances import all_instances
 
 from vicinal._base._explanation import ExplanationSection
 from vicinal.ensemble import (
     BayesianModelAveragingClassifier,
+    BayesianModelAveragingRegressor,
     BootstrapEnsembleClassifier,
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,
@@ -37,6 +38,7 @@ from vicinal.ensemble import (
     RealAdaBoostClassifier,
 )
 from vicinal.inspection import Explanation, explain
+from vicinal.inspection._column_contributions import column_contributions
 from vicinal.inspection._columns import sources_of
 from vicinal.linear import WhiteningTransformer
 from vicinal.local import LocalClassifier, LocalRegressor
@@ -345,9 +347,21 @@ def test_calibrated_distances_are_told_for_every_surface(multi_class):
 def test_weights_of_averaged_members():
     members = [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
     model = BayesianModelAveragingClassifier(members, random_state=0).fit(X, NAMES)
-    section = explain(model, X[0])["members"]
+    found = explain(model, X[0])
+    section = found["members"]
     assert_allclose(sum(column(section, "weight")), 1.0)
-    assert by_name(section, "prediction")["bayes"] in "abc"
+    assert_allclose(sum(column(section, "contribution")), found.probabilities[found.prediction])
+    said = model.named_estimators_["bayes"].predict_proba(X[:1])[0]
+    assert by_name(section, "prediction")["bayes"] == model.classes_[said.argmax()]
+    at = model.classes_.tolist().index(found.prediction)
+    assert_allclose(by_name(section, "probability")["bayes"], said[at])
+
+
+def test_averaged_numbers_add_up():
+    members = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2))]
+    model = BayesianModelAveragingRegressor(members, random_state=0).fit(X, TARGET)
+    found = explain(model, X[0])
+    assert_allclose(sum(column(found["members"], "contribution")), found.prediction)
 
 
 @pytest.mark.parametrize("y", [TWO, NAMES, TARGET], ids=["two", "three", "regression"])
@@ -417,17 +431,74 @@ def test_a_column_that_decides_nothing_has_no_effect():
     y = X[:, 0] > 0
     model = DecisionTreeClassifier(max_depth=1).fit(X, y)
     section = explain(model, X[0], background=X)["columns"]
-    effect = by_name(section, "effect")
+    effect = by_name(section, "contribution")
     assert effect["x1"] == effect["x4"] == 0.0
     expected = 1.0 - np.mean(y[np.unique(np.linspace(0, 89, 60).round().astype(int))] == y[0])
     assert_allclose(effect["x0"], expected)
 
 
-def test_effects_of_a_linear_model_are_its_contributions():
+def test_contributions_to_a_linear_model_are_those_of_its_coefficients():
     model = LinearRegression().fit(X, TARGET)
-    effect = by_name(explain(model, X[0], background=X[:60])["columns"], "effect")
+    section = explain(model, X[0], background=X[:60])["columns"]
+    effect = by_name(section, "contribution")
+    assert_allclose(section.values["reference"], model.predict(X[:60]).mean())
     expected = model.coef_ * (X[0] - X[:60].mean(axis=0))
     assert_allclose([effect[f"x{j}"] for j in range(5)], expected, atol=1e-10)
+
+
+@pytest.mark.parametrize("kind", ["array", "frame", "polars", "sparse", "objects"])
+def test_contributions_of_columns_add_up_to_the_answer(kind):
+    table = np.where(X > 0.5, X, 0.0)
+    if kind in ("frame", "polars", "objects"):
+        table = pd.DataFrame(table, columns=list("vwxyz"))
+        table["z"] = pd.Categorical(np.where(X[:, 4] > 0, "up", None))
+        if kind == "polars":
+            table = pl.from_pandas(table)
+        if kind == "objects":
+            table = table.to_numpy()
+    elif kind == "sparse":
+        table = sparse.csr_matrix(table)
+    model = GradientBoostingClassifier(n_estimators=10, random_state=0)
+    if kind in ("frame", "polars", "objects"):
+        encoder = OneHotEncoder(handle_unknown="ignore")
+        column_4 = [4] if kind == "objects" else ["z"]
+        model = make_pipeline(
+            make_column_transformer((encoder, column_4), remainder="passthrough"), model
+        )
+    model.fit(table, NAMES)
+    for i in (0, 7):
+        found = explain(model, table[i : i + 1], background=table)
+        section = found["columns"]
+        total = section.values["reference"] + sum(column(section, "contribution"))
+        assert_allclose(total, found.probabilities[found.prediction])
+        assert_allclose(section.values["answer"], total)
+
+
+def test_contributions_share_what_two_columns_do_together():
+    def product(rows):
+        return rows[:, 0] * rows[:, 1]
+
+    here, reference, parts, n_others = column_contributions(product, X[:1, :2], X[1:11, :2])
+    x, b = X[0, :2], X[1:11, :2]
+    assert n_others == 10
+    assert_allclose([here, reference], [x[0] * x[1], np.mean(b[:, 0] * b[:, 1])])
+    expected = [np.mean((x - b)[:, j] * (x + b)[:, 1 - j]) / 2 for j in (0, 1)]
+    assert_allclose(parts, expected)
+
+
+def test_wide_tables_are_compared_with_fewer_rows():
+    rows = np.random.RandomState(0).normal(size=(40, 900))
+    asked = []
+
+    def answer(table):
+        asked.append(len(table))
+        return table[:, :3].sum(axis=1)
+
+    here, reference, parts, n_others = column_contributions(answer, rows[:1], rows[1:])
+    assert n_others == 8
+    assert max(asked) < 6000
+    assert_allclose(parts.sum(), here - reference)
+    assert not parts[3:].any()
 
 
 # --- names ---
@@ -495,7 +566,7 @@ def test_rows_come_in_many_forms(people, form):
             LogisticRegression(),
         ).fit(table, y)
         found = explain(model, table[3], background=table)
-        assert by_name(found["columns"], "effect")["age"] == 0.0
+        assert by_name(found["columns"], "contribution")["age"] == 0.0
         assert found.row["age"] == frame["age"].iloc[3]
         return
     row = {"frame": frame.iloc[3:4], "series": frame.iloc[3], "mapping": dict(frame.iloc[3])}[form]

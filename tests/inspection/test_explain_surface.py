@@ -16,6 +16,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from vicinal.inspection import explain
+from vicinal.local import LocalClassifier
 
 X, LABELS = make_classification(120, 4, n_informative=3, n_redundant=0, random_state=0)
 NAMES = np.array(["no", "yes"])[LABELS]
@@ -115,3 +116,92 @@ def test_a_constant_answer_is_told():
 
 def test_regressors_have_no_surface():
     assert "surface" not in explain(Ridge().fit(X, LABELS), X[0], background=X)
+
+
+@pytest.fixture(scope="module")
+def loans():
+    rng = np.random.RandomState(1)
+    frame = pd.DataFrame(
+        {
+            "income": rng.normal(40.0, 10.0, 200),
+            "children": rng.randint(0, 5, 200),
+            "job": rng.choice(["cook", "smith", "clerk"], 200),
+            "age": rng.randint(20, 70, 200).astype(float),
+        }
+    )
+    score = frame["income"] / 10 - frame["children"] + (frame["job"] == "cook") + frame["age"] / 50
+    y = np.where(score > score.median(), "yes", "no")
+    encoder = make_column_transformer((OneHotEncoder(), ["job"]), remainder=StandardScaler())
+    return frame, make_pipeline(encoder, LogisticRegression()).fit(frame, y)
+
+
+def test_whole_numbers_stay_whole_and_values_within_those_seen(loans):
+    frame, model = loans
+    for i in range(8):
+        section = explain(model, frame.iloc[[i]], background=frame)["surface"]
+        new = section.values["counterfactual"]
+        assert isinstance(new["children"], int)
+        assert isinstance(new["age"], int)
+        assert new["job"] in set(frame["job"])
+        for name in ("income", "children", "age"):
+            assert frame[name].min() <= new[name] <= frame[name].max()
+        again = pd.DataFrame([new])[list(frame.columns)]
+        assert (
+            model.predict(again)[0] == section.values["label"] != model.predict(frame[i : i + 1])[0]
+        )
+
+
+def test_some_columns_must_not_change(loans):
+    frame, model = loans
+    for i in range(4):
+        row = frame.iloc[[i]]
+        free = explain(model, row, background=frame)["surface"]
+        held = explain(model, row, background=frame, immutable=["income", "job"])["surface"]
+        changed = {line[0] for line in held.rows}
+        assert changed <= {"children", "age"}
+        lengths = [part.values["counterfactual_distance"] for part in (free, held)]
+        assert lengths[0] <= 1.25 * lengths[1] + 1e-9
+    with pytest.raises(ValueError, match=r"immutable names \['salary'\]"):
+        explain(model, row, background=frame, immutable=["salary"])
+    none = explain(model, row, background=frame, immutable=list(frame.columns))["surface"]
+    assert none.summary.startswith("No change was found")
+
+
+def test_a_wanted_answer_is_reached():
+    X3, labels = make_classification(
+        150, 4, n_informative=3, n_redundant=0, n_classes=3, n_clusters_per_class=1, random_state=2
+    )
+    names = np.array(["a", "b", "c"])[labels]
+    model = LogisticRegression().fit(X3, names)
+    said = model.predict(X3[:1])[0]
+    for label in "abc":
+        section = explain(model, X3[0], background=X3, target=label)["surface"]
+        if label == said:
+            assert section.summary == f"The answer is {label} already."
+            continue
+        point = np.array([list(section.values["counterfactual"].values())])
+        assert model.predict(point)[0] == section.values["label"] == label
+    with pytest.raises(ValueError, match="target='d' must be one of the classes"):
+        explain(model, X3[0], background=X3, target="d")
+
+
+def test_support_is_small_far_away():
+    model = LogisticRegression().fit(X, NAMES)
+    usual = explain(model, X[0], background=X)["support"]
+    far = explain(model, X[0] + 50.0, background=X)["support"]
+    assert_allclose(far.values["support"], 1 / 121)
+    assert usual.values["support"] > 0.2
+    assert "rare" in far.summary
+
+
+def test_training_rows_that_speak_are_shown_with_what_matters(loans):
+    frame, _ = loans
+    rows = frame[["income", "children", "age"]]
+    y = np.where(rows["income"] > 40, "yes", "no")
+    model = LocalClassifier(n_neighbors=20, metric="standardized").fit(rows, y)
+    found = explain(model, rows.iloc[[0]], X_train=rows)
+    section, best = found["neighbors"], [row[0] for row in found["columns"].rows]
+    assert section.columns == ("training row", "target", "distance", "weight", *best)
+    assert best[0] == "income"
+    for row in section.rows:
+        assert row[4:] == tuple(rows.iloc[row[0]][best])

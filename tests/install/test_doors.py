@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "vicinal"
 ROOMS = ["auto", "inspection", "io", "distributed", "report", "serve", "cli"]
 
 # Foundations that are private to the package, not to a room.
-OPEN_TO_ALL = {"_base", "_kernels"}
+OPEN_TO_ALL = {"_base", "_kernels", "_rows"}
 # Underscored names that others document: of named tuples, notebooks and os.
 NO_SECRETS = {"_asdict", "_exit", "_fields", "_make", "_replace", "_repr_html_"}
 
@@ -23,18 +23,7 @@ REMAINING = {
     "io/_onnx/_subspace.py": 14,
     "io/_to_onnx.py": 1,
     "io/_trusted.py": 3,
-    "distributed/_adaptive.py": 6,
-    "distributed/_boosting.py": 3,
-    "distributed/_divide_conquer.py": 14,
-    "distributed/_ensemble.py": 4,
-    "distributed/_fit.py": 1,
-    "distributed/_fusion.py": 16,
-    "distributed/_local.py": 28,
-    "distributed/_partition.py": 14,
     "distributed/_predict.py": 1,
-    "distributed/_stage_learners.py": 8,
-    "distributed/_subspace.py": 11,
-    "distributed/_uncertainty.py": 5,
 }
 
 

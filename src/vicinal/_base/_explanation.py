@@ -259,6 +259,50 @@ def path_section(model: Any, X: Any, columns: RowColumns) -> ExplanationSection:
     return ExplanationSection("path", "Questions", summary, head, rows, None, values)
 
 
+def member_section(
+    names: list[str],
+    weights: np.ndarray,
+    answers: np.ndarray,
+    classes: np.ndarray | None,
+    summary: str,
+    **values: Any,
+) -> ExplanationSection:
+    """Return the members of a weighted mean; their contributions add up to its answer.
+
+    Parameters
+    ----------
+    names : list of str
+        Their names.
+    weights : ndarray of shape (n_members,)
+        Their weights, of sum one.
+    answers : ndarray of shape (n_members, n_outputs)
+        What each says: probabilities of ``classes``, or predicted values.
+    classes : ndarray or None
+        Labels; ``None`` for a regressor.
+    summary : str
+        What the members are.
+    **values
+        Single numbers.
+    """
+    parts = np.asarray(weights)[:, None] * answers
+    at = 0 if classes is None else int(parts.sum(axis=0).argmax())
+    head: tuple[str, ...] = ("member", "prediction", "weight", "contribution")
+    if classes is not None:
+        head = ("member", "prediction", "probability", "weight", "contribution")
+    rows: list[tuple] = []
+    for m in np.argsort(-np.asarray(weights), kind="stable"):
+        weight, part, answer = float(weights[m]), float(parts[m, at]), float(answers[m, at])
+        if classes is None:
+            rows.append((names[m], answer, weight, part))
+        else:
+            rows.append((names[m], classes[answers[m].argmax()], answer, weight, part))
+    if classes is not None:
+        summary += f" Their contributions add up to the probability of {show(classes[at])}."
+    else:
+        summary += " Their contributions add up to the prediction."
+    return ExplanationSection("members", "Members", summary, head, rows, "contribution", values)
+
+
 def two_best(scores: np.ndarray) -> tuple[int, int]:
     """Return the positions of the largest and of the second largest score."""
     order = np.argsort(-scores, kind="stable")

@@ -44,20 +44,31 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-Table = Annotated[Path, typer.Argument(help="CSV, TSV, Parquet, Arrow or JSON lines.")]
+_FORMATS = "CSV, TSV, Parquet, Arrow or JSON lines, also .gz; - reads standard input."
+Table = Annotated[Path, typer.Argument(help=_FORMATS)]
+Tables = Annotated[list[Path], typer.Argument(help=f"{_FORMATS} Several are put together.")]
 Model = Annotated[Path, typer.Argument(help="A model written by `vicinal fit`.")]
 Target = Annotated[str, typer.Option("--target", "-t", help="The column to predict.")]
 Delimiter = Annotated[
     str | None, typer.Option(help="What separates the columns of a text table; found by default.")
 ]
 TaskOption = Annotated[Task | None, typer.Option(help="What the target is; guessed by default.")]
-Drop = Annotated[list[str] | None, typer.Option(help="A column to leave out; may be repeated.")]
-Category = Annotated[
-    list[str] | None, typer.Option(help="A column of labels, whatever its type; may be repeated.")
+Drop = Annotated[
+    list[str] | None, typer.Option(help="Columns to leave out, a,b,c; may be repeated.")
 ]
-Repair = Annotated[
-    bool,
-    typer.Option("--repair", help="Leave out or encode what is not plain numbers and labels."),
+Category = Annotated[
+    list[str] | None,
+    typer.Option(help="Columns of labels, whatever their type; may be repeated."),
+]
+Group = Annotated[
+    str | None, typer.Option(help="A column; rows of one group are never in two folds.")
+]
+Time = Annotated[
+    str | None, typer.Option(help="A column of dates or numbers; folds go forward in time.")
+]
+Weight = Annotated[str | None, typer.Option(help="A column with the weight of each row.")]
+Strict = Annotated[
+    bool, typer.Option("--strict", help="Refuse columns that are not plain numbers and labels.")
 ]
 Seed = Annotated[int, typer.Option(help="Seed of the folds and of every model.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
@@ -82,9 +93,8 @@ def _main(
 
 @app.command("compare")
 def compare_models(
-    table: Annotated[
-        Path | None,
-        typer.Argument(help="CSV, TSV, Parquet, Arrow or JSON lines; none: an embedded set."),
+    tables: Annotated[
+        list[Path] | None, typer.Argument(help=f"{_FORMATS} None: an embedded set.")
     ] = None,
     target: Annotated[
         str | None, typer.Option("--target", "-t", help="The column to predict.")
@@ -109,10 +119,16 @@ def compare_models(
         int | None, typer.Option(help="Folds at a time, each a process; one per core, at most 4.")
     ] = None,
     out: Annotated[Path, typer.Option(help="Where the HTML report goes.")] = Path("report.html"),
+    save: Annotated[
+        Path | None, typer.Option(help="Where the best model, fitted on all rows, goes.")
+    ] = None,
     task: TaskOption = None,
     drop: Drop = None,
     category: Category = None,
-    repair: Repair = False,
+    group: Group = None,
+    time: Time = None,
+    weight: Weight = None,
+    strict: Strict = False,
     delimiter: Delimiter = None,
     cache: Annotated[
         Path | None, typer.Option(help="Folder of finished folds; yours by default.")
@@ -131,12 +147,26 @@ def compare_models(
     vicinal compare
     vicinal compare people.csv --target income --budget 5m
     vicinal compare people.csv -t income --models local,random-forest --metric auc
-    vicinal compare sales.parquet -t price --drop id --json > board.json
+    vicinal compare sales.parquet -t price --drop id,draft --json > board.json
+    vicinal compare visits.csv -t outcome --group patient --save best.vicinal
     """
-    from vicinal.cli import _commands
+    from vicinal.cli import _compare
+    from vicinal.cli._source import Source
 
-    _commands.compare(
-        _commands.Source(table, target, data.value, delimiter, task, drop, category, repair),
+    _compare.compare(
+        Source(
+            tables or [],
+            target,
+            data.value,
+            delimiter,
+            task,
+            drop or [],
+            category or [],
+            group,
+            time,
+            weight,
+            strict,
+        ),
         models=models,
         metric=metric,
         budget=budget,
@@ -144,6 +174,7 @@ def compare_models(
         seed=seed,
         jobs=jobs,
         out=out,
+        save=save,
         cache=cache,
         fresh=fresh,
         as_json=as_json,
@@ -152,7 +183,7 @@ def compare_models(
 
 @app.command("fit")
 def fit_model(
-    table: Table,
+    tables: Tables,
     target: Target,
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
     model: Annotated[
@@ -162,30 +193,55 @@ def fit_model(
         list[str] | None, typer.Option("--set", help="key=value of the model; may be repeated.")
     ] = None,
     seed: Seed = 0,
+    budget: Annotated[
+        str, typer.Option(help="Time to tell how good it is on held-out rows: 90s, 5m, 1h.")
+    ] = "60s",
     task: TaskOption = None,
     drop: Drop = None,
     category: Category = None,
-    repair: Repair = False,
+    group: Group = None,
+    time: Time = None,
+    weight: Weight = None,
+    strict: Strict = False,
     delimiter: Delimiter = None,
 ) -> None:
     """Fit one model on a whole table and save it with its encoder.
+
+    Then say how good it is on held-out rows, by folds of the table.
 
     \b
     vicinal fit people.csv --target income --out people.vicinal
     vicinal fit people.csv -t income -m space-partitioning --set n_regions=4 -o people.vicinal
     """
     from vicinal.cli import _commands
+    from vicinal.cli._source import Source
 
-    source = _commands.Source(table, target, None, delimiter, task, drop, category, repair)
-    _commands.fit(source, model=model, settings=settings or [], seed=seed, out=out)
+    source = Source(
+        tables,
+        target,
+        None,
+        delimiter,
+        task,
+        drop or [],
+        category or [],
+        group,
+        time,
+        weight,
+        strict,
+    )
+    _commands.fit(source, model=model, settings=settings or [], seed=seed, out=out, budget=budget)
 
 
 @app.command("predict")
 def predict_rows(
     model: Model,
-    table: Table,
+    tables: Tables,
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="A table; standard output by default.")
+    ] = None,
+    keep: Annotated[
+        list[str] | None,
+        typer.Option("--keep", "--key", help="Columns to copy beside the answers, a,b,c."),
     ] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of every class.")
@@ -196,11 +252,11 @@ def predict_rows(
 
     \b
     vicinal predict people.vicinal new.csv --out answers.csv
-    vicinal predict people.vicinal new.parquet --proba --out answers.parquet
+    vicinal predict people.vicinal new.parquet --proba --key id --out answers.parquet
     """
     from vicinal.cli import _commands
 
-    _commands.predict(model, table, out=out, proba=proba, delimiter=delimiter)
+    _commands.predict(model, tables, out=out, proba=proba, keep=keep or [], delimiter=delimiter)
 
 
 @app.command("explain")

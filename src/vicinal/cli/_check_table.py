@@ -13,8 +13,25 @@ _MANY_LEVELS = 1000
 
 
 @dataclass(frozen=True)
+class Roles:
+    """Columns that are neither features nor simply features."""
+
+    drop: tuple[str, ...] = ()
+    category: tuple[str, ...] = ()
+    group: str | None = None
+    time: str | None = None
+    weight: str | None = None
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """All columns that are named."""
+        named = (self.group, self.time, self.weight)
+        return (*self.drop, *self.category, *(name for name in named if name is not None))
+
+
+@dataclass(frozen=True)
 class CheckedTable:
-    """Rows, target and what each column is; ``notes`` tell what was left out or mended."""
+    """Rows, target and what each column is; ``notes`` tell what was decided about the columns."""
 
     X: pl.DataFrame
     y: np.ndarray
@@ -22,6 +39,8 @@ class CheckedTable:
     target: str
     kinds: dict[str, str]
     notes: list[str] = field(default_factory=list)
+    groups: np.ndarray | None = None
+    weights: np.ndarray | None = None
 
     def encoder(self) -> TableEncoder:
         """Return an unfitted encoder for this table."""
@@ -33,33 +52,42 @@ def check_table(
     target: str,
     *,
     task: str | None = None,
-    drop: tuple[str, ...] = (),
-    category: tuple[str, ...] = (),
-    repair: bool = False,
+    roles: Roles | None = None,
+    strict: bool = False,
     min_rows: int = 2,
 ) -> CheckedTable:
-    """Split a table into features and target and refuse what would mislead a model.
+    """Split a table into features and target and decide what the columns are.
 
-    ``repair`` mends what can be mended: empty columns and identifiers are left out, dates and
-    texts are encoded, stray words in a column of numbers become missing.
+    ``strict`` refuses columns that are not plain numbers and labels.
     """
     notes: list[str] = []
-    for name in (target, *drop, *category):
+    roles = roles or Roles()
+    for name in (target, *roles.columns):
         _check_has(frame, name)
-    if target in drop:
-        raise InputError(f"--drop {target!r} would drop the target")
+    if target in roles.columns:
+        raise InputError(f"{target!r} is the target and cannot be anything else")
     frame = _rows_with_target(frame, target, notes)
     if frame.height < min_rows:
         raise InputError(
             f"the table has {frame.height} row{'s' * (frame.height != 1)} with a target; "
             f"at least {min_rows} are needed"
         )
-    y, task = _target(frame[target], task)
-    X = frame.drop(target, *drop)
-    kinds = _columns(X, category, repair, notes)
-    if not kinds:
-        raise InputError("no column is left to predict from")
-    return CheckedTable(X.select(list(kinds)), y, task, target, kinds, notes)
+    frame = frame if roles.time is None else _in_time(frame, roles.time)
+    y, task = _target(_as_numbers(frame[target], task), task)
+    X = frame.drop(target, *roles.drop, *filter(None, (roles.group, roles.weight)))
+    if strict:
+        _refuse(X, roles.category)
+    kinds = _decide(X, y, roles.category, notes)
+    return CheckedTable(
+        X.select(list(kinds)),
+        y,
+        task,
+        target,
+        kinds,
+        notes,
+        groups=None if roles.group is None else _codes(frame[roles.group]),
+        weights=None if roles.weight is None else _weights(frame[roles.weight]),
+    )
 
 
 def _check_has(frame, name) -> None:
@@ -81,7 +109,51 @@ def _rows_with_target(frame, target, notes):
     return known
 
 
+# --- columns with a role ------------------------------------------------------------------------
+
+
+def _in_time(frame, name):
+    """Return the rows in the order of a column of dates or numbers."""
+    order = TableEncoder("tree", kinds={name: "date"} if _holds_dates(frame[name]) else None)
+    try:
+        moments = order.fit_transform(frame.select(name))[:, -1]
+    except ValueError as error:
+        raise InputError(f"--time {name!r} holds neither dates nor numbers: {error}") from error
+    if order.kinds_[name] not in ("date", "number") or np.isnan(moments).any():
+        raise InputError(f"--time {name!r} must hold a date or a number in every row")
+    return frame[np.argsort(moments, kind="stable")]
+
+
+def _holds_dates(column) -> bool:
+    return column.dtype in (pl.Date, pl.Datetime)
+
+
+def _codes(column) -> np.ndarray:
+    return column.cast(pl.String).fill_null("").rank("dense").to_numpy()
+
+
+def _weights(column) -> np.ndarray:
+    numbers = column.cast(pl.Float64, strict=False).to_numpy()
+    if not np.isfinite(numbers).all() or (numbers < 0).any() or not numbers.any():
+        raise InputError(f"--weight {column.name!r} must hold numbers that are not negative")
+    return numbers
+
+
 # --- the target ---------------------------------------------------------------------------------
+
+
+def _as_numbers(column: pl.Series, task: str | None) -> pl.Series:
+    """Return a target of numbers in disguise ($1,234.50) as numbers."""
+    if column.dtype != pl.String or task == "classification" or column.n_unique() == 1:
+        return column
+    reader = TableEncoder("tree")
+    try:
+        numbers = reader.fit_transform(column.to_frame())
+    except ValueError:  # an identifier
+        return column
+    if reader.kinds_[column.name] != "number" or np.isnan(numbers).any():
+        return column
+    return pl.Series(column.name, numbers[:, 0])
 
 
 def _target(column: pl.Series, task: str | None) -> tuple[np.ndarray, str]:
@@ -124,77 +196,57 @@ def _looks_like_classes(column: pl.Series) -> bool:
 # --- the other columns --------------------------------------------------------------------------
 
 
-def _columns(X, category, repair, notes) -> dict[str, str]:
-    """Return the kind of every column that is kept."""
-    kinds: dict[str, str] = {}
-    problems: list[str] = []
-    for column in X.get_columns():
-        name = column.name
-        if name in category:
-            kinds[name] = "category"
-            continue
-        found = _problem(column)
-        if found is None:
-            if column.n_unique() == 1:
-                notes.append(f"{name!r} left out: it is constant")
-            else:
-                kinds[name] = _kind_of(column)
-            continue
-        problem, remedy, kind = found
-        if not repair:
-            problems.append(f"the column {name!r} {problem}")
-            continue
-        notes.append(f"{name!r} {problem}: {remedy}")
-        if kind is not None:
-            kinds[name] = kind
+def _decide(X, y, category, notes) -> dict[str, str]:
+    """Return the kind of every column that is kept, decided once for all folds."""
+    if X.width == 0:
+        raise InputError("no column is left to predict from")
+    encoder = TableEncoder(kinds=dict.fromkeys(category, "category"))
+    try:
+        encoder.fit(X, y)
+    except ValueError as error:
+        raise InputError(str(error)) from error
+    notes += encoder.decisions_
+    return {name: kind for name, kind in encoder.kinds_.items() if kind != "drop"}
+
+
+def _refuse(X, category) -> None:
+    """Refuse a table with columns that are not plain numbers and labels."""
+    problems = [
+        f"the column {column.name!r} {problem}"
+        for column in X.get_columns()
+        if column.name not in category and (problem := _problem(column))
+    ]
     if problems:
         more = f" (and {len(problems) - 1} more columns)" if len(problems) > 1 else ""
-        raise InputError(f"{problems[0]}{more}; leave it out with --drop or mend with --repair")
-    return kinds
+        raise InputError(f"{problems[0]}{more}; leave it out with --drop or go without --strict")
 
 
-def _kind_of(column: pl.Series) -> str:
-    """Say what a column is by its type."""
-    if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Null, pl.Duration):
-        return "number"
-    return "date" if column.dtype in (pl.Date, pl.Datetime) else "category"
-
-
-def _problem(column: pl.Series) -> tuple[str, str, str | None] | None:
-    """Return what is wrong with a column, what a repair does, and the kind it then has."""
+def _problem(column: pl.Series) -> str | None:
+    """Return what is wrong with a column."""
     if column.null_count() == len(column) or (
         column.dtype.is_float() and column.fill_nan(None).null_count() == len(column)
     ):
-        return "has no value", "left out", None
+        return "has no value"
     if column.dtype in (pl.Date, pl.Datetime):
-        return "holds dates", "encoded as calendar parts", "date"
+        return "holds dates"
     if column.dtype == pl.String:
         return _problem_of_text(column)
     if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Duration):
-        if column.dtype.is_float() and column.is_infinite().any():
-            return "holds infinities", "left out", None
-        return None
-    return f"holds {_in_words(column.dtype)}", "left out", None
+        is_infinite = column.dtype.is_float() and column.is_infinite().any()
+        return "holds infinities" if is_infinite else None
+    return f"holds {_in_words(column.dtype)}"
 
 
-def _problem_of_text(column: pl.Series) -> tuple[str, str, str | None] | None:
+def _problem_of_text(column: pl.Series) -> str | None:
     known = column.drop_nulls()
     n_levels = known.n_unique()
     numbers = known.cast(pl.Float64, strict=False)
     n_numbers = len(numbers) - numbers.null_count()
     if len(known) > n_numbers >= 0.5 * len(known):
         word = known.filter(numbers.is_null())[0]
-        return (
-            f"mixes numbers and text such as {word!r} (--category keeps it as text)",
-            "text became missing",
-            "number",
-        )
+        return f"mixes numbers and text such as {word!r} (--category keeps it as text)"
     if n_levels > _MANY_LEVELS or (n_levels > 50 and n_levels > 0.5 * len(known)):
-        problem = f"has {n_levels} different texts in {len(column)} rows"
-        n_words = np.mean([len(text.split()) for text in known.head(1000)])
-        if n_levels > 0.9 * len(known) and n_words < 3:
-            return problem, "left out as an identifier", None
-        return problem, "encoded as free text", "text"
+        return f"has {n_levels} different texts in {len(column)} rows"
     return None
 
 

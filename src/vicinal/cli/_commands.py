@@ -1,281 +1,100 @@
 """What each command does, in terms of the public API."""
 
 import json
-import os
 import re
 import runpy
 import sys
-import warnings
-from dataclasses import asdict, dataclass
+import time
+from collections.abc import Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn import datasets
-from sklearn.metrics import get_scorer_names
-from sklearn.pipeline import Pipeline, make_pipeline
+from sklearn.model_selection import TimeSeriesSplit
 
 import vicinal
 from vicinal._base import write_whole
-from vicinal.cli._check_table import CheckedTable, check_table
+from vicinal.cli._compare import leaderboard, parse_seconds, resolve_metric
 from vicinal.cli._errors import InputError, quoted
-from vicinal.cli._models import one_model, pick
-from vicinal.cli._read_table import check_folder, read_table, without_formulas, write_table
-from vicinal.cli._show import LiveBoard, print_leaderboard, say
+from vicinal.cli._models import one_model
+from vicinal.cli._pipeline import fit_on
+from vicinal.cli._read_table import (
+    check_folder,
+    read_table,
+    read_tables,
+    without_formulas,
+    write_table,
+)
+from vicinal.cli._show import say
+from vicinal.cli._source import Source
 
-_MOST_JOBS = 4
-_EXPLAINED_ROWS = 24
+_FOLDS = 5
+
 _SERVED_ROWS = 2000
 _BACKGROUND_ROWS = 200  # the rows of the table that an explained one is compared with
-_BEARABLE_SECONDS = 20.0
-_EXPLAIN_SECONDS = 30.0
-
-
-@dataclass(frozen=True)
-class Source:
-    """Where a labelled table comes from and how it is to be read."""
-
-    path: Path | None
-    target: str | None
-    embedded: str | None
-    delimiter: str | None
-    task: str | None
-    drop: list[str] | None
-    category: list[str] | None
-    repair: bool
-
-    @property
-    def title(self) -> str:
-        """A heading: the name of the file or of the embedded set."""
-        return (self.path.name if self.path else self.embedded or "").replace("_", " ")
-
-    def load(self, min_rows: int = 2) -> CheckedTable:
-        """Read and check the table, and say what was found."""
-        if self.path is None:
-            frame, target = _embedded(self.embedded or "")
-        elif self.target is None:
-            raise InputError("a table needs --target, the name of the column to predict")
-        else:
-            frame, target = read_table(self.path, self.delimiter), self.target
-        checked = check_table(
-            frame,
-            target,
-            task=self.task,
-            drop=tuple(self.drop or ()),
-            category=tuple(self.category or ()),
-            repair=self.repair,
-            min_rows=min_rows,
-        )
-        say(
-            f"{self.title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}"
-        )
-        for note in checked.notes:
-            say(f"  note: {note}")
-        return checked
-
-
-def _embedded(name: str) -> tuple[pl.DataFrame, str]:
-    bunch = getattr(datasets, f"load_{name}")()
-    columns = {str(name): bunch.data[:, j] for j, name in enumerate(bunch.feature_names)}
-    names = getattr(bunch, "target_names", None)
-    target = bunch.target if names is None else np.asarray(names)[bunch.target]
-    return pl.DataFrame({**columns, "target": target}), "target"
-
-
-def _guess(checked: CheckedTable) -> str:
-    if checked.task == "regression":
-        return f"regression on {checked.target!r}"
-    return f"classification of {checked.target!r} ({len(np.unique(checked.y))} classes)"
-
-
-# --- compare ------------------------------------------------------------------------------------
-
-
-def compare(
-    source: Source,
-    *,
-    models: str | None,
-    metric: str | None,
-    budget: str,
-    folds: int,
-    seed: int,
-    jobs: int | None,
-    out: Path,
-    cache: Path | None,
-    fresh: bool,
-    as_json: bool,
-) -> None:
-    """Rank models on a table, print the leaderboard and write the report."""
-    check_folder(out, "--out")
-    seconds = parse_seconds(budget)
-    checked = source.load(min_rows=2 * folds)
-    try:
-        board = _leaderboard(
-            checked, models, metric, seconds, folds, seed, jobs, cache, fresh, as_json
-        )
-    except KeyboardInterrupt:
-        if not fresh:
-            say("finished folds are kept: the same command goes on from there")
-        raise
-    if as_json:
-        print(json.dumps(board.to_dict(), indent=2, ensure_ascii=False))
-    else:
-        print_leaderboard(board)
-    if not any(len(entry.scores) for entry in board.entries):
-        raise RuntimeError("no model finished a fold; the lines above say why")
-    say(f"report: {_write_comparison_report(board, checked, source.title, seed, out)}")
-
-
-def _leaderboard(checked, models, metric, seconds, folds, seed, jobs, cache, fresh, quiet):
-    from vicinal.inspection import candidate_models
-    from vicinal.inspection import compare as compare_models
-
-    chosen = candidate_models(checked.task, random_state=seed)
-    if models is not None:
-        chosen = pick(chosen, models)
-    with LiveBoard(len(chosen), seconds, quiet) as live, warnings.catch_warnings():
-        # A class with fewer rows than folds is missing in some folds, and models can bear that.
-        warnings.filterwarnings("ignore", message="The least populated class")
-        return compare_models(
-            chosen,
-            checked.X,
-            checked.y,
-            cv=folds,
-            metric=resolve_metric(metric, checked),
-            encoder=checked.encoder(),
-            time_budget=seconds,
-            cache=None if fresh else cache or cache_folder(),
-            n_jobs=jobs or min(_MOST_JOBS, os.cpu_count() or 1),
-            random_state=seed,
-            callback=live,
-        )
-
-
-def _write_comparison_report(board, checked, title, seed, out) -> Path:
-    from vicinal.report import ComparisonReport
-
-    heading = f"{title}: local models beside baselines"
-    detail = _closer_look(board, checked, seed)
-    return ComparisonReport(board, heading, detail=detail).write_html(out)
-
-
-def _closer_look(board, checked, seed):
-    """Fit the best local model again, without the rows that it will be asked to explain."""
-    from vicinal.inspection import candidate_models
-    from vicinal.report import ModelReport
-
-    models = candidate_models(checked.task, random_state=seed)
-    scored = [entry for entry in board.entries if len(entry.scores)]
-    own = [entry for entry in scored if _is_ours(models[entry.name])]
-    best = (own or scored)[0]
-    chosen = ModelReport.choose_rows(best.out_of_fold, checked.y, _EXPLAINED_ROWS, seed)
-    say(f"explaining {len(chosen)} rows with {best.name}")
-    fitted, used = _fit_without(checked, models[best.name], chosen, best.fit_seconds, seed)
-    regions = next((entry for entry in own if entry.name.startswith("SpacePartitioning")), None)
-    partition = None
-    if regions is not None and regions is not best:
-        partition = _fit_without(checked, models[regions.name], chosen, regions.fit_seconds, seed)[
-            0
-        ]
-    notes = list(checked.notes)
-    if used < checked.X.height - len(chosen):
-        notes.append(f"reasons are those of a model fitted on {used:,} rows drawn from the table")
-    return ModelReport(
-        fitted,
-        checked.X,
-        checked.y,
-        target=checked.target,
-        out_of_fold=best.out_of_fold,
-        partition=partition,
-        explained=chosen,
-        time_budget=_EXPLAIN_SECONDS,
-        notes=notes,
-        random_state=seed,
-    )
-
-
-def _is_ours(model: Any) -> bool:
-    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
-    return type(last).__module__.startswith("vicinal.")
-
-
-def _fit_without(checked, model, rows, fold_seconds, seed) -> tuple[Any, int]:
-    """Fit on all other rows, or on as many as should take a bearable time."""
-    others = np.setdiff1d(np.arange(checked.X.height), rows)
-    bearable = int(len(others) * min(1.0, _BEARABLE_SECONDS / max(fold_seconds, 1e-9)))
-    n_used = min(len(others), max(bearable, 1000))
-    used = np.random.RandomState(seed).permutation(others)[:n_used]
-    used.sort()
-    return with_encoder(checked, model).fit(checked.X[used], checked.y[used]), n_used
-
-
-def parse_seconds(text: str) -> float:
-    """Read a duration: 90, 90s, 5m, 1.5h."""
-    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
-    if not found or float(found[1]) == 0:
-        raise InputError(f"--budget {text!r} must be a time such as 90s, 5m or 1h")
-    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
-
-
-def resolve_metric(name: str | None, checked: CheckedTable) -> str | None:
-    """Return the name of a scikit-learn scorer; a few short names are understood."""
-    if name is None:
-        return None
-    several = checked.task == "classification" and len(np.unique(checked.y)) > 2
-    short = {
-        "auc": "roc_auc_ovr" if several else "roc_auc",
-        "logloss": "neg_log_loss",
-        "log_loss": "neg_log_loss",
-        "f1": "f1_macro",
-        "rmse": "neg_root_mean_squared_error",
-        "mse": "neg_mean_squared_error",
-        "mae": "neg_mean_absolute_error",
-    }
-    known = get_scorer_names()
-    resolved = short.get(name.lower(), name)
-    if resolved not in known:
-        raise InputError(
-            f"--metric {name!r} is unknown; choose from {quoted([*short, *known], 99)}"
-        )
-    return resolved
-
-
-def cache_folder() -> Path:
-    """Return the folder of finished folds."""
-    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
-    return Path(base) / "vicinal" / "folds"
 
 
 # --- one model ----------------------------------------------------------------------------------
 
 
-def fit(source: Source, *, model: str, settings: list[str], seed: int, out: Path) -> None:
-    """Fit a model with its encoder and save both as one."""
-    from vicinal.io import save
-
+def fit(
+    source: Source, *, model: str, settings: list[str], seed: int, out: Path, budget: str
+) -> None:
+    """Fit a model with its encoder, say how good it is on held-out rows, and save it."""
     check_folder(out, "--out")
+    seconds = parse_seconds(budget)
     checked = source.load()
     name, estimator = one_model(model, checked.task, seed, settings)
+    started = time.monotonic()
+    fit_and_save(name, estimator, checked, source, out)
+    # Folds that will be done in time need no process of their own that could be stopped.
+    is_quick = 2 * _FOLDS * (time.monotonic() - started) < seconds
+    say(_held_out_score(name, estimator, checked, source, None if is_quick else seconds, seed))
+
+
+def fit_and_save(name, estimator, checked, source, out, score=None) -> None:
+    """Fit a model on the whole table and save it with its encoder."""
+    from vicinal.io import save
+
     try:
-        fitted = with_encoder(checked, estimator).fit(checked.X, checked.y)
+        fitted = fit_on(checked, estimator)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
     try:
-        save(fitted, out, metadata=_about(source, checked, name))
+        save(fitted, out, metadata=_about(source, checked, name, score))
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
     say(f"{name} saved: {out}")
 
 
-def with_encoder(checked: CheckedTable, estimator: Any) -> Pipeline:
-    """Return the model behind the encoder of its table."""
-    return make_pipeline(checked.encoder(), estimator)
+def _held_out_score(name, estimator, checked, source, seconds, seed) -> str:
+    """Return how good the model is by folds of the table, in one line."""
+    n_folds = min(_FOLDS, checked.X.height // 2)
+    if n_folds < 2:
+        return "too few rows to say how good it is"
+    board = leaderboard(
+        checked,
+        {name: estimator},
+        metric=resolve_metric(None, checked),
+        seconds=seconds,
+        cv=n_folds if source.time is None else TimeSeriesSplit(n_folds),
+        seed=seed,
+        quiet=True,
+    )
+    entry = board.entries[0]
+    if not len(entry.scores):
+        return f"how good it is could not be told: {entry.error or entry.note}"
+    spread = f" ± {entry.standard_error:.4f}" if len(entry.scores) > 1 else ""
+    score = f"{board.metric_label} {board.sign * entry.mean:.4f}{spread}"
+    return f"on held-out rows: {score} ({len(entry.scores)} of {n_folds} folds)"
 
 
-def _about(source, checked, name) -> dict[str, Any]:
+def _about(source, checked, name, score) -> dict[str, Any]:
     return {
         "model": name,
+        **({} if score is None else {"score": score}),
         "task": checked.task,
         "target": checked.target,
         "table": source.title,
@@ -284,22 +103,34 @@ def _about(source, checked, name) -> dict[str, Any]:
     }
 
 
-def predict(model: Path, table: Path, *, out: Path | None, proba: bool, delimiter) -> None:
-    """Predict every row of a table."""
+def predict(
+    model: Path,
+    tables: Sequence[Path],
+    *,
+    out: Path | None,
+    proba: bool,
+    keep: Sequence[str],
+    delimiter: str | None,
+) -> None:
+    """Predict every row of a table; ``keep`` names columns that are copied beside the answers."""
     fitted = load_model(model)
-    frame = read_table(table, delimiter)
-    frame = frame.select(known_columns(fitted, frame))
+    frame = read_tables(tables, delimiter)
+    X = frame.select(known_columns(fitted, frame))
+    kept = [name.strip() for text in keep for name in text.split(",") if name.strip()]
+    missing = [name for name in kept if name not in frame.columns]
+    if missing:
+        raise InputError(f"the table has no column {missing[0]!r}; it has {quoted(frame.columns)}")
     if out is not None:
         check_folder(out, "--out")
-    columns: dict[str, Any] = {}
+    columns: dict[str, Any] = {name: frame[name] for name in kept}
     if proba:
         if not hasattr(fitted, "predict_proba"):
             raise InputError(f"--proba: the model {str(model)!r} gives no probabilities")
-        shares = np.asarray(fitted.predict_proba(frame))
+        shares = np.asarray(fitted.predict_proba(X))
         columns["prediction"] = fitted.classes_[shares.argmax(axis=1)]
         columns |= {f"P({label})": shares[:, j] for j, label in enumerate(fitted.classes_)}
     else:
-        columns["prediction"] = np.asarray(fitted.predict(frame))
+        columns["prediction"] = np.asarray(fitted.predict(X))
     answers = pl.DataFrame(columns)
     if out is None:
         sys.stdout.write(without_formulas(answers).write_csv())

@@ -16,7 +16,7 @@ BASELINES = {
 
 
 # Estimators that are made of other models, which a command line cannot spell.
-_NEED_MODELS = ("BayesianModelAveraging", "SurfaceCalibrated")
+_NEED_MODELS = ("BayesianModelAveraging", "Conformal", "SurfaceCalibrated")
 
 
 def known_names() -> list[str]:

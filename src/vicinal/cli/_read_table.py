@@ -1,9 +1,12 @@
 """Tables from files: CSV, TSV, Parquet, Arrow and JSON lines, by polars."""
 
 import csv
+import gzip
 import io
 import re
-from collections.abc import Callable
+import sys
+import zlib
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -15,28 +18,62 @@ from vicinal.cli._errors import InputError, quoted
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
 _FORMULA = r"^([=+\-@\t\r])"
 _DELIMITERS = ",;\t|"
-_SAMPLE_BYTES = 1 << 16
+_LEADING_ZERO = r"^[+-]?0\d+$"
+_ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
+_FIRST_LINES = 20
+
+
+def read_tables(paths: Sequence[Path], delimiter: str | None = None) -> pl.DataFrame:
+    """Read one table, or several one below the other; a column that one lacks is missing there."""
+    frames = [read_table(path, delimiter) for path in paths]
+    if len(frames) == 1:
+        return frames[0]
+    try:
+        return pl.concat(frames, how="diagonal_relaxed")
+    except pl.exceptions.PolarsError:
+        # A column of numbers here and words there: words everywhere, and the encoder decides.
+        texts = [frame.with_columns(pl.all().cast(pl.String)) for frame in frames]
+        return _with_types(pl.concat(texts, how="diagonal"))
 
 
 def read_table(path: Path, delimiter: str | None = None) -> pl.DataFrame:
-    """Read a table by the ending of its name; every failure is one clear line."""
-    if not path.is_file():
-        what = "is a folder" if path.is_dir() else "does not exist"
-        raise InputError(f"the table {str(path)!r} {what}")
-    if path.stat().st_size == 0:
+    """Read a table by the ending of its name, ``-`` from standard input, by its first bytes.
+
+    Every failure is one clear line.
+    """
+    data, ending = _bytes_of(path)
+    if not data.strip():
         raise InputError(f"the table {str(path)!r} is empty")
-    reader = _READERS.get(path.suffix.lower())
+    reader = _READERS.get(ending)
     if reader is None:
         raise InputError(
-            f"the table {str(path)!r} ends in none of {', '.join(_READERS)}; rename or convert it"
+            f"the table {str(path)!r} ends in none of {', '.join(_READERS)} (or one of these with "
+            ".gz); rename or convert it"
         )
     try:
-        frame = reader(path, delimiter)
-    except (pl.exceptions.PolarsError, OSError, UnicodeDecodeError) as error:
+        frame = reader(data, path, delimiter)
+    except (pl.exceptions.PolarsError, OSError) as error:
         raise InputError(f"the table {str(path)!r} cannot be read: {_reason(error)}") from error
     if frame.height == 0 or frame.width == 0:
         raise InputError(f"the table {str(path)!r} has a header but no rows")
     return _missing_texts_as_null(frame).rechunk()
+
+
+def _bytes_of(path: Path) -> tuple[bytes, str]:
+    """Return what a file holds, unpacked, and the ending that says what it is."""
+    if str(path) == "-":
+        data = sys.stdin.buffer.read()
+        starts = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".jsonl"}
+        return data, next((end for mark, end in starts.items() if data.startswith(mark)), ".csv")
+    if not path.is_file():
+        what = "is a folder" if path.is_dir() else "does not exist"
+        raise InputError(f"the table {str(path)!r} {what}")
+    if path.suffix.lower() != ".gz":
+        return path.read_bytes(), path.suffix.lower()
+    try:
+        return gzip.decompress(path.read_bytes()), Path(path.stem).suffix.lower()
+    except (OSError, EOFError, zlib.error) as error:
+        raise InputError(f"the table {str(path)!r} cannot be unpacked: {error}") from error
 
 
 def write_table(frame: pl.DataFrame, path: Path) -> None:
@@ -69,46 +106,64 @@ def check_folder(path: Path, option: str) -> None:
 # --- readers ------------------------------------------------------------------------------------
 
 
-def _read_delimited(path: Path, delimiter: str | None) -> pl.DataFrame:
-    head = _sample_text(path)
-    separator = delimiter or _sniff(head)
+def _read_delimited(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
+    text = _decoded(data, path)
+    separator = delimiter or _sniff(text)
     if len(separator) != 1:
         raise InputError(f"--delimiter {delimiter!r} must be a single character")
-    header = next(csv.reader(io.StringIO(head), delimiter=separator), [])
-    _check_names([name.strip() for name in header], path)
+    header = next(csv.reader(io.StringIO(text), delimiter=separator), [])
+    names = [name.strip() for name in header]
+    _check_names(names, path)
     if len(header) < 2:
         raise InputError(
             f"the table {str(path)!r} reads as one column, {header[0]!r}, when cut at "
             f"{separator!r}; say what separates the columns with --delimiter"
         )
-    return pl.read_csv(
-        path,
-        separator=separator,
-        null_values=MISSING,
-        infer_schema_length=None,
-        try_parse_dates=True,
-        new_columns=[name.strip() for name in header],
-    )
+    frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False, new_columns=names)
+    return _with_types(_missing_texts_as_null(frame))
 
 
-def _sample_text(path: Path) -> str:
-    with path.open("rb") as file:
-        sample = file.read(_SAMPLE_BYTES)
-    if sample[:2] in (b"\xff\xfe", b"\xfe\xff") or b"\x00" in sample:
-        raise InputError(
-            f"the table {str(path)!r} is UTF-16 or binary, not UTF-8 text; convert it, for "
-            "example with: iconv -f UTF-16 -t UTF-8"
-        )
-    # The sample may end inside a character: only that one may be lost.
-    text = sample.decode("utf-8-sig", "replace" if len(sample) == _SAMPLE_BYTES else "strict")
-    if not text.strip():
-        raise InputError(f"the table {str(path)!r} is empty")
-    return text
+def _decoded(data: bytes, path: Path) -> str:
+    """Return text of UTF-8, UTF-16 or, what every byte is a letter of, Windows' Latin-1."""
+    if data[:2] in (b"\xff\xfe", b"\xfe\xff"):
+        return data.decode("utf-16", "replace")
+    if b"\x00" in data:
+        raise InputError(f"the table {str(path)!r} is binary, no text; convert it to CSV")
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError:
+        return data.decode("cp1252", "replace")
+
+
+def _with_types(frame: pl.DataFrame) -> pl.DataFrame:
+    return pl.DataFrame([_typed(column) for column in frame.get_columns()])
+
+
+def _typed(texts: pl.Series) -> pl.Series:
+    """Return a column of texts as whole numbers, numbers, truth values or dates if all are.
+
+    Digits with leading zeros are codes and stay texts.
+    """
+    if texts.dtype != pl.String or texts.null_count() == len(texts):
+        return texts
+    if texts.str.contains(_LEADING_ZERO).any():
+        return texts
+    for dtype in (pl.Int64, pl.Float64):
+        found = texts.cast(dtype, strict=False)
+        if found.null_count() == texts.null_count():
+            return found
+    if texts.drop_nulls().str.to_lowercase().is_in(["true", "false"]).all():
+        return texts.str.to_lowercase() == "true"
+    if texts.str.contains(_ISO_DATE).all():
+        dates = texts.str.to_date("%Y-%m-%d", strict=False)
+        if dates.null_count() == texts.null_count():
+            return dates
+    return texts
 
 
 def _sniff(text: str) -> str:
     """Choose the delimiter that cuts the first lines into the most columns, evenly."""
-    lines = text.splitlines()[:20]
+    lines = text[: 1 << 16].splitlines()[:_FIRST_LINES]
 
     def widths(delimiter: str) -> tuple[bool, int]:
         counts = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
@@ -117,22 +172,22 @@ def _sniff(text: str) -> str:
     return max(_DELIMITERS, key=widths)
 
 
-def _read_parquet(path: Path, delimiter: str | None) -> pl.DataFrame:
-    return pl.read_parquet(path)
+def _read_parquet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
+    return pl.read_parquet(io.BytesIO(data))
 
 
-def _read_arrow(path: Path, delimiter: str | None) -> pl.DataFrame:
+def _read_arrow(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
     try:
-        return pl.read_ipc(path)
+        return pl.read_ipc(io.BytesIO(data))
     except pl.exceptions.ComputeError:
-        return pl.read_ipc_stream(path)
+        return pl.read_ipc_stream(io.BytesIO(data))
 
 
-def _read_json_lines(path: Path, delimiter: str | None) -> pl.DataFrame:
-    return pl.read_ndjson(path, infer_schema_length=None)
+def _read_json_lines(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
+    return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
 
 
-_READERS: dict[str, Callable[[Path, str | None], pl.DataFrame]] = {
+_READERS: dict[str, Callable[[bytes, Path, str | None], pl.DataFrame]] = {
     ".csv": _read_delimited,
     ".tsv": _read_delimited,
     ".txt": _read_delimited,
@@ -170,8 +225,6 @@ def _missing_texts_as_null(frame: pl.DataFrame) -> pl.DataFrame:
 
 def _reason(error: Exception) -> str:
     text = str(error).strip().splitlines()[0]
-    if "utf-8" in text.lower():
-        return "it is not UTF-8 text; convert it, for example with: iconv -f LATIN1 -t UTF-8"
     if "more fields" in text:
         return "a line has more values than the header; check the delimiter and the quotes"
     return text

@@ -69,14 +69,14 @@ def leaderboard(board: Any) -> Table:
     headers = ("", "model", board.metric_label, "± se", "folds", "fit s", "predict s", "")
     for header in headers:
         table.add_column(header, justify="left" if header in ("model", "") else "right")
-    for rank, entry in enumerate(board.entries, start=1):
+    for rank, entry in zip(board.ranks, board.entries, strict=True):
         if not len(entry.scores):
             reason = f"failed: {entry.error}" if entry.error else entry.note
             table.add_row("-", Text(entry.name, "dim"), *[""] * 5, Text(reason, "yellow"))
             continue
         se = "" if entry.standard_error != entry.standard_error else f"{entry.standard_error:.4f}"
         table.add_row(
-            str(rank),
+            str(rank or "-"),
             Text(entry.name, "bold" if rank == 1 else ""),
             Text(f"{board.sign * entry.mean:.4f}", "bold green" if rank == 1 else ""),
             se,

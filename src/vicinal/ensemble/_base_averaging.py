@@ -32,7 +32,6 @@ from vicinal._kernels.ensemble._simplex import (
     information_weights,
     stacking_weights,
 )
-from vicinal.ensemble._explain import averaging_sections
 from vicinal.ensemble._learners import fresh_learner
 
 _N_DIRICHLET = 1000
@@ -296,9 +295,6 @@ class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
             for m, (member, w) in enumerate(zip(self.estimators_, self.weights_, strict=True))
             if w > 0.0
         ]
-
-    def _sections(self, X, columns):
-        return averaging_sections(self, X)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

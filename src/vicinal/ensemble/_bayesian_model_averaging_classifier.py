@@ -8,6 +8,7 @@ from sklearn.base import ClassifierMixin
 from vicinal._base import atomic_fit, encode_labels, last_step
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters
+from vicinal.ensemble._explain import averaging_sections
 from vicinal.ensemble._learners import class_probabilities
 
 _LEAST_PROBABILITY = 1e-15
@@ -183,6 +184,9 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         output = self._output()
         probability = sum(w * output(member, X) for member, w, _ in self._weighted_members())
         return probability.astype(X.dtype, copy=False)
+
+    def _sections(self, X, columns):
+        return averaging_sections(self, X, self._output())
 
     def predict(self, X):
         """Predict the class of largest probability.

@@ -14,6 +14,7 @@ from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.ensemble._simplex import stacked_mean_weights
 from vicinal._kernels.local._equivalent_kernels import ridge_log_evidence, ridge_summary
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters, linear_part
+from vicinal.ensemble._explain import averaging_sections
 
 _LOG_2PI = np.log(2.0 * np.pi)
 
@@ -290,6 +291,9 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
             fit_intercept=last.fit_intercept,
             noise_variance=noise,
         )
+
+    def _sections(self, X, columns):
+        return averaging_sections(self, X, _moments)
 
     def predict(self, X, return_std=False):
         """Predict the weighted mean of the members.

@@ -4,26 +4,21 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base._explanation import ExplanationSection, show
+from vicinal._base._explanation import ExplanationSection, member_section, show
 
 
-def averaging_sections(model: Any, X: Any) -> list[ExplanationSection]:
+def averaging_sections(model: Any, X: Any, answer: Any) -> list[ExplanationSection]:
     """Return the weights of unlike members and what they say."""
-    rows, checked = [], model._checked(X)
-    for name, member, weight in zip(
-        model.named_estimators_, model.estimators_, model.weights_, strict=True
-    ):
-        said = np.asarray(member.predict(checked))[0]
-        said = model.classes_[said] if hasattr(model, "classes_") else float(said)
-        rows.append((name, type(member).__name__, said, float(weight)))
-    rows.sort(key=lambda row: -row[3])
+    checked = model._checked(X)
+    names, weights, size = list(model.named_estimators_), model.weights_, float(model.n_effective_)
+    first = int(np.argmax(weights))
     summary = (
-        f"The mean of {len(rows)} members, worth {show(float(model.n_effective_))} of equal "
-        f"weight; {rows[0][0]} counts most ({rows[0][3]:.3f})."
+        f"The mean of {len(names)} members, worth {show(size)} of equal weight; {names[first]} "
+        f"counts most ({weights[first]:.3f})."
     )
-    values = {"n_effective": float(model.n_effective_)}
-    head = ("member", "model", "prediction", "weight")
-    return [ExplanationSection("members", "Members", summary, head, rows, "weight", values)]
+    answers = np.vstack([answer(member, checked) for member in model.estimators_])
+    classes = getattr(model, "classes_", None)
+    return [member_section(names, weights, answers, classes, summary, n_effective=size)]
 
 
 def boosting_sections(model: Any, X: Any) -> list[ExplanationSection]:

@@ -12,7 +12,13 @@ import numpy as np
 from joblib import effective_n_jobs
 from sklearn.base import is_classifier
 from sklearn.metrics import get_scorer
-from sklearn.model_selection import KFold, StratifiedKFold
+from sklearn.model_selection import (
+    GroupKFold,
+    KFold,
+    StratifiedGroupKFold,
+    StratifiedKFold,
+    check_cv,
+)
 from sklearn.utils import check_random_state, indexable
 
 from vicinal._base import Progress
@@ -71,7 +77,8 @@ class Comparison:
     Attributes
     ----------
     entries : list of ComparisonEntry
-        Best first; models without a score come last.
+        Best first; models with fewer finished folds come below those with more, without a rank,
+        and models without a score last.
     metric : str
         Name of the score.
     n_folds : int
@@ -96,6 +103,15 @@ class Comparison:
         """-1 when the metric is a loss that scikit-learn negates, else 1."""
         return -1 if self.metric.startswith("neg_") else 1
 
+    @property
+    def ranks(self) -> list[int | None]:
+        """The rank of each entry; ``None`` for one with fewer folds than others, or no score."""
+        most = max((len(entry.scores) for entry in self.entries), default=0)
+        return [
+            rank if 0 < len(entry.scores) == most else None
+            for rank, entry in enumerate(self.entries, start=1)
+        ]
+
     def to_dict(self) -> dict[str, Any]:
         """Return the leaderboard as plain values, without the answers of the models."""
         return {
@@ -103,7 +119,10 @@ class Comparison:
             "n_folds": self.n_folds,
             "n_samples": self.n_samples,
             "n_features": self.n_features,
-            "models": [_plain_entry(entry) for entry in self.entries],
+            "models": [
+                {"rank": rank, **_plain_entry(entry)}
+                for rank, entry in zip(self.ranks, self.entries, strict=True)
+            ],
         }
 
     def __str__(self) -> str:
@@ -114,13 +133,13 @@ class Comparison:
             f"{self.metric_label}, {direction} is better",
             f"{'':4}{'model':<{width}}  {'score':>8}  {'± se':>7}  {'fit s':>7}  {'predict s':>9}",
         ]
-        for rank, entry in enumerate(self.entries, start=1):
+        for rank, entry in zip(self.ranks, self.entries, strict=True):
             if not len(entry.scores):
                 reason = f"failed: {entry.error}" if entry.error else entry.note
                 lines.append(f"{'-':>2}  {entry.name:<{width}}  {reason}")
                 continue
             lines.append(
-                f"{rank:>2}  {entry.name:<{width}}  {self.sign * entry.mean:8.4f}"
+                f"{rank or '-':>2}  {entry.name:<{width}}  {self.sign * entry.mean:8.4f}"
                 f"  {_spread(entry):>7}"
                 f"  {entry.fit_seconds:7.2f}  {entry.predict_seconds:9.3f}"
                 + (f"  {entry.note}" if entry.note else "")
@@ -133,7 +152,9 @@ def compare(
     X: Any,
     y: Any,
     *,
-    cv: int = 5,
+    cv: Any = 5,
+    groups: Any = None,
+    sample_weight: Any = None,
     metric: str | None = None,
     encoder: Any = None,
     time_budget: float | None = None,
@@ -156,19 +177,27 @@ def compare(
         Table of features.
     y : array-like of shape (n_samples,)
         Target.
-    cv : int, default=5
-        Number of folds, shuffled, stratified for classifiers.
+    cv : int, splitter or iterable, default=5
+        Number of folds, shuffled, stratified for classifiers; or any splitter of scikit-learn, or
+        pairs of training and test rows.
+    groups : array-like of shape (n_samples,), default=None
+        Rows of one group are never in two folds.
+    sample_weight : array-like of shape (n_samples,), default=None
+        Weights of the rows, for scores and for models that take them.
     metric : str, default=None
         Any scikit-learn scorer name; ``None`` is accuracy for classifiers and R² for regressors.
     encoder : transformer, default=None
         Turns rows of the table into what the models take. It is fitted on the training rows of
-        each fold, once for all models, and its time is not counted.
+        each fold, once for all models, and its time is not counted as theirs. A model that takes
+        words as they are gets the rows as they are.
     time_budget : float, default=None
-        Seconds for all models together; ``None`` waits for every fold. Every model gets its first
-        fold before any gets its second, then quick models go first, and a single fold may take
-        half of the time that is left.
-        A fold that takes longer is stopped, and its model is listed with what it has finished and
-        a note. Results of a cache cost nothing.
+        Seconds for all models together, starts of processes and encoding included; ``None`` waits
+        for every fold. Every model gets its first fold before any gets its second, then quick
+        models go first, and a single fold may take half of the time that is left; a model with the
+        parameter ``max_fit_time`` is told so.
+        A fold that takes longer is stopped; when time is left in the end, its model gets it. A
+        model that lacks folds is listed below the others, with a note. Results of a cache cost
+        nothing.
     cache : path-like, default=None
         Folder in which the answers of every finished fold are kept. The same call again, also
         after a crash, computes only the folds that are missing there.
@@ -199,28 +228,40 @@ def compare(
     >>> [entry.name for entry in board.entries]
     ['5-NN', 'guess']
     """
+    started = time.monotonic()
     if not models:
         raise ValueError("models is empty; name at least one model to compare.")
     if time_budget is not None and not time_budget > 0:
         raise ValueError(f"time_budget={time_budget!r} must be positive; None waits for all.")
-    X, y = indexable(X, y)
+    X, y, groups, sample_weight = indexable(X, y, groups, sample_weight)
     classification = all(is_classifier(model) for model in models.values())
     metric = metric or ("accuracy" if classification else "r2")
     get_scorer(metric)  # an unknown name is an error before any work
-    splitter = (StratifiedKFold if classification else KFold)(
-        cv, shuffle=True, random_state=check_random_state(random_state)
-    )
-    folds = list(splitter.split(np.zeros(len(y)), y))
-    runner = FoldRunner(dict(models), X, y, folds, encoder)
-    stored = None if cache is None else FoldCache(cache, X, y, folds, encoder)
-    with Progress(len(models) * cv, "comparing", verbose=verbose) as progress:
+    weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
+    folds = _folds(cv, y, groups, classification, random_state)
+    runner = FoldRunner(dict(models), X, y, folds, encoder, weights)
+    stored = None if cache is None else FoldCache(cache, X, y, folds, (encoder, weights))
+    with Progress(len(models) * len(folds), "comparing", verbose=verbose) as progress:
         board = _Board(runner, metric, stored, progress, callback)
         if time_budget is None and n_jobs is None:
             _run_here(board)
         elif board.todo:
             n_workers = min(effective_n_jobs(n_jobs or 1), len(board.todo))
-            _run_in_workers(board, n_workers, math.inf if time_budget is None else time_budget)
+            end = math.inf if time_budget is None else started + time_budget
+            _run_in_workers(board, n_workers, end)
     return board.comparison()
+
+
+def _folds(cv, y, groups, classification, random_state) -> list[tuple[np.ndarray, np.ndarray]]:
+    if isinstance(cv, int | np.integer):
+        by_group = (GroupKFold, StratifiedGroupKFold)[classification]
+        plain = (KFold, StratifiedKFold)[classification]
+        splitter = (plain if groups is None else by_group)(
+            cv, shuffle=True, random_state=check_random_state(random_state)
+        )
+    else:
+        splitter = check_cv(cv, y, classifier=classification)
+    return list(splitter.split(np.zeros((len(y), 1)), y, groups))
 
 
 class _Board:
@@ -232,7 +273,7 @@ class _Board:
         self.results: dict[str, dict[int, FoldResult]] = {name: {} for name in runner.models}
         self.scores: dict[str, dict[int, float]] = {name: {} for name in runner.models}
         self.errors: dict[str, str] = {}
-        self.notes: dict[str, str] = {}
+        self.stopped: dict[str, float] = {}  # and the seconds that were not enough
         self.classes = _all_classes(runner)
         self.todo = [(name, k) for k in range(len(runner.folds)) for name in runner.models]
         for name, fold in list(self.todo) if cache else []:
@@ -249,12 +290,21 @@ class _Board:
         if self.callback is not None:
             self.callback(self.comparison())
 
-    def give_up(self, name: str, note: str) -> None:
-        """Leave out the folds that a model has not finished."""
-        self.notes[name] = note
-        self._drop_tasks(name)
+    def give_up(self, name: str, seconds: float) -> None:
+        """Leave out the folds that a model has not finished, for the time being."""
+        self.stopped[name] = max(seconds, self.stopped.get(name, 0.0))
+        self.todo = [task for task in self.todo if task[0] != name]
         if self.callback is not None:
             self.callback(self.comparison())
+
+    def take_up(self, seconds: float) -> None:
+        """Put back the folds of the stopped model that most likely finishes one in ``seconds``."""
+        hopeful = [name for name, given in self.stopped.items() if 1.2 * given < seconds]
+        if hopeful:
+            name = min(hopeful, key=lambda name: self.seconds(name) or self.stopped[name])
+            del self.stopped[name]
+            missing = [k for k in range(len(self.runner.folds)) if k not in self.results[name]]
+            self.todo = [(name, fold) for fold in missing]
 
     def next_task(self) -> tuple[str, int]:
         """Return the fold to run next: first folds first, then the quickest model."""
@@ -277,12 +327,12 @@ class _Board:
         runner = self.runner
         names = [name for name in runner.models if self._has_something_to_say(name)]
         entries = [self._entry(name) for name in names]
-        entries.sort(key=lambda entry: (not len(entry.scores), -np.nan_to_num(entry.mean)))
+        entries.sort(key=lambda entry: (-len(entry.scores), -np.nan_to_num(entry.mean)))
         n_samples, n_features = len(runner.y), np.shape(runner.X)[1]
         return Comparison(entries, self.metric, len(runner.folds), n_samples, n_features)
 
     def _has_something_to_say(self, name) -> bool:
-        return bool(self.scores[name]) or name in self.errors or name in self.notes
+        return bool(self.scores[name]) or name in self.errors or name in self.stopped
 
     def _add(self, name, fold, result) -> None:
         if name in self.errors:
@@ -290,24 +340,23 @@ class _Board:
         try:
             if result.error:
                 raise _Failed(result.error)
-            y_test = rows_of(self.runner.y, self.runner.folds[fold][1])
-            self.scores[name][fold] = score(result, y_test, self.metric)
+            rows, weights = self.runner.folds[fold][1], self.runner.sample_weight
+            self.scores[name][fold] = score(
+                result,
+                rows_of(self.runner.y, rows),
+                self.metric,
+                None if weights is None else weights[rows],
+            )
             self.results[name][fold] = result
         except Exception as error:
             text = str(error) if isinstance(error, _Failed) else f"{type(error).__name__}: {error}"
             self.errors[name] = text.splitlines()[0]
             self.scores[name].clear()
-            self._drop_tasks(name)
+            self.todo = [task for task in self.todo if task[0] != name]
             self.progress.advance(note=f"{name} failed")
             return
         mean = np.mean(list(self.scores[name].values()))
         self.progress.advance(note=f"{name} {abs(mean):.4f}")
-
-    def _drop_tasks(self, name) -> None:
-        left = [task for task in self.todo if task[0] == name]
-        self.todo = [task for task in self.todo if task[0] != name]
-        if left:
-            self.progress.advance(len(left), note=f"{name} stopped")
 
     def _entry(self, name) -> ComparisonEntry:
         if name in self.errors:
@@ -319,9 +368,14 @@ class _Board:
             np.array([self.scores[name][fold] for fold in done]),
             float(np.mean([result.fit_seconds for result in results])) if done else np.nan,
             float(np.mean([result.predict_seconds for result in results])) if done else np.nan,
-            note=self.notes.get(name, ""),
+            note=self._note(name),
             out_of_fold=self._out_of_fold(done, results),
         )
+
+    def _note(self, name) -> str:
+        done, total = len(self.scores[name]), len(self.runner.folds)
+        lacks = done < total and name in self.stopped
+        return f"over budget: {done} of {total} folds" if lacks else ""
 
     def _out_of_fold(self, done, results) -> OutOfFold | None:
         if not done:
@@ -361,47 +415,47 @@ def _run_here(board: _Board) -> None:
         board.finish(task, board.runner.run(*task))
 
 
-def _run_in_workers(board: _Board, n_workers: int, budget: float) -> None:
-    """Run the folds in processes; stop what takes more than its share of the budget."""
-    end = time.monotonic() + budget
+def _run_in_workers(board: _Board, n_workers: int, end: float) -> None:
+    """Run the folds in processes; stop what takes more than its share of the time until ``end``."""
     with WorkerPool(board.runner, n_workers) as pool:
         while board.todo or pool.busy:
-            if not pool.busy and not pool.has_room():
-                end += pool.wait_for_start()  # the start of a process is nobody's fold
-                continue
             left = end - time.monotonic()
+            if left <= 0:
+                for name in {name for name, _ in (*board.todo, *pool.tasks)}:
+                    board.give_up(name, math.inf)
+                return
             if board.todo and pool.has_room():
                 task = board.next_task()
-                if board.seconds(task[0]) > left or left <= 0:
-                    board.give_up(task[0], _note(board, task[0]))
-                    continue
-                limit = _share(board, left, n_workers)
-                board.todo.remove(task)
-                pool.submit(task, limit)
-                continue
-            ended = pool.wait(left)
-            if ended is None:
-                continue
-            (name, fold), result = ended
-            if result is None:
-                board.progress.advance()
-                board.give_up(name, _note(board, name))
+                if board.seconds(task[0]) > left:
+                    board.give_up(task[0], left)
+                else:
+                    limit = _share(board, left, n_workers)
+                    board.todo.remove(task)
+                    pool.submit(task, limit)
             else:
-                board.finish((name, fold), result)
+                _wait(board, pool, left)
+            if not board.todo and not pool.busy:
+                board.take_up(end - time.monotonic())
+
+
+def _wait(board: _Board, pool: WorkerPool, left: float) -> None:
+    ended = pool.wait(left)
+    if ended is None:
+        return
+    (name, fold), result, limit = ended
+    if result is None:
+        board.give_up(name, limit)
+    else:
+        board.finish((name, fold), result)
 
 
 def _share(board: _Board, left: float, n_workers: int) -> float:
     """Return the seconds a fold may take: half of what is left, or a fair share if that is more.
 
-    Half is generous on purpose: the first fold may have to compile.
+    Half is generous on purpose: what is stopped was computed in vain.
     """
     waiting = len({name for name, _ in board.todo})
     return left * max(0.5, min(1.0, n_workers / waiting))
-
-
-def _note(board: _Board, name: str) -> str:
-    done, total = len(board.scores[name]), len(board.runner.folds)
-    return f"over budget: {done} of {total} folds"
 
 
 def _spread(entry: ComparisonEntry) -> str:

@@ -9,11 +9,13 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base._explanation import ExplanationSection, RowColumns, values_of
-from vicinal.inspection._column_effects import column_effects
+from vicinal.inspection._column_contributions import column_section
 from vicinal.inspection._columns import columns_behind, names_of, one_row
 from vicinal.inspection._explain_sklearn import sklearn_sections
 from vicinal.inspection._explain_surface import surface_section
 from vicinal.inspection._explanation import Explanation
+from vicinal.inspection._neighbor_values import with_values
+from vicinal.inspection._support_section import support_section
 
 
 def explain(
@@ -22,6 +24,9 @@ def explain(
     *,
     feature_names: Sequence[str] | None = None,
     background: Any = None,
+    X_train: Any = None,
+    immutable: Sequence[str] = (),
+    target: Any = None,
 ) -> Explanation:
     """Explain what a fitted model says about one row.
 
@@ -40,7 +45,16 @@ def explain(
     feature_names : sequence of str, default=None
         Names of the columns; ``None`` takes those of the frame or of the model.
     background : array-like or frame of shape (n_rows, n_features), default=None
-        Rows like those of the training set, for reasons that compare with other rows.
+        Rows like those of the training set, for reasons that compare with other rows: what each
+        column contributes, and the least change that gets another answer.
+    X_train : array-like or frame of shape (n_samples, n_features), default=None
+        The table that the model was fitted to, in its order: training rows that speak are shown
+        with their values in the columns that matter most. It is the background if there is no
+        other.
+    immutable : sequence of str, default=()
+        Columns that the least change leaves as they are.
+    target : object, default=None
+        Answer that the least change shall get; ``None`` means any other.
 
     Returns
     -------
@@ -82,8 +96,13 @@ def explain(
     columns = columns_behind(steps, table, names, seen)
     prediction, probabilities = _answer(model, table)
     sections = _sections(last, seen, columns)
+    background = X_train if background is None else background
     if background is not None:
-        sections += _sections_beside(model, table, names, prediction, background)
+        _check_change(model, names, immutable, target)
+        change = {"immutable": immutable, "target": target}
+        sections += _sections_beside(model, table, names, prediction, background, change)
+    if X_train is not None:
+        sections = [with_values(section, X_train, names, sections) for section in sections]
     return Explanation(
         type(last).__name__,
         prediction,
@@ -94,15 +113,24 @@ def explain(
 
 
 def _sections_beside(
-    model: Any, table: Any, names: list[str], prediction: Any, background: Any
+    model: Any, table: Any, names: list[str], prediction: Any, background: Any, change: dict
 ) -> list[ExplanationSection]:
     """Return the reasons that come from a comparison with other rows."""
-    found = []
+    found = [support_section(table, background)]
     if is_classifier(model):
-        found.append(surface_section(model, table, names, prediction, background))
+        found.append(surface_section(model, table, names, prediction, background, **change))
     if is_classifier(model) or is_regressor(model):
-        found.append(column_effects(model, table, names, prediction, background))
+        found.append(column_section(model, table, names, prediction, background))
     return [section for section in found if section is not None]
+
+
+def _check_change(model: Any, names: list[str], immutable: Sequence[str], target: Any) -> None:
+    unknown = [name for name in immutable if name not in names]
+    if unknown:
+        raise ValueError(f"immutable names {unknown}, but the columns are {names}.")
+    if target is not None and target not in getattr(model, "classes_", ()):
+        known = np.asarray(getattr(model, "classes_", [])).tolist()
+        raise ValueError(f"target={target!r} must be one of the classes of the model, {known}.")
 
 
 def _unwrapped(model: Any) -> tuple[list[Any], Any]:

@@ -1,6 +1,7 @@
 """How far a row is from another answer, and the least change that gets it."""
 
 import warnings
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -18,8 +19,12 @@ _SURFACE_POINTS = 60
 _MOST_CATEGORIES = 20
 # The change may be so much longer than the shortest if fewer columns change then.
 _SPARSITY = 0.25
+# How far to go, as multiples of the way to the surface; whole numbers may need the long ones.
 _LENGTHS = 1.0 + np.concatenate([[1e-6, 1e-4], np.geomspace(1e-3, _SPARSITY, 8)])
+_LONGER = np.array([1.5, 2.0, 3.0])
 _FEW_COLUMNS = 12
+# Rows of the background that are tried as they are.
+_NEIGHBORS = 50
 
 
 class Change(NamedTuple):
@@ -32,12 +37,23 @@ class Change(NamedTuple):
 
 
 def surface_section(
-    model: Any, table: Any, names: list[str], prediction: Any, background: Any
+    model: Any,
+    table: Any,
+    names: list[str],
+    prediction: Any,
+    background: Any,
+    *,
+    immutable: Sequence[str] = (),
+    target: Any = None,
 ) -> ExplanationSection | None:
     """Return distance and counterfactual of a classifier; ``None`` for a row with missing values.
 
     Distances are in standard deviations of the background; a change of a category counts as one.
+    Whole numbers stay whole, categories are seen ones, and numbers stay between those of the
+    background wherever a change within them is found.
     """
+    if target is not None and target == prediction:
+        return _no_change(f"The answer is {show(target)} already.")
     coder = TableCoder(table, background)
     row, rows = coder.coded(table), coder.coded(background)
     rows = rows[np.isfinite(rows).all(axis=1)]
@@ -45,29 +61,21 @@ def surface_section(
         return None
     chosen = np.linspace(0, len(rows) - 1, min(len(rows), _MOST_ROWS)).round().astype(np.int64)
     rows = np.vstack([rows[chosen], row])
+    spread = rows.std(axis=0)
+    free = ~(coder.is_text | np.isin(names, list(immutable)))
     inner = model if coder.is_plain else CodedModel(model, coder)
-    with warnings.catch_warnings():
-        # That every row gets the same answer is told in words below.
-        warnings.simplefilter("ignore", UserWarning)
-        surface = DecisionSurface(
-            inner,
-            oracle="labels" if coder.is_category.any() or _is_dear(model) else "auto",
-            metric="standardized",
-            n_surface_points=_SURFACE_POINTS,
-            random_state=0,
-        ).fit(rows)
-        if coder.is_category.any():
-            change = _exchange(surface, row, coder)
-        else:
-            change = _shift(surface, row, rows.std(axis=0), prediction)
+    search = _Search(inner, coder, row[0], rows, np.where(spread > 0.0, spread, 1.0), free)
+    change = search.least_change(prediction, target, _is_dear(model)) if free.any() else None
     if change is None:
-        return ExplanationSection(
-            "surface",
-            "Decision surface",
-            f"No change was found that gets another answer than {show(prediction)}.",
-            values={"found": False, "distance": None},
-        )
-    return _section(coder, names, row[0], rows.std(axis=0), change)
+        wanted = f"another answer than {show(prediction)}" if target is None else show(target)
+        return _no_change(f"No change was found that gets {wanted}.")
+    is_exact = target is None and free.all() and not coder.is_category.any()
+    return _section(coder, names, row[0], spread, change, is_exact)
+
+
+def _no_change(summary: str) -> ExplanationSection:
+    values = {"found": False, "distance": None}
+    return ExplanationSection("surface", "Decision surface", summary, values=values)
 
 
 def _is_dear(model: Any) -> bool:
@@ -76,53 +84,112 @@ def _is_dear(model: Any) -> bool:
     return hasattr(last, "rungs_")
 
 
-def _exchange(surface: DecisionSurface, row: np.ndarray, coder: "TableCoder") -> Change | None:
-    """Find the least change of a row with categories."""
-    found = surface.counterfactual(
-        row,
-        categorical=np.flatnonzero(coder.is_category),
-        immutable=np.flatnonzero(coder.is_text),
-        sparsity=_SPARSITY,
-    )
-    if not found.found[0]:
-        return None
-    length = float(found.distances[0])
-    return Change(np.asarray(found.points[0], dtype=float), found.labels[0], length, length)
+class _Search:
+    """Search for the least change of one row, in codes of its table."""
 
+    def __init__(self, model, coder, row, rows, unit, free) -> None:
+        self.model, self.coder, self.row, self.rows = model, coder, row, rows
+        self.unit, self.free = unit, free
+        self.is_category = coder.is_category
+        self.is_whole = coder.is_whole & ~self.is_category
 
-def _shift(surface, row: np.ndarray, spread: np.ndarray, prediction: Any) -> Change | None:
-    """Find the nearest point of the surface, and a step beyond it that changes few columns.
+    def least_change(self, prediction: Any, target: Any, is_dear: bool) -> Change | None:
+        """Find the surface, and beyond it a feasible row with another answer, confirmed."""
+        with warnings.catch_warnings():
+            # That every row gets the same answer is told in words by the caller.
+            warnings.simplefilter("ignore", UserWarning)
+            surface = DecisionSurface(
+                self.model,
+                oracle="labels" if self.is_category.any() or is_dear else "auto",
+                metric="standardized",
+                n_surface_points=_SURFACE_POINTS,
+                random_state=0,
+            ).fit(self.rows)
+            goal, distance = self._goal(surface, target)
+        if goal is None:
+            return None
+        tried = np.vstack([self._candidates(goal), self._neighbors()])
+        low, high = self.rows.min(axis=0), self.rows.max(axis=0)
+        for points in (np.clip(tried, low, high), tried):
+            points = self._whole(points)
+            labels = np.asarray(self.model.predict(points))
+            hits = labels != prediction if target is None else labels == target
+            if hits.any():
+                return self._shortest(points[hits], labels[hits], distance)
+        return None
 
-    All steps along the largest 1, 2, ... parts of the way are tried at once, since one call for
-    many rows costs little more than one for one.
-    """
-    found = surface.orthogonal_projection(row)
-    distance, point = float(found.distances[0]), np.asarray(found.points[0], dtype=float)
-    if not np.isfinite(distance):
-        return None
-    unit = np.where(spread > 0.0, spread, 1.0)
-    way = (point - row[0]) / unit
-    order = np.argsort(-np.abs(way), kind="stable")
-    counts = [*range(1, min(len(way), _FEW_COLUMNS) + 1), len(way)]
-    directions = np.zeros((len(counts), len(way)))
-    for i, count in enumerate(counts):
-        directions[i, order[:count]] = way[order[:count]]
-    sizes = np.linalg.norm(directions, axis=1, keepdims=True)
-    directions = directions / np.where(sizes > 0.0, sizes, 1.0)
-    reach = max(abs(distance), 1e-6)  # a row right on the surface steps over it
-    steps = reach * _LENGTHS[None, :, None] * directions[:, None, :]
-    tried = row + (steps * unit).reshape(-1, len(way))
-    labels = np.asarray(surface.estimator_.predict(tried))
-    hits = np.flatnonzero(labels != prediction)
-    if not len(hits):
-        return None
-    best = int(hits[0])
-    length = reach * float(_LENGTHS[best % len(_LENGTHS)])
-    return Change(tried[best], labels[best], length, distance)
+    def _goal(self, surface: DecisionSurface, target: Any) -> tuple[np.ndarray | None, float]:
+        """Return a point of another answer in real numbers, and the distance of the surface."""
+        if target is None and self.free.all() and not self.is_category.any():
+            found = surface.orthogonal_projection(self.row[None])
+            distance = float(found.distances[0])
+            return (found.points[0] if np.isfinite(distance) else None), distance
+        found = surface.counterfactual(
+            self.row[None],
+            target=target,
+            categorical=np.flatnonzero(self.is_category),
+            immutable=np.flatnonzero(~self.free),
+            sparsity=_SPARSITY,
+        )
+        return (found.points[0] if found.found[0] else None), float(found.distances[0])
+
+    def _candidates(self, goal: np.ndarray) -> np.ndarray:
+        """Return steps along the largest 1, 2, ... parts of the way, and along all of it.
+
+        All are tried at once, since one call for many rows costs little more than one for one.
+        """
+        changed = self.is_category & (goal != self.row)
+        way = np.where(self.is_category, changed, (goal - self.row) / self.unit)
+        order = np.argsort(-np.abs(way), kind="stable")
+        counts = [*range(1, min(len(way), _FEW_COLUMNS) + 1), len(way)]
+        lengths = np.concatenate([_LENGTHS, _LONGER]) if self.is_whole.any() else _LENGTHS
+        # A row right on the surface steps over it.
+        reach = max(float(np.linalg.norm(way)), 1e-6)
+        points = []
+        for count in counts:
+            some = np.zeros(len(way), dtype=bool)
+            some[order[:count]] = True
+            numbers = np.where(some & ~self.is_category, way, 0.0)
+            rest = max(reach**2 - float((some & changed).sum()), 1e-12) ** 0.5
+            size = float(np.linalg.norm(numbers))
+            numbers = numbers * (rest / size) if size > 0.0 else numbers
+            steps = self.row + lengths[:, None] * numbers * self.unit
+            points.append(np.where(some & self.is_category, goal, steps))
+        return np.vstack(points)
+
+    def _neighbors(self) -> np.ndarray:
+        """Return the nearest rows, with the columns that must not change as they are."""
+        rows = np.where(self.free, self.rows, self.row)
+        return rows[np.argsort(self._lengths(rows), kind="stable")[:_NEIGHBORS]]
+
+    def _lengths(self, points: np.ndarray) -> np.ndarray:
+        moved = points != self.row
+        step = np.where(self.is_category, moved, (points - self.row) / self.unit)
+        return np.linalg.norm(step, axis=1)
+
+    def _whole(self, points: np.ndarray) -> np.ndarray:
+        """Make whole what is whole in all rows: to the nearest, and away from the row's own."""
+        if not self.is_whole.any():
+            return points
+        away = np.where(points > self.row, np.ceil(points - 1e-9), np.floor(points + 1e-9))
+        rounded = [np.where(self.is_whole, way, points) for way in (np.round(points), away)]
+        return np.unique(np.vstack(rounded), axis=0)
+
+    def _shortest(self, points: np.ndarray, labels: np.ndarray, distance: float) -> Change:
+        """Return the point of fewest changes among those not much longer than the shortest."""
+        moved, lengths = points != self.row, self._lengths(points)
+        near = np.flatnonzero(lengths <= (1.0 + _SPARSITY) * lengths.min())
+        best = int(near[np.lexsort((lengths[near], moved[near].sum(axis=1)))[0]])
+        return Change(points[best], labels[best], float(lengths[best]), distance)
 
 
 def _section(
-    coder: "TableCoder", names: list[str], row: np.ndarray, spread: np.ndarray, change: Change
+    coder: "TableCoder",
+    names: list[str],
+    row: np.ndarray,
+    spread: np.ndarray,
+    change: Change,
+    is_exact: bool,
 ) -> ExplanationSection:
     table = []
     for j in np.flatnonzero(change.point != row).tolist():
@@ -131,16 +198,17 @@ def _section(
         table.append((names[j], before, after, 1.0 if coder.is_category[j] else float(step)))
     table.sort(key=lambda line: -abs(line[3]))
     changes = "this change" if len(table) == 1 else "these changes"
-    if coder.is_category.any():
-        summary = (
-            f"The answer becomes {show(change.label)} with {changes}, {show(change.length)} away, "
-            "in standard deviations (another category counts as one)."
-        )
-    else:
+    if is_exact:
         summary = (
             f"The answer changes {show(abs(change.distance))} standard deviations from this row. "
             f"It becomes {show(change.label)} with {changes}, {show(change.length)} away."
         )
+    else:
+        summary = (
+            f"The answer becomes {show(change.label)} with {changes}, {show(change.length)} away, "
+            "in standard deviations"
+        )
+        summary += " (another category counts as one)." if coder.is_category.any() else "."
     values = {
         "found": True,
         "distance": change.distance,
@@ -168,14 +236,21 @@ class TableCoder:
         self.template = table
         self.is_frame = hasattr(table, "columns")
         self.categories: list[list | None] = []
+        self.whole: list[bool] = []
         for j in range(table.shape[1]):
             cells = [*_cells(background, j), *_cells(table, j)]
             self.categories.append(None if _are_numbers(cells) else list(dict.fromkeys(cells)))
+            self.whole.append(_are_numbers(cells) and all(_is_whole(cell) for cell in cells))
 
     @property
     def is_category(self) -> np.ndarray:
         """Which columns hold categories."""
         return np.array([known is not None for known in self.categories])
+
+    @property
+    def is_whole(self) -> np.ndarray:
+        """Which columns hold whole numbers only."""
+        return np.array(self.whole)
 
     @property
     def is_text(self) -> np.ndarray:
@@ -202,7 +277,9 @@ class TableCoder:
     def decoded(self, j: int, number: float) -> Any:
         """Return the cell that a number stands for."""
         known = self.categories[j]
-        return float(number) if known is None else known[round(number)]
+        if known is not None:
+            return known[round(number)]
+        return int(number) if self.whole[j] else float(number)
 
     def table(self, coded: np.ndarray) -> Any:
         """Return a table like the template from a matrix of numbers."""
@@ -246,6 +323,10 @@ def _cells(table: Any, j: int) -> list[Any]:
 
 def _are_numbers(cells: list[Any]) -> bool:
     return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+
+
+def _is_whole(cell: Any) -> bool:
+    return bool(np.isnan(cell)) or float(cell).is_integer()
 
 
 def _has(method: str):

@@ -22,7 +22,10 @@ def main() -> None:
     runner = requests.get()
     _send(answers, "ready")
     while True:
-        _send(answers, runner.run(*requests.get()))
+        name, fold, seconds = requests.get()
+        runner.encode(name, fold)
+        _send(answers, "started")  # only now does the clock of the model run
+        _send(answers, runner.run(name, fold, seconds))
 
 
 def _listen(requests) -> None:

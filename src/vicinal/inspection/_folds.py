@@ -1,17 +1,23 @@
 """One model on one fold: fit, predict, and everything a score can be computed from."""
 
+import os
 import time
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import has_fit_parameter
 
 from vicinal._base._compat import rows_of
 
 _MOST_BYTES = 2**29
+_FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
 
 
 @dataclass(frozen=True)
@@ -33,43 +39,110 @@ class FoldResult:
 
 
 class FoldRunner:
-    """Fits models on folds of one table; encoded rows are kept within a bound of memory."""
+    """Fits models on folds of one table.
 
-    def __init__(self, models: dict, X: Any, y: Any, folds: list, encoder: Any) -> None:
+    The rows of a fold are encoded once for all models. Encoded rows are kept in memory within a
+    bound, and in ``folder``, where there is one, for the other processes.
+    """
+
+    def __init__(
+        self,
+        models: dict,
+        X: Any,
+        y: Any,
+        folds: list,
+        encoder: Any,
+        sample_weight: np.ndarray | None = None,
+    ) -> None:
         self.models, self.X, self.y = models, X, y
-        self.folds, self.encoder = folds, encoder
+        self.folds, self.encoder, self.sample_weight = folds, encoder, sample_weight
+        self.folder: Path | None = None
         self._encoded: dict[int, tuple[Any, Any]] = {}
 
-    def run(self, name: str, fold: int) -> FoldResult:
-        """Fit and predict; an exception becomes the ``error`` of the result."""
+    def run(self, name: str, fold: int, seconds: float = np.inf) -> FoldResult:
+        """Fit and predict; an exception becomes the ``error`` of the result.
+
+        A model with the parameter ``max_fit_time`` is told that it has ``seconds``.
+        """
         try:
-            return self._fit_and_predict(clone(self.models[name]), fold)
+            return self._fit_and_predict(self._prepared(name, seconds), name, fold)
         except Exception as error:
             return failure(f"{type(error).__name__}: {error}")
 
-    def _fit_and_predict(self, model, fold) -> FoldResult:
-        X_train, X_test = self._rows(fold)
+    def encode(self, name: str, fold: int) -> None:
+        """Make the rows of a fold ready for a model; an error is left to ``run``."""
+        try:
+            self._rows(name, fold)
+        except Exception:
+            return
+
+    def _prepared(self, name, seconds):
+        model = clone(self.models[name])
+        timed = [key for key in model.get_params() if key.split("__")[-1] == "max_fit_time"]
+        if timed and np.isfinite(seconds) and model.get_params()[timed[0]] is None:
+            model.set_params(**{timed[0]: _FIT_SHARE * seconds})
+        return model
+
+    def _fit_and_predict(self, model, name, fold) -> FoldResult:
+        X_train, X_test = self._rows(name, fold)
+        train = self.folds[fold][0]
+        weights = _fit_weights(model, self.sample_weight, train)
         started = time.perf_counter()
-        model.fit(X_train, rows_of(self.y, self.folds[fold][0]))
+        model.fit(X_train, rows_of(self.y, train), **weights)
         fitted = time.perf_counter()
         prediction, classes, proba, decision = _answers(model, X_test)
         ended = time.perf_counter()
         return FoldResult(prediction, classes, proba, decision, fitted - started, ended - fitted)
 
-    def _rows(self, fold):
+    def _rows(self, name, fold):
         train, test = self.folds[fold]
-        if self.encoder is None:
+        if self.encoder is None or takes_tables(self.models[name]):
             return rows_of(self.X, train), rows_of(self.X, test)
         if fold not in self._encoded:
-            encoder = clone(self.encoder)
-            encoded = encoder.fit_transform(rows_of(self.X, train), rows_of(self.y, train))
             known = sum(
                 getattr(part, "nbytes", 0) for pair in self._encoded.values() for part in pair
             )
             if known > _MOST_BYTES:
                 self._encoded.clear()
-            self._encoded[fold] = encoded, encoder.transform(rows_of(self.X, test))
+            self._encoded[fold] = self._read(fold) or self._encode(fold)
         return self._encoded[fold]
+
+    def _encode(self, fold):
+        train, test = self.folds[fold]
+        encoder = clone(self.encoder)
+        encoded = encoder.fit_transform(rows_of(self.X, train), rows_of(self.y, train))
+        pair = encoded, encoder.transform(rows_of(self.X, test))
+        if self.folder is not None and all(isinstance(part, np.ndarray) for part in pair):
+            draft = self.folder / f"{fold}.{os.getpid()}.npz"
+            np.savez(draft, train=pair[0], test=pair[1])
+            draft.replace(self.folder / f"{fold}.npz")
+        return pair
+
+    def _read(self, fold):
+        path = None if self.folder is None else self.folder / f"{fold}.npz"
+        if path is None or not path.exists():
+            return None
+        with np.load(path) as stored:
+            return stored["train"], stored["test"]
+
+
+def takes_tables(model: Any) -> bool:
+    """Tell whether a model takes frames with words in them as they are."""
+    first = model.steps[0][1] if isinstance(model, Pipeline) else model
+    return bool(get_tags(first).input_tags.string)
+
+
+def _fit_weights(model, sample_weight, rows) -> dict[str, np.ndarray]:
+    """Return the weights as ``fit`` takes them; a model without weights gets none."""
+    if sample_weight is None:
+        return {}
+    last, prefix = model, ""
+    while isinstance(last, Pipeline):
+        prefix += f"{last.steps[-1][0]}__"
+        last = last.steps[-1][1]
+    if not has_fit_parameter(last, "sample_weight"):
+        return {}
+    return {f"{prefix}sample_weight": sample_weight[rows]}
 
 
 def failure(message: str) -> FoldResult:
@@ -91,11 +164,13 @@ def _answers(model, X):
     return np.asarray(model.predict(X)), classes, None, decision
 
 
-def score(result: FoldResult, y_test: Any, metric: str) -> float:
+def score(result: FoldResult, y_test: Any, metric: str, sample_weight: Any = None) -> float:
     """Score the stored answers of a fold as scikit-learn's scorer would score the model itself."""
     stored = (_StoredRegressor if result.classes is None else _StoredClassifier)(result)
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    scorer = check_scoring(stored, metric)
     try:
-        return float(check_scoring(stored, metric)(stored, np.zeros((len(y_test), 1)), y_test))
+        return float(scorer(stored, np.zeros((len(y_test), 1)), y_test, **weights))
     except AttributeError as error:
         raise ValueError(f"{metric} needs scores that this model does not give") from error
 

@@ -1,5 +1,6 @@
 """Processes that run folds and can be stopped in the middle of one."""
 
+import math
 import os
 import pickle
 import queue
@@ -32,7 +33,7 @@ class _Worker:
 
     def __init__(self, payload: bytes, environment: dict[str, str], answers: queue.Queue) -> None:
         self.task: tuple[str, int] | None = None
-        self.started = self.limit = float("nan")
+        self.started = self.limit = math.inf  # a fold starts when its rows are encoded
         self.log = tempfile.TemporaryFile()
         # A plain subprocess, not multiprocessing: the user's script is not imported again.
         self.process: Any = subprocess.Popen(
@@ -46,8 +47,8 @@ class _Worker:
         threading.Thread(target=self._write, args=(payload,), daemon=True).start()
 
     def give(self, task: tuple[str, int], limit: float) -> None:
-        self.task, self.limit, self.started = task, limit, time.monotonic()
-        self._write(pickle.dumps(task))
+        self.task, self.limit, self.started = task, limit, math.inf
+        self._write(pickle.dumps((*task, limit)))
 
     def _write(self, data: bytes) -> None:
         try:
@@ -91,6 +92,8 @@ class WorkerPool:
     """
 
     def __init__(self, runner: FoldRunner, n_workers: int) -> None:
+        self._folder = tempfile.TemporaryDirectory(prefix="vicinal-", ignore_cleanup_errors=True)
+        runner.folder = Path(self._folder.name)
         # Models defined in a script or notebook travel by value.
         self._payload = pickle.dumps(wrap_non_picklable_objects(runner, keep_wrapper=False))
         self._environment = _environment(max(1, cpu_count() // n_workers))
@@ -104,22 +107,28 @@ class WorkerPool:
     def __exit__(self, *exception: Any) -> None:
         for worker in self._workers:
             worker.kill()
+        self._folder.cleanup()
 
     @property
     def busy(self) -> bool:
         """Whether a fold is being computed."""
-        return any(worker.task for worker in self._workers)
+        return bool(self.tasks)
+
+    @property
+    def tasks(self) -> list[tuple[str, int]]:
+        """The folds that are being computed."""
+        return [worker.task for worker in self._workers if worker.task]
 
     def has_room(self) -> bool:
         """Say whether a worker waits for a task."""
         return bool(self._ready)
 
     def submit(self, task: tuple[str, int], limit: float) -> None:
-        """Start a task; it is stopped after ``limit`` seconds."""
+        """Start a task; it is stopped ``limit`` seconds after its rows have been encoded."""
         self._ready.pop().give(task, limit)
 
-    def wait(self, timeout: float) -> tuple[tuple[str, int], FoldResult | None] | None:
-        """Return a task and its result, ``None`` for a task stopped at its limit.
+    def wait(self, timeout: float) -> tuple[tuple[str, int], FoldResult | None, float] | None:
+        """Return a task, its result, ``None`` if it was stopped at its limit, and that limit.
 
         Returns ``None`` alone when nothing ended within ``timeout`` seconds or a worker has
         become ready.
@@ -132,18 +141,14 @@ class WorkerPool:
             return self._stop_one_over_limit()
         if worker not in self._workers:
             return None  # the end of a worker that was stopped
+        if answer == "started":
+            worker.started = time.monotonic()
+            return None
         task, worker.task = worker.task, None
         if answer is None:
             return self._after_death(worker, task)
         self._ready.append(worker)
-        return None if task is None else (task, answer)
-
-    def wait_for_start(self) -> float:
-        """Wait until a worker is ready and return how long that took."""
-        started = time.monotonic()
-        while not self._ready:
-            self.wait(_LONG)
-        return time.monotonic() - started
+        return None if task is None else (task, answer, worker.limit)
 
     def _stop_one_over_limit(self):
         now = time.monotonic()
@@ -151,7 +156,7 @@ class WorkerPool:
             if worker.task and now >= worker.started + worker.limit:
                 task = worker.task
                 self._replace(worker)
-                return task, None
+                return task, None, worker.limit
         return None
 
     def _after_death(self, worker, task):
@@ -159,7 +164,7 @@ class WorkerPool:
         if task is None:
             raise RuntimeError(f"A worker of the comparison could not start: {reason}.")
         self._replace(worker)
-        return task, failure(reason)
+        return task, failure(reason), worker.limit
 
     def _replace(self, worker) -> None:
         worker.kill()

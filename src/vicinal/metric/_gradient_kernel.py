@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import Progress, row_blocks
 from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._maps import standard_scale
 from vicinal._kernels.local._gradient_metric import gradient_outer_product
 from vicinal._kernels.metric._kernel_ridge import (
@@ -20,6 +21,7 @@ from vicinal._kernels.metric._kernel_ridge import (
     ridge_path,
     ridge_slopes,
 )
+from vicinal.metric._explain import slope_sections
 
 # Scales tried, in units of the root of the mean squared distance between two rows.
 _SCALES = 2.0 ** np.arange(-3, 4)
@@ -43,7 +45,7 @@ class _Rows:
         return _Rows(self.Z[rows], self.Y[rows], self.weights[rows], self.copies[rows])
 
 
-class BaseGradientKernel(BaseEstimator):
+class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
     """Kernel ridge in the metric of its own gradients, in blocks of a tree."""
 
     _parameter_constraints: dict = {
@@ -211,6 +213,9 @@ class BaseGradientKernel(BaseEstimator):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         return (np.asarray(X, dtype=np.float64) - self.mean_) / self.scale_, X.dtype
+
+    def _sections(self, X, columns):
+        return slope_sections(self, X, columns)
 
     def _answers(self, Z) -> np.ndarray:
         """Return the outputs at standardised rows: (n_queries, n_outputs)."""

@@ -69,7 +69,7 @@ class ComparisonReport(Page):
             "n_features": board.n_features,
             "rows": [
                 _row(rank, entry, floor, best, board)
-                for rank, entry in enumerate(board.entries, start=1)
+                for rank, entry in zip(board.ranks, board.entries, strict=True)
             ],
         }
 

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import aligned_answers, check_weights, cross_fit, fit_weighted, takes_weights
 from vicinal._base._compat import HasMethods, check_y, num_samples, rows_of
+from vicinal._base._explanation import ExplainRowMixin
 from vicinal._rows import Place, Support
 from vicinal.table import TableEncoder
 
@@ -23,7 +24,7 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-class BaseConformal(MetaEstimatorMixin, BaseEstimator):
+class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     """Fit, answers of held-out rows, support; the children make intervals or sets of them."""
 
     def _check_rows(self, X, y, sample_weight, groups, **options):
@@ -149,6 +150,12 @@ class BaseConformal(MetaEstimatorMixin, BaseEstimator):
         """
         X = self._check_queries(X)
         return self._support(self._numbers(X))
+
+    def _sections(self, X, columns):
+        """Return what is promised, and the reasons of the model if it gives any."""
+        offers = hasattr(self.estimator_, "explain_row")
+        reasons = self.estimator_.explain_row(X, columns) if offers else []
+        return [self._promise(X), *reasons]
 
     def _numbers(self, X):
         """Return X as numbers in which rows can be compared."""

@@ -7,6 +7,7 @@ from vicinal._base import atomic_fit, encode_labels
 from vicinal._base._compat import HasMethods
 from vicinal._rows import LabelSets
 from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
+from vicinal.uncertainty._explain import set_section
 
 
 class ConformalClassifier(ClassifierMixin, BaseConformal):
@@ -166,3 +167,7 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
         return self._sets.of(
             proba, self._numbers(X), coverage, method=method, by_class=by_class, local=local
         )
+
+    def _promise(self, X):
+        proba = np.asarray(self.predict_proba(X), dtype=np.float64)[0]
+        return set_section(self.classes_, self.predict_set(X)[0], proba, 0.9)

@@ -7,6 +7,7 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._base import atomic_fit
 from vicinal._rows import ResidualIntervals
 from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
+from vicinal.uncertainty._explain import interval_section
 
 
 class ConformalRegressor(RegressorMixin, BaseConformal):
@@ -157,6 +158,10 @@ class ConformalRegressor(RegressorMixin, BaseConformal):
         """
         check_is_fitted(self)
         return self._intervals.scale.held_out.reshape(self.held_out_.shape)
+
+    def _promise(self, X):
+        low, high = self.predict_interval(X)[0].reshape(-1, 2)[0].tolist()
+        return interval_section(low, high, 0.9)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

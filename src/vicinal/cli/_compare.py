@@ -1,0 +1,300 @@
+"""The command `compare`: a leaderboard and a page within a budget of time."""
+
+import hashlib
+import json
+import os
+import re
+import sys
+import time
+import warnings
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.metrics import get_scorer_names
+from sklearn.model_selection import TimeSeriesSplit
+from sklearn.pipeline import Pipeline
+
+import vicinal
+from vicinal._base import write_whole
+from vicinal.cli._check_table import CheckedTable
+from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._models import pick
+from vicinal.cli._pipeline import fit_on
+from vicinal.cli._read_table import check_folder
+from vicinal.cli._show import LiveBoard, print_leaderboard, say
+from vicinal.cli._source import Source
+
+_MOST_JOBS = 4
+_EXPLAINED_ROWS = 24
+_RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
+_COMPILED_ROWS = 60
+# The page's share of the budget, and of that, the shares of its parts.
+_PAGE_SHARE, _PAGE_SECONDS = 0.25, 45.0
+_REFIT_SHARE, _REGIONS_SHARE, _REASONS_SHARE = 0.4, 0.15, 0.6
+
+
+def compare(
+    source: Source,
+    *,
+    models: str | None,
+    metric: str | None,
+    budget: str,
+    folds: int,
+    seed: int,
+    jobs: int | None,
+    out: Path,
+    save: Path | None,
+    cache: Path | None,
+    fresh: bool,
+    as_json: bool,
+) -> None:
+    """Rank models on a table, print the leaderboard and write the report."""
+    from vicinal.inspection import candidate_models
+
+    started = time.monotonic()
+    check_folder(out, "--out")
+    if save is not None:
+        check_folder(save, "--save")
+    seconds = parse_seconds(budget)
+    checked = source.load(min_rows=2 * folds)
+    chosen = candidate_models(checked.task, random_state=seed)
+    chosen = chosen if models is None else pick(chosen, models)
+    scorer = resolve_metric(metric, checked)
+    end = started + seconds + _compile(chosen, checked)
+    page_seconds = min(_PAGE_SECONDS, _PAGE_SHARE * seconds)
+    try:
+        board = leaderboard(
+            checked,
+            chosen,
+            metric=scorer,
+            seconds=max(1.0, end - page_seconds - time.monotonic()),
+            cv=folds if source.time is None else TimeSeriesSplit(folds),
+            seed=seed,
+            jobs=jobs,
+            cache=None if fresh else cache or cache_folder(),
+            quiet=as_json,
+        )
+    except KeyboardInterrupt:
+        if not fresh:
+            say("finished folds are kept: the same command goes on from there")
+        raise
+    if as_json:
+        print(json.dumps(board.to_dict(), indent=2, ensure_ascii=False))
+    else:
+        print_leaderboard(board)
+    if not any(len(entry.scores) for entry in board.entries):
+        raise RuntimeError("no model finished a fold; the lines above say why")
+    page = _write_report(board, chosen, checked, source.title, seed, out, end)
+    say(f"report: {page}")
+    if save is not None:
+        _save_best(board, chosen, checked, source, save)
+
+
+def leaderboard(
+    checked: CheckedTable,
+    models: dict[str, Any],
+    *,
+    metric: str | None,
+    seconds: float | None,
+    cv: Any = 5,
+    seed: int = 0,
+    jobs: int | None = None,
+    cache: Path | None = None,
+    quiet: bool = False,
+) -> Any:
+    """Cross-validate models on a table within some seconds; ``None`` waits, in this process."""
+    from vicinal.inspection import compare as compare_models
+
+    n_jobs = None if seconds is None else jobs or min(_MOST_JOBS, os.cpu_count() or 1)
+    with LiveBoard(len(models), seconds or np.inf, quiet) as live, warnings.catch_warnings():
+        # A class with fewer rows than folds is missing in some folds, and models can bear that.
+        warnings.filterwarnings("ignore", message="The least populated class")
+        return compare_models(
+            models,
+            checked.X,
+            checked.y,
+            cv=cv,
+            groups=checked.groups,
+            sample_weight=checked.weights,
+            metric=metric,
+            encoder=checked.encoder(),
+            time_budget=seconds,
+            cache=cache,
+            n_jobs=n_jobs,
+            random_state=seed,
+            callback=live,
+        )
+
+
+def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
+    """Compile our models on a few rows, once after an installation; return the seconds it took."""
+    mark = cache_folder().parent / f"compiled-{_installation()}"
+    if mark.exists():
+        return 0.0
+    say("compiling, once after an installation; this is not part of the budget")
+    started = time.monotonic()
+    rows = np.linspace(0, checked.X.height - 1, min(_COMPILED_ROWS, checked.X.height)).astype(int)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        for model in filter(_is_ours, models.values()):
+            try:
+                fit_on(checked, clone(model), rows).predict(checked.X[rows])
+            except Exception:  # too few rows for it: it will be compiled in its first fold
+                continue
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    write_whole(mark, "")
+    return time.monotonic() - started
+
+
+def _installation() -> str:
+    """Return what compiled code depends on: versions, and the newest source file."""
+    newest = max(path.stat().st_mtime_ns for path in Path(vicinal.__path__[0]).rglob("*.py"))
+    text = f"{vicinal.__path__} {newest} {version('numba')} {sys.version}"
+    return hashlib.sha256(text.encode()).hexdigest()[:16]
+
+
+# --- the page -----------------------------------------------------------------------------------
+
+
+def _write_report(board, models, checked, title, seed, out, end) -> Path:
+    from vicinal.report import ComparisonReport
+
+    heading = f"{title}: local models beside baselines"
+    detail = _closer_look(board, models, checked, seed, end)
+    return ComparisonReport(board, heading, detail=detail).write_html(out)
+
+
+def _closer_look(board, models, checked, seed, end):
+    """Fit the best local model again, without the rows that it will be asked to explain."""
+    from vicinal.report import ModelReport
+
+    left = max(1.0, end - time.monotonic())
+    scored = [entry for entry in board.entries if len(entry.scores)]
+    own = [entry for entry in scored if _is_ours(models[entry.name])]
+    best = (own or scored)[0]
+    chosen = _spare(checked, best.out_of_fold, seed)
+    say(f"explaining {len(chosen)} rows with {best.name}")
+    fitted, used = _fit_without(checked, models[best.name], chosen, best, _REFIT_SHARE * left, seed)
+    regions = next((entry for entry in own if entry.name.startswith("SpacePartitioning")), None)
+    partition = None
+    if regions not in (None, best) and regions.fit_seconds < _REGIONS_SHARE * left:
+        partition = _fit_without(
+            checked, models[regions.name], chosen, regions, _REGIONS_SHARE * left, seed
+        )[0]
+    notes = list(checked.notes)
+    if used < checked.X.height - len(chosen):
+        notes.append(f"reasons are those of a model fitted on {used:,} rows drawn from the table")
+    return ModelReport(
+        fitted,
+        checked.X,
+        checked.y,
+        target=checked.target,
+        out_of_fold=best.out_of_fold,
+        partition=partition,
+        explained=chosen,
+        time_budget=max(1.0, _REASONS_SHARE * (end - time.monotonic())),
+        notes=notes,
+        random_state=seed,
+    )
+
+
+def _spare(checked, answers, seed) -> np.ndarray:
+    """Choose rows to explain, at most a fifth, without which every class still has two rows."""
+    from vicinal.report import ModelReport
+
+    n_rows = min(_EXPLAINED_ROWS, max(1, checked.X.height // 5))
+    chosen = ModelReport.choose_rows(answers, checked.y, n_rows, seed)
+    if checked.task == "regression":
+        return chosen
+    left = dict(zip(*np.unique(checked.y, return_counts=True), strict=True))
+    spared = []
+    for row in chosen:
+        if left[checked.y[row]] > 2:
+            left[checked.y[row]] -= 1
+            spared.append(row)
+    return np.array(spared, dtype=int)
+
+
+def _is_ours(model: Any) -> bool:
+    last = model.steps[-1][1] if isinstance(model, Pipeline) else model
+    return type(last).__module__.startswith("vicinal.")
+
+
+def _fit_without(checked, model, rows, entry, seconds, seed) -> tuple[Any, int]:
+    """Fit on all other rows, or on as many as should take so many seconds."""
+    others = np.setdiff1d(np.arange(checked.X.height), rows)
+    share = min(1.0, seconds / max(entry.fit_seconds, 1e-9))
+    n_used = min(len(others), max(int(len(others) * share), 200))
+    used = np.random.RandomState(seed).permutation(others)[:n_used]
+    used.sort()
+    if "max_fit_time" in model.get_params():
+        model = clone(model).set_params(max_fit_time=seconds)
+    return fit_on(checked, model, used), n_used
+
+
+def _save_best(board, models, checked, source, path) -> None:
+    from vicinal.cli._commands import fit_and_save
+
+    best = board.entries[0]
+    score = f"{board.metric_label} {board.sign * best.mean:.4f} on held-out rows"
+    fit_and_save(best.name, models[best.name], checked, source, path, score)
+
+
+# --- options ------------------------------------------------------------------------------------
+
+
+def parse_seconds(text: str) -> float:
+    """Read a duration: 90, 90s, 5m, 1.5h."""
+    found = re.fullmatch(r"(\d+(?:\.\d+)?)\s*([smh]?)", text.strip())
+    if not found or float(found[1]) == 0:
+        raise InputError(f"--budget {text!r} must be a time such as 90s, 5m or 1h")
+    return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
+
+
+def resolve_metric(name: str | None, checked: CheckedTable) -> str | None:
+    """Return the name of a scikit-learn scorer; a few short names are understood."""
+    several = checked.task == "classification" and len(np.unique(checked.y)) > 2
+    if name is None:
+        return _metric_for_rare(checked, several)
+    short = {
+        "auc": "roc_auc_ovr" if several else "roc_auc",
+        "logloss": "neg_log_loss",
+        "log_loss": "neg_log_loss",
+        "f1": "f1_macro",
+        "rmse": "neg_root_mean_squared_error",
+        "mse": "neg_mean_squared_error",
+        "mae": "neg_mean_absolute_error",
+    }
+    known = get_scorer_names()
+    resolved = short.get(name.lower(), name)
+    if resolved not in known:
+        raise InputError(
+            f"--metric {name!r} is unknown; choose from {quoted([*short, *known], 99)}"
+        )
+    return resolved
+
+
+def _metric_for_rare(checked: CheckedTable, several: bool) -> str | None:
+    """Return a score that a rare class counts in, and say so; ``None`` where none is rare."""
+    if checked.task == "regression":
+        return None
+    classes, counts = np.unique(checked.y, return_counts=True)
+    rarest = counts.argmin()
+    share = counts[rarest] / counts.sum()
+    if share >= (_RARE if not several else _RARE / len(classes)):
+        return None
+    metric = "balanced_accuracy" if several else "roc_auc"
+    say(
+        f"  note: {str(classes[rarest])!r} is {100 * share:.2g} % of the rows: ranked by "
+        f"{metric.replace('_', ' ')}, not accuracy (--metric accuracy)"
+    )
+    return metric
+
+
+def cache_folder() -> Path:
+    """Return the folder of finished folds."""
+    base = os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache"
+    return Path(base) / "vicinal" / "folds"
