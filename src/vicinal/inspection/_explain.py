@@ -116,11 +116,12 @@ def _sections_beside(
     model: Any, table: Any, names: list[str], prediction: Any, background: Any, change: dict
 ) -> list[ExplanationSection]:
     """Return the reasons that come from a comparison with other rows."""
-    found = [support_section(table, background)]
-    if is_classifier(model):
-        found.append(surface_section(model, table, names, prediction, background, **change))
+    found = []
     if is_classifier(model) or is_regressor(model):
         found.append(column_section(model, table, names, prediction, background))
+    if is_classifier(model):
+        found.append(surface_section(model, table, names, prediction, background, **change))
+    found.append(support_section(table, background))
     return [section for section in found if section is not None]
 
 

@@ -1,6 +1,7 @@
 """Self-contained HTML reports over the public API."""
 
 from vicinal.report._comparison_report import ComparisonReport
+from vicinal.report._explanation_report import ExplanationReport
 from vicinal.report._model_report import ModelReport
 
-__all__ = ["ComparisonReport", "ModelReport"]
+__all__ = ["ComparisonReport", "ExplanationReport", "ModelReport"]

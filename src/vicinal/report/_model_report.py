@@ -13,6 +13,7 @@ from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection import explain
 from vicinal.report import _answers, _places
 from vicinal.report._page import Page
+from vicinal.report._reasons import answer_part, explanation_part, plain
 
 _MAP_ROWS = 800
 _PLACE_ROWS = 4000
@@ -181,23 +182,8 @@ class ModelReport(Page):
         ]
 
     def _answer(self, row: int, prediction: Any, classes: Any, proba: Any) -> dict[str, Any]:
-        answer: dict[str, Any] = {
-            "row": row,
-            "prediction": _plain(prediction),
-            "truth": None if self.y is None else _plain(self.y[row]),
-            "shares": [],
-        }
-        answer["is_wrong"] = (
-            classes is not None
-            and answer["truth"] is not None
-            and answer["truth"] != answer["prediction"]
-        )
-        if proba is not None:
-            order = np.argsort(-proba, kind="stable")[:4].tolist()
-            answer["shares"] = [
-                {"label": str(classes[k]), "share": float(proba[k]), "code": k} for k in order
-            ]
-        return answer
+        truth = None if self.y is None else plain(self.y[row])
+        return answer_part(row, truth, prediction, classes, proba)
 
     def _explanations(self, rows: np.ndarray) -> list[dict[str, Any]]:
         """Explain every row, then add what compares with other rows while there is time."""
@@ -220,16 +206,8 @@ class ModelReport(Page):
 
     def _explanation(self, row: int, background: Any) -> dict[str, Any]:
         found = explain(self.model, rows_of(self.X, slice(row, row + 1)), background=background)
-        classes: Any = getattr(self.model, "classes_", None)
-        shares = found.probabilities
-        proba = None if shares is None else np.array([shares[c] for c in classes.tolist()])
-        return self._answer(row, found.prediction, classes, proba) | {
-            "headline": found.headline(),
-            "values": [
-                {"name": str(name), "value": _plain(value)} for name, value in found.row.items()
-            ],
-            "sections": [_section(section) for section in found.sections],
-        }
+        truth = None if self.y is None else plain(self.y[row])
+        return explanation_part(found, row, truth)
 
     def _places(self, answers: OutOfFold, explained: set[int]) -> dict[str, Any]:
         rows = answers.rows[self._sample(len(answers.rows), _PLACE_ROWS, answers, explained)]
@@ -265,7 +243,7 @@ class ModelReport(Page):
                 "y": float(plane[i, 1]),
                 "doubt": float(size[i]),
                 "code": int(codes[i]),
-                "label": str(_plain(y[i])),
+                "label": str(plain(y[i])),
                 "has_reasons": int(rows[i]) in explained,
             }
             for i in keep.tolist()
@@ -339,31 +317,3 @@ def _encoded(steps: list[Any], X: Any) -> tuple[Any, list[str]]:
         names = [str(name) for name in step.get_feature_names_out(given)]
     X = X.toarray() if hasattr(X, "toarray") else X
     return X, names if len(names) == X.shape[1] else [f"x{j}" for j in range(X.shape[1])]
-
-
-def _section(section: Any) -> dict[str, Any]:
-    """Return a reason of :func:`explain` with its bars scaled to the longest."""
-    rows = section.rows[:12]
-    at = None if section.bars is None else section.columns.index(section.bars)
-    lengths = [0.0 if at is None else float(row[at]) for row in rows]
-    longest = max(map(abs, lengths), default=0.0) or 1.0
-    # An encoded column is named after its source already.
-    kept = [j for j, name in enumerate(section.columns) if name != "made from"]
-    return {
-        "key": section.key,
-        "title": section.title,
-        "summary": section.summary,
-        "columns": [section.columns[j] for j in kept],
-        "rows": [
-            {"cells": [_plain(row[j]) for j in kept], "bar": length / longest}
-            for row, length in zip(rows, lengths, strict=True)
-        ],
-        "has_bars": at is not None,
-        "is_signed": any(length < 0 for length in lengths),
-        "n_more": max(0, len(section.rows) - len(rows)),
-    }
-
-
-def _plain(value: Any) -> Any:
-    value = value.item() if isinstance(value, np.generic) else value
-    return value if value is None or isinstance(value, bool | int | float) else str(value)

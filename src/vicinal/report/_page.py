@@ -14,6 +14,8 @@ from vicinal._base import import_optional, write_whole
 class Page(abc.ABC):
     """Something to show as one HTML file."""
 
+    template = "page.html"
+
     @abc.abstractmethod
     def as_dict(self) -> dict[str, Any]:
         """Return what the page shows."""
@@ -26,7 +28,7 @@ class Page(abc.ABC):
         str
             One HTML document that loads nothing.
         """
-        return render(self.as_dict())
+        return render(self.as_dict(), self.template)
 
     def write_html(self, path: str | os.PathLike) -> Path:
         """Write the page whole or not at all.
@@ -44,7 +46,7 @@ class Page(abc.ABC):
         return write_whole(path, self.html())
 
 
-def render(content: dict[str, Any]) -> str:
+def render(content: dict[str, Any], template: str) -> str:
     """Return the page; every text in it is escaped."""
     jinja2 = import_optional("jinja2", needed_by="An HTML report", extra="cli")
     folder = files("vicinal.report").joinpath("templates")
@@ -57,12 +59,19 @@ def render(content: dict[str, Any]) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "percent": percent, "seconds": seconds}
-    return environment.get_template("page.html").render(
+    return environment.get_template(template).render(
         **{**_EMPTY, **content}, version=vicinal.__version__
     )
 
 
-_TEMPLATES = ("page.html", "charts.html", "style.css", "page.js")
+_TEMPLATES = (
+    "page.html",
+    "explanation.html",
+    "reasons.html",
+    "charts.html",
+    "style.css",
+    "page.js",
+)
 _EMPTY: dict[str, Any] = dict.fromkeys(
     ("leaderboard", "model", "calibration", "confusion", "residuals", "regions", "map", "doubtful")
 ) | {"explanations": [], "facts": {}, "notes": [], "classes": []}

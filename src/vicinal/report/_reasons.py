@@ -1,0 +1,70 @@
+"""An explanation as the pages show it: plain values, bars scaled to the longest."""
+
+from typing import Any
+
+import numpy as np
+
+from vicinal.inspection import Explanation
+
+_MOST_CLASSES = 4
+_MOST_ROWS = 12
+
+
+def answer_part(
+    row: int | None, truth: Any, prediction: Any, classes: Any, proba: Any
+) -> dict[str, Any]:
+    """Return an answer to one row, with the probabilities of its likeliest classes."""
+    answer: dict[str, Any] = {
+        "row": row,
+        "prediction": plain(prediction),
+        "truth": truth,
+        "shares": [],
+    }
+    answer["is_wrong"] = classes is not None and truth is not None and truth != answer["prediction"]
+    if proba is not None:
+        order = np.argsort(-np.asarray(proba), kind="stable")[:_MOST_CLASSES].tolist()
+        answer["shares"] = [
+            {"label": str(classes[k]), "share": float(proba[k]), "code": k} for k in order
+        ]
+    return answer
+
+
+def explanation_part(found: Explanation, row: int | None, truth: Any) -> dict[str, Any]:
+    """Return an answer, the values of the row and the reasons."""
+    classes = proba = None
+    if found.probabilities is not None:
+        classes, proba = list(found.probabilities), list(found.probabilities.values())
+    return answer_part(row, truth, found.prediction, classes, proba) | {
+        "headline": found.headline(),
+        "values": [{"name": str(name), "value": plain(value)} for name, value in found.row.items()],
+        "sections": [_section(section) for section in found.sections],
+    }
+
+
+def _section(section: Any) -> dict[str, Any]:
+    """Return a reason of :func:`explain` with its bars scaled to the longest."""
+    rows = section.rows[:_MOST_ROWS]
+    at = None if section.bars is None else section.columns.index(section.bars)
+    lengths = [0.0 if at is None else float(row[at]) for row in rows]
+    longest = max(map(abs, lengths), default=0.0) or 1.0
+    # An encoded column is named after its source already.
+    kept = [j for j, name in enumerate(section.columns) if name != "made from"]
+    return {
+        "key": section.key,
+        "title": section.title,
+        "summary": section.summary,
+        "columns": [section.columns[j] for j in kept],
+        "rows": [
+            {"cells": [plain(row[j]) for j in kept], "bar": length / longest}
+            for row, length in zip(rows, lengths, strict=True)
+        ],
+        "has_bars": at is not None,
+        "is_signed": any(length < 0 for length in lengths),
+        "n_more": max(0, len(section.rows) - len(rows)),
+    }
+
+
+def plain(value: Any) -> Any:
+    """Return a value as a page shows it: a number, or text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if value is None or isinstance(value, bool | int | float) else str(value)
