@@ -10,20 +10,26 @@ ROOMS = ["auto", "inspection", "io", "distributed", "report", "serve", "cli"]
 
 # Foundations that are private to the package, not to a room.
 OPEN_TO_ALL = {"_base", "_kernels", "_rows"}
-# Underscored names that others document: of named tuples, notebooks and os.
-NO_SECRETS = {"_asdict", "_exit", "_fields", "_make", "_replace", "_repr_html_"}
+# Underscored names that others document: of named tuples, notebooks, os and Dask.
+NO_SECRETS = {
+    "_asdict",
+    "_exit",
+    "_fields",
+    "_make",
+    "_meta_nonempty",
+    "_replace",
+    "_repr_html_",
+}
+# Fitted models of scikit-learn have state of private names only, which a model file must hold.
+STATE_OF_OTHERS = "io/_foreign.py"
 
 # What is still to be asked by public names; these numbers may only fall.
 REMAINING = {
-    "io/_content.py": 15,
     "io/_onnx/_ensemble.py": 5,
     "io/_onnx/_linear.py": 1,
     "io/_onnx/_local.py": 6,
     "io/_onnx/_partition.py": 4,
     "io/_onnx/_subspace.py": 14,
-    "io/_to_onnx.py": 1,
-    "io/_trusted.py": 3,
-    "distributed/_predict.py": 1,
 }
 
 
@@ -46,12 +52,23 @@ def private_module(module, room):
     return any(is_private(part) for part in parts)
 
 
+def defined_in(tree):
+    """Return the names of functions and methods that a file defines."""
+    return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
+
+
 def offences(source, room):
     """List what a file of a room takes from other rooms, and from elsewhere, by private names."""
-    found = []
-    for node in ast.walk(ast.parse(source)):
+    tree, found = ast.parse(source), []
+    own_names = defined_in(tree)
+    for node in ast.walk(tree):
         names = []
-        if isinstance(node, ast.Attribute) and is_private(node.attr) and not is_own(node.value):
+        if (
+            isinstance(node, ast.Attribute)
+            and is_private(node.attr)
+            and not is_own(node.value)
+            and node.attr not in own_names
+        ):
             names = [ast.unparse(node)]
         elif isinstance(node, ast.Import):
             names = [alias.name for alias in node.names if private_module(alias.name, room)]
@@ -80,6 +97,7 @@ def test_upper_floors_use_public_names_only(room):
     found = {
         str(path.relative_to(PACKAGE)): offences(path.read_text(), room) for path in files_of(room)
     }
+    found.pop(STATE_OF_OTHERS, None)
     assert not {name: lines for name, lines in found.items() if len(lines) > REMAINING.get(name, 0)}
 
 
@@ -106,6 +124,7 @@ def test_a_private_name_is_caught(line):
         "self._data",
         "super()._data",
         "getattr(self, '_data')",
+        "def _steps(path): ...\nlist(map(Walker._steps, paths))",
         "model.neighbors(X)",
         "entry._replace(name='a')",
         "from vicinal.inspection._folds import score",

@@ -194,7 +194,7 @@ def _write_columns(graph: Graph, encoder: ColumnTransformer, X: Any) -> str:
         kind = types.DoubleTensorType if is_number else types.StringTensorType
         inputs.append(graph.input(name, "DOUBLE" if is_number else "STRING", 1))
         declared.append((name, kind([None, 1])))
-    return graph._borrow("features", encoder, inputs, declared)
+    return graph.borrow("features", encoder, inputs, declared)
 
 
 def column_kinds(X: Any) -> dict[str, bool]:

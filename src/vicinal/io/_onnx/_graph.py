@@ -182,7 +182,7 @@ class Graph:
         writer = self.writers[kind].get(type(model))
         if writer is not None:
             return writer(self, model, x)
-        return self._borrow(kind, model, [x])
+        return self.borrow(kind, model, [x])
 
     def proba(self, model: Any, x: str, classes: Any = None) -> str:
         """Write class probabilities; with ``classes``, one column for each of them."""
@@ -197,7 +197,7 @@ class Graph:
             if type(model) in self.writers[kind]:
                 answer = self.write(kind, model, x)
                 return self.best(answer, 2 if kind == "scores" and len(model.classes_) == 2 else 3)
-        return self.add("ArgMax", self._borrow("proba", model, [x]), axis=1, keepdims=1)
+        return self.add("ArgMax", self.borrow("proba", model, [x]), axis=1, keepdims=1)
 
     def best(self, scores: str, n_classes: int) -> str:
         """Return the position of the largest score, (n, 1); two classes share one score."""
@@ -205,7 +205,7 @@ class Graph:
             return self.cast(self.where_positive(scores), "INT64")
         return self.add("ArgMax", scores, axis=1, keepdims=1)
 
-    def _borrow(self, kind: str, model: Any, inputs: list[str], types: Any = None) -> str:
+    def borrow(self, kind: str, model: Any, inputs: list[str], types: Any = None) -> str:
         """Have skl2onnx write a model of scikit-learn, and take its graph over."""
         if type(model).__module__.startswith("vicinal."):
             raise OnnxExportError(
