@@ -110,6 +110,8 @@ def _anchors(estimator):
 
 DRAWS: dict[str, str | Callable] = {
     # class name: what it draws, or a function of the instance that says it (None for nothing)
+    "AutoClassifier": "folds and forests",
+    "AutoRegressor": "folds and forests",
     "BayesianModelAveragingClassifier": "folds",
     "BayesianModelAveragingRegressor": "folds",
     "BootstrapEnsembleClassifier": "bootstrap rows",

@@ -5,11 +5,13 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import softmax
 from sklearn.base import clone
 from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
-from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._compat import num_samples, rows_of, threadpool_controller
 from vicinal._base._parallel import draw_seeds, parallel_map
 
 
@@ -75,13 +77,17 @@ def held_out(
     HeldOut
         Candidates and their answers.
     """
+    if isinstance(estimator, Pipeline) and hasattr(estimator.steps[-1][1], "held_out"):
+        return _held_out_of_pipeline(
+            estimator, X, y, folds, rows=rows, sample_weight=sample_weight, groups=groups
+        )
     if hasattr(estimator, "held_out"):
         return estimator.held_out(
             X, y, folds=folds, rows=rows, sample_weight=sample_weight, groups=groups
         )
     classes = np.unique(y) if method == "predict_proba" else None
     _, answers = cross_fit(
-        lambda *some: fit_weighted(clone(estimator), *some),
+        lambda *some: _fit_in_one_thread(clone(estimator), *some),
         lambda model, some: aligned_answers(model, some, method, classes),
         X,
         y,
@@ -92,6 +98,24 @@ def held_out(
         prefer="threads",
     )
     return HeldOut([{}], np.concatenate(fold_entries(folds, rows)), answers[None])
+
+
+def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
+    """Ask the last step, behind transformers that do not look at y and may see every row."""
+    *_, (name, last) = pipeline.steps
+    blind = clone(pipeline[:-1])
+    looks = [step for _, step in blind.steps if get_tags(step).target_tags.required]
+    if looks:
+        raise ValueError(
+            f"{looks[0]!r} learns from y, so rows that {last!r} leaves out would have been seen; "
+            "hand it to the model itself, or use an estimator without held_out."
+        )
+    found = last.held_out(blind.fit_transform(X), y, folds=folds, **options)
+    candidates = [
+        {f"{name}__{key}": value for key, value in candidate.items()}
+        for candidate in found.candidates
+    ]
+    return HeldOut(candidates, found.rows, found.answers)
 
 
 def fold_entries(folds: Sequence[np.ndarray], rows: np.ndarray | None = None) -> list[np.ndarray]:
@@ -158,10 +182,21 @@ def _fit_and_answer(fit, answer, X, y, sample_weight, fold, entries, keep_model)
 def aligned_answers(
     fitted: Any, X: Any, method: str, classes: np.ndarray | None = None
 ) -> np.ndarray:
-    """Return answers as columns; probabilities have one column per class, 0 for an unseen one."""
-    said = np.asarray(getattr(fitted, method)(X), dtype=np.float64)
+    """Return answers as columns; probabilities have one column per class, 0 for an unseen one.
+
+    A classifier without ``predict_proba`` answers by the softmax of its decision function, or else
+    by its votes.
+    """
     if method != "predict_proba":
+        said = np.asarray(getattr(fitted, method)(X), dtype=np.float64)
         return said.reshape(len(said), -1)
+    if hasattr(fitted, "predict_proba"):
+        said = np.asarray(fitted.predict_proba(X), dtype=np.float64)
+    elif hasattr(fitted, "decision_function"):
+        said = np.asarray(fitted.decision_function(X), dtype=np.float64)
+        said = softmax(np.stack([-said / 2, said / 2], 1) if said.ndim == 1 else said, axis=1)
+    else:
+        said = (fitted.predict(X)[:, None] == fitted.classes_).astype(np.float64)
     out = np.zeros((len(said), len(classes)))
     out[:, np.searchsorted(classes, fitted.classes_)] = said
     return out
@@ -188,6 +223,12 @@ def fit_weighted(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> A
         name, inner = inner.steps[-1]
         prefix += f"{name}__"
     return estimator.fit(X, y, **{f"{prefix}sample_weight": weight})
+
+
+def _fit_in_one_thread(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
+    """Fit with one OpenMP thread: folds are as many as cores, and more threads only queue."""
+    with threadpool_controller().limit(limits=1, user_api="openmp"):
+        return fit_weighted(estimator, X, y, weight)
 
 
 def seeded_clone(estimator: Any, seed: Any) -> Any:

@@ -1,0 +1,170 @@
+"""Regression on any table by a mixture of local, linear and tree models."""
+
+import numpy as np
+from sklearn.base import RegressorMixin
+
+from vicinal._base import atomic_fit, positive_rows
+from vicinal.auto._base import BaseAuto, as_given
+from vicinal.auto._scorers import NumberScorer
+
+
+class AutoRegressor(RegressorMixin, BaseAuto):
+    r"""Regression on a table by a mixture of models, each judged on rows it had not seen.
+
+    Local ridge models, forests, linear and quadratic models, boosted trees and a support vector
+    machine answer training rows that they were not fitted to, and are mixed by the weights that
+    would have answered best; a mixture of few members remains, whose contributions add up to the
+    answer. ``score_`` says how well it will do: every choice that went into it was made without the
+    rows it is computed from.
+
+    Read more in the :doc:`user guide </guide/auto>`.
+
+    Parameters
+    ----------
+    members : "default" or list, default="default"
+        Members to try: pairs (name, regressor), names of kinds of default members (``"constant"``,
+        ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``), or
+        both. ``"default"`` tries every kind, each where it can pay.
+    max_fit_time : float, default=None
+        Seconds for the whole fit: a member whose projected time does not fit is left out. ``None``
+        sets no limit.
+    cv : int, default=5
+        Folds, drawn twice on tables of fewer than 1,000 rows.
+    n_jobs : int, default=None
+        Threads; ``None`` uses every core. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Folds, rows on which members are compared (at most 3,000), forests.
+    verbose : int, default=0
+        Show progress.
+
+    Attributes
+    ----------
+    members_ : list of Member
+        Everything that was tried, heaviest first: ``name``, ``weight``, ``reason`` (why it was left
+        out), ``loss``, ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``estimator``.
+    weights_ : ndarray of shape (n_members,)
+        Their weights, of sum one.
+    score_, score_error_ : float
+        R2 to expect on new rows and its standard error: for each fold, settings, members and
+        weights were chosen on the other folds.
+    held_out_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        Predictions of each training row by models that had not seen it; NaN for rows that were not
+        drawn.
+    cv_results_ : dict of ndarray
+        Every setting that was tried: ``member``, ``params``, ``loss``.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, when X has string names.
+
+    See Also
+    --------
+    AutoClassifier : The same for classes.
+    vicinal.local.LocalRegressor : One local model.
+    sklearn.ensemble.StackingRegressor : Any final model on top of given members.
+
+    Notes
+    -----
+    With :math:`f_m^{-i}` the answer of member m to row i by a model that had not seen it, the
+    weights minimise
+
+    .. math:: \sum_i s_i \Big(y_i - \sum_m w_m f_m^{-i}(x_i)\Big)^2, \qquad w \ge 0, \sum_m w_m = 1,
+
+    which is convex; outputs are compared in units of their variance. Members below 2 % are dropped
+    and at most six remain. Local models leave the row out of its neighbourhood, forests ask the
+    trees that did not draw it, whatever else learns from targets learns from the other folds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from vicinal.auto import AutoRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = AutoRegressor(members=["local", "linear"], random_state=0).fit(X, y)
+    >>> parts = model.contributions(X[:2])
+    >>> bool(abs(parts.sum(axis=1)[:, 0] - model.predict(X[:2])).max() < 1e-9)
+    True
+    """
+
+    _method = "predict"
+
+    def __init__(
+        self,
+        members="default",
+        *,
+        max_fit_time=None,
+        cv=5,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        super().__init__(
+            members,
+            max_fit_time=max_fit_time,
+            cv=cv,
+            n_jobs=n_jobs,
+            random_state=random_state,
+            verbose=verbose,
+        )
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Try the members, weigh them, and fit those that carry weight.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows; NaN are gaps.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; rows of weight 0 are removed.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of the same group are held out together.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        X, y = self._validated(X, y, multi_output=True, y_numeric=True)
+        self._n_rows = len(y)
+        self._is_flat = y.ndim == 1
+        groups = None if groups is None else np.asarray(groups)
+        weight, X, y, groups, rows = positive_rows(
+            sample_weight, X, np.asarray(y, dtype=np.float64), groups, np.arange(len(y))
+        )
+        self._learn(X, y, rows, weight, groups, None)
+        self.held_out_ = self._flat(self.held_out_)
+        return self
+
+    def _scorer(self, y, entries, weight) -> NumberScorer:
+        Y = y.reshape(len(y), -1)
+        mean = np.average(Y, axis=0, weights=weight)
+        scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
+        return NumberScorer(Y[entries], weight[entries], np.where(scale > 0.0, scale, 1.0))
+
+    def _calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
+        return answers
+
+    def _flat(self, answers: np.ndarray) -> np.ndarray:
+        return answers[:, 0] if self._is_flat else answers
+
+    def predict(self, X):
+        """Return the mixture of the members' predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Queries; NaN are gaps.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,) or (n_queries, n_outputs)
+            Predictions.
+        """
+        return as_given(self._flat(self._pooled(X)), X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags

@@ -1,0 +1,343 @@
+"""What both mixtures share: members tried on rows held out, weighed, and fitted to all rows."""
+
+import time
+import warnings
+from abc import ABCMeta, abstractmethod
+from collections.abc import Iterator
+from html import escape
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from array_api_compat import device as device_of
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base import (
+    Progress,
+    as_numpy,
+    draw_seeds,
+    fit_weighted,
+    import_optional,
+    is_array_api,
+    n_threads,
+    namespace,
+    thread_map,
+)
+from vicinal._base._compat import Interval, StrOptions, threadpool_controller
+from vicinal.auto._default_members import KINDS, Shape, Spec
+from vicinal.auto._forms import Forms
+from vicinal.auto._member import Member
+from vicinal.auto._scorers import Scorer
+from vicinal.auto._search import (
+    Pool,
+    Search,
+    Table,
+    choose_pool,
+    draw_folds,
+    draw_rows,
+    nested_error,
+)
+
+# Rows answered to tell how long an answer takes.
+_TIMED_ROWS = 100
+
+
+class BaseAuto(BaseEstimator, metaclass=ABCMeta):
+    """Mixture of members by their held-out answers."""
+
+    _parameter_constraints: dict = {
+        "members": [StrOptions({"default"}), list],
+        "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    @abstractmethod
+    def __init__(self, members, *, max_fit_time, cv, n_jobs, random_state, verbose):
+        self.members = members
+        self.max_fit_time = max_fit_time
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # --- what classes and numbers differ in ---
+
+    @property
+    @abstractmethod
+    def _method(self) -> str:
+        """Name of the method that members answer with."""
+
+    @abstractmethod
+    def _scorer(self, y, entries, weight) -> Scorer:
+        """Return the judge of answers to rows."""
+
+    # --- fitting ---
+
+    def _validated(self, X, y, **options):
+        """Return rows as an array or a sparse matrix, which may have gaps, and targets."""
+        if is_array_api(X):
+            X = as_numpy(X)
+        y = as_numpy(y) if is_array_api(y) else y
+        return validate_data(
+            self,
+            X,
+            y,
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+            **options,
+        )
+
+    def _learn(self, X, y, rows, weight, groups, codes) -> None:
+        """Try the members, weigh them and fit those that carry weight.
+
+        ``rows`` are the places of X and y in the table given, which had rows of weight zero too.
+        """
+        fold_seed, row_seed, seed = draw_seeds(check_random_state(self.random_state), 3)
+        self._forms = Forms()
+        forms = self._forms.fit_transform(X, y)
+        folds, n_draws = draw_folds(len(y), codes, groups, self.cv, fold_seed)
+        drawn = draw_rows(*forms["distance"].shape, row_seed)
+        is_even = weight is None or np.ptp(weight) == 0.0
+        table = Table(forms, y, None if is_even else weight, groups, folds, n_draws, drawn)
+        scorer = self._scorer(y, table.entries, weight)
+        search = Search(table, scorer, self._method, self.max_fit_time, self.n_jobs, seed)
+        self._try_members(search, codes)
+        trials = search.kept()
+        if not trials:
+            reasons = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
+            raise ValueError(f"No member of {type(self).__name__} could be judged: {reasons}.")
+        self._warn_of_left_out(search)
+        everything = np.arange(len(table.entries))
+        pool = choose_pool(trials, scorer, everything)
+        error, self.score_error_ = nested_error(trials, scorer, table, scorer.share)
+        self.score_ = 1.0 - error
+        self._keep_answers(pool.mix(trials, scorer, everything), rows[table.entries])
+        self._keep_members(search, pool, table)
+
+    def _try_members(self, search: Search, codes) -> None:
+        """Try every kind, or every pair, in the order given."""
+        plan = list(KINDS) if isinstance(self.members, str) else list(self.members)
+        if not plan:
+            raise ValueError("members is empty; name at least one, or leave members='default'.")
+        shape = self._shape(search.table, codes)
+        with Progress(len(plan), type(self).__name__, verbose=self.verbose) as progress:
+            for entry in plan:
+                search.run(self._specs(entry, shape, search.tried), cuts=isinstance(entry, str))
+                last = search.trials[-1].spec.name if search.trials else str(entry)
+                progress.advance(note=last)
+
+    def _warn_of_left_out(self, search: Search) -> None:
+        """Warn of members given by the user that could not be judged."""
+        given = [] if isinstance(self.members, str) else self.members
+        named = {entry[0] for entry in given if not isinstance(entry, str)}
+        for trial in search.trials:
+            if trial.reason and trial.spec.name in named:
+                warnings.warn(
+                    f"the member {trial.spec.name!r} is left out: {trial.reason}",
+                    UserWarning,
+                    stacklevel=6,
+                )
+
+    def _specs(self, entry, shape: Shape, tried: dict[str, float]) -> Iterator[Spec]:
+        """Return the members that one entry of ``members`` stands for."""
+        if isinstance(entry, str):
+            if entry not in KINDS:
+                raise ValueError(
+                    f"members holds {entry!r}; the kinds are {', '.join(KINDS)}. Give one of them "
+                    "or a pair (name, estimator)."
+                )
+            return KINDS[entry](shape, tried)
+        if not (isinstance(entry, tuple) and len(entry) == 2 and hasattr(entry[1], "fit")):
+            raise ValueError(
+                f"members holds {entry!r}; give pairs (name, estimator) or names of kinds among "
+                f"{', '.join(KINDS)}."
+            )
+        return iter([Spec(entry[0], entry[1])])
+
+    def _shape(self, table: Table, codes) -> Shape:
+        X, n_outputs = table.forms["distance"], 1
+        if codes is not None:
+            n_outputs = int(codes.max()) + 1
+        elif table.y.ndim == 2:
+            n_outputs = table.y.shape[1]
+        return Shape(*X.shape, n_outputs, codes is not None, table.groups is not None, self.n_jobs)
+
+    def _keep_answers(self, answers: np.ndarray, rows: np.ndarray) -> None:
+        """Keep the mean answer to every row that was answered."""
+        out = np.zeros((self._n_rows, answers.shape[1]))
+        count = np.zeros((self._n_rows, 1))
+        np.add.at(out, rows, answers)
+        np.add.at(count, rows, 1.0)
+        with np.errstate(invalid="ignore"):
+            self.held_out_ = out / count
+
+    def _keep_members(self, search: Search, pool: Pool, table: Table) -> None:
+        """Fit the members that carry weight; the others are kept by name."""
+        chosen = dict(zip(map(id, search.kept()), range(len(pool.weights)), strict=True))
+        members, models = [], []
+        for trial in search.trials:
+            spec = trial.spec
+            member = Member(spec.name, reason=trial.reason, form=spec.form)
+            members.append(member)
+            models.append(None)
+            if trial.reason:
+                continue
+            m = chosen[id(trial)]
+            c = pool.candidates[m]
+            member.loss = float(trial.mean_losses(search.scorer.share)[c])
+            member.params = trial.candidates[c]
+            member.trial_time = trial.seconds
+            member.weight, member.slope = float(pool.weights[m]), float(pool.slopes[m])
+            if member.weight > 0.0:
+                models[-1] = clone(spec.estimator).set_params(**member.params)
+            else:
+                member.reason = "it would not improve the mixture"
+        thread_map(
+            lambda pair: self._finish(*pair, table),
+            [pair for pair in zip(members, models, strict=True) if pair[1] is not None],
+            self.n_jobs,
+        )
+        members.sort(key=lambda member: -member.weight)
+        self.members_ = members
+        self.weights_ = np.array([member.weight for member in members])
+        self.cv_results_ = _settings(search)
+
+    def _finish(self, member: Member, model, table: Table) -> None:
+        """Fit one member to all rows and take its times."""
+        X = table.forms[member.form]
+        threads = 1 if n_threads(self.n_jobs) > 1 else n_threads(self.n_jobs)
+        with threadpool_controller().limit(limits=threads, user_api="openmp"):
+            start = time.perf_counter()
+            member.estimator = fit_weighted(model, X, table.y, table.weight)
+            member.fit_time = time.perf_counter() - start
+        start = time.perf_counter()
+        some = X[:_TIMED_ROWS]
+        member.answers(some, self._codes())
+        member.predict_time = (time.perf_counter() - start) * 1000.0 / len(some)
+
+    def _codes(self) -> np.ndarray | None:
+        """Return the labels that members know, ``None`` for numbers."""
+        return np.arange(len(self.classes_)) if hasattr(self, "classes_") else None
+
+    # --- answering ---
+
+    def contributions(self, X):
+        """Return what each member adds to the answers.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_members, n_outputs)
+            Weight times answer of every member with a positive weight, in the order of
+            ``members_``; they add up to the answer.
+        """
+        check_is_fitted(self)
+        X = self._queries(X)
+        rows: dict[str, Any] = {}
+        parts = []
+        for member in self.members_:
+            if member.weight > 0.0:
+                if member.form not in rows:
+                    rows[member.form] = self._forms.transform(X, member.form)
+                answers = member.answers(rows[member.form], self._codes())
+                parts.append(member.weight * self._calibrated(answers, member.slope))
+        return np.stack(parts, axis=1)
+
+    def _queries(self, X):
+        return validate_data(
+            self,
+            as_numpy(X) if is_array_api(X) else X,
+            reset=False,
+            accept_sparse="csr",
+            accept_large_sparse=False,
+            dtype=[np.float64, np.float32],
+            ensure_all_finite="allow-nan",
+        )
+
+    def _pooled(self, X) -> np.ndarray:
+        return self.contributions(X).sum(axis=1)
+
+    @abstractmethod
+    def _calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
+        """Return what a member says after calibration."""
+
+    # --- showing ---
+
+    def leaderboard(self):
+        """Return the members with their weights, losses and times.
+
+        Returns
+        -------
+        DataFrame
+            One row per member that was tried, heaviest first; ``reason`` says why one was left out.
+        """
+        check_is_fitted(self)
+        pandas = import_optional("pandas", needed_by="leaderboard", extra="frame")
+        return pandas.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, list]:
+        names = ("name", "weight", "loss", "trial_time", "fit_time", "predict_time", "reason")
+        return {name: [getattr(member, name) for member in self.members_] for name in names}
+
+    def _repr_html_(self):
+        """Return the estimator as scikit-learn shows it, and once fitted its members."""
+        page = estimator_html_repr(self)
+        if not hasattr(self, "members_"):
+            return page
+        columns = self._columns()
+        head = "".join(f"<th>{name}</th>" for name in columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{_shown(value)}</td>" for value in row) + "</tr>"
+            for row in zip(*columns.values(), strict=True)
+        )
+        score = f"held-out score {self.score_:.4g} ± {self.score_error_:.2g}"
+        return (
+            f"{page}<table><caption>{score}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _shown(value) -> str:
+    if isinstance(value, str):
+        return escape(value)
+    return "" if np.isnan(value) else f"{value:.3g}"
+
+
+def _settings(search: Search) -> dict[str, np.ndarray]:
+    """Return every setting that was tried, with its loss."""
+    names, params, losses = [], [], []
+    for trial in search.kept():
+        names += [trial.spec.name] * len(trial.candidates)
+        params += trial.candidates
+        losses.append(trial.mean_losses(search.scorer.share))
+    return {
+        "member": np.array(names, dtype=object),
+        "params": np.array(params, dtype=object),
+        "loss": np.concatenate(losses),
+    }
+
+
+def as_given(answers: np.ndarray, X):
+    """Return answers in the precision, the array library and on the device of the queries."""
+    if is_array_api(X):
+        xp = namespace(X)
+        dtype = xp.float32 if X.dtype == xp.float32 else xp.float64
+        return xp.asarray(answers, dtype=dtype, device=device_of(X))
+    return answers.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else answers

@@ -1,0 +1,201 @@
+"""Members that are tried when none are named: cheap ones first, each kind by its own rule."""
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from sklearn.decomposition import PCA
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.svm import SVC
+
+from vicinal.auto._linear import LinearClassifier, LinearRegressor
+from vicinal.auto._normal_scores import NormalScores
+from vicinal.auto._scaled_svr import ScaledSVR
+from vicinal.local import LocalClassifier, LocalRegressor
+
+# Local models live in at most so many coordinates; wider tables are reduced to principal axes.
+_MAX_COORDINATES = 100
+_MAX_LINEAR_COLUMNS = 1000
+# Below this many rows fewer maps are compared, because each comparison is noise.
+_SMALL = 300
+# Squares and products are tried where their scatter and its eigenvectors cost no more than this.
+_MAX_QUADRATIC_FLOPS = 3e9
+# A logistic model of squares and products is tried up to this many rows x terms x classes.
+_MAX_LOGISTIC_SIZE = 3e6
+# A logistic model is not worth its time where a linear one errs this much more than a local one.
+_HOPELESS = 2.5
+# Boosting is tried where a forest comes this near to the best local model.
+_TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
+_MIN_BOOSTED_ROWS = {True: 1000, False: 100}  # classes, numbers
+# A second metric of slopes is learned where its start is within this factor of the better one.
+_SLACK = 1.25
+# Support vector machines take the square of the rows.
+_MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
+
+_PLAIN = ("standardized", "ranked", "euclidean")
+
+
+@dataclass(frozen=True)
+class Spec:
+    """A member to be tried.
+
+    Attributes
+    ----------
+    name : str
+        Name in tables.
+    estimator : estimator
+        Unfitted.
+    form : {"distance", "tree"}
+        Which encoding of a frame it is given.
+    grid : list of dict
+        Settings to choose from, where the estimator does not list its own.
+    once : bool
+        One draw of the folds will do: either it matters little beside the cost, or the answers do
+        not depend on the folds.
+    """
+
+    name: str
+    estimator: Any
+    form: str = "distance"
+    grid: list[dict] = field(default_factory=lambda: [{}])
+    once: bool = False
+
+
+@dataclass(frozen=True)
+class Shape:
+    """What the rules ask of a table."""
+
+    n_rows: int
+    n_columns: int
+    n_outputs: int
+    is_classification: bool
+    has_groups: bool
+    n_jobs: int | None
+
+
+Tried = dict[str, float]  # name of a member -> its loss
+
+
+def _local(shape: Shape, **settings):
+    model = LocalClassifier if shape.is_classification else LocalRegressor
+    return model(n_jobs=shape.n_jobs, **settings)
+
+
+def _coordinates(name: str, shape: Shape, most: int) -> list:
+    """Return the transformers of named coordinates, reduced to ``most`` of them."""
+    steps: list = {"standardized": [StandardScaler()], "ranked": [NormalScores()]}.get(name, [])
+    if shape.n_columns > most:
+        n_axes = min(most, shape.n_rows - 1)
+        steps = [*steps, PCA(n_axes, svd_solver="auto", random_state=0)]
+    return steps
+
+
+def _local_in(name: str, shape: Shape, **settings):
+    """Return a local model in named coordinates."""
+    if shape.n_columns <= _MAX_COORDINATES:
+        return _local(shape, metric=name, **settings)
+    steps = _coordinates(name, shape, _MAX_COORDINATES)
+    return make_pipeline(*steps, _local(shape, metric="euclidean", **settings))
+
+
+def constant(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield the answer that looks at no column."""
+    model = DummyClassifier(strategy="prior") if shape.is_classification else DummyRegressor()
+    yield Spec("constant", model, once=True)
+
+
+def local(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield local ridge models in coordinates that need no labels."""
+    for name in _PLAIN:
+        yield Spec(name, _local_in(name, shape), once=True)
+
+
+def forest(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield local models over leaves; trees that did not draw a row have seen its group."""
+    if not shape.has_groups:
+        for name in ("forest", "extra_forest"):
+            yield Spec(name, _local_in(name, shape, degree=1), once=True)
+
+
+def linear(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield linear, quadratic and logistic models."""
+    ridge = LinearClassifier("ridge") if shape.is_classification else LinearRegressor()
+    best_before = min(tried.values(), default=np.inf)
+    places = {}
+    for name in ("standardized", "ranked"):
+        places[name] = _coordinates(name, shape, _MAX_LINEAR_COLUMNS)
+        yield Spec(f"{name} ridge", make_pipeline(*places[name], ridge))
+    best = min(places, key=lambda name: tried.get(f"{name} ridge", np.inf))
+    width = min(shape.n_columns, _MAX_LINEAR_COLUMNS)
+    n_terms = width + width * (width + 1) // 2
+    losses = [tried.get(f"{name} ridge", np.inf) for name in places]
+    steps, wide = places[best], width
+    if (shape.n_rows + 10 * n_terms) * n_terms**2 <= _MAX_QUADRATIC_FLOPS:
+        squared = [*places[best], PolynomialFeatures(2, include_bias=False)]
+        name = f"{best} quadratic ridge"
+        yield Spec(name, make_pipeline(*squared, ridge))
+        is_affordable = shape.n_rows * shape.n_outputs * n_terms <= _MAX_LOGISTIC_SIZE
+        if tried.get(name, np.inf) < min(losses) and is_affordable:
+            steps, wide = squared, n_terms
+        losses.append(tried.get(name, np.inf))
+    if shape.is_classification and min(losses) <= _HOPELESS * best_before:
+        name = f"{best}{' quadratic' if wide > width else ''} logistic"
+        yield Spec(name, make_pipeline(*steps, LinearClassifier("logistic")))
+
+
+def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield boosted trees where forests show that steps matter."""
+    forests = [tried[name] for name in ("forest", "extra_forest") if name in tried]
+    if shape.n_rows < _MIN_BOOSTED_ROWS[shape.is_classification]:
+        return
+    if shape.is_classification and shape.n_outputs > _MAX_BOOSTED_CLASSES:
+        return
+    if forests and min(forests) > _TREES_PAY * min(tried.values()):
+        return
+    if shape.is_classification:
+        yield Spec("boosted trees", HistGradientBoostingClassifier(), form="tree", once=True)
+    elif shape.n_outputs == 1:
+        yield Spec("boosted trees", HistGradientBoostingRegressor(), form="tree", once=True)
+
+
+def gradient(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield local models in the metric of their slopes, from the coordinates that suit best."""
+    bases = sorted((name for name in _PLAIN[:2] if name in tried), key=tried.__getitem__)
+    if shape.n_rows < _SMALL:
+        bases = bases[:1]
+    for name in bases or ["standardized"]:
+        if bases and tried[name] > _SLACK * tried[bases[0]]:
+            continue
+        steps = _coordinates(name, shape, _MAX_COORDINATES)
+        model = _local(shape, metric="gradient", **_DEGREE[shape.is_classification])
+        yield Spec(f"{name} gradient", make_pipeline(*steps, model), once=True)
+
+
+_DEGREE: dict = {True: {}, False: {"degree": 1}}
+
+
+def svm(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield a support vector machine with a radial kernel on small tables."""
+    if shape.n_rows > _MAX_SVM_ROWS:
+        return
+    if shape.is_classification and shape.n_outputs <= _MAX_SVM_CLASSES:
+        grid = [{"svc__C": c} for c in (1.0, 10.0)]
+        yield Spec("svm", make_pipeline(StandardScaler(), SVC()), grid=grid, once=True)
+    elif not shape.is_classification and shape.n_outputs == 1:
+        grid = [{"scaledsvr__C": c} for c in (1.0, 10.0, 100.0)]
+        yield Spec("svm", make_pipeline(StandardScaler(), ScaledSVR()), grid=grid, once=True)
+
+
+KINDS: dict[str, Callable[[Shape, Tried], Iterator[Spec]]] = {
+    "constant": constant,
+    "local": local,
+    "forest": forest,
+    "boosting": boosting,
+    "linear": linear,
+    "gradient": gradient,
+    "svm": svm,
+}

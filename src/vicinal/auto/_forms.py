@@ -1,0 +1,55 @@
+"""The forms in which members see a table: one for distances and slopes, one for trees."""
+
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.decomposition import TruncatedSVD
+from sklearn.impute import SimpleImputer
+
+FORMS = ("distance", "tree")
+# Sparse rows are written out up to this many entries; beyond, their leading axes stand for them.
+_MAX_DENSE, _N_AXES = 20_000_000, 100
+
+
+class Forms:
+    """Encode a table for each kind of member.
+
+    Attributes
+    ----------
+    encoders : dict of str to transformer or None
+        Fitted encoder of each form; ``None`` takes the numbers as they are.
+    """
+
+    def __init__(self) -> None:
+        self.encoders: dict[str, Any] = {}
+
+    def fit_transform(self, X, y) -> dict[str, np.ndarray]:
+        """Learn the encoders and return the training rows in each form."""
+        self.encoders = self._choose(X)
+        out = {}
+        for form, encoder in self.encoders.items():
+            out[form] = _dense(X if encoder is None else encoder.fit_transform(X, y))
+        return out
+
+    def transform(self, X, form: str) -> np.ndarray:
+        """Return rows in one form."""
+        encoder = self.encoders[form]
+        return _dense(X if encoder is None else encoder.transform(X))
+
+    def _choose(self, X) -> dict[str, Any]:
+        if sparse.issparse(X):
+            if X.shape[0] * X.shape[1] <= _MAX_DENSE:
+                return dict.fromkeys(FORMS)
+            axes = TruncatedSVD(min(_N_AXES, X.shape[1] - 1), random_state=0)
+            return dict.fromkeys(FORMS, axes)
+        if np.isnan(X).any():
+            filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
+            return {"distance": filled, "tree": None}
+        return dict.fromkeys(FORMS)
+
+
+def _dense(X) -> np.ndarray:
+    X = X.toarray() if sparse.issparse(X) else X
+    # Writeable, because a read-only array is another type to compiled code.
+    return np.require(X, dtype=np.float64, requirements=["C", "W"])

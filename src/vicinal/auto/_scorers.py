@@ -1,0 +1,163 @@
+"""How answers to held-out rows are judged, calibrated and pooled: classes and numbers."""
+
+from typing import Protocol
+
+import numpy as np
+from scipy.special import log_softmax, softmax
+
+from vicinal._kernels.calibration._temperature import fit_slope
+from vicinal._kernels.ensemble._pool import log_proba
+from vicinal._kernels.ensemble._pool_weights import pool_weights
+from vicinal._kernels.ensemble._simplex import stacked_mean_weights
+
+# Candidates whose errors exceed the least by this factor cannot have the least loss.
+_WORTH = 1.2
+# Penalty of unequal weights, in rows.
+_RIDGE = 10.0
+
+
+class Scorer(Protocol):
+    """What is asked of the targets of some entries (answers to rows)."""
+
+    share: np.ndarray
+    sharpness: tuple[float, ...]
+
+    def part(self, entries: np.ndarray) -> "Scorer":
+        """Return the scorer of some of the entries."""
+
+    def losses(self, answers: np.ndarray) -> np.ndarray:
+        """Return the loss of every candidate at every entry, (n_candidates, n_entries)."""
+
+    def slope(self, answers: np.ndarray) -> float:
+        """Return what calibrates the answers of one candidate."""
+
+    def calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
+        """Return calibrated answers, to these or to other rows."""
+
+    def weights(self, stack: np.ndarray) -> np.ndarray:
+        """Return weights of sum one of calibrated answers (n_members, n_entries, n_outputs)."""
+
+    def pool_loss(self, stack: np.ndarray, weights: np.ndarray) -> float:
+        """Return what the weights minimise."""
+
+    def errors(self, answers: np.ndarray) -> np.ndarray:
+        """Return the error of every entry, of which ``score`` is one minus the mean."""
+
+
+class ClassScorer:
+    """Log loss of calibrated probabilities; errors are wrong labels.
+
+    Parameters
+    ----------
+    codes : ndarray of int of shape (n_entries,)
+        Class of every entry.
+    share : ndarray of shape (n_entries,)
+        Weights of the entries.
+    n_rows : int
+        Number of training rows.
+    """
+
+    # A mean of calibrated probabilities is too timid; sharper members make up for it.
+    sharpness = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+
+    def __init__(self, codes: np.ndarray, share: np.ndarray, n_rows: int):
+        self.codes = codes
+        self.share = share / share.sum()
+        self.n_rows = n_rows
+
+    def part(self, entries: np.ndarray) -> "ClassScorer":
+        """Return the scorer of some of the entries."""
+        return ClassScorer(self.codes[entries], self.share[entries], self.n_rows)
+
+    def losses(self, answers: np.ndarray) -> np.ndarray:
+        """Return log losses at each candidate's best slope; infinite where errors rule it out."""
+        wrong = (answers.argmax(axis=2) != self.codes) @ self.share
+        worth = wrong <= _WORTH * wrong.min() + 1.0 / len(self.codes)
+        out = np.full(answers.shape[:2], np.inf)
+        for c in np.flatnonzero(worth):
+            z = self._logits(answers[c])
+            slope = fit_slope(z, self.codes, self._weights())
+            out[c] = -log_softmax(slope * z, axis=1)[np.arange(len(z)), self.codes]
+        return out
+
+    def slope(self, answers: np.ndarray) -> float:
+        """Return one over the temperature."""
+        return fit_slope(self._logits(answers), self.codes, self._weights())
+
+    def calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
+        """Return softmax(slope * log p)."""
+        return softmax(slope * self._logits(answers), axis=1)
+
+    def _logits(self, answers: np.ndarray) -> np.ndarray:
+        return log_proba(np.asarray(answers, dtype=np.float64), self.n_rows)
+
+    def _weights(self) -> np.ndarray:
+        return self.share * len(self.share)
+
+    def weights(self, stack: np.ndarray) -> np.ndarray:
+        """Return the weights of least log loss of the mixture."""
+        return pool_weights(self._own(stack), self.share, ridge=_RIDGE / len(self.share))
+
+    def pool_loss(self, stack: np.ndarray, weights: np.ndarray) -> float:
+        """Return the penalised log loss of the mixture."""
+        penalty = 0.5 * _RIDGE / len(self.share) * (weights @ weights)
+        return float(-self.share @ np.log(self._own(stack) @ weights) + penalty)
+
+    def _own(self, stack: np.ndarray) -> np.ndarray:
+        """Return what each member gave to the class of each entry, (n_entries, n_members)."""
+        return stack[:, np.arange(len(self.codes)), self.codes].T
+
+    def errors(self, answers: np.ndarray) -> np.ndarray:
+        """Return one where the label is wrong."""
+        return (answers.argmax(axis=1) != self.codes).astype(np.float64)
+
+
+class NumberScorer:
+    """Squared error, each output in units of its variance.
+
+    Parameters
+    ----------
+    Y : ndarray of shape (n_entries, n_outputs)
+        Targets of every entry.
+    share : ndarray of shape (n_entries,)
+        Weights of the entries.
+    scale : ndarray of shape (n_outputs,)
+        Standard deviation of each output over the training rows.
+    """
+
+    sharpness = (1.0,)
+
+    def __init__(self, Y: np.ndarray, share: np.ndarray, scale: np.ndarray):
+        self.scale = scale
+        self.Y = Y
+        self.share = share / share.sum()
+
+    def part(self, entries: np.ndarray) -> "NumberScorer":
+        """Return the scorer of some of the entries."""
+        return NumberScorer(self.Y[entries], self.share[entries], self.scale)
+
+    def losses(self, answers: np.ndarray) -> np.ndarray:
+        """Return squared errors."""
+        return (((answers - self.Y) / self.scale) ** 2).mean(axis=2)
+
+    def slope(self, answers: np.ndarray) -> float:
+        """Return one: numbers are answered as they are."""
+        return 1.0
+
+    def calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
+        """Return the answers."""
+        return np.asarray(answers, dtype=np.float64)
+
+    def weights(self, stack: np.ndarray) -> np.ndarray:
+        """Return the weights of least squared error."""
+        table = (stack / self.scale).reshape(len(stack), -1).T
+        share = np.repeat(self.share, self.Y.shape[1])
+        return stacked_mean_weights(table, (self.Y / self.scale).ravel(), share / share.sum())
+
+    def pool_loss(self, stack: np.ndarray, weights: np.ndarray) -> float:
+        """Return the squared error of the mixture."""
+        return float(self.share @ self.errors(np.tensordot(weights, stack, 1)))
+
+    def errors(self, answers: np.ndarray) -> np.ndarray:
+        """Return squared errors in units of the variance: one minus their mean is R2."""
+        return (((answers - self.Y) / self.scale) ** 2).mean(axis=1)

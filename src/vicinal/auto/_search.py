@@ -1,0 +1,352 @@
+"""Try members one after another on rows they have not seen."""
+
+import time
+import warnings
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold
+
+from vicinal._base import (
+    HeldOut,
+    draw_seeds,
+    fold_entries,
+    held_out,
+    last_step,
+    n_threads,
+    seeded_clone,
+    takes_weights,
+)
+from vicinal._kernels.ensemble._pool import few_weights, mean_and_error, nested_errors
+from vicinal.auto._default_members import Spec
+from vicinal.auto._scorers import Scorer
+
+# Rows on which members are compared, within the memory that their candidates take.
+_MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 600, 4e9
+# On tables below this the folds are drawn twice, because one draw is noise.
+_MIDDLE = 1000
+# A member whose first fold loses by this factor is not given the others.
+_LOST = 1.5
+# A member below this weight is not worth asking, nor are more members than this.
+_LEAST_WEIGHT, _MAX_MEMBERS = 0.02, 6
+# What is left of the time for fitting the chosen members to all rows.
+_SEARCH_SHARE = 0.8
+
+
+@dataclass(frozen=True)
+class Table:
+    """Training data as members see it.
+
+    Attributes
+    ----------
+    forms : dict of str to array
+        Rows, encoded for each kind of member.
+    y : ndarray
+        Class codes or targets.
+    weight : ndarray or None
+        Weights of the rows, class weights included.
+    groups : ndarray or None
+        Rows that are held out together.
+    folds : list of ndarray
+        Rows of each fold, one draw after another.
+    n_draws : int
+        How often the folds were drawn.
+    rows : ndarray of int
+        Rows that members answer.
+    """
+
+    forms: dict[str, Any]
+    y: np.ndarray
+    weight: np.ndarray | None
+    groups: np.ndarray | None
+    folds: list[np.ndarray]
+    n_draws: int
+    rows: np.ndarray
+
+    @property
+    def entries(self) -> np.ndarray:
+        """Row of every answer: the rows drawn, fold after fold."""
+        return np.concatenate(fold_entries(self.folds, self.rows))
+
+    @property
+    def entry_folds(self) -> np.ndarray:
+        """Fold of every answer in the first draw, so that a row is in one fold only."""
+        first = self.folds[: len(self.folds) // self.n_draws]
+        owner = np.zeros(len(self.y), dtype=np.int64)
+        for f, fold in enumerate(first):
+            owner[fold] = f
+        return owner[self.entries]
+
+
+@dataclass
+class Trial:
+    """A member that was tried, or the reason why it was not.
+
+    Attributes
+    ----------
+    spec : Spec
+        The member.
+    candidates : list of dict
+        Its settings.
+    answers : ndarray of shape (n_candidates, n_entries, n_outputs)
+        What each said of every entry.
+    losses : ndarray of shape (n_candidates, n_entries)
+        Their losses.
+    seconds : float
+        Time of the trial.
+    reason : str
+        Why it was left out, empty if it was not.
+    """
+
+    spec: Spec
+    candidates: list[dict] = field(default_factory=list)
+    answers: np.ndarray = field(default_factory=lambda: np.empty(0))
+    losses: np.ndarray = field(default_factory=lambda: np.empty(0))
+    seconds: float = 0.0
+    reason: str = ""
+
+    def mean_losses(self, share: np.ndarray) -> np.ndarray:
+        """Return the mean loss of every candidate."""
+        return self.losses @ share
+
+
+class LeftOut(Exception):
+    """A member is not worth its time; the message says why."""
+
+
+class Search:
+    """Try members, each within its time, and keep what they said.
+
+    Parameters
+    ----------
+    table : Table
+        Training data.
+    scorer : Scorer
+        Judge of answers.
+    method : {"predict", "predict_proba"}
+        What members answer with.
+    max_fit_time : float or None
+        Seconds for trials and final fits.
+    n_jobs : int or None
+        Threads.
+    random_state
+        Seeds of the members.
+    """
+
+    def __init__(self, table: Table, scorer: Scorer, method, max_fit_time, n_jobs, random_state):
+        self.table = table
+        self.scorer = scorer
+        self.method = method
+        self.n_jobs = n_jobs
+        self.seed = draw_seeds(random_state, 1)[0]
+        self.trials: list[Trial] = []
+        self.tried: dict[str, float] = {}
+        limit = np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time
+        self._deadline = time.monotonic() + limit
+
+    def run(self, specs: Iterator[Spec], *, cuts: bool) -> None:
+        """Try members in turn; with ``cuts`` those that lose their first fold end there."""
+        for spec in specs:
+            trial = self._try(spec, cuts)
+            self.trials.append(trial)
+            if not trial.reason:
+                self.tried[spec.name] = float(trial.mean_losses(self.scorer.share).min())
+
+    def kept(self) -> list[Trial]:
+        """Return the members that have answered."""
+        return [trial for trial in self.trials if not trial.reason]
+
+    def _try(self, spec: Spec, cuts: bool) -> Trial:
+        spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
+        start = time.monotonic()
+        if self.kept() and start > self._deadline:
+            return Trial(spec, reason="no time was left")
+        if self.table.weight is not None and not takes_weights(spec.estimator):
+            return Trial(spec, reason=f"{last_step(spec.estimator)!r} takes no sample_weight")
+        try:
+            found = self._answers(spec, start, cuts)
+        except LeftOut as reason:
+            return Trial(spec, reason=str(reason))
+        except Exception as error:
+            return Trial(spec, reason=f"{type(error).__name__}: {error}")
+        if not np.isfinite(found.answers).all():
+            return Trial(spec, reason="it answered with NaN or infinity")
+        losses = self.scorer.losses(found.answers)
+        seconds = time.monotonic() - start
+        return Trial(spec, found.candidates, found.answers, losses, seconds)
+
+    def _answers(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
+        """Return the answers of every candidate to every entry."""
+        table = self.table
+        folds = table.folds[: len(table.folds) // table.n_draws] if spec.once else table.folds
+        if hasattr(last_step(spec.estimator), "held_out"):
+            found = self._ask(spec, folds)
+        else:
+            first = self._ask(spec, folds[:1])
+            seconds = time.monotonic() - start
+            if start + seconds * (len(folds) + 1) > self._deadline:
+                raise LeftOut(f"about {seconds * (len(folds) + 1):.1f} s would not fit the time")
+            if cuts:
+                self._check_lead(first)
+            found = _joined([first, self._ask(spec, folds[1:])])
+        # Answers of one draw of the folds stand for the others.
+        place = np.zeros(len(table.y), dtype=np.int64)
+        place[found.rows] = np.arange(len(found.rows))
+        if spec.once:
+            return HeldOut(found.candidates, table.entries, found.answers[:, place[table.entries]])
+        return found
+
+    def _ask(self, spec: Spec, folds) -> HeldOut:
+        table = self.table
+        parts = [
+            held_out(
+                clone(spec.estimator).set_params(**setting),
+                table.forms[spec.form],
+                table.y,
+                folds,
+                sample_weight=table.weight,
+                groups=table.groups,
+                method=self.method,
+                rows=table.rows,
+                n_jobs=n_threads(self.n_jobs),
+            )
+            for setting in spec.grid
+        ]
+        if len(parts) == 1 and not spec.grid[0]:
+            return parts[0]
+        answers = np.concatenate([part.answers for part in parts])
+        return HeldOut(list(spec.grid), parts[0].rows, answers)
+
+    def _check_lead(self, first: HeldOut) -> None:
+        """Leave a member out whose first fold is far behind the best so far."""
+        if not self.tried or first.answers.shape[1] == 0:
+            return
+        scorer = self.scorer.part(np.arange(len(first.rows)))
+        best = min(self.kept(), key=lambda trial: trial.mean_losses(self.scorer.share).min())
+        least = (best.losses[:, : len(first.rows)] @ scorer.share).min()
+        loss = (scorer.losses(first.answers) @ scorer.share).min()
+        if loss > _LOST * least:
+            raise LeftOut(f"its first fold lost ({loss:.3g} against {least:.3g})")
+
+
+def _joined(parts: list[HeldOut]) -> HeldOut:
+    """Put answers of several folds one below another."""
+    return HeldOut(
+        parts[0].candidates,
+        np.concatenate([part.rows for part in parts]),
+        np.concatenate([part.answers for part in parts], axis=1),
+    )
+
+
+def draw_folds(n_rows: int, codes, groups, cv: int, seed: int) -> tuple[list[np.ndarray], int]:
+    """Return folds of all rows, drawn twice on small tables, and the number of draws.
+
+    Folds hold the classes in proportion (``codes``, ``None`` for numbers) and groups whole.
+    """
+    n_units = n_rows if groups is None else len(np.unique(groups))
+    if n_units < 2:
+        raise ValueError(
+            f"Found {n_units} {'row' if groups is None else 'group'} to learn from; members are "
+            "judged on rows they have not seen, so at least 2 are needed."
+        )
+    n_folds = min(cv, n_units)
+    n_draws = 2 if n_rows < _MIDDLE else 1
+    folds: list[np.ndarray] = []
+    for draw in draw_seeds(seed, n_draws):
+        folds += _one_draw(n_rows, codes, groups, n_folds, draw)
+    return folds, n_draws
+
+
+def _one_draw(n_rows, codes, groups, n_folds, seed) -> list[np.ndarray]:
+    settings = {"n_splits": n_folds, "shuffle": True, "random_state": seed}
+    rows = np.arange(n_rows)
+    if codes is None:
+        splitter: Any = KFold(**settings) if groups is None else GroupKFold(**settings)
+        return [test for _, test in splitter.split(rows, groups=groups)]
+    if groups is not None:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", UserWarning)  # a class rarer than the folds
+            splitter = StratifiedGroupKFold(**settings)
+            return [test for _, test in splitter.split(rows, codes, groups) if len(test)]
+    # In proportion to the classes, however rare: shuffled rows, sorted by class, dealt in turn.
+    order = np.random.RandomState(seed).permutation(n_rows)
+    order = order[np.argsort(codes[order], kind="stable")]
+    return [np.sort(order[f::n_folds]) for f in range(n_folds)]
+
+
+def draw_rows(n_rows: int, n_columns: int, seed: int) -> np.ndarray:
+    """Draw the rows that members answer: fewer where local models of many columns are dear."""
+    d = min(n_columns, 100)
+    limit = min(_MAX_ROWS, max(_MIN_ROWS, int(_FLOPS / (1300.0 * d * min(d, 40)))))
+    if n_rows <= limit:
+        return np.arange(n_rows)
+    return np.sort(np.random.RandomState(seed).choice(n_rows, limit, replace=False))
+
+
+@dataclass(frozen=True)
+class Pool:
+    """Members that were chosen.
+
+    Attributes
+    ----------
+    candidates : list of int
+        Setting of every member that was tried.
+    slopes : list of float
+        What calibrates it.
+    weights : ndarray
+        Its weight in the pool; most are zero.
+    """
+
+    candidates: list[int]
+    slopes: list[float]
+    weights: np.ndarray
+
+    def mix(self, trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> np.ndarray:
+        """Return the pooled answers to some entries."""
+        return sum(
+            weight * scorer.calibrated(trial.answers[c][entries], slope)
+            for trial, c, slope, weight in zip(
+                trials, self.candidates, self.slopes, self.weights, strict=True
+            )
+            if weight > 0.0
+        )
+
+
+def choose_pool(trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> Pool:
+    """Choose settings, calibration and weights on some entries."""
+    part = scorer.part(entries)
+    chosen = [int((trial.losses[:, entries] @ part.share).argmin()) for trial in trials]
+    said = [trial.answers[c][entries] for trial, c in zip(trials, chosen, strict=True)]
+    slopes = [part.slope(answers) for answers in said]
+    pools = []
+    for sharpness in part.sharpness:
+        own = [sharpness * slope for slope in slopes]
+        stack = np.stack([part.calibrated(a, slope) for a, slope in zip(said, own, strict=True)])
+        weights = few_weights(
+            lambda kept, stack=stack: part.weights(stack[kept]),
+            len(trials),
+            least=_LEAST_WEIGHT,
+            most=_MAX_MEMBERS,
+        )
+        pools.append((part.pool_loss(stack, weights), Pool(chosen, own, weights)))
+    return min(pools, key=lambda pair: pair[0])[1]
+
+
+def nested_error(
+    trials: list[Trial], scorer: Scorer, table: Table, share: np.ndarray
+) -> tuple[float, float]:
+    """Return mean error and standard error of pools that did not choose on the rows they answer.
+
+    For each fold, settings, calibration, members and weights are chosen on the answers to the
+    other folds.
+    """
+
+    def choose(outside):
+        pool = choose_pool(trials, scorer, outside)
+        return lambda inside: scorer.part(inside).errors(pool.mix(trials, scorer, inside))
+
+    errors = nested_errors(choose, table.entry_folds)
+    return mean_and_error(errors, share, table.entries)

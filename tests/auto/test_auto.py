@@ -1,0 +1,370 @@
+"""Mixtures of members by their held-out answers."""
+
+import time
+
+import numpy as np
+import pytest
+from scipy import sparse
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_blobs
+from sklearn.dummy import DummyClassifier, DummyRegressor
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.metrics import recall_score
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+
+from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto._search import draw_folds
+
+QUICK = ["constant", "local", "linear"]
+
+
+def blobs(n_rows=120, seed=0, **settings):
+    return make_blobs(n_rows, centers=3, cluster_std=3.0, random_state=seed, **settings)
+
+
+def fitted(**settings):
+    X, y = blobs()
+    return AutoClassifier(**{"members": QUICK, "random_state": 0, **settings}).fit(X, y), X, y
+
+
+# --- what the mixture is --------------------------------------------------------------------------
+
+
+def test_contributions_add_up_to_the_probabilities():
+    model, X, _ = fitted(members="default")
+    parts = model.contributions(X)
+    assert parts.shape == (len(X), (model.weights_ > 0).sum(), 3)
+    np.testing.assert_allclose(parts.sum(axis=1), model.predict_proba(X), atol=1e-12)
+    np.testing.assert_allclose(
+        parts.sum(axis=2), np.tile(model.weights_[model.weights_ > 0], (len(X), 1))
+    )
+
+
+def test_contributions_add_up_to_the_prediction():
+    X, y = load_diabetes(return_X_y=True)
+    model = AutoRegressor(QUICK, random_state=0).fit(X[:150], y[:150])
+    np.testing.assert_allclose(
+        model.contributions(X[150:])[..., 0].sum(axis=1), model.predict(X[150:]), rtol=1e-12
+    )
+
+
+def test_weights_are_few_of_sum_one_and_in_order():
+    model, _, _ = fitted(members="default")
+    weights = model.weights_
+    assert weights.sum() == pytest.approx(1.0)
+    assert (np.diff(weights) <= 0).all()
+    assert 1 <= (weights > 0).sum() <= 6
+    assert weights[weights > 0].min() >= 0.02
+
+
+def test_a_member_that_knows_takes_all_weight_from_one_that_does_not():
+    X, y = blobs()
+    members = [("blind", DummyClassifier()), ("wise", LogisticRegression())]
+    model = AutoClassifier(members, random_state=0).fit(X, y)
+    assert model.members_[0].name == "wise"
+    assert model.weights_[0] > 0.9
+
+
+def test_held_out_answers_come_from_models_that_had_not_seen_the_row():
+    # A tree grown to the end knows every row it has seen; of coin labels it knows no other.
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(200, 4)), rng.randint(2, size=200)
+    model = AutoClassifier([("tree", DecisionTreeClassifier())], random_state=0).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert abs(model.score_ - 0.5) < 4 * model.score_error_
+    own = model.held_out_[np.arange(200), y]
+    assert own.mean() < 0.6
+
+
+def test_score_is_what_new_rows_get():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = AutoClassifier(QUICK, random_state=0).fit(X[:350], y[:350])
+    error = np.hypot(model.score_error_, np.sqrt(0.04 * 0.96 / 219))
+    assert abs(model.score_ - model.score(X[350:], y[350:])) < 2.5 * error
+
+
+def test_everything_tried_is_named_with_its_loss_or_its_reason():
+    class Broken(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y, sample_weight=None):
+            raise RuntimeError("out of luck")
+
+    X, y = blobs()
+    members = [("good", LogisticRegression()), ("broken", Broken())]
+    with pytest.warns(UserWarning, match="'broken' is left out: RuntimeError: out of luck"):
+        model = AutoClassifier(members, random_state=0).fit(X, y)
+    by_name = {member.name: member for member in model.members_}
+    assert by_name["broken"].reason == "RuntimeError: out of luck"
+    assert np.isfinite(by_name["good"].loss)
+    assert by_name["good"].fit_time >= 0.0
+    table = model.leaderboard()
+    assert list(table["name"]) == ["good", "broken"]
+    page = model._repr_html_()
+    assert "out of luck" in page
+    assert "held-out score" in page
+
+
+def test_no_member_at_all_is_an_error_that_says_why():
+    X, y = blobs()
+    with pytest.raises(ValueError, match=r"No member .* takes no sample_weight"):
+        AutoClassifier([("near", KNeighborsClassifier())]).fit(
+            X, y, sample_weight=np.arange(1, 121)
+        )
+
+
+def test_cv_results_hold_every_setting():
+    model, _, _ = fitted()
+    names = model.cv_results_["member"]
+    assert len(names) == len(model.cv_results_["params"]) == len(model.cv_results_["loss"])
+    best = {m.name: m for m in model.members_}["standardized ridge"]
+    own = model.cv_results_["loss"][names == "standardized ridge"]
+    assert best.loss == pytest.approx(own.min())
+
+
+# --- members --------------------------------------------------------------------------------------
+
+
+def test_classifiers_without_probabilities_are_members_too():
+    X, y = blobs()
+    model = AutoClassifier([("ridge", RidgeClassifier())], random_state=0).fit(X, y)
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X), RidgeClassifier().fit(X, y).predict(X))
+
+
+def test_one_member_of_numbers_is_that_member():
+    X, y = load_diabetes(return_X_y=True)
+    model = AutoRegressor([("ridge", Ridge())], random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), Ridge().fit(X, y).predict(X))
+
+
+def test_pairs_and_kinds_go_together():
+    model, _, _ = fitted(members=["linear", ("forest", RandomForestClassifier(20))])
+    assert {"standardized ridge", "forest"} <= {member.name for member in model.members_}
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [([], "members is empty"), (["trees"], "the kinds are"), ([LogisticRegression()], "pairs")],
+)
+def test_bad_members_are_refused(members, message):
+    X, y = blobs()
+    with pytest.raises(ValueError, match=message):
+        AutoClassifier(members).fit(X, y)
+
+
+# --- weights, groups, time ------------------------------------------------------------------------
+
+
+def test_class_weight_reaches_members_and_mixture():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] + rng.normal(size=400) > 2.0).astype(int)
+    plain = AutoClassifier(QUICK, random_state=0).fit(X, y)
+    even = AutoClassifier(QUICK, class_weight="balanced", random_state=0).fit(X, y)
+    assert recall_score(y, even.predict(X)) > recall_score(y, plain.predict(X)) + 0.2
+    for member in even.members_:
+        if member.weight > 0:
+            said = member.answers(X, np.arange(2)).argmax(axis=1)
+            assert recall_score(y, said) > 0.6, member.name
+
+
+def test_rows_of_a_group_are_held_out_together():
+    # Every row has three copies: whoever sees a copy knows the label.
+    rng = np.random.RandomState(0)
+    X, y = np.repeat(rng.normal(size=(60, 3)), 4, axis=0), np.repeat(rng.randint(2, size=60), 4)
+    groups = np.repeat(np.arange(60), 4)
+    members = ["local", "linear", "gradient", ("tree", DecisionTreeClassifier())]
+    apart = AutoClassifier(members, random_state=0).fit(X, y)
+    together = AutoClassifier(members, random_state=0).fit(X, y, groups=groups)
+    assert apart.score_ > 0.95
+    assert together.score_ < 0.7
+
+
+def test_weight_zero_is_the_row_removed_and_keeps_its_place():
+    X, y = blobs()
+    weight = np.ones(120)
+    weight[::7] = 0.0
+    model = AutoClassifier(QUICK, random_state=0).fit(X, y, sample_weight=weight)
+    fewer = AutoClassifier(QUICK, random_state=0).fit(X[weight > 0], y[weight > 0])
+    np.testing.assert_allclose(model.predict_proba(X), fewer.predict_proba(X))
+    assert np.isnan(model.held_out_[::7]).all()
+    assert np.isfinite(model.held_out_[1]).all()
+
+
+class Slow(DecisionTreeClassifier):
+    def fit(self, X, y, sample_weight=None):
+        time.sleep(0.3)
+        return super().fit(X, y, sample_weight)
+
+
+def test_a_member_that_would_take_too_long_is_left_out():
+    X, y = blobs()
+    members = [("quick", LogisticRegression()), ("slow", Slow())]
+    start = time.monotonic()
+    with pytest.warns(UserWarning, match="'slow' is left out: about .* would not fit the time"):
+        model = AutoClassifier(members, max_fit_time=1.0, n_jobs=1, random_state=0).fit(X, y)
+    assert time.monotonic() - start < 2.0
+    assert model.members_[0].name == "quick"
+
+
+def test_interruption_leaves_it_unfitted():
+    class Interrupted(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            raise KeyboardInterrupt
+
+    X, y = blobs()
+    model = AutoClassifier([("a", LogisticRegression()), ("b", Interrupted())])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_progress_is_shown(capsys):
+    fitted(verbose=1)
+    assert "AutoClassifier" in "".join(capsys.readouterr())
+
+
+def test_answers_do_not_depend_on_threads():
+    X, y = blobs(n_rows=150)
+    one = AutoClassifier(random_state=0, n_jobs=1).fit(X, y)
+    two = AutoClassifier(random_state=0, n_jobs=2).fit(X, y)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-10)
+
+
+# --- tables of every kind -------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n_rows", [2, 3, 4, 6, 10, 20, 30])
+def test_tables_of_few_rows_get_an_answer(n_rows):
+    rng = np.random.RandomState(n_rows)
+    X, y = rng.normal(size=(n_rows, 3)), np.arange(n_rows) % 2
+    model = AutoClassifier(random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    model = AutoRegressor(random_state=0).fit(X, X[:, 0] + y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_one_row_is_one_clear_error():
+    with pytest.raises(ValueError, match="at least 2|one class|minimum of"):
+        AutoRegressor().fit([[1.0, 2.0]], [1.0])
+
+
+def test_a_class_of_one_row_is_known():
+    X, y = blobs(n_rows=60)
+    y = np.where(np.arange(60) == 7, 9, y)
+    model = AutoClassifier(random_state=0).fit(X, y)
+    assert model.predict_proba(X).shape == (60, 4)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+def test_one_in_a_hundred():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 4))
+    y = (np.arange(300) % 100 == 0).astype(int)
+    model = AutoClassifier(QUICK, random_state=0).fit(X, y)
+    assert 0.0 < model.predict_proba(X)[:, 1].mean() < 0.1
+
+
+@pytest.mark.parametrize("task", ["classes", "numbers"])
+def test_constant_columns_and_targets(task):
+    rng = np.random.RandomState(0)
+    X = np.hstack([rng.normal(size=(40, 2)), np.ones((40, 2))])
+    if task == "classes":
+        assert np.isfinite(
+            AutoClassifier(random_state=0).fit(X, X[:, 0] > 0).predict_proba(X)
+        ).all()
+        model = AutoClassifier(random_state=0).fit(np.ones((40, 2)), np.arange(40) % 2)
+        np.testing.assert_allclose(model.predict_proba(np.ones((1, 2))), 0.5, atol=1e-6)
+    else:
+        model = AutoRegressor(random_state=0).fit(X, np.full(40, 3.0))
+        np.testing.assert_allclose(model.predict(X), 3.0)
+
+
+def test_gaps_are_taken_as_they_are():
+    X, y = load_iris(return_X_y=True)
+    rng = np.random.RandomState(0)
+    X = np.where(rng.uniform(size=X.shape) < 0.2, np.nan, X)
+    X = np.hstack([X, np.full((150, 1), np.nan)])
+    model = AutoClassifier(random_state=0).fit(X, y)
+    assert model.score_ > 0.85
+    assert np.isfinite(model.predict_proba(np.full((1, 5), np.nan))).all()
+
+
+def test_sparse_rows_give_the_same_model():
+    X, y = blobs()
+    X = np.where(np.abs(X) < 1.0, 0.0, X)
+    dense = AutoClassifier(QUICK, random_state=0).fit(X, y)
+    thin = AutoClassifier(QUICK, random_state=0).fit(sparse.csr_array(X), y)
+    np.testing.assert_allclose(thin.predict_proba(sparse.csr_array(X)), dense.predict_proba(X))
+
+
+def test_wide_sparse_rows_are_reduced_to_axes(monkeypatch):
+    monkeypatch.setattr("vicinal.auto._forms._MAX_DENSE", 1000)
+    X = sparse.random(100, 300, density=0.05, random_state=0, format="csr")
+    y = np.asarray(X[:, :20].sum(axis=1)).ravel()
+    model = AutoRegressor(QUICK, random_state=0).fit(X, y)
+    assert model.predict(X).shape == (100,)
+
+
+def test_more_columns_than_rows():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 300))
+    y = np.repeat([0, 1], 30)
+    X[y == 1, :5] += 2.0
+    model = AutoClassifier(random_state=0).fit(X, y)
+    assert model.score_ > 0.8
+
+
+def test_torch_tensors_give_the_same_answers_as_tensors():
+    torch = pytest.importorskip("torch")
+    X, y = blobs()
+    plain = AutoClassifier(QUICK, random_state=0).fit(X, y)
+    model = AutoClassifier(QUICK, random_state=0).fit(torch.asarray(X), torch.asarray(y))
+    proba = model.predict_proba(torch.asarray(X))
+    assert torch.is_tensor(proba)
+    np.testing.assert_array_equal(proba.numpy(), plain.predict_proba(X))
+
+
+def test_several_targets():
+    X, y = load_diabetes(return_X_y=True)
+    Y = np.column_stack([y, 1000.0 * X[:, 0]])[:120]
+    model = AutoRegressor([*QUICK, ("tree", DecisionTreeRegressor(max_depth=3))], random_state=0)
+    model.fit(X[:120], Y)
+    assert model.predict(X).shape == (len(X), 2)
+    assert model.held_out_.shape == (120, 2)
+
+
+def test_pipelines_are_members():
+    X, y = blobs()
+    member = make_pipeline(StandardScaler(), LogisticRegression())
+    model = AutoClassifier([("line", member)], random_state=0)
+    model.fit(X, y, sample_weight=np.linspace(1.0, 2.0, 120))
+    assert clone(model).get_params()["members"][0][0] == "line"
+    assert isinstance(DummyRegressor(), BaseEstimator)
+
+
+# --- folds ----------------------------------------------------------------------------------------
+
+
+def test_folds_hold_classes_in_proportion_however_rare():
+    codes = np.repeat([0, 1, 2], [50, 8, 1])
+    folds, n_draws = draw_folds(59, codes, None, 5, 0)
+    assert n_draws == 2
+    assert len(folds) == 10
+    for draw in (folds[:5], folds[5:]):
+        assert sorted(np.concatenate(draw)) == list(range(59))
+        assert all((codes[fold] == 0).sum() == 10 for fold in draw)
+        assert all((codes[fold] == 1).sum() in (1, 2) for fold in draw)
+
+
+def test_folds_keep_groups_whole():
+    groups = np.repeat(np.arange(12), 5)
+    for codes in (None, np.tile([0, 1], 30)):
+        folds, _ = draw_folds(60, codes, groups, 5, 0)
+        assert all(len(np.unique(groups[fold])) * 5 == len(fold) for fold in folds)
