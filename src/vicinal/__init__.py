@@ -7,6 +7,7 @@ __version__ = "0.1.0.dev0"
 # Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
 # and the compiled families pull in numba.
 _SUBPACKAGES = (
+    "auto",
     "cli",
     "datasets",
     "distributed",
@@ -28,6 +29,8 @@ _SUBPACKAGES = (
 
 # Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
 _ESTIMATORS: dict[str, str] = {
+    "AutoClassifier": "auto",
+    "AutoRegressor": "auto",
     "BayesianModelAveragingClassifier": "ensemble",
     "BayesianModelAveragingRegressor": "ensemble",
     "BootstrapEnsembleClassifier": "ensemble",

@@ -368,3 +368,55 @@ def test_folds_keep_groups_whole():
     for codes in (None, np.tile([0, 1], 30)):
         folds, _ = draw_folds(60, codes, groups, 5, 0)
         assert all(len(np.unique(groups[fold])) * 5 == len(fold) for fold in folds)
+
+
+# --- frames ---------------------------------------------------------------------------------------
+
+
+def mixed_frame(pandas, n_rows=160, seed=0):
+    rng = np.random.RandomState(seed)
+    town = rng.choice(["Aix", "Bonn", "Cork"], n_rows)
+    area = np.where(rng.uniform(size=n_rows) < 0.1, np.nan, rng.uniform(20, 200, n_rows))
+    frame = pandas.DataFrame(
+        {
+            "town": town,
+            "area": area,
+            "sold": pandas.Timestamp("2020-01-01")
+            + pandas.to_timedelta(rng.randint(900, size=n_rows), "D"),
+            "tax": [f"{value:.1f} %" for value in rng.uniform(0, 9, n_rows)],
+        }
+    )
+    price = (
+        3.0 * np.nan_to_num(area, nan=100.0) + 100.0 * (town == "Bonn") + rng.normal(size=n_rows)
+    )
+    return frame, price
+
+
+def test_frames_are_taken_as_they_are():
+    pandas = pytest.importorskip("pandas")
+    frame, price = mixed_frame(pandas)
+    number = AutoRegressor(["local", "linear", "boosting"], random_state=0).fit(frame, price)
+    assert number.score_ > 0.9
+    assert list(number.feature_names_in_) == list(frame.columns)
+    label = np.where(price > np.median(price), "dear", "cheap")
+    model = AutoClassifier(["local", "linear"], random_state=0).fit(frame[:120], label[:120])
+    assert model.score(frame[120:], label[120:]) > 0.8
+    unseen = frame[:3].assign(town="Delft", area=np.nan)
+    np.testing.assert_allclose(model.contributions(unseen).sum(axis=(1, 2)), 1.0)
+
+
+def test_a_frame_of_numbers_is_its_array():
+    pandas = pytest.importorskip("pandas")
+    X, y = blobs()
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    plain = AutoClassifier(QUICK, random_state=0).fit(X, y).predict_proba(X)
+    named = AutoClassifier(QUICK, random_state=0).fit(frame, y).predict_proba(frame)
+    np.testing.assert_array_equal(named, plain)
+
+
+def test_rows_of_weight_zero_leave_a_frame():
+    pandas = pytest.importorskip("pandas")
+    frame, price = mixed_frame(pandas)
+    weight = (np.arange(len(price)) % 4 > 0).astype(float)
+    model = AutoRegressor(["linear"], random_state=0).fit(frame, price, sample_weight=weight)
+    assert np.isnan(model.held_out_[::4]).all()

@@ -369,12 +369,7 @@ def bad_input_is_refused_and_leaves_it_unfitted(estimator):
     hole[3, 1], pole[3, 1] = np.nan, np.inf
     takes_gaps = get_tags(estimator).input_tags.allow_nan
     cases = [
-<<<<<<< HEAD
         *([] if takes_gaps else [(hole, y, "NaN"), (pole, y, "infinity")]),
-=======
-        *([] if takes_gaps else [(hole, y, "NaN")]),
-        (pole, y, "infinity"),
->>>>>>> 515028a (ENH vicinal.auto: members mixed by their held-out answers)
         (X[:0], y[:0], "0 sample|minimum of"),
         (X[:, :0], y, "0 feature"),
         (X[:-1], y, "inconsistent numbers of samples"),

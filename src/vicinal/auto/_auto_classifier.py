@@ -3,9 +3,10 @@
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
+from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 
-from vicinal._base import atomic_fit, encode_labels, positive_rows
+from vicinal._base import atomic_fit, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.ensemble._pool import log_proba
 from vicinal.auto._base import BaseAuto, as_given
@@ -134,8 +135,9 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows; NaN are gaps.
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            Training rows; NaN are gaps. Words, dates and the like are encoded by
+            :class:`~vicinal.table.TableEncoder`.
         y : array-like of shape (n_samples,)
             Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -149,15 +151,16 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
             Fitted estimator.
         """
         X, y = self._validated(X, y)
-        self._n_rows = len(y)
-        groups = None if groups is None else np.asarray(groups)
-        weight, X, y, groups, rows = positive_rows(sample_weight, X, y, groups, np.arange(len(y)))
+        X, y, weight, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
         self.classes_, codes = encode_labels(y)
         if self.class_weight is not None:
             weight = weight * compute_sample_weight(self.class_weight, y)
         self._n_learned = len(y)
         self._learn(X, codes, rows, weight, groups, codes)
         return self
+
+    def _checked_targets(self, y) -> np.ndarray:
+        return column_or_1d(y, warn=True)
 
     def _scorer(self, y, entries, weight) -> ClassScorer:
         return ClassScorer(y[entries], weight[entries], len(y))

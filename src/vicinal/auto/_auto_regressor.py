@@ -2,8 +2,9 @@
 
 import numpy as np
 from sklearn.base import RegressorMixin
+from sklearn.utils import check_array
 
-from vicinal._base import atomic_fit, positive_rows
+from vicinal._base import atomic_fit
 from vicinal.auto._base import BaseAuto, as_given
 from vicinal.auto._scorers import NumberScorer
 
@@ -112,8 +113,9 @@ class AutoRegressor(RegressorMixin, BaseAuto):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Training rows; NaN are gaps.
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            Training rows; NaN are gaps. Words, dates and the like are encoded by
+            :class:`~vicinal.table.TableEncoder`.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -127,15 +129,15 @@ class AutoRegressor(RegressorMixin, BaseAuto):
             Fitted estimator.
         """
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
-        self._n_rows = len(y)
         self._is_flat = y.ndim == 1
-        groups = None if groups is None else np.asarray(groups)
-        weight, X, y, groups, rows = positive_rows(
-            sample_weight, X, np.asarray(y, dtype=np.float64), groups, np.arange(len(y))
-        )
+        y = np.asarray(y, dtype=np.float64)
+        X, y, weight, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
         self._learn(X, y, rows, weight, groups, None)
         self.held_out_ = self._flat(self.held_out_)
         return self
+
+    def _checked_targets(self, y) -> np.ndarray:
+        return check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
 
     def _scorer(self, y, entries, weight) -> NumberScorer:
         Y = y.reshape(len(y), -1)

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from array_api_compat import device as device_of
 from sklearn.base import BaseEstimator, clone
-from sklearn.utils import check_random_state, estimator_html_repr
+from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
@@ -23,11 +23,18 @@ from vicinal._base import (
     is_array_api,
     n_threads,
     namespace,
+    positive_rows,
     thread_map,
 )
-from vicinal._base._compat import Interval, StrOptions, threadpool_controller
+from vicinal._base._compat import (
+    Interval,
+    StrOptions,
+    num_samples,
+    rows_of,
+    threadpool_controller,
+)
 from vicinal.auto._default_members import KINDS, Shape, Spec
-from vicinal.auto._forms import Forms
+from vicinal.auto._forms import Forms, is_mixed_frame
 from vicinal.auto._member import Member
 from vicinal.auto._scorers import Scorer
 from vicinal.auto._search import (
@@ -73,16 +80,23 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
         """Name of the method that members answer with."""
 
     @abstractmethod
+    def _checked_targets(self, y) -> np.ndarray:
+        """Return the targets of a frame, whose rows are checked by its encoder."""
+
+    @abstractmethod
     def _scorer(self, y, entries, weight) -> Scorer:
         """Return the judge of answers to rows."""
 
     # --- fitting ---
 
     def _validated(self, X, y, **options):
-        """Return rows as an array or a sparse matrix, which may have gaps, and targets."""
-        if is_array_api(X):
-            X = as_numpy(X)
+        """Return rows as an array, a sparse matrix or a frame, which may have gaps, and targets."""
         y = as_numpy(y) if is_array_api(y) else y
+        if is_mixed_frame(X):
+            validate_data(self, X, skip_check_array=True)
+            check_consistent_length(X, y)
+            return X, self._checked_targets(y)
+        X = as_numpy(X) if is_array_api(X) else X
         return validate_data(
             self,
             X,
@@ -93,6 +107,16 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
             ensure_all_finite="allow-nan",
             **options,
         )
+
+    def _weighted_rows(self, X, y, sample_weight, groups) -> tuple:
+        """Return X, y, weights and groups of the rows that weigh something, and their places."""
+        n_rows = num_samples(X)
+        if groups is not None:
+            check_consistent_length(X, groups)
+            groups = np.asarray(groups)
+        weight, rows, y, groups = positive_rows(sample_weight, np.arange(n_rows), y, groups)
+        self._n_rows = n_rows
+        return (X if len(rows) == n_rows else rows_of(X, rows)), y, weight, groups, rows
 
     def _learn(self, X, y, rows, weight, groups, codes) -> None:
         """Try the members, weigh them and fit those that carry weight.
@@ -167,7 +191,14 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
             n_outputs = int(codes.max()) + 1
         elif table.y.ndim == 2:
             n_outputs = table.y.shape[1]
-        return Shape(*X.shape, n_outputs, codes is not None, table.groups is not None, self.n_jobs)
+        return Shape(
+            *X.shape,
+            n_outputs,
+            codes is not None,
+            table.groups is not None,
+            self._forms.categorical,
+            self.n_jobs,
+        )
 
     def _keep_answers(self, answers: np.ndarray, rows: np.ndarray) -> None:
         """Keep the mean answer to every row that was answered."""
@@ -255,6 +286,8 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
         return np.stack(parts, axis=1)
 
     def _queries(self, X):
+        if self._forms.reads_frames:
+            return validate_data(self, X, reset=False, skip_check_array=True)
         return validate_data(
             self,
             as_numpy(X) if is_array_api(X) else X,

@@ -74,6 +74,7 @@ class Shape:
     n_outputs: int
     is_classification: bool
     has_groups: bool
+    categorical: np.ndarray | None
     n_jobs: int | None
 
 
@@ -157,9 +158,12 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
     if forests and min(forests) > _TREES_PAY * min(tried.values()):
         return
     if shape.is_classification:
-        yield Spec("boosted trees", HistGradientBoostingClassifier(), form="tree", once=True)
+        model: Any = HistGradientBoostingClassifier(categorical_features=shape.categorical)
     elif shape.n_outputs == 1:
-        yield Spec("boosted trees", HistGradientBoostingRegressor(), form="tree", once=True)
+        model = HistGradientBoostingRegressor(categorical_features=shape.categorical)
+    else:
+        return
+    yield Spec("boosted trees", model, form="tree", once=True)
 
 
 def gradient(shape: Shape, tried: Tried) -> Iterator[Spec]:

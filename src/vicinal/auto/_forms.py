@@ -7,6 +7,8 @@ from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.impute import SimpleImputer
 
+from vicinal.table import TableEncoder
+
 FORMS = ("distance", "tree")
 # Sparse rows are written out up to this many entries; beyond, their leading axes stand for them.
 _MAX_DENSE, _N_AXES = 20_000_000, 100
@@ -37,7 +39,19 @@ class Forms:
         encoder = self.encoders[form]
         return _dense(X if encoder is None else encoder.transform(X))
 
+    @property
+    def reads_frames(self) -> bool:
+        """Tell whether the table was a frame of mixed columns."""
+        return isinstance(self.encoders["tree"], TableEncoder)
+
+    @property
+    def categorical(self) -> np.ndarray | None:
+        """Columns of the tree form that are codes without an order, as a mask."""
+        return getattr(self.encoders["tree"], "categorical_features_", None)
+
     def _choose(self, X) -> dict[str, Any]:
+        if hasattr(X, "columns"):
+            return {form: TableEncoder(form) for form in FORMS}
         if sparse.issparse(X):
             if X.shape[0] * X.shape[1] <= _MAX_DENSE:
                 return dict.fromkeys(FORMS)
@@ -47,6 +61,13 @@ class Forms:
             filled = SimpleImputer(strategy="median", add_indicator=True, keep_empty_features=True)
             return {"distance": filled, "tree": None}
         return dict.fromkeys(FORMS)
+
+
+def is_mixed_frame(X) -> bool:
+    """Tell whether X is a frame with columns that are not plain numbers."""
+    if not hasattr(X, "columns"):
+        return False
+    return any(np.asarray(X[name]).dtype.kind not in "bfiu" for name in X.columns)
 
 
 def _dense(X) -> np.ndarray:
