@@ -125,6 +125,18 @@ def test_cv_results_hold_every_setting():
     assert best.loss == pytest.approx(own.min())
 
 
+def test_the_reasons_of_one_row_add_up():
+    X, y = blobs()
+    names = np.array(["oak", "fir", "elm"])[y]
+    model = AutoClassifier(["local", "linear"], random_state=0).fit(X, names)
+    section = model.explain_row(X[:1])[0]
+    assert section.columns[2] == f"probability of {model.predict(X[:1])[0]}"
+    total = sum(row[3] for row in section.rows)
+    assert total == pytest.approx(model.predict_proba(X[:1]).max(), abs=1e-12)
+    for _, weight, said, part in section.rows:
+        assert part == pytest.approx(weight * said)
+
+
 # --- members --------------------------------------------------------------------------------------
 
 
@@ -169,7 +181,7 @@ def test_class_weight_reaches_members_and_mixture():
     assert recall_score(y, even.predict(X)) > recall_score(y, plain.predict(X)) + 0.2
     for member in even.members_:
         if member.weight > 0:
-            said = member.answers(X, np.arange(2)).argmax(axis=1)
+            said = member.estimator.predict(X)
             assert recall_score(y, said) > 0.6, member.name
 
 

@@ -97,8 +97,8 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
     >>> from vicinal.auto import AutoClassifier
     >>> X, y = load_wine(return_X_y=True)
     >>> model = AutoClassifier(members=["local", "linear"], random_state=0).fit(X, y)
-    >>> print(f"{model.score_:.2f}", model.predict(X[[0, 70, 170]]))
-    0.98 [0 1 2]
+    >>> print(f"{model.score_:.1f}", model.predict(X[[0, 70, 170]]))
+    1.0 [0 1 2]
     """
 
     _parameter_constraints: dict = {
@@ -156,7 +156,7 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
         if self.class_weight is not None:
             weight = weight * compute_sample_weight(self.class_weight, y)
         self._n_learned = len(y)
-        self._learn(X, codes, rows, weight, groups, codes)
+        self._learn(X, y, rows, weight, groups, codes)
         return self
 
     def _checked_targets(self, y) -> np.ndarray:

@@ -4,6 +4,7 @@ import time
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
+from dataclasses import replace
 from html import escape
 from numbers import Integral, Real
 from typing import Any
@@ -33,6 +34,7 @@ from vicinal._base._compat import (
     rows_of,
     threadpool_controller,
 )
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal.auto._default_members import KINDS, Shape, Spec
 from vicinal.auto._forms import Forms, is_mixed_frame
 from vicinal.auto._member import Member
@@ -51,7 +53,7 @@ from vicinal.auto._search import (
 _TIMED_ROWS = 100
 
 
-class BaseAuto(BaseEstimator, metaclass=ABCMeta):
+class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     """Mixture of members by their held-out answers."""
 
     _parameter_constraints: dict = {
@@ -130,7 +132,7 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
         drawn = draw_rows(*forms["distance"].shape, row_seed)
         is_even = weight is None or np.ptp(weight) == 0.0
         table = Table(forms, y, None if is_even else weight, groups, folds, n_draws, drawn)
-        scorer = self._scorer(y, table.entries, weight)
+        scorer = self._scorer(y if codes is None else codes, table.entries, weight)
         search = Search(table, scorer, self._method, self.max_fit_time, self.n_jobs, seed)
         self._try_members(search, codes)
         trials = search.kept()
@@ -250,12 +252,12 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
             member.fit_time = time.perf_counter() - start
         start = time.perf_counter()
         some = X[:_TIMED_ROWS]
-        member.answers(some, self._codes())
+        member.answers(some, self._labels())
         member.predict_time = (time.perf_counter() - start) * 1000.0 / len(some)
 
-    def _codes(self) -> np.ndarray | None:
-        """Return the labels that members know, ``None`` for numbers."""
-        return np.arange(len(self.classes_)) if hasattr(self, "classes_") else None
+    def _labels(self) -> np.ndarray | None:
+        """Return the class labels, ``None`` for numbers."""
+        return getattr(self, "classes_", None)
 
     # --- answering ---
 
@@ -281,7 +283,7 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
             if member.weight > 0.0:
                 if member.form not in rows:
                     rows[member.form] = self._forms.transform(X, member.form)
-                answers = member.answers(rows[member.form], self._codes())
+                answers = member.answers(rows[member.form], self._labels())
                 parts.append(member.weight * self._calibrated(answers, member.slope))
         return np.stack(parts, axis=1)
 
@@ -306,6 +308,21 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
         """Return what a member says after calibration."""
 
     # --- showing ---
+
+    def _sections(self, X, columns):
+        return [members_section(self, X), *self._local_sections(X, columns)]
+
+    def _local_sections(self, X, columns) -> list[ExplanationSection]:
+        """Return the reasons of the heaviest member that has some, in the columns as given."""
+        if any(encoder is not None for encoder in self._forms.encoders.values()):
+            return []
+        for member in self.members_:
+            if member.weight > 0.0 and hasattr(member.estimator, "explain_row"):
+                return [
+                    replace(section, title=f"{section.title} ({member.name})")
+                    for section in member.estimator.explain_row(X, columns)
+                ]
+        return []
 
     def leaderboard(self):
         """Return the members with their weights, losses and times.
@@ -345,6 +362,30 @@ class BaseAuto(BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
+
+
+def members_section(model, X) -> ExplanationSection:
+    """Return what each member says of one row, its weight and its contribution."""
+    parts = model.contributions(X)[0]
+    members = [member for member in model.members_ if member.weight > 0.0]
+    said = parts.sum(axis=0)
+    k = int(said.argmax()) if hasattr(model, "classes_") else 0
+    unit = f"probability of {show(model.classes_[k])}" if hasattr(model, "classes_") else "answer"
+    rows = [
+        (member.name, member.weight, float(part[k] / member.weight), float(part[k]))
+        for member, part in zip(members, parts, strict=True)
+    ]
+    rows.sort(key=lambda row: -abs(row[3]))
+    return ExplanationSection(
+        "members",
+        "Members",
+        f"The {unit}, {show(float(said[k]))}, is the sum of these contributions, by weights found "
+        "on rows that the members had not seen.",
+        ("member", "weight", unit, "contribution"),
+        rows,
+        "contribution",
+        {"score": model.score_, "score_error": model.score_error_},
+    )
 
 
 def _shown(value) -> str:

@@ -31,7 +31,7 @@ class Member:
     form : {"distance", "tree"}
         Encoding of the table that it is given.
     estimator : estimator or None
-        Fitted to the encoded table; classifiers know classes by their place in ``classes_``.
+        Fitted to the encoded table.
     slope : float
         One over the temperature of its probabilities; 1 for numbers.
     """
