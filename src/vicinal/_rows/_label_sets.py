@@ -1,5 +1,7 @@
 """Sets of labels from the probabilities of held-out answers."""
 
+from typing import Any
+
 import numpy as np
 
 from vicinal._base import saved
@@ -51,6 +53,7 @@ class LabelSets:
             )
         scores = SCORES[method](self.proba)
         true = scores[np.arange(len(self.codes)), self.codes]
+        limit: Any
         if local:
             limit = _Neighbors(self.place, X, self.weights, coverage).quantiles(true, coverage)
             limit = limit[:, None]

@@ -1,6 +1,7 @@
 """Intervals from the errors of held-out answers, wide where errors are large."""
 
 import warnings
+from typing import Any
 
 import numpy as np
 
@@ -51,7 +52,7 @@ class ResidualIntervals:
             low, high = self._reach(self.ratios[:, output], coverage, neighbors)
             ends[:, output, 0] = values[:, output] - low * scale[:, output]
             ends[:, output, 1] = values[:, output] + high * scale[:, output]
-        warn_of_infinite(~np.isfinite(ends).all(axis=(1, 2)), coverage, "intervals")
+        warn_of_infinite(np.isinf(ends).any(axis=(1, 2)), coverage, "intervals")
         return ends
 
     def _reach(self, ratios: np.ndarray, coverage: float, neighbors: "_Neighbors | None"):
@@ -99,7 +100,7 @@ def check_coverage(coverage) -> None:
         )
 
 
-def warn_of_infinite(rows: np.ndarray, coverage: float, what: str) -> None:
+def warn_of_infinite(rows: Any, coverage: float, what: str) -> None:
     """Warn where too few rows speak for a finite answer."""
     if rows.any():
         warnings.warn(

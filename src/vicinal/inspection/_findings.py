@@ -1,6 +1,6 @@
 """What an inspection of a table found: a small table that prints itself."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -70,14 +70,14 @@ class Findings:
         return f"<p>{escape(self.summary)}</p>" + (table if self else "")
 
 
-def text_table(table: Mapping[str, Sequence], limit: int) -> list[str]:
+def text_table(table: Mapping[str, Any], limit: int) -> list[str]:
     """Return the first rows of a table as aligned lines."""
     rows = [list(table), *_cells(table, limit)]
     widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
     return ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
 
 
-def _cells(table: Mapping[str, Sequence], limit: int) -> list[list[str]]:
+def _cells(table: Mapping[str, Any], limit: int) -> list[list[str]]:
     columns = [list(column[:limit]) for column in table.values()]
     return [[_show(value) for value in row] for row in zip(*columns, strict=True)]
 

@@ -7,7 +7,7 @@ import numpy as np
 from vicinal.serve._errors import RequestError
 from vicinal.serve._served_model import ServedModel, plain
 
-_KINDS = {
+_KINDS: dict[str, type] = {
     "BOOL": bool,
     "BYTES": object,
     "FP16": float,
@@ -89,15 +89,17 @@ def _array(entry: Any) -> tuple[str, np.ndarray]:
         raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(_KINDS)}.")
     if data is None:
         raise RequestError(400, f"input {name!r} has no data; binary tensors are not read here.")
-    whole = isinstance(shape, list) and all(type(n) is int and n >= 0 for n in shape)
-    if not whole or not 1 <= len(shape) <= 2:
+    if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not _are_counts(shape):
         raise RequestError(400, f"input {name!r}: shape must be [rows] or [rows, columns].")
     kind = _KINDS[entry["datatype"]]
     try:
-        flat = np.array(_flat(data), dtype=kind)
-        return name, flat.reshape(shape)
+        return name, np.array(_flat(data), dtype=kind).reshape(shape)
     except (TypeError, ValueError, OverflowError):
         raise RequestError(400, f"input {name!r}: data do not fit the shape {shape}.") from None
+
+
+def _are_counts(numbers: list) -> bool:
+    return all(type(number) is int and number >= 0 for number in numbers)
 
 
 def _flat(data: Any) -> list:

@@ -33,18 +33,19 @@ class ServedModel:
         self.name = name
         self.background = background
         self.max_rows = max_rows
-        names = getattr(model, "feature_names_in_", None)
-        n_columns = getattr(model, "n_features_in_", None)
+        names: Any = getattr(model, "feature_names_in_", None)
         self.has_names = names is not None
         self.columns = (
-            list(map(str, names)) if self.has_names else [f"x{j}" for j in range(n_columns)]
+            list(map(str, names))
+            if self.has_names
+            else [f"x{j}" for j in range(model.n_features_in_)]
         )
-        self.classes = getattr(model, "classes_", None)
+        self.classes: Any = getattr(model, "classes_", None)
         self.has_proba = self.classes is not None and hasattr(model, "predict_proba")
 
     # --- rows ---
 
-    def table(self, rows: Sequence[Any]) -> Any:
+    def table(self, rows: Any) -> Any:
         """Return rows, each a mapping by column name or a list in their order, as a table."""
         if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
             raise RequestError(400, "rows must be a list of one or more rows.")
