@@ -281,6 +281,22 @@ class ResultsPage:
         """Return the result of ``function()``, stored under ``key``, as JSON gives it back."""
         return self._sources[0].run(key, function)
 
+    def section(self, name: str, write: Callable[..., None], *arguments: Any) -> None:
+        """Add what ``write(page, *arguments)`` writes, stored as one case: its paragraphs.
+
+        For parts whose numbers are used nowhere else; a number that a summary needs is a case.
+        """
+
+        def recorded() -> list[str]:
+            earlier, self._parts = self._parts, []
+            try:
+                write(self, *arguments)
+                return self._parts
+            finally:
+                self._parts = earlier
+
+        self._parts += self.case((name,), recorded)
+
     def text(self, paragraph: str) -> None:
         """Add a paragraph (or any Markdown)."""
         self._parts.append(paragraph)

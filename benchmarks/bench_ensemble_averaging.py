@@ -190,13 +190,7 @@ def real_table(page, names, remark):
     )
 
 
-def main():
-    page = ResultsPage(
-        "ensemble_averaging",
-        "Weights of averaged models",
-        "Log density and squared error of mixtures whose weights were learned from held-out rows "
-        "of the training part.",
-    )
+def fill(page):
     linear_table(page)
     real_table(
         page,
@@ -210,6 +204,16 @@ def main():
         ("letter", "pendigits", "wdbc", "laser", "grid_stability"),
         "These sets were taken after everything above had been settled, and run once.",
     )
+
+
+def main():
+    page = ResultsPage(
+        "ensemble_averaging",
+        "Weights of averaged models",
+        "Log density and squared error of mixtures whose weights were learned from held-out rows "
+        "of the training part.",
+    )
+    page.section("page", fill)
     page.write()
 
 

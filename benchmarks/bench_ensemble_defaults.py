@@ -68,13 +68,7 @@ def table(page, makers, sets, caption, *, classes):
     page.table(("model", *sets, "CPU s"), rows, caption=caption)
 
 
-def main():
-    page = ResultsPage(
-        "ensemble_defaults",
-        "Defaults of the boosting estimators",
-        f"Five-fold cross-validation on training rows only (at most {ROWS} of each set), "
-        f"{ROUNDS} rounds. Each cell: error after the last round, in brackets the best round's.",
-    )
+def fill(page):
     tree = DecisionTreeRegressor(max_depth=3)
 
     def boosting(cls, **options):
@@ -129,6 +123,16 @@ def main():
         "Full refits are best at few rounds and lose afterwards: the members were fitted to the "
         "same rows. They are offered, and never the default."
     )
+
+
+def main():
+    page = ResultsPage(
+        "ensemble_defaults",
+        "Defaults of the boosting estimators",
+        f"Five-fold cross-validation on training rows only (at most {ROWS} of each set), "
+        f"{ROUNDS} rounds. Each cell: error after the last round, in brackets the best round's.",
+    )
+    page.section("page", fill)
     page.write()
 
 

@@ -36,15 +36,8 @@ def choose_rounds(make, X, y, n_rounds):
     return int(np.mean(curves, axis=0).argmin()) + 1
 
 
-def main():
+def fill(page):
     X, y, X_test, y_test = draws()
-    page = ResultsPage(
-        "ensemble_friedman",
-        "Friedman's first problem: coefficients, learners and rounds",
-        f"Test mean squared error on {N_TEST} rows after training on {N_TRAIN} (noise variance 1, "
-        "so 1.0 is the floor). The curves by rounds show a shape; the last column has the rounds "
-        "chosen by three folds of the training rows.",
-    )
     # Width and penalty of the kernel learner are chosen on training rows, as a model by itself.
     search = GridSearchCV(
         KernelRidge(kernel="rbf"),
@@ -95,7 +88,6 @@ def main():
         ),
         rows,
     )
-    page.write()
     arguments = {"n_estimators": 200, "subsample": 0.5, "random_state": 0}
     rows = []
     for label, learner in (("tree of depth 3", tree), ("stump", stump)):
@@ -132,6 +124,17 @@ def main():
     rows = [(label, error(y_test, m.fit(X, y).predict(X_test))) for label, m in peers.items()]
     rows.append((f"kernel ridge alone, {search.best_params_}", alone))
     page.table(("beside them", "test error"), rows)
+
+
+def main():
+    page = ResultsPage(
+        "ensemble_friedman",
+        "Friedman's first problem: coefficients, learners and rounds",
+        f"Test mean squared error on {N_TEST} rows after training on {N_TRAIN} (noise variance 1, "
+        "so 1.0 is the floor). The curves by rounds show a shape; the last column has the rounds "
+        "chosen by three folds of the training rows.",
+    )
+    page.section("page", fill)
     page.write()
 
 

@@ -30,15 +30,7 @@ def drawn(data):
     return draw
 
 
-def main():
-    page = ResultsPage(
-        "ensemble_intervals",
-        "Prediction intervals of bootstrap ensembles",
-        f"Coverage of nominal 90 % intervals, {N_MEMBERS} members, {N_TRAIN} training and "
-        f"{N_TEST} test rows, mean over {N_SEEDS} seeds. `predict_interval` uses residuals of "
-        "out-of-bag rows; the spread over members (mean ± 1.645 deviations) is the "
-        "model's variance alone.",
-    )
+def fill(page):
     problems = {
         "Friedman 1": friedman,
         "airfoil": drawn(load_dataset("airfoil")),
@@ -88,6 +80,18 @@ def main():
         ),
         rows,
     )
+
+
+def main():
+    page = ResultsPage(
+        "ensemble_intervals",
+        "Prediction intervals of bootstrap ensembles",
+        f"Coverage of nominal 90 % intervals, {N_MEMBERS} members, {N_TRAIN} training and "
+        f"{N_TEST} test rows, mean over {N_SEEDS} seeds. `predict_interval` uses residuals of "
+        "out-of-bag rows; the spread over members (mean ± 1.645 deviations) is the "
+        "model's variance alone.",
+    )
+    page.section("page", fill)
     page.write()
 
 

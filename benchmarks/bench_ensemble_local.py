@@ -90,18 +90,7 @@ def models_for(is_classifier, X, y):
     }
 
 
-def main():
-    page = ResultsPage(
-        "ensemble_local",
-        "Boosted local models beside boosted trees",
-        "Error (misclassification in %, or squared error over the variance of the target) and CPU "
-        "seconds of fit and prediction, one thread; all rows, published splits or a random three "
-        "tenths for the test, categories of adult one-hot. The local "
-        "learner is `LocalRegressor`, a ridge regression around "
-        "each query, with its neighbourhood (60 or 200 rows) and rounds chosen on held-out "
-        "training rows; histogram boosting and LightGBM run with their defaults.",
-        packages=("lightgbm",),
-    )
+def fill(page):
     rows = []
     for name in ("adult", "spambase", "satimage", "airfoil", "puma32h"):
         is_classifier = name in ("adult", "spambase", "satimage")
@@ -123,6 +112,21 @@ def main():
             rows.append((name, label, float(error), rounds, seconds))
             print(rows[-1], flush=True)
     page.table(("set", "model", "error", "rounds", "CPU s"), rows)
+
+
+def main():
+    page = ResultsPage(
+        "ensemble_local",
+        "Boosted local models beside boosted trees",
+        "Error (misclassification in %, or squared error over the variance of the target) and CPU "
+        "seconds of fit and prediction, one thread; all rows, published splits or a random three "
+        "tenths for the test, categories of adult one-hot. The local "
+        "learner is `LocalRegressor`, a ridge regression around "
+        "each query, with its neighbourhood (60 or 200 rows) and rounds chosen on held-out "
+        "training rows; histogram boosting and LightGBM run with their defaults.",
+        packages=("lightgbm",),
+    )
+    page.section("page", fill)
     page.write()
 
 

@@ -46,14 +46,7 @@ def rows_of(name):
     return train_test_split(data.X, data.y, test_size=0.5, random_state=0)
 
 
-def main():
-    page = ResultsPage(
-        "ensemble_local_boost",
-        "Coefficients from the neighbourhood: measured and left out",
-        f"Test error in % of {ROUNDS} rounds of Real AdaBoost with its own coefficients, and with "
-        "coefficients taken from each member's errors among the query's nearest training rows. The "
-        "number of neighbours is chosen on a quarter of the training rows.",
-    )
+def fill(page):
     rows, helped = [], 0
     for name in ("spambase", "satimage", "banana"):
         X, X_test, y, y_test = (np.asarray(part) for part in rows_of(name))
@@ -97,6 +90,17 @@ def main():
         "trees of five leaves are weak for six classes: larger trees or gradient boosting do "
         "better there without any search for neighbours."
     )
+
+
+def main():
+    page = ResultsPage(
+        "ensemble_local_boost",
+        "Coefficients from the neighbourhood: measured and left out",
+        f"Test error in % of {ROUNDS} rounds of Real AdaBoost with its own coefficients, and with "
+        "coefficients taken from each member's errors among the query's nearest training rows. The "
+        "number of neighbours is chosen on a quarter of the training rows.",
+    )
+    page.section("page", fill)
     page.write()
 
 

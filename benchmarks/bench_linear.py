@@ -236,15 +236,7 @@ def discriminant(page):
     )
 
 
-def main():
-    page = ResultsPage(
-        "linear",
-        "The shared linear learners",
-        "Time and objective of each solver beside scikit-learn's, from zero (cold) and from the "
-        "solution without one row in twenty (warm). Processor time of one thread, "
-        "least of several runs. "
-        "Excess is the objective reached over the optimum, relative.",
-    )
+def fill(page):
     warnings.simplefilter("ignore", ConvergenceWarning)
     with threadpool_limits(1):
         perceptron(page)
@@ -280,6 +272,18 @@ def main():
         f"to {max(warm_ratios):.1f} times. They are functions for the families to call; one global "
         "model is served by scikit-learn's estimators."
     )
+
+
+def main():
+    page = ResultsPage(
+        "linear",
+        "The shared linear learners",
+        "Time and objective of each solver beside scikit-learn's, from zero (cold) and from the "
+        "solution without one row in twenty (warm). Processor time of one thread, "
+        "least of several runs. "
+        "Excess is the objective reached over the optimum, relative.",
+    )
+    page.section("page", fill)
     page.write()
 
 

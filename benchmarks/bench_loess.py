@@ -185,6 +185,14 @@ def geographic(page):
     )
 
 
+def fill(page):
+    equality(page)
+    LoessRegressor(0.3, degree=1, surface="interpolate").fit(*surface(200)).predict(surface(50)[0])
+    one_column(page)
+    two_columns(page)
+    geographic(page)
+
+
 def main():
     page = ResultsPage(
         "loess",
@@ -192,11 +200,7 @@ def main():
         "Does `LoessRegressor` give the values of the reference code, and how long does it take?",
         packages=("scikit-misc", "statsmodels"),
     )
-    equality(page)
-    LoessRegressor(0.3, degree=1, surface="interpolate").fit(*surface(200)).predict(surface(50)[0])
-    one_column(page)
-    two_columns(page)
-    geographic(page)
+    page.section("page", fill)
     page.write()
 
 

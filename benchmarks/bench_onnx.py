@@ -145,18 +145,8 @@ HEAD = [
 ]
 
 
-def main():
+def fill(page):
     warnings.simplefilter("ignore")
-    page = ResultsPage(
-        "onnx",
-        "Models and their ONNX graphs",
-        "Does the graph that `vicinal.io.to_onnx` writes say what the model says, on test rows "
-        "that it has not seen, and what do a table and a single row cost? Differences are in "
-        "probabilities, or in predictions relative to the largest; all graphs compute in double "
-        "precision. One thread for the graph, the model as it comes; least of "
-        f"{REPEAT} runs on a shared machine.",
-        packages=("onnx", "onnxruntime", "skl2onnx"),
-    )
     satimage = load_dataset("satimage")
     X, X_test = satimage.X_train.astype(np.float64), satimage.X_test.astype(np.float64)
     rows = [
@@ -175,6 +165,20 @@ def main():
         "Labels differ only where two classes have the same probability but for rounding: a tie "
         "among the trees of a bootstrap, say. Lazy local models need their rows and have no graph."
     )
+
+
+def main():
+    page = ResultsPage(
+        "onnx",
+        "Models and their ONNX graphs",
+        "Does the graph that `vicinal.io.to_onnx` writes say what the model says, on test rows "
+        "that it has not seen, and what do a table and a single row cost? Differences are in "
+        "probabilities, or in predictions relative to the largest; all graphs compute in double "
+        "precision. One thread for the graph, the model as it comes; least of "
+        f"{REPEAT} runs on a shared machine.",
+        packages=("onnx", "onnxruntime", "skl2onnx"),
+    )
+    page.section("page", fill)
     page.write()
 
 

@@ -129,15 +129,7 @@ def fit_predict_explain(page, folder):
     page.text(f"What `vicinal explain` says of test row 2:\n\n```text\n{text}\n```")
 
 
-def main():
-    page = ResultsPage(
-        "shell",
-        "From a table to an explained prediction",
-        "adult, 32,561 training and 16,281 test rows with texts and numbers, written to CSV: does "
-        "the command line compare, resume after a kill, fit, predict and explain, and how long "
-        "does it take? The machine was shared with other work.",
-        packages=("polars", "lightgbm"),
-    )
+def fill(page):
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         write_tables(folder)
@@ -147,6 +139,18 @@ def main():
         if kept:
             for page_file in folder.glob("*.html"):
                 shutil.copy(page_file, kept)
+
+
+def main():
+    page = ResultsPage(
+        "shell",
+        "From a table to an explained prediction",
+        "adult, 32,561 training and 16,281 test rows with texts and numbers, written to CSV: does "
+        "the command line compare, resume after a kill, fit, predict and explain, and how long "
+        "does it take? The machine was shared with other work.",
+        packages=("polars", "lightgbm"),
+    )
+    page.section("page", fill)
     page.write()
 
 

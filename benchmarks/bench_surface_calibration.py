@@ -46,15 +46,7 @@ def expected_calibration_error(y, p, n_bins=10):
     return float(np.sum(gaps))
 
 
-def main():
-    page = ResultsPage(
-        "surface_calibration",
-        "Probabilities from distances to the surface",
-        "Log loss and expected calibration error (ten bins) on 40 % test rows, mean of two "
-        "splits, columns standardised on the training rows, five folds for every method. The "
-        "distance of the local model is the first-order one, of the others the orthogonal one. "
-        "The machine was shared with other work.",
-    )
+def fill(page):
     rows = []
     for title, X, y in problems():
         for name, estimator, method in classifiers():
@@ -97,6 +89,18 @@ def main():
         "losses on test rows of these sets had been seen; the limit itself is chosen on "
         "training rows."
     )
+
+
+def main():
+    page = ResultsPage(
+        "surface_calibration",
+        "Probabilities from distances to the surface",
+        "Log loss and expected calibration error (ten bins) on 40 % test rows, mean of two "
+        "splits, columns standardised on the training rows, five folds for every method. The "
+        "distance of the local model is the first-order one, of the others the orthogonal one. "
+        "The machine was shared with other work.",
+    )
+    page.section("page", fill)
     page.write()
 
 

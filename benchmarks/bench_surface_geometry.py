@@ -173,14 +173,7 @@ def label_table(page):
     )  # fmt: skip
 
 
-def main():
-    page = ResultsPage(
-        "surface_geometry",
-        "Geometry of decision surfaces",
-        "Exactness of the gradient of local machines, projections beside the iterations of Brown "
-        "and Benton, and distances of any classifier beside a dense grid. The machine was shared "
-        "with other work.",
-    )
+def fill(page):
     X, y = moons()
     gradient_table(page, X, y)
     projection_tables(page, X, y)
@@ -190,6 +183,17 @@ def main():
         "the proposals of the label-only search were settled while looking at moons of these "
         "kinds."
     )
+
+
+def main():
+    page = ResultsPage(
+        "surface_geometry",
+        "Geometry of decision surfaces",
+        "Exactness of the gradient of local machines, projections beside the iterations of Brown "
+        "and Benton, and distances of any classifier beside a dense grid. The machine was shared "
+        "with other work.",
+    )
+    page.section("page", fill)
     page.write()
 
 

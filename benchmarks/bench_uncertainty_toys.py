@@ -124,17 +124,7 @@ def draw_projections(path):
     figure.savefig(path, dpi=80)
 
 
-def main():
-    page = ResultsPage(
-        "uncertainty_toys",
-        "Placement by uncertainty: the toys",
-        "Figures 2 and 4 of the paper: are components placed where the classes mix, and does a "
-        "projection to one dimension gain by it? 300 points per blob to learn from, 1,000 to test, "
-        "mean of five seeds. Placement is the mean distance of the true posterior at a centre from "
-        "one half: 0 on the border, 0.5 deep inside a class. Errors in %, by two Gaussians of one "
-        "variance on the projection.",
-        packages=("matplotlib",),
-    )
+def fill(page):
     results = {}
     for toy in TOYS:
         found, (bayes, lda) = measure(toy)
@@ -186,6 +176,20 @@ def main():
     draw_projections(RESULTS / "uncertainty_toys_projection.png")
     page.text("![placement of components](uncertainty_toys_placement.png)")
     page.text("![one-dimensional projections](uncertainty_toys_projection.png)")
+
+
+def main():
+    page = ResultsPage(
+        "uncertainty_toys",
+        "Placement by uncertainty: the toys",
+        "Figures 2 and 4 of the paper: are components placed where the classes mix, and does a "
+        "projection to one dimension gain by it? 300 points per blob to learn from, 1,000 to test, "
+        "mean of five seeds. Placement is the mean distance of the true posterior at a centre from "
+        "one half: 0 on the border, 0.5 deep inside a class. Errors in %, by two Gaussians of one "
+        "variance on the projection.",
+        packages=("matplotlib",),
+    )
+    page.section("page", fill)
     page.write()
 
 
