@@ -299,7 +299,6 @@ def forest_against_boosting(page, data):
 
 
 def main():
-    data = load_dataset("spambase")
     page = ResultsPage(
         "ensemble_spam",
         "Spam: trees, boosting and forests",
@@ -307,8 +306,8 @@ def main():
         "figures of the lecture: tree 8.7 %, boosted stumps 4.7 %, boosted trees with J = 5 4.5 %.",
     )
     for part in (pruned_trees, chosen_by_validation, fixed_settings, forest_against_boosting):
-        part(page, data)
-        page.write()
+        page.section(part.__name__, lambda page, part=part: part(page, load_dataset("spambase")))
+    page.write()
 
 
 if __name__ == "__main__":

@@ -7,7 +7,6 @@ pynndescent and torch in turns, and reads the memory of some in processes of the
 
 import argparse
 import json
-import os
 import subprocess
 import sys
 import tempfile
@@ -161,17 +160,9 @@ def product_time(n: int, d: int, n_threads: int) -> float:
     return min(spent) / (4 * n_threads * QUERY_BLOCK) * n / done * 1e6
 
 
-def compare(folder: Path, approximate: bool) -> None:
+def compare(page: ResultsPage, folder: Path, approximate: bool) -> None:
     from vicinal._base import n_threads
 
-    page = ResultsPage(
-        "neighbors",
-        "Neighbour search",
-        "Time, recall and memory of this library's exact and approximate searches beside "
-        "scikit-learn's, pynndescent and torch, on standard normal rows and queries in float64, "
-        "with all cores.",
-        packages=("torch", "pynndescent"),
-    )
     case = {"n": HEADLINE["n"], "d": HEADLINE["d"], "queries": HEADLINE["queries"]}
     found = race(("vicinal brute", "sklearn brute"), **case, k=HEADLINE["k"], rounds=7)
     ours, theirs = found["vicinal brute"], found["sklearn brute"]
@@ -227,26 +218,18 @@ def compare(folder: Path, approximate: bool) -> None:
         "and read from the cache once (last column); many: arithmetic.",
     )
     page.text(
-        f"Load average of the machine at the end of this run: {os.getloadavg()[0]:.1f} on "
-        f"{os.cpu_count()} cores. Above the number of cores, wall times are those of a shared "
+        "Where the load stated above exceeds the number of cores, wall times are those of a shared "
         "machine; compare processor times then."
     )
-    page.write()
 
 
-def on_device(device: str) -> None:
+def on_device(page: ResultsPage, device: str) -> None:
     """Time the search on torch tensors where they are."""
     import torch
 
     from vicinal.neighbors import NeighborSearch
 
-    page = ResultsPage(
-        "neighbors_" + device.partition(":")[0],
-        f"Neighbour search on {torch.cuda.get_device_name(device)}",
-        "Time of exact search on torch tensors on a GPU, float32 and float64, against the matrix "
-        "product alone; recall against the compiled search on the CPU for 256 of the queries.",
-        packages=("torch",),
-    )
+    page.text(f"On {torch.cuda.get_device_name(device)}.")
     rows = []
     for n, queries, k in ((20_000, 65_536, 200), (100_000, 65_536, 40), (1_000_000, 16_384, 40)):
         for d in DIMENSIONS:
@@ -283,7 +266,6 @@ def on_device(device: str) -> None:
         ("dtype", "d", "rows", "queries", "k", "µs per query", "product alone", "recall", "GB"),
         rows,
     )
-    page.write()
 
 
 def main() -> None:
@@ -299,10 +281,28 @@ def main() -> None:
     if given["method"]:
         run_case(**given)
     elif device:
-        on_device(device)
+        page = ResultsPage(
+            "neighbors_" + device.partition(":")[0],
+            "Neighbour search on a GPU",
+            "Time of exact search on torch tensors on a GPU, float32 and float64, against the "
+            "matrix product alone; recall against the compiled search on the CPU for 256 of the "
+            "queries.",
+            packages=("torch",),
+        )
+        page.section("page", on_device, device)
+        page.write()
     else:
+        page = ResultsPage(
+            "neighbors",
+            "Neighbour search",
+            "Time, recall and memory of this library's exact and approximate searches beside "
+            "scikit-learn's, pynndescent and torch, on standard normal rows and queries in "
+            "float64, with all cores.",
+            packages=("torch", "pynndescent"),
+        )
         with tempfile.TemporaryDirectory() as folder:
-            compare(Path(folder), not without)
+            page.section("page", compare, Path(folder), not without)
+        page.write()
 
 
 if __name__ == "__main__":
