@@ -213,7 +213,8 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     text = capsys.readouterr().out
     assert "predicts" in text
     assert "city = Oslo" in text
-    assert "vicinal-explanation" in page.read_text()
+    assert "Row 3 of" in page.read_text()
+    assert page.read_text().count("<h3>") == text.count("\n---")
     assert text.count("predicts") == 1
     assert run(["explain", str(model), str(csv), "--row", "3", "--json"]) == 0
     found = json.loads(capsys.readouterr().out)
@@ -221,6 +222,18 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert found["sections"]["surface"]["title"] in text
     assert run(["explain", str(model), str(csv), "--row", "3", "--quick"]) == 0
     assert text.startswith(capsys.readouterr().out.rstrip())
+    assert run(["explain", str(model), str(csv), "--row", "3", "--fixed", "age", "--json"]) == 0
+    change = json.loads(capsys.readouterr().out)["sections"]["surface"]
+    assert {line["column"] for line in change["table"]} <= {"city"}
+    said = found["prediction"]
+    other = next(label for label in found["probabilities"] if label != said)
+    assert run(["explain", str(model), str(csv), "--row", "3", "--to", other, "--json"]) == 0
+    change = json.loads(capsys.readouterr().out)["sections"]["surface"]
+    assert change["values"]["label"] == other
+    assert run(["explain", str(model), str(csv), "--row", "3", "--fixed", "shoe"]) == 2
+    assert "--fixed 'shoe': the model uses 'age', 'city'" in capsys.readouterr().err
+    assert run(["explain", str(model), str(csv), "--row", "3", "--to", "never"]) == 2
+    assert "--to 'never': the model says" in capsys.readouterr().err
     assert run(["explain", str(model), str(csv), "--row", "120"]) == 2
     assert "rows 0 to 119" in capsys.readouterr().err
 

@@ -267,6 +267,13 @@ def explain_row(
     out: Annotated[
         Path | None, typer.Option("--out", "-o", help="An .html or .json file, beside the text.")
     ] = None,
+    fixed: Annotated[
+        list[str] | None,
+        typer.Option(help="A column that the least change leaves alone; repeatable."),
+    ] = None,
+    to: Annotated[
+        str | None, typer.Option(help="The answer that the least change shall get.")
+    ] = None,
     quick: Annotated[
         bool, typer.Option("--quick", help="Leave out what compares with other rows of the table.")
     ] = False,
@@ -282,11 +289,20 @@ def explain_row(
     \b
     vicinal explain people.vicinal new.csv --row 3
     vicinal explain people.vicinal new.csv --row 3 --out why.html
+    vicinal explain people.vicinal new.csv --row 3 --fixed age --to yes
     """
     from vicinal.cli import _commands
 
     _commands.explain(
-        model, table, row=row, out=out, quick=quick, delimiter=delimiter, as_json=as_json
+        model,
+        table,
+        row=row,
+        out=out,
+        fixed=fixed or [],
+        to=to,
+        quick=quick,
+        delimiter=delimiter,
+        as_json=as_json,
     )
 
 

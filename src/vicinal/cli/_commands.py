@@ -155,21 +155,36 @@ def load_model(path: Path) -> Any:
 
 
 def explain(
-    model: Path, table: Path, *, row: int, out: Path | None, quick: bool, delimiter, as_json: bool
+    model: Path,
+    table: Path,
+    *,
+    row: int,
+    out: Path | None,
+    fixed: list[str],
+    to: str | None,
+    quick: bool,
+    delimiter: str | None,
+    as_json: bool,
 ) -> None:
     """Explain one row."""
     from vicinal.inspection import explain as explain_row
+    from vicinal.report import ExplanationReport
 
     fitted = load_model(model)
     frame = read_table(table, delimiter)
     if not 0 <= row < frame.height:
         raise InputError(f"--row {row}: the table has the rows 0 to {frame.height - 1}")
-    forms = {".html": lambda found: found.to_html(), ".json": _as_json}
+    title = f"Row {row} of {table.name}"
+    forms = {".html": lambda found: ExplanationReport(found, title).html(), ".json": _as_json}
     if out is not None:
         check_folder(out, "--out")
         if out.suffix not in forms:
             raise InputError(f"--out {str(out)!r} must end in .html or .json")
     rows = frame.select(known_columns(fitted, frame))
+    unknown = [name for name in fixed if name not in rows.columns]
+    if unknown:
+        raise InputError(f"--fixed {unknown[0]!r}: the model uses {quoted(rows.columns)}")
+    change = {"immutable": fixed, "target": None if to is None else _label(fitted, to)}
     others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
     found = explain_row(fitted, rows[row])
     if not as_json:
@@ -177,7 +192,7 @@ def explain(
     if not quick and others.height:
         # The nearest change takes longer than the rest, so the rest has been shown already.
         known = len(found.text())
-        found = explain_row(fitted, rows[row], background=others)
+        found = explain_row(fitted, rows[row], background=others, **change)
         if not as_json:
             print(found.text()[known:].rstrip("\n"))
     if as_json:
@@ -185,6 +200,15 @@ def explain(
     if out is not None:
         write_whole(out, forms[out.suffix](found))
         say(f"explanation: {out}")
+
+
+def _label(fitted: Any, text: str) -> Any:
+    """Return the class that is written so."""
+    classes = np.asarray(getattr(fitted, "classes_", [])).tolist()
+    for label in classes:
+        if str(label) == text:
+            return label
+    raise InputError(f"--to {text!r}: the model says {quoted(classes) or 'numbers'}")
 
 
 def _as_json(explanation) -> str:
