@@ -10,12 +10,13 @@ ROOMS = ["auto", "inspection", "io", "distributed", "report", "serve", "cli"]
 
 # Foundations that are private to the package, not to a room.
 OPEN_TO_ALL = {"_base", "_kernels", "_rows"}
-# Underscored names that others document: of named tuples, notebooks, os and Dask.
+# Underscored names that others ask for: of named tuples, notebooks, os, Dask and scikit-learn.
 NO_SECRETS = {
     "_asdict",
     "_exit",
     "_fields",
     "_make",
+    "_parameter_constraints",
     "_meta_nonempty",
     "_replace",
     "_repr_html_",
