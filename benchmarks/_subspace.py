@@ -47,7 +47,7 @@ def covtype(n_train=None, n_test=None):
 def covtype_decompositions():
     """Return the settings of Table 2: 4 subspaces of 40 columns, or 4 halves, per method."""
     subsets = [
-        FeatureSpaceDecomposition(method, n_subspaces=4, n_features=40)
+        FeatureSpaceDecomposition(method, n_subspaces=4, subspace_size=40)
         for method in ("random", "principal", "discriminant")
     ]
     halves = [

@@ -194,7 +194,9 @@ def partition(X, y):
 
 def subspace(X, y):
     """Two discriminant subspaces of ten directions, a truncated RBF ridge of order 2 on both."""
-    parts = FeatureSpaceDecomposition("discriminant", n_subspaces=2, n_features=10, random_state=0)
+    parts = FeatureSpaceDecomposition(
+        "discriminant", n_subspaces=2, subspace_size=10, random_state=0
+    )
     parts = distributed.fit(parts, X, y)
     directions = X.map_partitions(_directions, parts)
     return parts, distributed.fit(TruncatedRBFClassifier(order=2), directions, y)

@@ -57,10 +57,10 @@ def fill(page):
         "kernel ridge (RBF)": (kernel, {}),
         "10 nearest neighbours": (KNeighborsRegressor(10), {}),
         "tree, half the rows a round": (tree, {"subsample": 0.5}),
-        "tree, full refit, penalty 1e-6": (tree, {**full, "penalty": 1e-6}),
-        "tree, full refit, penalty 1e-2": (tree, {**full, "penalty": 1e-2}),
-        "stump, full refit, penalty 1e-6": (stump, {**full, "penalty": 1e-6}),
-        "kernel ridge, full refit, penalty 1e-6": (kernel, {**full, "penalty": 1e-6}),
+        "tree, full refit, penalty 1e-6": (tree, {**full, "alpha": 1e-6}),
+        "tree, full refit, penalty 1e-2": (tree, {**full, "alpha": 1e-2}),
+        "stump, full refit, penalty 1e-6": (stump, {**full, "alpha": 1e-6}),
+        "kernel ridge, full refit, penalty 1e-6": (kernel, {**full, "alpha": 1e-6}),
     }
     rows = []
     for label, (learner, options) in cases.items():

@@ -23,7 +23,7 @@ def member_scores(model, X):
     """Centred log probabilities, (n_members, n_rows, n_classes)."""
     scores = []
     for member in model.estimators_:
-        log_p = np.log(np.clip(member.predict_proba(X), model.clip, 1.0 - model.clip))
+        log_p = np.log(np.clip(member.predict_proba(X), model.eps, 1.0 - model.eps))
         scores.append(log_p - log_p.mean(axis=1, keepdims=True))
     return np.array(scores)
 

@@ -46,7 +46,7 @@ def fusions():
     """Return the fusions compared, by name."""
     return {
         "TRBF2 ridge": TruncatedRBFClassifier(2),
-        "TRBF2 logistic": TruncatedRBFClassifier(2, loss="logistic"),
+        "TRBF2 logistic": TruncatedRBFClassifier(2, loss="log_loss"),
         "logistic": LogisticRegression(max_iter=1000),
         "ridge, linear": RidgeClassifier(),
         "histogram boosting": HistGradientBoostingClassifier(random_state=0),
@@ -149,7 +149,7 @@ def census_case(n_train, n_test, with_peers):
     """Table 2's settings, linear local models, the default fusion and its alternatives."""
     X, X_test, y, y_test = census(n_train, n_test)
     parts = [
-        FeatureSpaceDecomposition(method, n_subspaces=2, n_features=300)
+        FeatureSpaceDecomposition(method, n_subspaces=2, subspace_size=300)
         for method in ("random", "principal")
     ]
     found = {}
@@ -231,7 +231,7 @@ def text_case(data, decompositions):
         clock.cpu,
     ]
     found["TRBF2 logistic, full space added"] = [
-        error(TruncatedRBFClassifier(2, loss="logistic").fit(R, y), R_test, y_test),
+        error(TruncatedRBFClassifier(2, loss="log_loss").fit(R, y), R_test, y_test),
         clock.cpu,
     ]
     alone = np.mean(keeper.predict_subspaces(X_test)[:, :-1] != y_test[:, None]) * 100.0
@@ -240,14 +240,14 @@ def text_case(data, decompositions):
 
 def _rcv1_parts():
     return [
-        FeatureSpaceDecomposition("random", n_features=None, n_blocks=2, n_repeats=2),
+        FeatureSpaceDecomposition("random", subspace_size=None, n_blocks=2, n_repeats=2),
         FeatureSpaceDecomposition("approximate", n_blocks=2, n_repeats=2),
     ]
 
 
 def _news_parts():
     return [
-        FeatureSpaceDecomposition("random", n_features=None, n_blocks=2, n_repeats=1),
+        FeatureSpaceDecomposition("random", subspace_size=None, n_blocks=2, n_repeats=1),
         FeatureSpaceDecomposition("approximate", n_blocks=10, n_repeats=1),
     ]
 

@@ -208,13 +208,13 @@ def accuracies(X, y, X_test, y_test, groups):
     n_outputs = min(len(np.unique(y)) - 1, 7 * white.shape[1])
     for placement in ("kmeans", "uncertainty"):
         local = LocalDiscriminantTransformer(
-            n_outputs, n_local=7, placement=placement, random_state=0
+            n_outputs, n_regions=7, placement=placement, random_state=0
         ).fit(white, y)
         yield nearest(local.transform(white), y, local.transform(white_test), y_test)
     for options in (
-        {"n_components": 1},
-        {"n_components": 7},
-        {"n_components": 7, "placement": "density"},
+        {"n_regions": 1},
+        {"n_regions": 7},
+        {"n_regions": 7, "placement": "density"},
     ):
         model = LocallyAdaptiveClassifier(
             random_state=0, max_iter=30, n_iter_no_change=4, n_splits=1, **options
@@ -332,7 +332,7 @@ def draw_transforms(path):
     white = raw / scale
     to_pixels = pca.components_ / scale[:, None]
     fisher = LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-6).fit(white, y)
-    local = LocalDiscriminantTransformer(n_local=7, placement="kmeans", random_state=0).fit(
+    local = LocalDiscriminantTransformer(n_regions=7, placement="kmeans", random_state=0).fit(
         white, y
     )
     with warnings.catch_warnings():
@@ -402,7 +402,7 @@ def draw_curves(path):
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
             model = LocallyAdaptiveClassifier(
-                1, n_features_out=min(66, white.shape[1]), max_iter=15, n_splits=1, random_state=0
+                1, n_components=min(66, white.shape[1]), max_iter=15, n_splits=1, random_state=0
             ).fit(white, y)
         axes[1].axhline(
             100 * model.score(white_test, y_test),

@@ -17,11 +17,11 @@ from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 
 SEEDS = (0, 1, 2)
 MODELS = {
-    "K = 1": {"n_components": 1},
-    "K = 4": {"n_components": 4},
-    "K = 4, one split": {"n_components": 4, "n_splits": 1},
-    "K = 4, objective of the source": {"n_components": 4, "objective": "accuracy"},
-    "K = 4, placed by density": {"n_components": 4, "placement": "density"},
+    "K = 1": {"n_regions": 1},
+    "K = 4": {"n_regions": 4},
+    "K = 4, one split": {"n_regions": 4, "n_splits": 1},
+    "K = 4, objective of the source": {"n_regions": 4, "objective": "accuracy"},
+    "K = 4, placed by density": {"n_regions": 4, "placement": "density"},
 }
 # Errors of the first trials: seed 0, standardised features, no early stopping.
 TRIALS = {"K = 1": 8.20, "K = 4": 6.80}

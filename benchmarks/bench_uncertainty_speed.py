@@ -92,7 +92,7 @@ def ours(X, y, X_test, y_test, device, n_seeds, **options):
         "seconds": min(seconds),
         "processor": min(processor),
         "n_iter": ", ".join(str(model.n_iter_) for model in models),
-        "note": f"{', '.join(str(model.n_components_) for model in models)} metrics; "
+        "note": f"{', '.join(str(model.n_regions_) for model in models)} metrics; "
         f"{len(y_test)} queries in {time.perf_counter() - started:.1f} s",
     }
 
@@ -112,7 +112,7 @@ def measure(name, device, limit, n_seeds, with_peer):
     X, X_test = (np.asarray(a, dtype=np.float64) for a in (data.X_train, data.X_test))
     y, y_test = data.y_train, data.y_test
     rows = {}
-    for label, options in {"one metric": {"n_components": 1}, "default": {}}.items():
+    for label, options in {"one metric": {"n_regions": 1}, "default": {}}.items():
         rows[label] = ours(X, y, X_test, y_test, device, n_seeds, **options)
         print(name, device, label, rows[label]["error"], rows[label]["seconds"], flush=True)
     if with_peer:

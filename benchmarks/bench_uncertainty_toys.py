@@ -60,7 +60,7 @@ def measure(toy):
             row = []
             for offset in (False, True):
                 model = LocalDiscriminantTransformer(
-                    1, n_local=TOYS[toy][0], placement=placement, offset=offset, random_state=seed
+                    1, n_regions=TOYS[toy][0], placement=placement, offset=offset, random_state=seed
                 ).fit(X, y)
                 row.append(line_error(model.transform(X), y, model.transform(X_test), y_test))
             distance = np.abs(posterior(toy, model.centers_) - 0.5).mean()
@@ -82,7 +82,7 @@ def draw_placements(path):
         figure.colorbar(points, ax=row[1])
         for axis, name in zip(row[2:], ("GMM", "RMM"), strict=True):
             model = LocalDiscriminantTransformer(
-                1, n_local=TOYS[toy][0], placement=PLACEMENTS[name], random_state=0
+                1, n_regions=TOYS[toy][0], placement=PLACEMENTS[name], random_state=0
             ).fit(X, y)
             axis.scatter(*X.T, c=y, cmap="coolwarm", s=4, alpha=0.25)
             angle = np.linspace(0, 2 * np.pi, 100)
@@ -104,12 +104,12 @@ def draw_projections(path):
     figure, axes = plt.subplots(2, len(columns), figsize=(16, 5.5))
     for row, toy in zip(axes, TOYS, strict=True):
         X, y = draw(toy, 300, np.random.RandomState(0))
-        n_local = TOYS[toy][0]
+        n_regions = TOYS[toy][0]
         models = [PCA(1), LinearDiscriminantAnalysis(n_components=1)]
         for offset in (False, True):
             models += [
                 LocalDiscriminantTransformer(
-                    1, n_local=n_local, placement=placement, offset=offset, random_state=0
+                    1, n_regions=n_regions, placement=placement, offset=offset, random_state=0
                 )
                 for placement in ("kmeans", "uncertainty")
             ]

@@ -30,7 +30,7 @@ titles = {
 fig, axes = plt.subplots(2, 2, figsize=(8.4, 8), layout="constrained")
 for ax, (method, title) in zip(axes.flat, titles.items(), strict=True):
     parts = FeatureSpaceDecomposition(
-        method, n_features=None, n_blocks=3, n_repeats=1, random_state=3
+        method, subspace_size=None, n_blocks=3, n_repeats=1, random_state=3
     ).fit(X)
     blocks = [parts.transform_subspace(X, i) for i in range(parts.n_subspaces_)]
     blocks = [block[:, block.std(axis=0) > 1e-9] for block in blocks]

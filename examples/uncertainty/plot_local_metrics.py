@@ -25,7 +25,7 @@ X_train, y_train, X_test, y_test = X[:600], y[:600], X[600:], y[600:]
 
 one = LocallyAdaptiveClassifier(1, random_state=0).fit(X_train, y_train)
 two = LocallyAdaptiveClassifier(2, random_state=0).fit(X_train, y_train)
-errors = {model.n_components_: 1 - model.score(X_test, y_test) for model in (one, two)}
+errors = {model.n_regions_: 1 - model.score(X_test, y_test) for model in (one, two)}
 print({k: f"{100 * error:.1f} % errors" for k, error in errors.items()})
 
 # %%

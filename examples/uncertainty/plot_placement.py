@@ -27,7 +27,7 @@ circle = np.column_stack([np.cos(angle), np.sin(angle)])
 for column, (placement, name) in zip(
     axes.T, {"density": "by density", "uncertainty": "by uncertainty"}.items(), strict=True
 ):
-    model = LocalDiscriminantTransformer(1, n_local=4, placement=placement, random_state=0)
+    model = LocalDiscriminantTransformer(1, n_regions=4, placement=placement, random_state=0)
     z = model.fit_transform(X, y)[:, 0]
     column[0].scatter(*X.T, c=y, cmap="coolwarm", s=5, alpha=0.35)
     outline = circle @ np.linalg.cholesky(model.mixture_.covariances_).T

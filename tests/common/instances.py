@@ -49,8 +49,8 @@ PARAMETERS: dict[str, list[dict]] = {
     "SurrogatePartitionClassifier": [{"n_init": 2}],
     "ConformalClassifier": [{"estimator": GaussianNB()}],
     "ConformalRegressor": [{"estimator": Ridge()}],
-    "LocalDiscriminantTransformer": [{"n_local": 2, "n_init": 1}],
-    "LocallyAdaptiveClassifier": [{"n_components": 2, "tol": 1e-3}],
+    "LocalDiscriminantTransformer": [{"n_regions": 2, "n_init": 1}],
+    "LocallyAdaptiveClassifier": [{"n_regions": 2, "tol": 1e-3}],
     "ResponsibilityMixture": [{"n_components": 2, "n_init": 1}],
     "DivideConquerSVC": [
         {"C": 100.0, "n_clusters": 3, "probability": True},
@@ -83,7 +83,7 @@ PARAMETERS: dict[str, list[dict]] = {
         },
     ],
     "TableEncoder": [{}, {"form": "tree"}],
-    "TruncatedRBFClassifier": [{}, {"loss": "logistic"}],
+    "TruncatedRBFClassifier": [{}, {"loss": "log_loss"}],
     # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local checks
     # it, here one metric stands for it.
     "LocalClassifier": [

@@ -156,7 +156,7 @@ def test_rows_are_taken_whole(width):
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 def test_metrics_agree(data):
     X, y, Q = data
-    model = LocallyAdaptiveClassifier(n_components=1, max_iter=5, random_state=0)
+    model = LocallyAdaptiveClassifier(n_regions=1, max_iter=5, random_state=0)
     single = clone(model).fit(torch.as_tensor(X[:1500], device="cuda"), y[:1500])
     host = clone(model).fit(X[:1500].astype(np.float64), y[:1500])
     found = as_numpy(single.predict_proba(torch.as_tensor(Q[:300], device="cuda")))

@@ -206,7 +206,7 @@ def test_frames_keep_names(table):
     ("options", "message"),
     [
         ({"solver": "dual"}, "solver='dual'.*'primal'"),
-        ({"loss": "logistic"}, "loss='logistic'.*loss='squared'"),
+        ({"loss": "log_loss"}, "loss='log_loss'.*loss='squared_error'"),
         ({"threshold": "tuned"}, "threshold='tuned'"),
         ({"max_features": 3}, "more than max_features=3"),
     ],

@@ -88,7 +88,7 @@ def test_weighted_leaf_mode_equals_scikit_learn():
 def test_corrective_refit_is_least_squares_on_the_members(friedman):
     X, y = friedman
     model = FunctionalGradientBoostingRegressor(
-        SMALL_TREE, coefficients="corrective", learning_rate=1.0, penalty=0.0, n_estimators=15
+        SMALL_TREE, coefficients="corrective", learning_rate=1.0, alpha=0.0, n_estimators=15
     ).fit(X, y)
     outputs = np.column_stack([member.predict(X) for member in model.estimators_])
     reference = LinearRegression().fit(outputs, y)
@@ -296,7 +296,7 @@ def test_quantile_loss_splits_the_targets(friedman):
     X, y = friedman
     for alpha in (0.1, 0.9):
         model = FunctionalGradientBoostingRegressor(
-            loss="quantile", alpha=alpha, coefficients="leaf", n_estimators=50, random_state=0
+            loss="quantile", quantile=alpha, coefficients="leaf", n_estimators=50, random_state=0
         ).fit(X, y)
         assert abs(np.mean(y <= model.predict(X)) - alpha) < 0.06
 
@@ -306,7 +306,7 @@ def test_huber_ignores_an_outlier(friedman):
     spoiled = y.copy()
     spoiled[::30] += 1000.0
     huber, squared = (
-        FunctionalGradientBoostingRegressor(loss=loss, alpha=0.9, random_state=0)
+        FunctionalGradientBoostingRegressor(loss=loss, quantile=0.9, random_state=0)
         .fit(X, spoiled)
         .predict(X)
         for loss in ("huber", "squared_error")

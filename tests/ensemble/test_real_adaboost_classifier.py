@@ -82,7 +82,7 @@ def test_a_perfect_member_is_kept_alone():
 def test_clip_bounds_the_scores():
     X, y = classes(2)
     model = RealAdaBoostClassifier(
-        DecisionTreeClassifier(), clip=0.1, learning_rate=1.0, n_estimators=3
+        DecisionTreeClassifier(), eps=0.1, learning_rate=1.0, n_estimators=3
     ).fit(X, y)
     bound = model.n_iter_ * 0.5 * np.log(0.9 / 0.1)
     assert np.abs(model.decision_function(X)).max() <= bound + 1e-9

@@ -124,7 +124,7 @@ CLASSIFIERS = {
     "boosted trees": FunctionalGradientBoostingClassifier(n_estimators=6, random_state=0),
     "boosted lines": FunctionalGradientBoostingClassifier(LinearRegression(), n_estimators=4),
     "boosted, corrective": FunctionalGradientBoostingClassifier(
-        n_estimators=5, coefficients="corrective", penalty=0.1, random_state=0
+        n_estimators=5, coefficients="corrective", alpha=0.1, random_state=0
     ),
     "adaboost": RealAdaBoostClassifier(n_estimators=5, random_state=0),
     "adaboost of lines": RealAdaBoostClassifier(LogisticRegression(), n_estimators=3),

@@ -83,7 +83,7 @@ def test_float32_tensors_stay_float32(data):
 def test_unsupported_settings_are_named(to_array, data):
     X, y, _ = data
     with pytest.raises(ValueError, match="loss, class_weight as given"):
-        TruncatedRBFClassifier(loss="logistic", class_weight="balanced").fit(
+        TruncatedRBFClassifier(loss="log_loss", class_weight="balanced").fit(
             to_array(X), to_array(y)
         )
     model = TruncatedRBFClassifier().fit(to_array(X), to_array(y))

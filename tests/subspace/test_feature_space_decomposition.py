@@ -22,7 +22,7 @@ def sparse_rows(rng):
 @pytest.mark.parametrize("method", METHODS)
 def test_a_subspace_is_its_rows_of_the_transform(wine, method):
     X, y = wine
-    parts = FeatureSpaceDecomposition(method, n_features=5, n_blocks=3, random_state=0).fit(X, y)
+    parts = FeatureSpaceDecomposition(method, subspace_size=5, n_blocks=3, random_state=0).fit(X, y)
     transforms = parts.components_
     assert parts.n_subspaces_ == len(parts.groups_)
     for i, group in enumerate(parts.groups_):
@@ -37,7 +37,7 @@ def test_a_subspace_is_its_rows_of_the_transform(wine, method):
 @pytest.mark.parametrize("method", METHODS)
 def test_sparse_input_gives_the_dense_result(sparse_rows, method):
     y = (sparse_rows.sum(axis=1) > 3).astype(int)
-    parts = FeatureSpaceDecomposition(method, n_blocks=3, ridge=0.1, random_state=0)
+    parts = FeatureSpaceDecomposition(method, n_blocks=3, shrinkage=0.1, random_state=0)
     dense = parts.fit(sparse_rows.toarray(), y).transform(sparse_rows.toarray())
     got = parts.fit(sparse_rows, y).transform(sparse_rows)
     assert sp.issparse(got) == (method in ("random", "approximate"))
@@ -48,7 +48,9 @@ def test_sparse_input_gives_the_dense_result(sparse_rows, method):
 def test_subsets_have_the_size_asked_for(wine, method):
     X, y = wine
     for wanted, size in ((5, 5), (0.75, 10), (0.01, 1), (1.0, 13), (99, 13)):
-        parts = FeatureSpaceDecomposition(method, n_subspaces=3, n_features=wanted, random_state=0)
+        parts = FeatureSpaceDecomposition(
+            method, n_subspaces=3, subspace_size=wanted, random_state=0
+        )
         parts.fit(X, y)
         assert [len(group) for group in parts.groups_] == [size] * 3
 
@@ -57,7 +59,7 @@ def test_subsets_have_the_size_asked_for(wine, method):
 def test_partitions_hold_every_column_once(wine, method):
     X, y = wine
     parts = FeatureSpaceDecomposition(
-        method, n_features=None, n_blocks=5, n_repeats=2, random_state=0
+        method, subspace_size=None, n_blocks=5, n_repeats=2, random_state=0
     ).fit(X, y)
     assert parts.n_subspaces_ == 10
     for repeat in (parts.groups_[:5], parts.groups_[5:]):
@@ -94,7 +96,9 @@ def test_first_discriminant_direction_is_fishers(wine):
     from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
     X, y = wine
-    parts = FeatureSpaceDecomposition("discriminant", n_features=1.0, ridge=1e-9, random_state=0)
+    parts = FeatureSpaceDecomposition(
+        "discriminant", subspace_size=1.0, shrinkage=1e-9, random_state=0
+    )
     W = parts.fit(X, y).components_[0][:2]
     fisher = LinearDiscriminantAnalysis(solver="eigen").fit(X, y).scalings_[:, :2].T
     fisher /= np.linalg.norm(fisher, axis=1, keepdims=True)
@@ -105,7 +109,7 @@ def test_first_discriminant_direction_is_fishers(wine):
 def test_principal_components_past_5000_columns_are_found_without_the_scatter_matrix(rng):
     X = sp.csr_array(np.maximum(rng.normal(size=(60, 5200)) - 1.5, 0.0))
     parts = FeatureSpaceDecomposition(
-        "principal", n_components=5, n_features=1.0, n_subspaces=1, random_state=0
+        "principal", n_components=5, subspace_size=1.0, n_subspaces=1, random_state=0
     ).fit(X)
     Z = X.toarray() - X.toarray().mean(axis=0)
     singular = np.linalg.svd(Z, compute_uv=False)
@@ -120,7 +124,9 @@ def test_a_million_columns_stay_sparse(rng):
     )
     X = sp.csr_array(entries, shape=(200, 1_200_000))
     for method in ("random", "approximate"):
-        parts = FeatureSpaceDecomposition(method, n_features=0.5, n_blocks=4, random_state=0).fit(X)
+        parts = FeatureSpaceDecomposition(
+            method, subspace_size=0.5, n_blocks=4, random_state=0
+        ).fit(X)
         block = parts.transform_subspace(X, 0)
         assert sp.issparse(block)
         assert block.nnz <= X.nnz

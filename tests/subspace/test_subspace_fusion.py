@@ -178,11 +178,11 @@ def test_local_learner_follows_the_data(two_classes, rng):
 
 def test_a_rare_class_turns_the_fusion_logistic(two_classes, wine):
     X, y = two_classes
-    assert _fuse(["random"], RidgeClassifier()).fit(X, y).fusion_estimator_.loss == "squared"
+    assert _fuse(["random"], RidgeClassifier()).fit(X, y).fusion_estimator_.loss == "squared_error"
     kept = (y == 0) | (np.cumsum(y) <= 60)
     rare = _fuse(["random"], RidgeClassifier()).fit(X[kept], y[kept])
-    assert rare.fusion_estimator_.loss == "logistic"
-    assert _fuse(["random"], RidgeClassifier()).fit(*wine).fusion_estimator_.loss == "squared"
+    assert rare.fusion_estimator_.loss == "log_loss"
+    assert _fuse(["random"], RidgeClassifier()).fit(*wine).fusion_estimator_.loss == "squared_error"
 
 
 def test_a_class_that_a_fold_lacks_does_not_shift_columns(wine):

@@ -97,7 +97,7 @@ def test_two_classes_as_three_give_the_same_decisions(three_classes):
     assert_allclose(model.decision_function(X), regressor.predict(X), atol=1e-10)
 
 
-@pytest.mark.parametrize("loss", ["squared", "logistic"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
 def test_probabilities_are_calibrated_enough_to_beat_the_prior(rare, loss):
     X, y = rare
     p = TruncatedRBFClassifier(loss=loss).fit(X[:3000], y[:3000]).predict_proba(X[3000:])
@@ -109,7 +109,7 @@ def test_logistic_loss_does_not_neglect_the_rare_class(rare):
     X, y = rare
     recalls = [
         recall_score(y, TruncatedRBFClassifier(loss=loss).fit(X, y).predict(X))
-        for loss in ("squared", "logistic")
+        for loss in ("squared_error", "log_loss")
     ]
     assert recalls[1] > recalls[0] + 0.05
 
@@ -150,17 +150,17 @@ def test_combinations_without_meaning_are_refused(three_classes):
     X, y = three_classes
     cases = [
         ({"threshold": "tuned"}, "y holds 3"),
-        ({"solver": "dual", "loss": "logistic"}, "solver='dual' is for loss='squared'"),
+        ({"solver": "dual", "loss": "log_loss"}, "solver='dual' is for loss='squared_error'"),
     ]
     for parameters, message in cases:
         with pytest.raises(ValueError, match=message):
             TruncatedRBFClassifier(**parameters).fit(X, y)
     with pytest.raises(ValueError, match="TunedThresholdClassifierCV"):
-        TruncatedRBFClassifier(threshold="tuned", loss="logistic").fit(X, y > 0)
+        TruncatedRBFClassifier(threshold="tuned", loss="log_loss").fit(X, y > 0)
 
 
 def test_too_few_newton_steps_warn(rare):
     from sklearn.exceptions import ConvergenceWarning
 
     with pytest.warns(ConvergenceWarning, match="max_iter=1"):
-        TruncatedRBFClassifier(loss="logistic", max_iter=1).fit(*rare)
+        TruncatedRBFClassifier(loss="log_loss", max_iter=1).fit(*rare)

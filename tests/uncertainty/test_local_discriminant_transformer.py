@@ -45,7 +45,7 @@ def test_an_offset_lets_every_placement_tell_the_classes(corners, placement):
 
 def test_one_component_is_linear_discriminant_analysis(three_classes):
     X, y = three_classes
-    ours = LocalDiscriminantTransformer(n_local=1, shrinkage=0.0).fit_transform(X, y)
+    ours = LocalDiscriminantTransformer(n_regions=1, shrinkage=0.0).fit_transform(X, y)
     theirs = LinearDiscriminantAnalysis().fit_transform(X, y)
     assert ours.shape == theirs.shape == (150, 2)
     for j in range(2):
@@ -55,7 +55,7 @@ def test_one_component_is_linear_discriminant_analysis(three_classes):
 @pytest.mark.parametrize("offset", [False, True])
 def test_outputs_solve_fishers_problem(three_classes, offset):
     X, y = three_classes
-    model = LocalDiscriminantTransformer(n_local=3, offset=offset, shrinkage=0.0, random_state=0)
+    model = LocalDiscriminantTransformer(n_regions=3, offset=offset, shrinkage=0.0, random_state=0)
     z = model.fit_transform(X, y)
     shares = model.mixture_.predict_proba(X)
     F = gated_features(X, shares, model.centers_, offset=offset)
@@ -71,7 +71,7 @@ def test_outputs_solve_fishers_problem(three_classes, offset):
 
 def test_projections_and_offsets_give_the_output(three_classes):
     X, y = three_classes
-    model = LocalDiscriminantTransformer(n_local=3, offset=True, random_state=0).fit(X, y)
+    model = LocalDiscriminantTransformer(n_regions=3, offset=True, random_state=0).fit(X, y)
     shares = model.mixture_.predict_proba(X)
     local = np.einsum("jkf,nkf->njk", model.projections_, X[:, None] - model.centers_[None])
     expected = np.einsum("nk,njk->nj", shares, local + model.offsets_[None])
@@ -80,7 +80,7 @@ def test_projections_and_offsets_give_the_output(three_classes):
 
 def test_kmeans_regions_are_hard(three_classes):
     X, y = three_classes
-    model = LocalDiscriminantTransformer(n_local=3, placement="kmeans", random_state=0).fit(X, y)
+    model = LocalDiscriminantTransformer(n_regions=3, placement="kmeans", random_state=0).fit(X, y)
     nearest = ((X[:, None] - model.centers_[None]) ** 2).sum(axis=2).argmin(axis=1)
     expected = np.einsum("njf,nf->nj", model.projections_[:, nearest].transpose(1, 0, 2), X)
     expected -= np.einsum(
@@ -93,9 +93,9 @@ def test_kmeans_regions_are_hard(three_classes):
 def test_weights_equal_repetition_where_nothing_is_drawn(three_classes, rng):
     X, y = three_classes
     times = rng.randint(0, 3, len(X))
-    weighted = LocalDiscriminantTransformer(n_local=1, placement="density")
+    weighted = LocalDiscriminantTransformer(n_regions=1, placement="density")
     weighted.fit(X, y, sample_weight=times)
-    repeated = LocalDiscriminantTransformer(n_local=1, placement="density")
+    repeated = LocalDiscriminantTransformer(n_regions=1, placement="density")
     repeated.fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     assert_allclose(weighted.transform(X), repeated.transform(X), rtol=1e-8, atol=1e-9)
 
@@ -103,7 +103,7 @@ def test_weights_equal_repetition_where_nothing_is_drawn(three_classes, rng):
 @pytest.mark.parametrize("placement", PLACEMENTS)
 def test_other_array_libraries_give_the_same_where_they_are(three_classes, placement, to_array):
     X, y = three_classes
-    model = LocalDiscriminantTransformer(n_local=2, placement=placement, random_state=0)
+    model = LocalDiscriminantTransformer(n_regions=2, placement=placement, random_state=0)
     z = model.fit_transform(X, y)
     other = model.fit(to_array(X), y).transform(to_array(X))
     assert type(other) is type(to_array(X))
@@ -112,7 +112,7 @@ def test_other_array_libraries_give_the_same_where_they_are(three_classes, place
 
 def test_names_of_outputs(three_classes):
     X, y = three_classes
-    model = LocalDiscriminantTransformer(n_local=2, random_state=0).fit(X, y)
+    model = LocalDiscriminantTransformer(n_regions=2, random_state=0).fit(X, y)
     assert model.get_feature_names_out().tolist() == [
         "localdiscriminanttransformer0",
         "localdiscriminanttransformer1",
@@ -123,5 +123,5 @@ def test_impossible_sizes_are_named(three_classes):
     X, y = three_classes
     with pytest.raises(ValueError, match="n_components=3 exceeds 2"):
         LocalDiscriminantTransformer(3).fit(X, y)
-    with pytest.raises(ValueError, match="n_local=200 exceeds the 150"):
-        LocalDiscriminantTransformer(n_local=200).fit(X, y)
+    with pytest.raises(ValueError, match="n_regions=200 exceeds the 150"):
+        LocalDiscriminantTransformer(n_regions=200).fit(X, y)

@@ -38,8 +38,8 @@ def crossing():
     return X[:400], X[400:], y[:400], y[400:]
 
 
-def quick(n_components=2, **options):
-    return LocallyAdaptiveClassifier(n_components, random_state=0, **options)
+def quick(n_regions=2, **options):
+    return LocallyAdaptiveClassifier(n_regions, random_state=0, **options)
 
 
 @pytest.mark.parametrize(
@@ -53,19 +53,19 @@ def quick(n_components=2, **options):
         {"objective": "accuracy"},
         {"placement": "density"},
         {"covariance_type": "diag"},
-        {"n_features_out": 5},
-        {"n_components": "auto"},
+        {"n_components": 5},
+        {"n_regions": "auto"},
         {"early_stopping": False, "max_iter": 20, "tol": 1e-3},
     ],
     ids=str,
 )
 def test_every_choice_learns_wine(wine, options):
     X, X_test, y, y_test = wine
-    model = LocallyAdaptiveClassifier(**{"n_components": 2, "random_state": 0, **options})
+    model = LocallyAdaptiveClassifier(**{"n_regions": 2, "random_state": 0, **options})
     model.fit(X, y)
     assert model.score(X_test, y_test) >= 0.92
-    n_out = options.get("n_features_out", 13)
-    assert model.metrics_.shape == (model.n_splits_ * model.n_components_, n_out, 13)
+    n_out = options.get("n_components", 13)
+    assert model.metrics_.shape == (model.n_splits_ * model.n_regions_, n_out, 13)
     if options.get("objective") == "accuracy":
         assert 0.9 < model.objective_ <= 1.0
     else:
@@ -90,7 +90,7 @@ def test_auto_takes_what_rows_held_out_prefer(rng):
     y = (X[:, 0] + 0.5 * rng.normal(size=150) > 0).astype(int)
     model = quick("auto", n_splits=1).fit(X, y)
     scores = {k: quick(k, n_splits=1).fit(X, y).validation_score_ for k in (1, 4)}
-    assert model.n_components_ == max(scores, key=scores.get)
+    assert model.n_regions_ == max(scores, key=scores.get)
     assert model.validation_score_ == pytest.approx(max(scores.values()))
 
 
@@ -202,8 +202,8 @@ def test_dependent_and_constant_features_are_dropped(wine):
     model = quick(1).fit(wide, y)
     assert model.metrics_.shape == (4, 13, 16)
     assert model.score(wide_test, y_test) >= 0.92
-    with pytest.raises(ValueError, match="n_features_out=14 exceeds the 13"):
-        quick(1, n_features_out=14).fit(wide, y)
+    with pytest.raises(ValueError, match="n_components=14 exceeds the 13"):
+        quick(1, n_components=14).fit(wide, y)
     with pytest.raises(ValueError, match="all rows of X are equal"):
         quick(1).fit(np.ones((len(X), 2)), y)
 

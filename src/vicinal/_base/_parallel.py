@@ -1,4 +1,9 @@
-"""Tasks in parallel, with seeds drawn before dispatch."""
+"""Tasks in parallel, with seeds drawn before dispatch.
+
+``n_jobs=None`` is one rule in all of the library, scikit-learn's: compiled loops use every core
+(``n_threads``, ``thread_map``), whole fits run one after the other unless joblib is configured
+otherwise (``parallel_map``).
+"""
 
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor

@@ -78,7 +78,7 @@ def make_banana(
 ) -> tuple[np.ndarray, np.ndarray]:
     """Draw a problem shaped like the banana benchmark.
 
-    The published benchmark, read by :func:`load_banana`, is a fixed set of 5300 points. This
+    The published benchmark, read by ``load_dataset("banana")``, is a fixed set of 5300 points. This
     stand-in draws as many as wanted from simple shapes laid over them: class 1 is a thick arch
     and a bar above it; class 0 is a roof around the arch, which the bar crosses, and a blob between
     the arch's legs. It has the benchmark's class shares (55 and 45 %) and is about as hard, but
@@ -105,7 +105,7 @@ def make_banana(
 
     See Also
     --------
-    load_banana : The published benchmark and its resamplings.
+    load_dataset : Reads the published benchmark and its resamplings.
 
     Examples
     --------

@@ -62,5 +62,7 @@ def _answer(model, rows, method):
 def _sample(X, n_features):
     """Return a row like those of ``X``: its answer tells the shape and type of all others."""
     if hasattr(X, "columns"):
-        return X._meta_nonempty.iloc[:1]
+        from dask.dataframe.dispatch import make_meta, meta_nonempty
+
+        return meta_nonempty(make_meta(X)).iloc[:1]
     return np.zeros((1, n_features))

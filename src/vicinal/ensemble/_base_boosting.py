@@ -42,7 +42,7 @@ class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=A
         "coefficients": [StrOptions({"auto", "line_search", "leaf", "corrective", "fixed"})],
         "newton": ["boolean"],
         "post_fit": [StrOptions({"l1"}), None],
-        "penalty": [Interval(Real, 0, None, closed="left")],
+        "alpha": [Interval(Real, 0, None, closed="left")],
         "subsample": [Interval(Real, 0, 1, closed="right")],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left"), None],
@@ -62,7 +62,7 @@ class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=A
         coefficients,
         newton,
         post_fit,
-        penalty,
+        alpha,
         subsample,
         validation_fraction,
         n_iter_no_change,
@@ -77,7 +77,7 @@ class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=A
         self.coefficients = coefficients
         self.newton = newton
         self.post_fit = post_fit
-        self.penalty = penalty
+        self.alpha = alpha
         self.subsample = subsample
         self.validation_fraction = validation_fraction
         self.n_iter_no_change = n_iter_no_change
@@ -433,7 +433,7 @@ class _Rounds:
     def _correct(self):
         """Refit every coefficient and go ``learning_rate`` of the way there (equation 12)."""
         Phi = self.Phi[:, : self.n_scores + len(self.groups)]
-        ridge = np.full(Phi.shape[1], self.model.penalty)
+        ridge = np.full(Phi.shape[1], self.model.alpha)
         ridge[: self.n_scores] = 0.0
         start = np.append(self.theta, 0.0)
         if self.refit is not None:

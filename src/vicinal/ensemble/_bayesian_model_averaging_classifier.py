@@ -31,7 +31,8 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         Shuffled stratified folds of the held-out probabilities; ``"loo"`` leaves one row out at a
         time.
     n_jobs : int, default=None
-        Fits at once, through joblib.
+        Fits at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds and bootstraps.
     verbose : int, default=0

@@ -64,7 +64,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         Known variance of the noise, for ``weighting="evidence"`` with ridge members; ``None`` takes
         the most likely one of each member.
     n_jobs : int, default=None
-        Fits at once, through joblib.
+        Fits at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds and bootstraps.
     verbose : int, default=0

@@ -31,7 +31,8 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
     n_estimators : int, default=100
         Number of members.
     n_jobs : int, default=None
-        Members fitted at once, through joblib. Results do not depend on it.
+        Members at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seeds of the draws and of learners that have one.
     verbose : int, default=0

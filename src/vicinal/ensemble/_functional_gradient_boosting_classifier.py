@@ -38,7 +38,7 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         How the coefficients are found. ``"line_search"``: by a search along the new member.
         ``"leaf"``: by the best constant in each leaf of a
         :class:`~sklearn.tree.DecisionTreeRegressor`. ``"corrective"``: by refitting the
-        coefficients of all members so far under a ridge ``penalty``, which lowers the training
+        coefficients of all members so far under a ridge penalty ``alpha``; lowers the training
         loss fastest and overfits soonest. ``"fixed"``: 1. ``"auto"`` is ``"leaf"`` for trees and
         ``"line_search"`` for other learners.
     newton : bool, default=False
@@ -47,7 +47,7 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
     post_fit : {"l1"}, default=None
         After the last round, refit all coefficients along one L1 path, its penalty chosen by 5-fold
         cross-validation, and drop the members left with zero.
-    penalty : float, default=1e-3
+    alpha : float, default=1e-3
         Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to members of
         unit deviation. The intercept goes free.
     subsample : float, default=1.0
@@ -151,7 +151,7 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         coefficients="auto",
         newton=False,
         post_fit=None,
-        penalty=1e-3,
+        alpha=1e-3,
         subsample=1.0,
         validation_fraction=0.1,
         n_iter_no_change=None,
@@ -167,7 +167,7 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
             coefficients=coefficients,
             newton=newton,
             post_fit=post_fit,
-            penalty=penalty,
+            alpha=alpha,
             subsample=subsample,
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,

@@ -30,7 +30,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         Loss of a raw score. Any object with ``value(y, score)``, ``gradient(y, score)`` and
         ``hessian(y, score)``, each of vectors, will do; it may have ``constant(y, weight)`` (the
         best constant score), ``mean(score)`` (the prediction) and ``has_curvature = False``.
-    alpha : float, default=0.9
+    quantile : float, default=0.9
         Level of the quantile loss; for ``"huber"`` the quantile of absolute residuals beyond which
         the loss is linear, taken anew each round.
     n_estimators : int, default=100
@@ -42,7 +42,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         How the coefficients are found. ``"line_search"``: by a search along the new member.
         ``"leaf"``: by the best constant in each leaf of a
         :class:`~sklearn.tree.DecisionTreeRegressor`. ``"corrective"``: by refitting the
-        coefficients of all members so far under a ridge ``penalty``, which lowers the training
+        coefficients of all members so far under a ridge penalty ``alpha``; lowers the training
         loss fastest and overfits soonest. ``"fixed"``: 1. ``"auto"`` is ``"leaf"`` for trees and
         ``"line_search"`` for other learners.
     newton : bool, default=False
@@ -51,7 +51,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
     post_fit : {"l1"}, default=None
         After the last round, refit all coefficients along one L1 path, its penalty chosen by 5-fold
         cross-validation, and drop the members left with zero.
-    penalty : float, default=1e-3
+    alpha : float, default=1e-3
         Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to members of
         unit deviation. The intercept goes free.
     subsample : float, default=1.0
@@ -139,7 +139,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
     _parameter_constraints: dict = {
         **BaseFunctionalGradientBoosting._parameter_constraints,
         "loss": [StrOptions(set(REGRESSION_LOSSES)), HasMethods(["value", "gradient", "hessian"])],
-        "alpha": [Interval(Real, 0, 1, closed="neither")],
+        "quantile": [Interval(Real, 0, 1, closed="neither")],
     }
 
     def __init__(
@@ -147,13 +147,13 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         estimator=None,
         *,
         loss="squared_error",
-        alpha=0.9,
+        quantile=0.9,
         n_estimators=100,
         learning_rate=0.1,
         coefficients="auto",
         newton=False,
         post_fit=None,
-        penalty=1e-3,
+        alpha=1e-3,
         subsample=1.0,
         validation_fraction=0.1,
         n_iter_no_change=None,
@@ -169,7 +169,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
             coefficients=coefficients,
             newton=newton,
             post_fit=post_fit,
-            penalty=penalty,
+            alpha=alpha,
             subsample=subsample,
             validation_fraction=validation_fraction,
             n_iter_no_change=n_iter_no_change,
@@ -177,7 +177,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
             random_state=random_state,
             verbose=verbose,
         )
-        self.alpha = alpha
+        self.quantile = quantile
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
@@ -210,7 +210,9 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
                 f"loss='poisson' needs y >= 0 with a positive sum, but y has minimum {y.min()!r} "
                 f"and sum {y.sum()!r}; use another loss."
             )
-        return REGRESSION_LOSSES[self.loss](self.alpha) if isinstance(self.loss, str) else self.loss
+        return (
+            REGRESSION_LOSSES[self.loss](self.quantile) if isinstance(self.loss, str) else self.loss
+        )
 
     def predict(self, X):
         """Predict the target.

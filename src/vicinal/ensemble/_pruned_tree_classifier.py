@@ -39,7 +39,8 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into ``sample_weight``.
     n_jobs : int, default=None
-        Folds at once, through joblib.
+        Folds at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds, and the order in which the tree tries features.
 

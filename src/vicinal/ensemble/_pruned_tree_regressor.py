@@ -32,7 +32,8 @@ class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
     min_samples_leaf : int, default=1
         Smallest leaf of the grown tree.
     n_jobs : int, default=None
-        Folds at once, through joblib.
+        Folds at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds, and the order in which the tree tries features.
 

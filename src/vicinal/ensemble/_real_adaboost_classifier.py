@@ -47,8 +47,8 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         Largest number of rounds.
     learning_rate : float, default=0.3
         Shrinkage of each round.
-    clip : float, default=1e-5
-        Probabilities are kept within ``[clip, 1 - clip]``; pure leaves would give infinite scores.
+    eps : float, default=1e-5
+        Probabilities are kept within ``[eps, 1 - eps]``; pure leaves would give infinite scores.
     random_state : int, RandomState instance or None, default=None
         Seeds of learners that have one, and draws of rows.
     verbose : int, default=0
@@ -112,7 +112,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         "estimator": [HasMethods(["fit", "predict_proba"]), None],
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
         "learning_rate": [Interval(Real, 0, None, closed="neither")],
-        "clip": [Interval(Real, 0, 0.5, closed="neither")],
+        "eps": [Interval(Real, 0, 0.5, closed="neither")],
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
@@ -123,14 +123,14 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         *,
         n_estimators=100,
         learning_rate=0.3,
-        clip=1e-5,
+        eps=1e-5,
         random_state=None,
         verbose=0,
     ):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.learning_rate = learning_rate
-        self.clip = clip
+        self.eps = eps
         self.random_state = random_state
         self.verbose = verbose
 
@@ -175,7 +175,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
                 log_p = self._log_probabilities(member, X)
                 is_wrong = log_p.argmax(axis=1) != codes
                 own = log_p[np.arange(len(codes)), codes]
-                is_perfect = own.min() >= np.log1p(-self.clip) - 1e-12
+                is_perfect = own.min() >= np.log1p(-self.eps) - 1e-12
                 if is_perfect:
                     self.estimators_, errors = [], []
                 self.estimators_.append(member)
@@ -193,7 +193,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def _log_probabilities(self, member, X):
         probability = class_probabilities(member, X, len(self.classes_))
-        return np.log(np.clip(probability, self.clip, 1.0 - self.clip))
+        return np.log(np.clip(probability, self.eps, 1.0 - self.eps))
 
     def _staged_scores(self, X):
         check_is_fitted(self)

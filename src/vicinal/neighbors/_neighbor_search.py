@@ -65,7 +65,7 @@ class NeighborSearch(BaseEstimator):
         are always searched by brute force. "approximate" searches a neighbour graph (needs the
         extra ``approx``) and may miss neighbours; see ``recall_``.
     n_jobs : int, default=None
-        Number of threads; ``None`` means all cores.
+        Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of the neighbour graph and of the rows on which its recall is measured.
 

@@ -112,7 +112,8 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     class_weight : dict or "balanced", default=None
         Weights of the classes, as elsewhere in scikit-learn.
     n_jobs : int, default=None
-        Number of starts fitted at once; ``None`` means 1 unless in a joblib context.
+        Starts at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of starts and learners.
     verbose : int, default=0

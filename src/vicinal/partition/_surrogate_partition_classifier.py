@@ -40,7 +40,8 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
     scale : bool, default=True
         Whether features are standardised first.
     n_jobs : int, default=None
-        Number of starts fitted at once; ``None`` means 1 unless in a joblib context.
+        Starts at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of the first gates.
     verbose : int, default=0

@@ -56,7 +56,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         millions of columns.
     n_subspaces : int, default=4
         Number of subsets drawn; for the methods with subsets.
-    n_features : int, float or None, default=0.75
+    subspace_size : int, float or None, default=0.75
         Size of each subset: a count, or a share of the available columns (rounded up). With
         ``None`` the columns are partitioned into ``n_blocks`` blocks, ``n_repeats`` times,
         instead of drawing subsets. The methods with blocks always partition.
@@ -69,7 +69,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         Number of leading directions kept by ``"principal"``. ``None`` keeps every direction with
         variance, or 256 when there are more than 5000 columns (they are then found without
         forming the scatter matrix).
-    ridge : float, default=1e-3
+    shrinkage : float, default=1e-3
         Share of the mean scatter within classes that is added to its diagonal, for
         ``"discriminant"``. It also ranks the directions beyond the first ``n_classes - 1``, whose
         eigenvalues would otherwise all equal one.
@@ -151,7 +151,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     _parameter_constraints: dict = {
         "method": [StrOptions({"random", "principal", "discriminant", "cholesky", "approximate"})],
         "n_subspaces": [Interval(Integral, 1, None, closed="left")],
-        "n_features": [
+        "subspace_size": [
             Interval(Integral, 1, None, closed="left"),
             Interval(Real, 0, 1, closed="right"),
             None,
@@ -159,7 +159,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         "n_blocks": [Interval(Integral, 1, None, closed="left")],
         "n_repeats": [Interval(Integral, 1, None, closed="left")],
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "ridge": [Interval(Real, 0, None, closed="neither")],
+        "shrinkage": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
 
@@ -168,20 +168,20 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         method="random",
         *,
         n_subspaces=4,
-        n_features=0.75,
+        subspace_size=0.75,
         n_blocks=2,
         n_repeats=2,
         n_components=None,
-        ridge=1e-3,
+        shrinkage=1e-3,
         random_state=None,
     ):
         self.method = method
         self.n_subspaces = n_subspaces
-        self.n_features = n_features
+        self.subspace_size = subspace_size
         self.n_blocks = n_blocks
         self.n_repeats = n_repeats
         self.n_components = n_components
-        self.ridge = ridge
+        self.shrinkage = shrinkage
         self.random_state = random_state
 
     @atomic_fit
@@ -348,7 +348,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             self.eigenvalues_ = [values]
             self._maps = [components]
             available = np.arange(len(directions))
-        if self.n_features is None:
+        if self.subspace_size is None:
             n_blocks = self._blocks_for(len(available))
             self.groups_ = [
                 np.sort(block)
@@ -378,7 +378,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         self.classes_, counts, means, within = rows.within_classes(columns)
         offsets = means - self.mean_[columns]
         between = (offsets.T * counts) @ offsets
-        return _scatter.discriminant_directions(between, within, self.ridge)
+        return _scatter.discriminant_directions(between, within, self.shrinkage)
 
     def _fit_blocks(self, rows, columns, rng):
         """One transform per partition of the columns; the blocks are the groups."""
@@ -440,9 +440,9 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         return min(self.n_blocks, n_columns)
 
     def _size_for(self, n_columns):
-        if isinstance(self.n_features, Integral) and not isinstance(self.n_features, bool):
-            return min(int(self.n_features), n_columns)
-        return max(1, ceil(self.n_features * n_columns - 1e-9))
+        if isinstance(self.subspace_size, Integral) and not isinstance(self.subspace_size, bool):
+            return min(int(self.subspace_size), n_columns)
+        return max(1, ceil(self.subspace_size * n_columns - 1e-9))
 
     # --- data -------------------------------------------------------------------------------------
 

@@ -202,7 +202,7 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
                 spec = FeatureSpaceDecomposition(
                     spec,
                     n_subspaces=self.n_subspaces,
-                    n_features=self.subspace_size,
+                    subspace_size=self.subspace_size,
                     n_blocks=self.n_blocks,
                     n_repeats=-(-self.n_subspaces // self.n_blocks),
                 )

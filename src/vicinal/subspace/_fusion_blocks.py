@@ -126,7 +126,10 @@ def _fit_view(view: tuple, blocks: Blocks) -> tuple:
 
 def _by_blocks(estimator: Any) -> bool:
     """Tell whether an estimator is fitted by blocks with the parameters that it has."""
-    return hasattr(estimator, "fit_blocks") and getattr(estimator, "loss", "squared") == "squared"
+    return (
+        hasattr(estimator, "fit_blocks")
+        and getattr(estimator, "loss", "squared_error") == "squared_error"
+    )
 
 
 def _fit_whole(views: Sequence[tuple], blocks: Blocks) -> list:

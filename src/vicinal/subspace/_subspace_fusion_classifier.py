@@ -68,7 +68,8 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         Whether to fit the local classifiers again on all rows; otherwise the models of the folds
         are kept and their scores averaged.
     n_jobs : int, default=None
-        Subspaces times folds in parallel, in threads unless a joblib backend is set.
+        Subspaces and folds at once, through joblib; ``None`` is one, unless
+        ``joblib.parallel_config`` says otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Draws the subspaces, the folds, and seeds for the local classifiers.
     verbose : int, default=0
@@ -317,7 +318,7 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         order = 2 if n_monomials(R.shape[1], 2) <= _MAX_FUSION_MONOMIALS else 1
         shares = np.bincount(codes, weights=weights) / weights.sum()
         is_rare = shares.min() < _RARE / len(shares)
-        return TruncatedRBFClassifier(order, loss="logistic" if is_rare else "squared")
+        return TruncatedRBFClassifier(order, loss="log_loss" if is_rare else "squared_error")
 
     def _local_scores(self, view, X):
         """Scores of one local classifier: one column for two classes, else one per class."""

@@ -44,7 +44,8 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
         Whether to fit the local regressors again on all rows; otherwise the models of the folds
         are kept and their predictions averaged.
     n_jobs : int, default=None
-        Subspaces times folds in parallel, in threads unless a joblib backend is set.
+        Subspaces and folds at once, through joblib; ``None`` is one, unless
+        ``joblib.parallel_config`` says otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Draws the subspaces, the folds, and seeds for the local regressors.
     verbose : int, default=0

@@ -35,7 +35,7 @@ def fit_classifier_blocks(model: Any, blocks: Blocks) -> None:
     The leave-one-out scores, a number per row and class, stay with the workers.
     """
     _refuse_dual(model)
-    refuse(model, loss="squared", threshold="zero", why="by blocks of rows")
+    refuse(model, loss="squared_error", threshold="zero", why="by blocks of rows")
     blocks, found = survey(blocks, has_classes=True)
     model.classes_ = found.classes
     _learn_map(model, blocks, found)

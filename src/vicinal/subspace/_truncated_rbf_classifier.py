@@ -74,15 +74,15 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         Width of the kernel; see :class:`TruncatedRBFFeatures`.
     alpha : float, default=0.01
         Strength of the penalty; small, because so are the features. The intercept is free.
-    loss : {"squared", "logistic"}, default="squared"
-        ``"squared"`` solves one linear system, but pulls the scores of a rare class towards -1;
-        ``"logistic"`` does not, and takes about ten passes over the rows.
+    loss : {"squared_error", "log_loss"}, default="squared_error"
+        ``"squared_error"`` solves one linear system, but pulls the scores of a rare class towards
+        -1; ``"log_loss"`` does not, and takes about ten passes over the rows.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the classes.
     threshold : {"zero", "tuned"}, default="zero"
         Where two classes are told apart. ``"tuned"`` takes the threshold with the fewest errors
         (by ``sample_weight`` alone) over the leave-one-out scores, which least squares gives
-        without refitting; for two classes and ``loss="squared"``.
+        without refitting; for two classes and ``loss="squared_error"``.
     center : bool, default=True
         Whether to subtract the mean of the rows first.
     solver : {"auto", "primal", "dual"}, default="auto"
@@ -153,7 +153,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
 
     _parameter_constraints: dict = {
         **BaseTruncatedRBF._parameter_constraints,
-        "loss": [StrOptions({"squared", "logistic"})],
+        "loss": [StrOptions({"squared_error", "log_loss"})],
         "class_weight": [dict, StrOptions({"balanced"}), None],
         "threshold": [StrOptions({"zero", "tuned"})],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
@@ -166,7 +166,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         *,
         gamma="scale",
         alpha=0.01,
-        loss="squared",
+        loss="squared_error",
         class_weight=None,
         threshold="zero",
         center=True,
@@ -216,7 +216,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         unit = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
         Z = self._learn_map(X, weights)
         self.threshold_, self.slope_, self.n_iter_ = 0.0, 1.0, 1
-        if self.loss == "squared":
+        if self.loss == "squared_error":
             self._fit_squared(Z, codes, weights, unit, X.dtype)
         else:
             self._fit_logistic(Z, codes, weights * unit, X.dtype)
@@ -302,22 +302,22 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
                 f"threshold='tuned' tells two classes apart, and y holds {len(self.classes_)}; "
                 "use threshold='zero', with class_weight='balanced' if classes are rare."
             )
-        if self.threshold == "tuned" and self.loss == "logistic":
+        if self.threshold == "tuned" and self.loss == "log_loss":
             raise ValueError(
                 "threshold='tuned' rests on the leave-one-out formula of least squares, and "
-                "loss='logistic' was given; use loss='squared', or wrap the classifier in "
+                "loss='log_loss' was given; use loss='squared_error', or wrap the classifier in "
                 "sklearn.model_selection.TunedThresholdClassifierCV."
             )
-        if self.solver == "dual" and self.loss == "logistic":
+        if self.solver == "dual" and self.loss == "log_loss":
             raise ValueError(
-                "solver='dual' is for loss='squared', and loss='logistic' was given; use "
+                "solver='dual' is for loss='squared_error', and loss='log_loss' was given; use "
                 "solver='auto' or 'primal'."
             )
 
     def _fit_on_device(self, X, y, sample_weight):
         """Fit the squared loss on the device of X; the leave-one-out scores stay there too."""
         given = {
-            "loss": self.loss != "squared",
+            "loss": self.loss != "squared_error",
             "class_weight": self.class_weight is not None,
             "threshold": self.threshold != "zero",
         }

@@ -44,7 +44,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         gradient (one evaluation a row; classifiers without scores take the orthogonal one).
     metric : str, array-like or None, default=None
         Metric of the distance, see :class:`DecisionSurface`.
-    c : float, default=1
+    C : float, default=1
         Strength of the data against the penalty on the slope of the sigmoid. Distances are first
         divided by their median size, so that it does not depend on the unit of the columns.
     random_state : int, RandomState instance or None, default=None
@@ -113,7 +113,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         "multi_class": [StrOptions({"ovr", "ovo"})],
         "method": [StrOptions({"orthogonal", "first_order"})],
         "metric": [StrOptions(set(METRICS)), "array-like", None],
-        "c": [Interval(Real, 0, None, closed="neither")],
+        "C": [Interval(Real, 0, None, closed="neither")],
         "random_state": ["random_state"],
     }
 
@@ -125,7 +125,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         multi_class="ovr",
         method="orthogonal",
         metric=None,
-        c=1.0,
+        C=1.0,
         random_state=None,
     ):
         self.estimator = estimator
@@ -133,7 +133,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         self.multi_class = multi_class
         self.method = method
         self.metric = metric
-        self.c = c
+        self.C = C
         self.random_state = random_state
 
     @atomic_fit
@@ -205,7 +205,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         distances, labels = distances[seen], target[seen]
         weights = weights[seen]
         scale = self._scale(distances, weights)
-        sigmoid = fit_saturated_platt(self._finite(distances / scale), labels, weights, c=self.c)
+        sigmoid = fit_saturated_platt(self._finite(distances / scale), labels, weights, c=self.C)
         surface = self._surface(X, target, all_weights, np.arange(len(rows)))
         return surface, (scale, *sigmoid)
 

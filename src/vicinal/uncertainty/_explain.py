@@ -42,7 +42,7 @@ def _components(shares, votes, classes) -> ExplanationSection:
 
 
 def _metric(model: Any, leader: int, columns: RowColumns) -> ExplanationSection:
-    own = as_numpy(model.metrics_)[leader :: model.n_components_]
+    own = as_numpy(model.metrics_)[leader :: model.n_regions_]
     stretch = np.sqrt((own**2).sum(axis=1).mean(axis=0))
     order = np.argsort(-stretch, kind="stable")
     rows = [(columns.names[j], columns.values[j], float(stretch[j])) for j in order]
@@ -59,7 +59,7 @@ def _voters(model: Any, row: np.ndarray, leader: int) -> ExplanationSection:
     voters = model._voters
     rows, bounds = as_numpy(voters.X), np.asarray(voters.bounds)
     log_weight = as_numpy(voters.log_weights)
-    own = np.asarray(model._matrices)[leader :: model.n_components_]
+    own = np.asarray(model._matrices)[leader :: model.n_regions_]
     squares = [(((rows - row) @ A.T) ** 2).sum(axis=1) for A in own]
     square = np.mean(squares, axis=0)
     share = np.mean([_vote_shares(s, log_weight, model.neighbors) for s in squares], axis=0)

@@ -40,7 +40,7 @@ class LocalDiscriminantTransformer(
     ----------
     n_components : int, default=None
         Number of outputs, at most the number of classes less one, which ``None`` means.
-    n_local : int, default=4
+    n_regions : int, default=4
         Number of local projections.
     placement : {"uncertainty", "density", "kmeans"}, default="uncertainty"
         A :class:`ResponsibilityMixture` weighted by uncertainty, the same unweighted (an ordinary
@@ -64,11 +64,11 @@ class LocalDiscriminantTransformer(
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
-    centers_ : array of shape (n_local, n_features)
+    centers_ : array of shape (n_regions, n_features)
         Centres of the components.
-    projections_ : array of shape (n_components, n_local, n_features)
+    projections_ : array of shape (n_components, n_regions, n_features)
         Row ``projections_[j, k]`` maps ``x - centers_[k]`` to output ``j`` in component ``k``.
-    offsets_ : array of shape (n_components, n_local)
+    offsets_ : array of shape (n_components, n_regions)
         Offset of each output and component; zeros unless ``offset``.
     discriminability_ : ndarray of shape (n_components,)
         Between- over within-class variance of each output.
@@ -93,7 +93,7 @@ class LocalDiscriminantTransformer(
 
     are linear in the gated features :math:`[r_k(x) (x - m^k)]_k` and :math:`[r_k(x)]_k`, so
     Fisher's criterion over all :math:`U_k` is one generalised eigenproblem of size
-    ``n_local * n_features``. This is a reading of section 4.1 of [1]_, "in a manner similar to"
+    ``n_regions * n_features``. This is a reading of section 4.1 of [1]_, "in a manner similar to"
     the locally linear discriminant analysis of [2]_; that method also constrains the bases and
     iterates. Distances and covariances depend on scale: standardise or whiten first.
 
@@ -129,7 +129,7 @@ class LocalDiscriminantTransformer(
 
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
-        "n_local": [Interval(Integral, 1, None, closed="left")],
+        "n_regions": [Interval(Integral, 1, None, closed="left")],
         "placement": [StrOptions({"uncertainty", "density", "kmeans"})],
         "offset": ["boolean"],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
@@ -143,7 +143,7 @@ class LocalDiscriminantTransformer(
         self,
         n_components=None,
         *,
-        n_local=4,
+        n_regions=4,
         placement="uncertainty",
         offset=False,
         shrinkage=1e-3,
@@ -153,7 +153,7 @@ class LocalDiscriminantTransformer(
         random_state=None,
     ):
         self.n_components = n_components
-        self.n_local = n_local
+        self.n_regions = n_regions
         self.placement = placement
         self.offset = offset
         self.shrinkage = shrinkage
@@ -188,10 +188,10 @@ class LocalDiscriminantTransformer(
         seen = np.flatnonzero(weights > 0)
         self.classes_, codes = encode_labels(y[seen])
         n_outputs = self._check_outputs()
-        if self.n_local > len(seen):
+        if self.n_regions > len(seen):
             raise ValueError(
-                f"n_local={self.n_local} exceeds the {len(seen)} rows of positive weight; lower "
-                "n_local or give more rows."
+                f"n_regions={self.n_regions} exceeds the {len(seen)} rows of positive weight; "
+                "lower n_regions or give more rows."
             )
         xp, device = compat.array_namespace(X), compat.device(X)
         rows = xp.take(X, xp.asarray(seen, device=device), axis=0)
@@ -231,7 +231,9 @@ class LocalDiscriminantTransformer(
         return gated @ self._directions.T
 
     def _check_outputs(self) -> int:
-        most = min(len(self.classes_) - 1, self.n_local * (self.n_features_in_ + bool(self.offset)))
+        most = min(
+            len(self.classes_) - 1, self.n_regions * (self.n_features_in_ + bool(self.offset))
+        )
         wanted = most if self.n_components is None else self.n_components
         if wanted > most:
             raise ValueError(
@@ -248,13 +250,13 @@ class LocalDiscriminantTransformer(
             self.centers_ = weighted_centers(
                 rows,
                 device_weights,
-                self.n_local,
+                self.n_regions,
                 draw_seeds(self.random_state, 1)[0],
                 n_init=self.n_init,
             )
             return
         self.mixture_ = ResponsibilityMixture(
-            self.n_local,
+            self.n_regions,
             covariance_type=self.covariance_type,
             reg_covar=self.reg_covar,
             n_init=self.n_init,
@@ -271,16 +273,16 @@ class LocalDiscriminantTransformer(
         xp, device = compat.array_namespace(X), compat.device(X)
         nearest = nearest_center(X, self.centers_)
         return xp.astype(
-            nearest[:, None] == xp.arange(self.n_local, device=device)[None, :], X.dtype
+            nearest[:, None] == xp.arange(self.n_regions, device=device)[None, :], X.dtype
         )
 
     def _store(self, directions, X):
         xp, device = compat.array_namespace(X), compat.device(X)
         n_outputs, m = len(directions), self.n_features_in_
-        slopes = directions[:, : self.n_local * m].reshape(n_outputs, self.n_local, m)
-        shifts = directions[:, self.n_local * m :]
+        slopes = directions[:, : self.n_regions * m].reshape(n_outputs, self.n_regions, m)
+        shifts = directions[:, self.n_regions * m :]
         if not self.offset:
-            shifts = np.zeros((n_outputs, self.n_local))
+            shifts = np.zeros((n_outputs, self.n_regions))
         self.projections_ = xp.asarray(slopes, dtype=X.dtype, device=device)
         self.offsets_ = xp.asarray(shifts, dtype=X.dtype, device=device)
         self._directions = xp.asarray(directions, dtype=X.dtype, device=device)

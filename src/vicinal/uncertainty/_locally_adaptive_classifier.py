@@ -96,10 +96,10 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
     Parameters
     ----------
-    n_components : int or "auto", default="auto"
+    n_regions : int or "auto", default="auto"
         Number of local metrics. ``"auto"`` takes 4 if rows held out do better with them than with
         one metric.
-    n_features_out : int, default=None
+    n_components : int, default=None
         Rows of each metric: it maps into that many dimensions. ``None``: as many as the features
         have independent directions.
     objective : {"likelihood", "accuracy"}, default="likelihood"
@@ -110,7 +110,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     solver : {"lbfgs", "adam", "anneal"}, default="lbfgs"
         How the objective is climbed: quasi-Newton steps; Adam on batches of rows, where an
         iteration is a pass over the data; simulated annealing as in the source.
-    init : {"auto", "whiten"} or array-like of shape (n_features_out, n_features), default="auto"
+    init : {"auto", "whiten"} or array-like of shape (n_components, n_features), default="auto"
         First metric of all components. ``"whiten"``: unit covariance, in units of the mean distance
         to the nearest neighbour. ``"auto"``: also whitening with some shrinkage, mere
         standardisation, and unit covariance within classes, and several scales; the one whose soft
@@ -126,7 +126,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         Stop when rows held out no longer gain, and keep the best metrics by them.
     validation_fraction : float, default=0.1
         Part of the rows to hold out, by class; used if ``early_stopping`` is set or
-        ``n_components`` is ``"auto"``, unless ``fit`` is given ``X_val``.
+        ``n_regions`` is ``"auto"``, unless ``fit`` is given ``X_val``.
     n_splits : int, default=4
         How often rows are held out. Each time others are, and each component learns another metric
         from the rest; the votes in all of them are averaged, which is steadier than those in one.
@@ -147,7 +147,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         Annealing: what is random about the gradient. ``"noise"``: a random matrix is added to it;
         ``"rows"``: moreover it is computed from a random tenth of the rows, which is quicker.
     n_jobs : int, default=None
-        Threads; ``None`` uses every core. Results do not depend on it.
+        Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
     verbose : int, default=0
         1 shows progress.
     random_state : int, RandomState or None, default=None
@@ -157,11 +157,11 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     ----------
     classes_ : ndarray of shape (n_classes,)
         Labels.
-    metrics_ : array of shape (`n_splits_` * `n_components_`, n_features_out, n_features)
+    metrics_ : array of shape (`n_splits_` * `n_regions_`, n_components, n_features)
         Local metrics: the distance of component k is ``norm(metrics_[k] @ (x - x_i))``, as learned
         in the first split; those of the next one follow. One of them can be handed to other models,
         e.g. as the metric of a local classifier.
-    n_components_ : int
+    n_regions_ : int
         Number of components.
     n_splits_ : int
         Number of metrics of each component.
@@ -245,8 +245,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     """
 
     _parameter_constraints = {
-        "n_components": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
-        "n_features_out": [Interval(Integral, 1, None, closed="left"), None],
+        "n_regions": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "objective": [StrOptions({"likelihood", "accuracy"})],
         "solver": [StrOptions({"lbfgs", "adam", "anneal"})],
         "init": [StrOptions({"auto", "whiten"}), "array-like"],
@@ -269,9 +269,9 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
     def __init__(
         self,
-        n_components="auto",
+        n_regions="auto",
         *,
-        n_features_out=None,
+        n_components=None,
         objective="likelihood",
         solver="lbfgs",
         init="auto",
@@ -291,8 +291,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         verbose=0,
         random_state=None,
     ):
+        self.n_regions = n_regions
         self.n_components = n_components
-        self.n_features_out = n_features_out
         self.objective = objective
         self.solver = solver
         self.init = init
@@ -517,7 +517,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
                 np.arange(len(labels)),
             )
             return everyone, held_out
-        if not (self.early_stopping or self.n_components == "auto"):
+        if not (self.early_stopping or self.n_regions == "auto"):
             return everyone, None
         mask = hold_out(codes, self.validation_fraction, rng)
         if not mask.any():
@@ -550,14 +550,14 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
             given = np.asarray(as_numpy(self.init), dtype=np.float64)
             if given.ndim != 2 or given.shape[1] != self.n_features_in_:
                 raise ValueError(
-                    f"init has shape {given.shape}; expected (n_features_out, "
+                    f"init has shape {given.shape}; expected (n_components, "
                     f"{self.n_features_in_}), a map of the features."
                 )
             return given @ np.linalg.pinv(as_numpy(self.whitening_).astype(np.float64))
-        n_out = rank if self.n_features_out is None else self.n_features_out
+        n_out = rank if self.n_components is None else self.n_components
         if n_out > rank:
             raise ValueError(
-                f"n_features_out={n_out} exceeds the {rank} independent directions of X; lower it."
+                f"n_components={n_out} exceeds the {rank} independent directions of X; lower it."
             )
         if self._start_scale is None:
             return np.eye(n_out, rank) / np.sqrt(nearest_scale(train, self.n_jobs))
@@ -568,7 +568,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
         Placement is that of the first split: where components stand exactly matters little.
         """
-        counts = _CANDIDATES if self.n_components == "auto" else (self.n_components,)
+        counts = _CANDIDATES if self.n_regions == "auto" else (self.n_regions,)
         threads = n_threads(block_threads(splits[0].train.X, self.n_jobs))
         mixtures = [self._place(splits[0].train, importance, k, seeds[0]) for k in counts]
         steps = (sum(counts) + (len(splits) - 1) * max(counts)) * self.max_iter
@@ -615,7 +615,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     def _problems(self, split, shares, n_jobs) -> list[MetricProblem]:
         """Return one problem per component; shares are of the rows learned from, and watched."""
         train, held_out = split
-        n_components = shares[0].shape[1]
+        n_regions = shares[0].shape[1]
         return [
             MetricProblem(
                 train,
@@ -625,9 +625,9 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
                 None if held_out is None else shares[1][:, k],
                 self._floor(),
                 # Components are learned side by side; threads that are left share their rows.
-                max(1, n_jobs // n_components),
+                max(1, n_jobs // n_regions),
             )
-            for k in range(n_components)
+            for k in range(n_regions)
         ]
 
     def _floor(self) -> float | None:
@@ -646,11 +646,11 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
             "progress": lambda score: progress.advance(note=f"{self.objective} {score:.4f}"),
         }
 
-    def _place(self, train, importance, n_components, seed):
+    def _place(self, train, importance, n_regions, seed):
         """Fit the mixture that says which component answers where."""
         # A poor start can miss a gap between groups of rows.
         mixture = ResponsibilityMixture(
-            n_components,
+            n_regions,
             covariance_type=self.covariance_type,
             n_init=3,
             random_state=seed,
@@ -666,7 +666,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         xp, device = compat.array_namespace(self.mean_), compat.device(self.mean_)
         climbs = [model.climb for model in models]
         self._matrices = np.concatenate([found.matrices for found in climbs])
-        self.n_components_ = len(climbs[0].matrices)
+        self.n_regions_ = len(climbs[0].matrices)
         maps = self._matrices @ as_numpy(self.whitening_).astype(np.float64)
         self.metrics_ = xp.asarray(maps, dtype=dtype, device=device)
         self.mixture_ = _with_dtype(models[0].mixture, dtype)

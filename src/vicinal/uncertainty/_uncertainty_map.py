@@ -69,7 +69,7 @@ def uncertainty_map(
         How much each row counts as a neighbour; a row of weight 0 is nobody's neighbour. No row
         is its own neighbour, whatever its weight.
     n_jobs : int, default=None
-        Threads; ``None`` uses every core. The result does not depend on it.
+        Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
 
     Returns
     -------
