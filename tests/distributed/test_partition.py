@@ -144,10 +144,9 @@ def test_ridge_cascade_equals_memory(table, size, scale):
     assert_allclose(blocks.train_error_, memory.train_error_, rtol=1e-9)
 
 
-@pytest.mark.parametrize("learner", ["logistic", "perceptron"])
-def test_averaged_learners_come_close_and_say_their_objective(table, learner):
+def test_averaged_perceptrons_come_close_and_say_their_objective(table):
     X, y = table
-    model = SpacePartitioningClassifier(learner, n_regions=3, n_init=2, random_state=0)
+    model = SpacePartitioningClassifier("perceptron", n_regions=3, n_init=2, random_state=0)
     blocks = distributed.fit(model, *cut(130, X, y))
     history = blocks.training_history_
     assert history["objective"][-1] < 0.6 * history["objective"][0]
@@ -155,15 +154,47 @@ def test_averaged_learners_come_close_and_say_their_objective(table, learner):
     assert_allclose(blocks.predict_proba(X).sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("n_regions", [1, 3])
-def test_one_block_of_logistic_rounds_is_a_fit_in_memory(table, n_regions):
+@pytest.mark.parametrize("size", [400, 110])
+@pytest.mark.parametrize(
+    "options", [{}, {"init": "hyperplane", "class_weight": "balanced"}, {"n_regions": 6}]
+)
+def test_logistic_cascade_equals_memory(table, size, options):
+    """Gradients and curvatures add over blocks, so that the steps of the minimisation do too."""
+    X, y = table
+    given = {"n_regions": 3, "n_init": 2, "max_iter": 2, "random_state": 0, **options}
+    model = SpacePartitioningClassifier("logistic", **given)
+    memory, blocks = model.fit(X, y), distributed.fit(model, *cut(size, X, y))
+    assert_allclose(blocks.predict_proba(X), memory.predict_proba(X), atol=1e-9)
+    assert_array_equal(blocks.apply(X), memory.apply(X))
+
+
+def test_one_logistic_region_is_the_plain_estimator(table):
     X, y = table
     logistic = LogisticRegression(C=10.0, tol=1e-8, max_iter=1000)
-    model = SpacePartitioningClassifier(
-        logistic, n_regions=n_regions, n_init=1, max_iter=3, random_state=0
-    )
-    blocks = distributed.fit(model, *cut(400, X, y))
-    assert_allclose(blocks.predict_proba(X), model.fit(X, y).predict_proba(X), atol=1e-4)
+    model = SpacePartitioningClassifier(logistic, n_regions=1, random_state=0)
+    blocks = distributed.fit(model, *cut(130, X, y))
+    assert_allclose(blocks.predict_proba(X), model.fit(X, y).predict_proba(X), atol=1e-5)
+
+
+@pytest.mark.parametrize("size", [400, 130])
+def test_logistic_gates_of_a_regressor_equal_memory(table, size):
+    X, _ = table
+    y = np.abs(X[:, 0] - 5) + X[:, 1] * (X[:, 3] > 2)
+    weight = np.linspace(0.5, 2.0, len(y))
+    model = SpacePartitioningRegressor(n_regions=3, n_init=1, max_iter=2, random_state=0)
+    memory = model.fit(X, y, weight)
+    blocks = distributed.fit(model, *cut(size, X, y), sample_weight=cut(size, weight)[0])
+    assert_allclose(blocks.predict(X), memory.predict(X), atol=1e-8)
+
+
+@pytest.mark.parametrize("learner", ["lda", "logistic"])
+def test_the_number_of_regions_is_chosen_as_in_memory(table, learner):
+    X, y = table
+    model = SpacePartitioningClassifier(learner, n_init=1, max_iter=1, random_state=0)
+    memory, blocks = model.fit(X, y), distributed.fit(model, *cut(200, X, y))
+    assert blocks.n_regions_ == memory.n_regions_ > 1
+    assert blocks.n_regions_errors_ == pytest.approx(memory.n_regions_errors_)
+    assert_allclose(blocks.predict_proba(X), memory.predict_proba(X), atol=1e-9)
 
 
 def test_blocks_of_one_class_keep_every_class(table):
@@ -181,7 +212,6 @@ def test_blocks_of_one_class_keep_every_class(table):
         ({"gating": "soft"}, "gating='soft'.*use gating='hard'"),
         ({"monotone": True}, "monotone=True"),
         ({"selection": "validation"}, "selection='validation'"),
-        ({"n_regions": "auto"}, "n_regions='auto'.*integer"),
         ({"init": np.zeros(400, dtype=int)}, "init is an array"),
     ],
 )

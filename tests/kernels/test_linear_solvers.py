@@ -8,9 +8,9 @@ from scipy.optimize import approx_fprime, minimize
 from sklearn.linear_model import LogisticRegression
 from sklearn.svm import LinearSVC
 
-from vicinal._kernels.linear import _logistic, _squared_hinge
+from vicinal._kernels.linear import _logistic, _logistic_steps, _squared_hinge
 from vicinal._kernels.linear import _objective as _linear_model
-from vicinal._kernels.linear._lbfgs import minimize_lbfgs
+from vicinal._kernels.linear._lbfgs import answer_all, minimize_lbfgs
 from vicinal._kernels.linear._logistic import (
     fit_logistic,
     logistic_loss,
@@ -36,10 +36,12 @@ def data(request, rng):
 def path(request, monkeypatch):
     """Force each of the three ways to solve."""
     if request.param != "newton":
-        monkeypatch.setattr(_logistic, "_NEWTON_FEATURES", 0)
+        monkeypatch.setattr(_logistic, "NEWTON_FEATURES", 0)
+        monkeypatch.setattr(_logistic_steps, "NEWTON_FEATURES", 0)
         monkeypatch.setattr(_squared_hinge, "_NEWTON_FEATURES", 0)
     if request.param == "diagonal metric":
-        monkeypatch.setattr(_linear_model, "_GRAM_FEATURES", 0)
+        monkeypatch.setattr(_linear_model, "GRAM_FEATURES", 0)
+        monkeypatch.setattr(_logistic_steps, "GRAM_FEATURES", 0)
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array])
@@ -49,6 +51,25 @@ def test_sparse_matrices_and_arrays_give_the_dense_fit(data, kind):
     dense = fit_logistic(X, codes, weights, n_classes, alpha=1.0, tol=1e-10)
     rows = fit_logistic(kind(X), codes, weights, n_classes, alpha=1.0, tol=1e-10)
     assert_allclose(rows.coef, dense.coef, atol=1e-5)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+def test_steps_answered_by_two_halves_of_the_rows_end_where_the_fit_does(data, path, fit_intercept):
+    X, codes, n_classes, weights = data
+    options = {"alpha": 0.5, "fit_intercept": fit_intercept, "tol": 1e-4, "max_iter": 50}
+    whole = fit_logistic(X, codes, weights, n_classes, **options)
+
+    def answer(question):
+        halves = [
+            _logistic_steps.logistic_sums(X[h], codes[h], weights[h], n_classes, question)
+            for h in (slice(0, 40), slice(40, None))
+        ]
+        return tuple(a + b for a, b in zip(*halves, strict=True))
+
+    steps = _logistic_steps.logistic_steps(weights.sum(), 6, n_classes, start=None, **options)
+    coef, intercept = answer_all(steps, answer)
+    assert_allclose(coef, whole.coef, atol=1e-10)
+    assert_allclose(intercept, whole.intercept, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", sorted(LOSSES))

@@ -5,7 +5,9 @@ the gates after it. Every pass finds the route of its rows anew from the cascade
 nothing as long as the table is ever kept; all starts are served by the same passes.
 """
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import partial, reduce
 from hashlib import blake2b
 from typing import Any, NamedTuple
 
@@ -19,7 +21,8 @@ from vicinal._kernels.cascade._hard import (
     nearest_center,
     route,
 )
-from vicinal.partition._block_learners import Mixed, MixedPerceptron, Start
+from vicinal._kernels.linear._logistic_steps import logistic_sums
+from vicinal.partition._block_learners import Logistic, MixedPerceptron, Start
 from vicinal.partition._linear_learners import training_margins
 from vicinal.partition._stages import LinearGate, stacked_gates, stacked_regions
 from vicinal.partition._sweeps import Engine, GateProblem, Outcome, RegionProblem, Run
@@ -111,31 +114,39 @@ def _decisions(X: np.ndarray, gates: tuple[np.ndarray, np.ndarray]) -> np.ndarra
 
 @dataclass(frozen=True)
 class _Region:
-    """What all blocks tell of a region."""
+    """A region as all blocks tell of it."""
 
-    table: Table
     n_rows: int
-    sums: tuple
-    everything: tuple
+    make: Callable[[], Any]
+    make_of_all: Callable[[], Any]
 
     def fit(self, previous: Any) -> Any:
-        return self.table.learner.region(self.sums, self.table.classes)
+        return self.make()
 
     def fit_all(self) -> Any:
-        return self.table.learner.region(self.everything, self.table.classes)
+        return self.make_of_all()
 
 
 @dataclass(frozen=True)
 class _Gate:
-    """What all blocks tell of a gate."""
+    """A gate as all blocks tell of it."""
 
-    table: Table
     n_rows: int
     n_passed: int
-    sums: tuple
+    make: Callable[[], LinearGate]
 
     def fit(self, previous: Any) -> LinearGate:
-        return self.table.gate_learner.gate(self.sums)
+        return self.make()
+
+
+class Asked(NamedTuple):
+    """What a stage of a start asks of the rows."""
+
+    chain: int
+    stage: int | None  # a region, or all rows; with a scale of the costs, a gate
+    scale: float | None
+    present: np.ndarray  # the classes that have rows
+    question: Any = None
 
 
 class BlockEngine(Engine):
@@ -148,21 +159,105 @@ class BlockEngine(Engine):
     def region_problems(self, runs: list[Run]) -> list[list[RegionProblem]]:
         if not self._totals:
             self._visit(runs, with_sums=True)
-        return [self._regions(self._totals[run].sums) for run in runs]
+        make = self._logistic_regions if isinstance(self.table.learner, Logistic) else self._regions
+        return make(runs)
 
-    def _regions(self, sums: list[tuple]) -> list[RegionProblem]:
-        everything = sums[0]
-        for more in sums[1:]:
-            everything = add_tuples(everything, more)
-        return [_Region(self.table, n, tuple(own), everything[1:]) for n, *own in sums]
+    def _regions(self, runs: list[Run]) -> list[list[RegionProblem]]:
+        region, classes = self.table.learner.region, self.table.classes
+        problems: list[list[RegionProblem]] = []
+        for run in runs:
+            sums = self._totals[run].sums
+            of_all = partial(region, reduce(add_tuples, sums)[1:], classes)
+            makes = [(n, partial(region, tuple(own), classes)) for n, *own in sums]
+            problems.append([_Region(n, make, of_all) for n, make in makes])
+        return problems
+
+    def _logistic_regions(self, runs: list[Run]) -> list[list[RegionProblem]]:
+        """Solve the regions of all starts side by side."""
+        learner, classes, width = self.table.learner, self.table.classes, self.blocks.n_features
+
+        def solve(asked: list[Asked], masses: list, starts: list, chains: list) -> list:
+            steps = [
+                learner.steps(mass, width, start)
+                for mass, start in zip(masses, starts, strict=True)
+            ]
+            return self._solve(chains, asked, steps)
+
+        def of_all(run: Run, mass: np.ndarray) -> Any:
+            asked = [Asked(0, None, None, np.flatnonzero(mass))]
+            (solution,) = solve(asked, [mass], [None], [run.state])
+            return learner.region(mass, solution, width, classes)
+
+        stages = [
+            (i, k, n, mass)
+            for i, run in enumerate(runs)
+            for k, (n, mass) in enumerate(self._totals[run].sums)
+        ]
+        apart = [stage for stage in stages if np.count_nonzero(stage[3]) > 1]
+        solutions = solve(
+            [Asked(i, k, None, np.flatnonzero(mass)) for i, k, _, mass in apart],
+            [mass for *_, mass in apart],
+            [_known_start(runs[i].models[k], mass) for i, k, _, mass in apart],
+            [run.state for run in runs],
+        )
+        solved = {(i, k): found for (i, k, *_), found in zip(apart, solutions, strict=True)}
+        problems: list[list[RegionProblem]] = [[] for _ in runs]
+        for i, k, n, mass in stages:
+            everything = sum(own for _, own in self._totals[runs[i]].sums)
+            make = partial(learner.region, mass, solved.get((i, k)), width, classes)
+            problems[i].append(_Region(n, make, partial(of_all, runs[i], everything)))
+        return problems
+
+    def _solve(self, chains: list, asked: list[Asked], steps: list) -> list:
+        """Answer all that is asked, one pass for all at a time, until every stage is solved."""
+        solutions: list[Any] = [None] * len(asked)
+        answers: list[Any] = [None] * len(asked)
+        open_stages = list(range(len(asked)))
+        while open_stages:
+            questions = []
+            for j in open_stages:
+                try:
+                    question = steps[j].send(answers[j])
+                    questions.append((j, asked[j]._replace(question=question)))
+                except StopIteration as end:
+                    solutions[j] = end.value
+            open_stages = [j for j, _ in questions]
+            if questions:
+                shared = self.table, chains, [one for _, one in questions]
+                found = self.blocks.total(_answer, *shared, combine=add_starts)
+                for j, answer in zip(open_stages, found, strict=True):
+                    answers[j] = answer
+        return solutions
 
     def set_regions(self, run: Run, models: list) -> None:
         run.models = run.state.models = models
 
     def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
-        chains = [run.state for run in runs]
+        chains, learner = [run.state for run in runs], self.table.gate_learner
         found = self.blocks.total(_sum_gate, self.table, chains, k, combine=add_starts)
-        return [_Gate(self.table, n, n_passed, tuple(sums)) for n, n_passed, *sums in found]
+        if not isinstance(learner, Logistic):
+            return [
+                _Gate(n, n_passed, partial(learner.gate, tuple(sums)))
+                for n, n_passed, _, _, *sums in found
+            ]
+        # Costs are scaled so that the rows weigh together what their samples weigh.
+        scales = [weight / cost if cost > 0 else 1.0 for _, _, weight, cost, _ in found]
+        two_sided = [i for i, (n, n_passed, *_) in enumerate(found) if 0 < n_passed < n]
+        solutions = self._solve(
+            chains,
+            [Asked(i, k, scales[i], np.arange(2)) for i in two_sided],
+            [
+                learner.steps(
+                    scales[i] * found[i][4], self.blocks.n_features, _gate_start(runs[i].gates[k])
+                )
+                for i in two_sided
+            ],
+        )
+        solved = dict(zip(two_sided, solutions, strict=True))
+        return [
+            _Gate(n, n_passed, partial(learner.gate, solved.get(i)))
+            for i, (n, n_passed, *_) in enumerate(found)
+        ]
 
     def set_gate(self, run: Run, k: int, gate: Any, problem: Any) -> None:
         run.gates[k] = run.state.gates[k] = gate
@@ -179,7 +274,7 @@ class BlockEngine(Engine):
         found, learner = self._totals[run], self.table.learner
         is_settled = found.digest == digest or (run.n_regions == 1 and learner.is_exact)
         recorded = {}
-        if isinstance(learner, Mixed):
+        if isinstance(learner, MixedPerceptron):
             recorded["objective"] = found.objective / self.table.weight
         return Outcome(found.loss / self.table.weight, found.sizes, is_settled, recorded)
 
@@ -228,13 +323,12 @@ def _sum_one(start, X, target, weight, table, chain, with_sums) -> RegionSums:
         own = chain_loss(table.losses(X, target, chain.models), region)
         loss = float(weight @ own)
         digest = blake2b(region.tobytes() + own.tobytes(), digest_size=16).digest()
-        if isinstance(table.learner, Mixed):
+        if isinstance(table.learner, MixedPerceptron):
             for rows, model in zip(rows_of, chain.models, strict=True):
                 objective += _criterion(table.learner, model, X[rows], target[rows], weight[rows])
     sums = None
     if with_sums:
         sums = []
-        share = float(weight.sum()) / table.weight
         for k, rows in enumerate(rows_of):
             learned = table.learner.sums(
                 X[rows],
@@ -242,14 +336,13 @@ def _sum_one(start, X, target, weight, table, chain, with_sums) -> RegionSums:
                 weight[rows],
                 0 if table.classes is None else len(table.classes),
                 _region_start(chain, k),
-                share,
                 chain.block_seed(start, k),
             )
             sums.append((len(rows), *learned))
     return RegionSums(np.array([len(rows) for rows in rows_of]), loss, objective, digest, sums)
 
 
-def _criterion(learner: Mixed, model, X, codes, weight) -> float:
+def _criterion(learner: MixedPerceptron, model, X, codes, weight) -> float:
     """Return the learner's own loss over rows whose class the model knows."""
     known = np.isfinite(model.intercept_[codes])
     scores = model.decision_function(X[known])
@@ -261,6 +354,13 @@ def _region_start(chain: Chain, k: int) -> Start:
         return None
     model = chain.models[k]
     return model.coef_, np.where(np.isfinite(model.intercept_), model.intercept_, 0.0)
+
+
+def _known_start(model: Any, mass: np.ndarray) -> Start:
+    """Return the last model of a region, if it knows all classes that have rows now."""
+    if model is None or not np.isfinite(model.intercept_[mass > 0]).all():
+        return None
+    return model.coef_, model.intercept_
 
 
 def _add_regions(left: list, right: list) -> list:
@@ -276,26 +376,53 @@ def _add_region(a: RegionSums, b: RegionSums) -> RegionSums:
     )
 
 
+def _gate_rows(chain: Chain, table: Table, k: int, X, target, weight, start: int) -> tuple:
+    """Return rows, labels and costs of gate ``k``, given the gates after it."""
+    region = chain.region(X, target, start)
+    losses = table.losses(X, target, chain.models[k:])
+    passed = _decisions(X, stacked_gates(chain.gates[k + 1 :], X.shape[1]))
+    later = losses[-1]
+    for own, decided in zip(losses[-2:0:-1], passed[::-1], strict=True):
+        later = np.where(decided, later, own)
+    return gate_costs(losses[0], later, region >= k, weight)
+
+
 def _sum_gate(block: Block, table: Table, chains: list[Chain], k: int) -> list:
-    """Return, for every cascade, what the rows tell about gate ``k``, given the gates after it."""
+    """Return, for every start: rows, those to pass on, their weight and costs, what is learned."""
     X, target, weight = table.rows(block)
+    learner = table.gate_learner
     found = []
     for chain in chains:
-        region = chain.region(X, target, block.start)
-        losses = table.losses(X, target, chain.models[k:])
-        passed = _decisions(X, stacked_gates(chain.gates[k + 1 :], X.shape[1]))
-        later = losses[-1]
-        for own, decided in zip(losses[-2:0:-1], passed[::-1], strict=True):
-            later = np.where(decided, later, own)
-        rows, labels, costs = gate_costs(losses[0], later, region >= k, weight)
-        learner = table.gate_learner
-        if isinstance(learner, Mixed) and len(rows):
+        rows, labels, costs = _gate_rows(chain, table, k, X, target, weight, block.start)
+        known = len(rows), int(labels.sum()), float(weight[rows].sum()), float(costs.sum())
+        if isinstance(learner, MixedPerceptron) and len(rows):
             costs *= weight[rows].sum() / costs.sum()
-        share = float(weight.sum()) / table.weight
-        start = _gate_start(chain.gates[k])
         seed = chain.block_seed(block.start, chain.n_regions + k)
-        learned = learner.sums(X[rows], labels, costs, 2, start, share, seed)
-        found.append((len(rows), int(labels.sum()), *learned))
+        learned = learner.sums(X[rows], labels, costs, 2, _gate_start(chain.gates[k]), seed)
+        found.append((*known, *learned))
+    return found
+
+
+def _answer(block: Block, table: Table, chains: list[Chain], asked: list[Asked]) -> list:
+    """Return what the rows of a block add to every answer."""
+    data = table.rows(block)
+    X, target, weight = data
+    regions: dict[int, np.ndarray] = {}
+    found = []
+    for one in asked:
+        chain = chains[one.chain]
+        if one.scale is not None:
+            rows, codes, own = _gate_rows(chain, table, one.stage, *data, block.start)
+            own = one.scale * own
+        else:
+            if one.chain not in regions:
+                regions[one.chain] = chain.region(X, target, block.start)
+            rows = np.arange(len(X))
+            if one.stage is not None:
+                rows = np.flatnonzero(regions[one.chain] == one.stage)
+            codes, own = target[rows], weight[rows]
+        codes = np.searchsorted(one.present, codes)
+        found.append(logistic_sums(X[rows], codes, own, len(one.present), one.question))
     return found
 
 

@@ -31,8 +31,9 @@ from vicinal.partition._block_engine import BlockEngine, Chain, FirstRegions, Ta
 from vicinal.partition._block_learners import ridge_learner, stage_learner
 from vicinal.partition._scaling import scaler_of
 from vicinal.partition._sweeps import Run, run_sweeps
+from vicinal.partition._training_set import TrainingSet
 
-# Rows on the client from which first centres and first slices are drawn.
+# Rows on the client from which first centres and slices are drawn, and "auto" chooses.
 SAMPLE_ROWS = 20_000
 
 
@@ -71,7 +72,7 @@ def fit_regressor_blocks(model: Any, blocks: Blocks) -> None:
 def _fit_table(model: Any, blocks: Blocks, found: Survey, table: Table) -> None:
     """Run all starts side by side and store what is kept, as a fit in memory does."""
     rng = check_random_state(model.random_state)
-    n_regions = _n_regions(model, found.n_rows)
+    n_regions = _n_regions(model, blocks, found, table, rng)
     seeds = draw_seeds(rng, model.n_init if n_regions > 1 else 1)
     firsts = _first_regions(model.init, blocks, found, table, n_regions, seeds, rng)
     runs = [
@@ -90,13 +91,15 @@ def _fit_table(model: Any, blocks: Blocks, found: Survey, table: Table) -> None:
 # --- before the first sweep -----------------------------------------------------------------------
 
 
-def _n_regions(model, n_rows: int) -> int:
-    if not isinstance(model.n_regions, int | np.integer):
-        raise ValueError(
-            f"n_regions={model.n_regions!r} compares candidates on rows held out, which is not "
-            "done by blocks of rows; give an integer, for instance the n_regions_ of a fit to a "
-            "sample in memory."
-        )
+def _n_regions(model: Any, blocks: Blocks, found: Survey, table: Table, rng) -> int:
+    """Return the number of regions; "auto" compares candidates on a sample, as in memory."""
+    n_rows = found.n_rows
+    if model.n_regions == "auto":
+        X, target, weight = table.rows(sample_rows(blocks, found, SAMPLE_ROWS, 0))
+        data = TrainingSet(X, target, weight, bool((weight != 1.0).any()))
+        if table.classes is not None:
+            data = replace(data, y=table.classes[target], codes=target, classes=table.classes)
+        return model._choose_n_regions(data, rng)
     if model.n_regions > n_rows:
         warnings.warn(
             f"n_regions={model.n_regions} exceeds the {n_rows} samples given; {n_rows} regions "

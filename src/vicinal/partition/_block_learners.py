@@ -1,22 +1,21 @@
 """How the stages of a cascade are learned from what blocks of rows send.
 
 A learner turns the rows of a block into a tuple of arrays (``sums``), tuples add over blocks, and
-the total gives a region model or a gate. Discriminant analysis and ridge regression are exact
-functions of such sums. Logistic regression and the perceptron are not: every block improves on the
-last model by its own rows, and the models are averaged by weight (iterative parameter mixing;
-McDonald, Hall and Mann, "Distributed training strategies for the structured perceptron", 2010).
+the total gives a region model or a gate. Discriminant analysis and ridge regression are functions
+of such sums, and logistic regression asks for some more, pass after pass (``steps``). The
+perceptron has none: every block improves on the last model by its own rows, and the models are
+averaged by weight (iterative parameter mixing; McDonald, Hall and Mann, "Distributed training
+strategies for the structured perceptron", 2010).
 """
 
-from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
 from scipy.linalg import solve
-from scipy.special import log_softmax
 from sklearn.linear_model import Ridge
 
 from vicinal._kernels.linear._lda import LDAStatistics, lda_statistics
-from vicinal._kernels.linear._logistic import fit_logistic
+from vicinal._kernels.linear._logistic_steps import Steps, logistic_steps
 from vicinal._kernels.linear._perceptron import fit_perceptron
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._linear_learners import is_plain_lda, is_plain_logistic, is_plain_ridge
@@ -40,7 +39,7 @@ class Discriminant:
     def __init__(self, estimator: WeightedLDA) -> None:
         self.shrinkage = float(estimator.shrinkage or 0.0)
 
-    def sums(self, X, codes, weight, n_classes: int, start: Start, share: float, seed: int):
+    def sums(self, X, codes, weight, n_classes: int, start: Start, seed: int):
         return tuple(lda_statistics(X, codes, weight, n_classes)[:3])
 
     def region(self, sums, classes: np.ndarray) -> LinearRegionClassifier:
@@ -50,12 +49,57 @@ class Discriminant:
         return discriminant_gate(_statistics(sums), self.shrinkage)
 
 
-class Mixed(ABC):
-    """Linear scores, improved in every block and averaged with the weight of each class there."""
+class Logistic:
+    """Logistic regression, by passes that add up gradients and curvatures of all problems."""
+
+    is_exact = True
+
+    def __init__(self, estimator: Any) -> None:
+        self.options = {
+            "alpha": 1.0 / estimator.C,
+            "fit_intercept": estimator.fit_intercept,
+            "tol": estimator.tol,
+            "max_iter": estimator.max_iter,
+        }
+
+    def sums(self, X, codes, weight, n_classes: int, start: Start, seed: int):
+        return (np.bincount(codes, weights=weight, minlength=n_classes),)
+
+    def steps(self, mass: np.ndarray, n_features: int, start: Start) -> Steps:
+        """Ask for sums over the rows of the classes that have some; return their solution."""
+        present = np.flatnonzero(mass)
+        if start is not None:
+            start = start[0][present], start[1][present]
+            if len(present) == 2:
+                start = start[0][1:] - start[0][:1], start[1][1:] - start[1][:1]
+        fit = yield from logistic_steps(
+            float(mass.sum()), n_features, len(present), start=start, **self.options
+        )
+        return fit
+
+    def region(self, mass, solution, n_features: int, classes) -> LinearRegionClassifier:
+        """Return the model of a region from the solution of its steps, ``None`` for one class."""
+        present = np.flatnonzero(mass)
+        coef, intercept = np.zeros((len(mass), n_features)), np.full(len(mass), -np.inf)
+        intercept[present] = 0.0
+        if solution is not None:
+            coef[present], intercept[present] = _by_class(*solution)
+        return LinearRegionClassifier(classes, coef, intercept)
+
+    def gate(self, solution) -> LinearGate:
+        """Return the half-space that the solution of two classes draws."""
+        return LinearGate(solution[0][0], solution[1][0])
+
+
+class MixedPerceptron:
+    """Averaged perceptron, improved in every block and averaged with the weight of each class."""
 
     is_exact = False
 
-    def sums(self, X, codes, weight, n_classes: int, start: Start, share: float, seed: int):
+    def __init__(self, estimator: AveragedPerceptron) -> None:
+        self.n_epochs = estimator.max_iter
+
+    def sums(self, X, codes, weight, n_classes: int, start: Start, seed: int):
         mass = np.bincount(codes, weights=weight, minlength=n_classes)
         coef, intercept = np.zeros((n_classes, X.shape[1])), np.zeros(n_classes)
         if start is not None:
@@ -65,10 +109,16 @@ class Mixed(ABC):
         if len(present) > 1:
             place = np.zeros(n_classes, dtype=np.int64)
             place[present] = np.arange(len(present))
-            found = self._solve(
-                X, place[codes], weight, (coef[present], intercept[present]), share, seed
+            fit = fit_perceptron(
+                X,
+                place[codes],
+                weight,
+                len(present),
+                seed=seed,
+                n_epochs=self.n_epochs,
+                start=(coef[present], intercept[present]),
             )
-            coef[present], intercept[present] = found
+            coef[present], intercept[present] = fit.coef, fit.intercept
         return mass, mass[:, None] * coef, mass * intercept
 
     def region(self, sums, classes: np.ndarray) -> LinearRegionClassifier:
@@ -84,57 +134,8 @@ class Mixed(ABC):
         coef, intercept = coefs / mass[:, None], intercepts / mass
         return LinearGate(coef[1] - coef[0], intercept[1] - intercept[0])
 
-    @abstractmethod
-    def _solve(self, X, codes, weight, start, share, seed):
-        """Return coefficients and intercepts of the classes present in a block."""
-
-    @abstractmethod
-    def criterion(self, scores: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    def criterion(self, scores, codes):
         """Return what the learner lowers, for every row."""
-
-
-class MixedLogistic(Mixed):
-    """Logistic regression; a block bears its share of the penalty."""
-
-    def __init__(self, estimator: Any) -> None:
-        self.alpha = 1.0 / estimator.C
-        self.options = {
-            "fit_intercept": estimator.fit_intercept,
-            "tol": estimator.tol,
-            "max_iter": estimator.max_iter,
-        }
-
-    def _solve(self, X, codes, weight, start, share, seed):
-        coef, intercept = start
-        n_classes = len(intercept)
-        if n_classes == 2:
-            start = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
-        fit = fit_logistic(
-            X, codes, weight, n_classes, alpha=share * self.alpha, start=start, **self.options
-        )
-        if n_classes == 2:
-            halves = np.array([[-0.5], [0.5]])
-            return halves * fit.coef, halves[:, 0] * fit.intercept
-        # Intercepts are free up to a constant, which must be the same one in every block.
-        return fit.coef, fit.intercept - fit.intercept.mean()
-
-    def criterion(self, scores, codes):
-        return -log_softmax(scores, axis=1)[np.arange(len(codes)), codes]
-
-
-class MixedPerceptron(Mixed):
-    """Averaged perceptron."""
-
-    def __init__(self, estimator: AveragedPerceptron) -> None:
-        self.n_epochs = estimator.max_iter
-
-    def _solve(self, X, codes, weight, start, share, seed):
-        fit = fit_perceptron(
-            X, codes, weight, len(start[1]), seed=seed, n_epochs=self.n_epochs, start=start
-        )
-        return fit.coef, fit.intercept
-
-    def criterion(self, scores, codes):
         return scores.max(axis=1) - scores[np.arange(len(codes)), codes]
 
 
@@ -146,7 +147,7 @@ class RidgeRegion:
     def __init__(self, estimator: Ridge, shift: np.ndarray, target_shift: float) -> None:
         self.alpha, self.shift, self.target_shift = float(estimator.alpha), shift, target_shift
 
-    def sums(self, X, y, weight, n_classes: int, start: Start, share: float, seed: int):
+    def sums(self, X, y, weight, n_classes: int, start: Start, seed: int):
         Z = X - self.shift
         weighted = Z * weight[:, None]
         y = y - self.target_shift
@@ -161,6 +162,14 @@ class RidgeRegion:
         return LinearRegionRegressor(coef, self.target_shift + target_sum / total - mean @ coef)
 
 
+def _by_class(coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return one row for each class, where two classes were solved by one."""
+    if len(coef) > 1:
+        return coef, intercept
+    halves = np.array([[-0.5], [0.5]])
+    return halves * coef, halves[:, 0] * intercept
+
+
 def _statistics(sums) -> LDAStatistics:
     weights, sums, gram = sums
     return LDAStatistics(weights, sums, gram, np.zeros_like(sums))
@@ -173,10 +182,10 @@ def stage_learner(estimator: Any, parameter: str) -> Any:
     if type(estimator) is AveragedPerceptron and estimator.class_weight is None:
         return MixedPerceptron(estimator)
     if is_plain_logistic(estimator):
-        return MixedLogistic(estimator)
+        return Logistic(estimator)
     raise ValueError(
-        f"{parameter}={estimator!r} cannot be fitted from blocks of rows; use 'lda', which is "
-        "exact, or 'logistic' or 'perceptron', which average over blocks."
+        f"{parameter}={estimator!r} cannot be fitted from blocks of rows; use 'lda' or "
+        "'logistic', which are exact, or 'perceptron', which averages over blocks."
     )
 
 

@@ -310,8 +310,8 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows: all starts together, one pass for every stage.
 
-        Discriminant and ridge stages equal those of a fit in memory; logistic and perceptron
-        stages are averages over blocks.
+        Stages equal those of a fit in memory, but for perceptrons, which are averages over blocks;
+        ``n_regions="auto"`` is chosen on a sample.
 
         Parameters
         ----------

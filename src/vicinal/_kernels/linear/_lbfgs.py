@@ -1,8 +1,8 @@
 """Limited-memory quasi-Newton minimisation in a metric given by the caller."""
 
 from collections import deque
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Generator
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -35,15 +35,43 @@ def minimize_lbfgs(
     "Numerical Optimization", 2006, algorithm 7.4). For a loss of linear scores such a matrix costs
     one Gram matrix, and a unit step is then nearly always accepted.
     """
+    steps = lbfgs_steps(
+        start, precondition, gradient_tol=gradient_tol, max_iter=max_iter, memory=memory
+    )
+    return answer_all(steps, value_gradient)
+
+
+def answer_all(steps: Generator, answer: Callable[[Any], Any]) -> Any:
+    """Answer what a generator asks for until it returns, and return that."""
+    try:
+        question = next(steps)
+        while True:
+            question = steps.send(answer(question))
+    except StopIteration as end:
+        return end.value
+
+
+def lbfgs_steps(
+    start: np.ndarray,
+    precondition: Callable[[np.ndarray], np.ndarray],
+    *,
+    gradient_tol: float,
+    max_iter: int,
+    memory: int = 15,
+) -> Generator[np.ndarray, tuple[float, np.ndarray], Minimum]:
+    """Yield the points at which :func:`minimize_lbfgs` needs value and gradient; return the end.
+
+    So that many minimisations can be answered together, by one pass over the rows of all.
+    """
     point = np.array(start, dtype=np.float64)
-    value, gradient = value_gradient(point)
+    value, gradient = yield point
     pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
     scale = 1.0
     for iteration in range(max_iter):
         if np.abs(gradient).max() <= gradient_tol:
             return Minimum(point, float(value), iteration, True)
         direction = -_two_loops(gradient, pairs, precondition, scale)
-        step = _backtrack(value_gradient, point, value, gradient, direction)
+        step = yield from _backtrack(point, value, gradient, direction)
         if step is None:
             break
         moved, new_value, new_gradient = step
@@ -73,14 +101,14 @@ def _two_loops(gradient, pairs, precondition, scale):
     return q
 
 
-def _backtrack(value_gradient, point, value, gradient, direction):
+def _backtrack(point, value, gradient, direction):
     """Shorten the step until the value falls enough; ``None`` when rounding leaves no descent."""
     slope = gradient @ direction
     slack = 4 * np.finfo(float).eps * abs(value)
     step = 1.0
     for _ in range(_MAX_HALVINGS):
         moved = point + step * direction
-        new_value, new_gradient = value_gradient(moved)
+        new_value, new_gradient = yield moved
         if new_value <= value + _SUFFICIENT_DECREASE * step * slope + slack:
             return moved, new_value, new_gradient
         # Minimum of the parabola through both values and the slope, kept within [0.1, 0.5] steps.

@@ -16,7 +16,7 @@ from vicinal._kernels.linear._lbfgs import minimize_lbfgs
 from vicinal._kernels.linear._objective import LinearFit, fit_margin_model, gram_metric
 
 # Up to here a Newton step, which costs one Gram matrix, beats the passes that it saves.
-_NEWTON_FEATURES = 200
+NEWTON_FEATURES = 200
 
 
 def fit_logistic(
@@ -55,7 +55,7 @@ def fit_logistic(
             logistic_loss,
             alpha=alpha,
             curvature_bound=0.25,
-            newton_features=_NEWTON_FEATURES,
+            newton_features=NEWTON_FEATURES,
             start=parameters,
             fit_intercept=fit_intercept,
             tol=tol,

@@ -16,8 +16,8 @@ from vicinal._base import row_blocks
 from vicinal._kernels.linear._lbfgs import Minimum, minimize_lbfgs
 
 # Above this many columns the metric of the quasi-Newton method is diagonal.
-_GRAM_FEATURES = 2000
-_MAX_HALVINGS = 30
+GRAM_FEATURES = 2000
+MAX_HALVINGS = 30
 
 # loss(scores, signs, weights, slopes, curvatures) -> value; fills the derivatives by the scores.
 MarginLoss = Callable[[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray], float]
@@ -102,15 +102,24 @@ def gram_metric(
     X: np.ndarray | sparse.csr_array, weights: np.ndarray, curvature: float, alpha: float
 ) -> Callable[[np.ndarray], np.ndarray]:
     """Return the solver with ``curvature * X'WX + alpha I``, intercept included, for columns."""
-    if not sparse.issparse(X) and X.shape[1] <= _GRAM_FEATURES:
+    if not sparse.issparse(X) and X.shape[1] <= GRAM_FEATURES:
         factor = penalised_factor(weighted_gram(X, curvature * weights), alpha)
         return lambda right: cho_solve((factor, True), right)
+    return diagonal_metric(curvature * gram_diagonal(X, weights), alpha)
+
+
+def gram_diagonal(X: np.ndarray | sparse.csr_array, weights: np.ndarray) -> np.ndarray:
+    """Return the diagonal of ``[X 1]' diag(weights) [X 1]``."""
     squares = np.zeros(X.shape[1])
     for span in row_blocks(X.shape[0], 8 * X.shape[1]):
         block: Any = X[span]
         # The square of a sparse matrix is a matrix product.
         squares += (block.multiply(block) if sparse.issparse(block) else block**2).T @ weights[span]
-    diagonal = curvature * np.append(squares, weights.sum())
+    return np.append(squares, weights.sum())
+
+
+def diagonal_metric(diagonal: np.ndarray, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the solver with ``diagonal + alpha``, the intercept unpenalised, for columns."""
     diagonal[:-1] += alpha
     diagonal += 1e-10 * diagonal.max()
     return lambda right: right / diagonal[:, None]
@@ -179,7 +188,7 @@ def _minimize_newton(X, signs, weights, loss, alpha, start, fit_intercept, gradi
         slope = gradient @ direction
         slack = 4 * np.finfo(float).eps * abs(value)
         step = 1.0
-        for _ in range(_MAX_HALVINGS):
+        for _ in range(MAX_HALVINGS):
             trial = parameters + step * direction
             new_value = loss(scores + step * ahead, signs, weights, trial_slopes, trial_curvatures)
             new_value += 0.5 * alpha * (trial[:-1] @ trial[:-1])
