@@ -113,13 +113,9 @@ class DaskBlocks(Blocks):
 
     def _with(self, parts: list, n_features: int | None = None) -> "DaskBlocks":
         """Return other blocks in place of these; under the same names where columns are kept."""
-        same = n_features is None
-        return DaskBlocks(
-            parts,
-            n_features=self.n_features if same else n_features,
-            feature_names=self.feature_names if same else None,
-            verbose=self.verbose,
-        )
+        names = self.feature_names if n_features is None else None
+        width = self.n_features if n_features is None else n_features
+        return DaskBlocks(parts, n_features=width, feature_names=names, verbose=self.verbose)
 
 
 def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:

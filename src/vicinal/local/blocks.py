@@ -75,7 +75,7 @@ class LocalFrame:
     place: _Place
 
     @classmethod
-    def of(cls, estimator: Any, blocks: Blocks, *, calibrated: bool) -> tuple[Blocks, "LocalFrame"]:
+    def of(cls, estimator: Any, blocks: Blocks, *, calibrated: bool) -> tuple[Any, "LocalFrame"]:
         """Settle what depends on all rows: coordinates, weights of classes, the temperature.
 
         Returns blocks that know where they start, too.

@@ -376,7 +376,7 @@ def _add_region(a: RegionSums, b: RegionSums) -> RegionSums:
     )
 
 
-def _gate_rows(chain: Chain, table: Table, k: int, X, target, weight, start: int) -> tuple:
+def _gate_rows(chain: Chain, table: Table, k: Any, X, target, weight, start: int) -> tuple:
     """Return rows, labels and costs of gate ``k``, given the gates after it."""
     region = chain.region(X, target, start)
     losses = table.losses(X, target, chain.models[k:])

@@ -17,7 +17,9 @@ from vicinal.partition._stages import ConstantGate
 class Problem(Protocol):
     """The rows that a region model or a gate is to be learned from."""
 
-    n_rows: int
+    @property
+    def n_rows(self) -> int:
+        """Number of rows."""
 
     def fit(self, previous: Any) -> Any:
         """Return the model or gate; ``previous`` is that of the last sweep. May refuse its rows."""
@@ -31,9 +33,11 @@ class RegionProblem(Problem, Protocol):
 
 
 class GateProblem(Problem, Protocol):
-    """The rows on which it matters whether a gate passes them on; ``n_passed`` should be."""
+    """The rows on which it matters whether a gate passes them on."""
 
-    n_passed: int
+    @property
+    def n_passed(self) -> int:
+        """Number of rows that should be passed on."""
 
 
 class Outcome(NamedTuple):

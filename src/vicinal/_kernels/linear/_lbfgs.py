@@ -41,7 +41,7 @@ def minimize_lbfgs(
     return answer_all(steps, value_gradient)
 
 
-def answer_all(steps: Generator, answer: Callable[[Any], Any]) -> Any:
+def answer_all(steps: Generator[Any, Any, Any], answer: Callable[[Any], Any]) -> Any:
     """Answer what a generator asks for until it returns, and return that."""
     try:
         question = next(steps)

@@ -71,7 +71,7 @@ def logistic_steps(
     table = np.zeros(shape)
     if start is not None:
         table[:-1], table[-1] = start[0].T, start[1]
-    bounds = {"gradient_tol": tol * total_weight, "max_iter": max_iter}
+    bounds: dict[str, Any] = {"gradient_tol": tol * total_weight, "max_iter": max_iter}
     if n_classes == 2 and n_features <= NEWTON_FEATURES:
         minimum = yield from _newton_steps(table[:, 0], alpha, fit_intercept, **bounds)
     else:
