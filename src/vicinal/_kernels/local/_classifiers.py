@@ -7,9 +7,8 @@ answer and is not fitted.
 
 import numpy as np
 
-from vicinal._kernels._jit import fast_jit
+from vicinal._kernels._jit import inline_jit, inner_jit, outer_jit
 from vicinal._kernels.local._gradient import (
-    centre_design,
     fit_with_gradient,
     one_class_slope,
     pull_through_weights,
@@ -31,8 +30,6 @@ from vicinal._kernels.local._workspace import (
     Queries,
     count_classes,
     gather,
-    gathered_width,
-    longest_neighborhood,
     moments,
     total_weight,
     workspace,
@@ -52,19 +49,19 @@ def local_classifiers(
     against the rest) it holds the gradients of the scores with the weights held fixed instead, and
     ``motion.pulls`` what the change of the weights adds.
     """
+    n_classes = out.scores.shape[1]
+    work = workspace(queries, n_classes)
     joint = None
     if objective.loss == MULTINOMIAL:
-        k = longest_neighborhood(queries.indptr)
-        n_classes = out.scores.shape[1]
-        joint = joint_workspace(k, min(gathered_width(queries), k), min(n_classes, k))
-    _fit_all(queries, codes, objective, joint, motion, out)
+        p, k = work.A.shape
+        joint = joint_workspace(k, p, min(n_classes, k))
+    _fit_all(queries, codes, objective, work, joint, motion, out)
 
 
 # Arguments that are None take their branches with them when this is compiled.
-@fast_jit
-def _fit_all(queries, codes, objective, joint, motion, out):
+@outer_jit
+def _fit_all(queries, codes, objective, work, joint, motion, out):
     indptr, indices, weights = queries.indptr, queries.indices, queries.weights
-    work = workspace(queries, out.scores.shape[1])
     for t in range(indptr.shape[0] - 1):
         start, stop = indptr[t], indptr[t + 1]
         if start == stop:
@@ -81,7 +78,9 @@ def _fit_all(queries, codes, objective, joint, motion, out):
             _pull_lone(motion, t, start, rows, rise, n_present, work)
         if n_present == 1:
             continue
-        fit = _lay_out(queries, t, rows, w, rho, objective, work)
+        p, lam = _lay_out(queries, t, rows, w, objective, work)
+        # The intercepts of the multinomial model are free.
+        fit = Fit(w, stop - start, p, lam, 0.0 if joint is not None else rho)
         if joint is not None:
             done = multinomial_fit(rows, codes, fit, objective, work, joint)
             _write_joint(t, fit, work, joint, out)
@@ -109,7 +108,7 @@ def _fit_all(queries, codes, objective, joint, motion, out):
             out.converged[t] = out.converged[t] and done
 
 
-@fast_jit
+@inline_jit
 def _lone_scores(objective, total, rho):
     """Return the scores of the only class of a neighbourhood, and of a class without rows."""
     if objective.loss == SQUARED:
@@ -120,7 +119,7 @@ def _lone_scores(objective, total, rho):
     return score, -score
 
 
-@fast_jit
+@inline_jit
 def _pull_lone(motion, t, start, rows, rise, n_present, work):
     """Write the pulls of the scores that need no fit."""
     if rise == 0.0:
@@ -132,9 +131,9 @@ def _pull_lone(motion, t, start, rows, rise, n_present, work):
             pull_through_weights(motion, t, start, rows, work.c, motion.pulls[t, c])
 
 
-@fast_jit
-def _lay_out(queries, t, rows, w, rho, objective, work):
-    """Gather the rows, set the penalty of the slopes and write the design."""
+@inline_jit
+def _lay_out(queries, t, rows, w, objective, work):
+    """Gather the rows, write the design; return its width and the penalty of the slopes."""
     k, columns = rows.shape[0], work.R.shape[1]
     gather(queries, t, rows, w, work.R)
     lam = objective.alpha
@@ -145,14 +144,15 @@ def _lay_out(queries, t, rows, w, rho, objective, work):
     p = 0
     if queries.degree > 0 and not (objective.relative and lam == 0.0):
         p = design_columns(columns, k, work)
-    # The intercepts of the multinomial model are free.
-    fit = Fit(w, k, p, lam, 0.0 if objective.loss == MULTINOMIAL else rho)
-    if objective.loss == SQUARED:
-        centre_design(fit, work)
-    return fit
+    if objective.loss == SQUARED and columns <= k:
+        # About the mean, slopes and level separate, however far away the query is.
+        for a in range(p):
+            for i in range(k):
+                work.A[a, i] -= work.m[a]
+    return p, lam
 
 
-@fast_jit
+@inline_jit
 def _label(codes, rows, c, loss, y):
     """Write +1 for rows of the class; the rest gets 0 for a squared loss, else -1."""
     other = 0.0 if loss == SQUARED else -1.0
@@ -160,20 +160,20 @@ def _label(codes, rows, c, loss, y):
         y[i] = 1.0 if codes[rows[i]] == c else other
 
 
-@fast_jit
+@inline_jit
 def _negate(source, target):
     for a in range(source.shape[0]):
         target[a] = -source[a]
 
 
-@fast_jit
+@inline_jit
 def _mirror(t, first, c, out):
     """Give the second of two classes the opposite of the first."""
     out.scores[t, c] = -out.scores[t, first]
     _negate(out.slopes[t, first], out.slopes[t, c])
 
 
-@fast_jit
+@inner_jit
 def _write_joint(t, fit, work, joint, out):
     """Write the scores and slopes of the classes that have rows; the others keep -inf and 0."""
     for c in range(out.scores.shape[1]):

@@ -17,7 +17,7 @@ and the intercept apart and lose the cross block of H.
 
 import numpy as np
 
-from vicinal._kernels._jit import fast_jit
+from vicinal._kernels._jit import inner_jit
 from vicinal._kernels.local._newton import (
     margins,
     newton_fit,
@@ -31,7 +31,7 @@ from vicinal._kernels.local._workspace import LOGISTIC, SQUARED, SQUARED_HINGE
 _SHIFT = 1e-13
 
 
-@fast_jit
+@inner_jit
 def pull_through_weights(motion, t, start, rows, c, out):
     """Add ``sum_i c_i grad w_i`` to ``out``."""
     P, place, extra = motion.P, motion.places[t], motion.extra[t]
@@ -48,7 +48,7 @@ def pull_through_weights(motion, t, start, rows, c, out):
             out[a] += shared * extra[a]
 
 
-@fast_jit
+@inner_jit
 def one_class_slope(score, total, rho, objective):
     """Differentiate the score of a one-class neighbourhood by the total weight."""
     C, per_weight = objective.C, objective.rho_per_weight
@@ -61,20 +61,15 @@ def one_class_slope(score, total, rho, objective):
     return 0.0
 
 
-@fast_jit
-def _centred(fit, work):
-    """Tell whether the design of a squared loss stands about the mean of the rows.
-
-    Slopes and level then separate, however far away the query is.
-    """
-    return work.R.shape[1] <= fit.k
-
-
-@fast_jit
+@inner_jit
 def _squared_fit(fit, work):
-    """Fit ridge to one target column; write theta, z with H z = (-m, 1), and the residuals."""
+    """Fit ridge to one target column; write theta, z and residuals; return the score at the query.
+
+    Where rows are as many as columns, the design stands about their mean: H z = (-m, 1).
+    """
     A, B, H, L, m, z, theta = work.A, work.B, work.H, work.L, work.m, work.z, work.theta
     y, w, k, p = work.y, fit.weights, fit.k, fit.p
+    is_centred = work.R.shape[1] <= k
     for i in range(k):
         root = np.sqrt(w[i])
         for a in range(p):
@@ -86,7 +81,7 @@ def _squared_fit(fit, work):
     shifted_cholesky(H, p + 1, _SHIFT, L)
     for a in range(p):
         theta[a] = 0.0
-        z[a] = -m[a] if _centred(fit, work) else 0.0
+        z[a] = -m[a] if is_centred else 0.0
     theta[p] = 0.0
     z[p] = 1.0
     for i in range(k):
@@ -99,9 +94,14 @@ def _squared_fit(fit, work):
     margins(A, theta, p, k, work.f)
     for i in range(k):
         work.c[i] = y[i] - work.f[i]
+    score = theta[p]
+    if is_centred:
+        for a in range(p):
+            score -= theta[a] * m[a]
+    return score
 
 
-@fast_jit
+@inner_jit
 def _newton_response(fit, objective, work):
     """Fit one class against the rest; write z and -C loss'; return whether it converged."""
     L, z, p = work.L, work.z, fit.p
@@ -118,16 +118,7 @@ def _newton_response(fit, objective, work):
     return done
 
 
-@fast_jit
-def centre_design(fit, work):
-    """Move the origin of the design to the mean of the rows, for a squared loss."""
-    if _centred(fit, work):
-        for a in range(fit.p):
-            for i in range(fit.k):
-                work.A[a, i] -= work.m[a]
-
-
-@fast_jit
+@inner_jit
 def _through_penalties(fit, objective, work):
     """Finish c_i: through the row's own loss, then through lam and rho."""
     R, m, c, z, theta, reach = work.R, work.m, work.c, work.z, work.theta, work.new
@@ -150,25 +141,19 @@ def _through_penalties(fit, objective, work):
             c[i] -= along * deviation
 
 
-@fast_jit
+@inner_jit
 def fit_with_gradient(fit, objective, work, slope):
     """Fit one class; write the gradient with the weights held fixed, and all c_i to ``work.c``.
 
     Returns the score and whether the fit converged.
     """
     theta, z, p = work.theta, work.z, fit.p
-    done = True
-    rho = fit.rho
-    score = 0.0
+    done, rho = True, 0.0
     if objective.loss == SQUARED:
-        _squared_fit(fit, work)
-        rho = 0.0
-        if _centred(fit, work):
-            for a in range(p):
-                score -= theta[a] * work.m[a]
+        score = _squared_fit(fit, work)
     else:
-        done = _newton_response(fit, objective, work)
-    score += theta[p]
+        done, rho = _newton_response(fit, objective, work), fit.rho
+        score = theta[p]
     _through_penalties(fit, objective, work)
     if p > 0:
         for a in range(p):

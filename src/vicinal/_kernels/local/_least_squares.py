@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal._kernels._jit import fast_jit
+from vicinal._kernels._jit import fast_jit, inner_jit
 from vicinal._kernels.local._workspace import gather, gathered_width, longest_neighborhood
 
 # Columns whose part outside the span of earlier ones is smaller than this share are left to the
@@ -33,7 +33,7 @@ def _allocate(queries):
     )
 
 
-@fast_jit
+@inner_jit
 def _householder(A, p, k, U):
     """Reduce the columns (rows of ``A``) to triangular form; reflectors stay in ``A``.
 
@@ -67,7 +67,7 @@ def _householder(A, p, k, U):
     return True
 
 
-@fast_jit
+@inner_jit
 def _reflect(A, j, k, v):
     dot = 0.0
     for i in range(j, k):
@@ -76,7 +76,7 @@ def _reflect(A, j, k, v):
         v[i] -= 2.0 * dot * A[j, i]
 
 
-@fast_jit
+@inner_jit
 def _factor(queries, t, rows, weights, work):
     """Factor the design of one query; return its number of columns, 0 where rank is missing."""
     R, A = work.R, work.A
@@ -93,7 +93,7 @@ def _factor(queries, t, rows, weights, work):
     return p + 1 if _householder(A, p + 1, k, work.U) else 0
 
 
-@fast_jit
+@inner_jit
 def _write_kernel(p, weights, work, out):
     """Write l = W^(1/2) Q R^-T e_1."""
     A, U, v = work.A, work.U, work.v
@@ -111,7 +111,7 @@ def _write_kernel(p, weights, work, out):
         out[i] = np.sqrt(weights[i]) * v[i]
 
 
-@fast_jit
+@inner_jit
 def _write_slope(p, y, rows, weights, work, out):
     """Write the slopes of R^-1 Q' W^(1/2) y."""
     A, U, v = work.A, work.U, work.v

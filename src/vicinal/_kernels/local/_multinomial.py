@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal._kernels._jit import fast_jit
+from vicinal._kernels._jit import inline_jit, inner_jit
 from vicinal._kernels.local._newton import MAX_HALVINGS, enough_decrease, newton_fit
 from vicinal._kernels.local._workspace import LOGISTIC, total_weight
 
@@ -35,8 +35,7 @@ class Joint(NamedTuple):
     bent: Any
 
 
-@fast_jit
-def joint_workspace(k, p, m):
+def joint_workspace(k: int, p: int, m: int) -> Joint:
     """Allocate for k rows, p columns and m classes."""
     return Joint(
         np.empty(k, dtype=np.int64),
@@ -52,7 +51,7 @@ def joint_workspace(k, p, m):
     )
 
 
-@fast_jit
+@inner_jit
 def _products(A, V, fit, m, out):
     """Write a_i'v_c for every row and class, shape (m, k)."""
     k, p = fit.k, fit.p
@@ -67,7 +66,7 @@ def _products(A, V, fit, m, out):
                 row[i] += value * column[i]
 
 
-@fast_jit
+@inner_jit
 def _pull(A, r, V, fit, m, out):
     """Write lam v_c + sum_i r_ci a_i, intercepts without penalty, shape (m, p + 1)."""
     k, p = fit.k, fit.p
@@ -85,7 +84,7 @@ def _pull(A, r, V, fit, m, out):
             out[c, a] = fit.lam * V[c, a] + value
 
 
-@fast_jit
+@inner_jit
 def _value(f, fit, C, m, joint):
     """Return the objective; leave the probabilities of the rows with scores ``f`` in ``P``."""
     labels, theta, P = joint.labels, joint.theta, joint.P
@@ -108,7 +107,7 @@ def _value(f, fit, C, m, joint):
     return C * total + 0.5 * fit.lam * penalty
 
 
-@fast_jit
+@inner_jit
 def _gradient(A, fit, C, m, joint):
     """Fill the gradient at the probabilities ``P``; return its largest component."""
     P, r, g = joint.P, joint.r, joint.g
@@ -124,7 +123,7 @@ def _gradient(A, fit, C, m, joint):
     return largest
 
 
-@fast_jit
+@inner_jit
 def _curve(A, fit, C, m, joint):
     """Write the product of the Hessian with ``way`` to ``bent``."""
     P, r = joint.P, joint.r
@@ -138,7 +137,7 @@ def _curve(A, fit, C, m, joint):
     _pull(A, r, joint.way, fit, m, joint.bent)
 
 
-@fast_jit
+@inner_jit
 def _dot(U, V, p, m):
     total = 0.0
     for c in range(m):
@@ -147,7 +146,7 @@ def _dot(U, V, p, m):
     return total
 
 
-@fast_jit
+@inner_jit
 def _newton_step(A, fit, C, m, accuracy, joint):
     """Solve H step = -g by conjugate gradients to a relative ``accuracy``."""
     g, step, rest, way, bent = joint.g, joint.step, joint.rest, joint.way, joint.bent
@@ -178,14 +177,14 @@ def _newton_step(A, fit, C, m, accuracy, joint):
                 way[c, a] = rest[c, a] + size / before * way[c, a]
 
 
-@fast_jit
+@inline_jit
 def _add(theta, length, step, p, m):
     for c in range(m):
         for a in range(p + 1):
             theta[c, a] += length * step[c, a]
 
 
-@fast_jit
+@inner_jit
 def _joint_fit(A, fit, objective, m, joint):
     """Minimise the objective from zero into ``joint.theta``; return whether it converged."""
     theta, f, step, C = joint.theta, joint.f, joint.step, objective.C
@@ -223,7 +222,7 @@ def _joint_fit(A, fit, objective, m, joint):
     return False
 
 
-@fast_jit
+@inner_jit
 def _binary_fit(fit, objective, work, joint):
     """Fit the single difference of two classes; write half of it and its negative."""
     labels, theta = joint.labels, joint.theta
@@ -236,7 +235,7 @@ def _binary_fit(fit, objective, work, joint):
     return done
 
 
-@fast_jit
+@inner_jit
 def multinomial_fit(rows, codes, fit, objective, work, joint):
     """Fit the classes that have rows together, in their order; return whether it converged."""
     # A class's place among those present takes the place of its count.

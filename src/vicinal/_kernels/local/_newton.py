@@ -12,7 +12,7 @@ pivoted Cholesky factor of their Gram matrix), which changes neither objective n
 
 import numpy as np
 
-from vicinal._kernels._jit import fast_jit
+from vicinal._kernels._jit import fast_jit, inline_jit, inner_jit
 from vicinal._kernels.local._small_dense import cholesky_solve, gram_lower, shifted_cholesky
 from vicinal._kernels.local._workspace import SQUARED_HINGE
 
@@ -20,41 +20,40 @@ MAX_HALVINGS = 40
 _ARMIJO = 1e-4
 
 
-@fast_jit
-def pivoted_factor(R, k, d, K, F, pivots):
-    """Factor ``R R' = F F'`` by pivoted Cholesky; return the rank (``F`` has shape (k, rank))."""
+@inner_jit
+def pivoted_factor(R, k, d, K, F, pivots, rest):
+    """Factor ``R R' = F F'`` by pivoted Cholesky; return the rank (``F`` has shape (k, rank)).
+
+    ``rest`` holds what is left of the diagonal, -1 for rows already chosen.
+    """
     gram_lower(R, k, d, K)
-    rest = np.empty(k)
-    used = np.zeros(k, dtype=np.bool_)
     largest = 0.0
     for i in range(k):
         rest[i] = K[i, i]
         largest = max(largest, rest[i])
     for r in range(k):
-        best = -1
-        for i in range(k):
-            if not used[i] and (best < 0 or rest[i] > rest[best]):
+        best = 0
+        for i in range(1, k):
+            if rest[i] > rest[best]:
                 best = i
         if not rest[best] > 1e-13 * largest:
             return r
-        used[best] = True
         pivots[r] = best
         root = np.sqrt(rest[best])
+        rest[best] = -1.0
         for i in range(k):
-            if used[i] and i != best:
-                # Rows already used keep zeros to the right of their own column.
-                F[i, r] = 0.0
-                continue
-            value = K[i, best] if i > best else K[best, i]
-            for t in range(r):
-                value -= F[i, t] * F[best, t]
-            F[i, r] = value / root
-            rest[i] -= F[i, r] * F[i, r]
+            F[i, r] = 0.0
+            if rest[i] >= 0.0:
+                value = K[i, best] if i > best else K[best, i]
+                for t in range(r):
+                    value -= F[i, t] * F[best, t]
+                F[i, r] = value / root
+                rest[i] = max(rest[i] - F[i, r] * F[i, r], 0.0)
         F[best, r] = root
     return k
 
 
-@fast_jit
+@inline_jit
 def design_columns(columns, k, work):
     """Write the rows of one neighbourhood as columns of the design; return their number."""
     R, A = work.R, work.A
@@ -64,14 +63,14 @@ def design_columns(columns, k, work):
                 A[a, i] = R[i, a]
         return columns
     F = work.basis
-    rank = pivoted_factor(R, k, columns, work.K, F, work.pivots)
+    rank = pivoted_factor(R, k, columns, work.K, F, work.pivots, work.f)
     for a in range(rank):
         for i in range(k):
             A[a, i] = F[i, a]
     return rank
 
 
-@fast_jit
+@inner_jit
 def write_slopes(theta, fit, work, out):
     """Turn coefficients into slopes on the original columns (the first of the design)."""
     R, F, pivots = work.R, work.basis, work.pivots
@@ -82,7 +81,7 @@ def write_slopes(theta, fit, work, out):
         for a in range(min(p, out.shape[0])):
             out[a] = theta[a]
         return
-    beta = np.empty(p)
+    beta = work.new
     for a in range(p - 1, -1, -1):
         value = theta[a]
         for j in range(a + 1, p):
@@ -112,7 +111,7 @@ def one_class_score(total, C, rho, loss):
     return b
 
 
-@fast_jit
+@inner_jit
 def margins(A, theta, p, k, f):
     """Write the scores a_i'theta; the last coefficient is the intercept."""
     for i in range(k):
@@ -124,7 +123,7 @@ def margins(A, theta, p, k, f):
             f[i] += coefficient * row[i]
 
 
-@fast_jit
+@inner_jit
 def newton_value(f, y, theta, fit, loss, C):
     """Return the objective at rows with scores ``f``."""
     weights, k, p = fit.weights, fit.k, fit.p
@@ -144,7 +143,7 @@ def newton_value(f, y, theta, fit, loss, C):
     return C * total + 0.5 * penalty
 
 
-@fast_jit
+@inner_jit
 def newton_system(fit, loss, C, work):
     """Fill the Hessian (lower triangle), the negative gradient and the slopes of the loss."""
     A, B, H, g, theta, y, f = work.A, work.B, work.H, work.g, work.theta, work.y, work.f
@@ -183,7 +182,7 @@ def newton_system(fit, loss, C, work):
     H[p, p] += fit.rho
 
 
-@fast_jit
+@inner_jit
 def _same_active(f, new, y, k):
     for i in range(k):
         if (y[i] * f[i] < 1.0) != (y[i] * new[i] < 1.0):
@@ -191,7 +190,7 @@ def _same_active(f, new, y, k):
     return True
 
 
-@fast_jit
+@inline_jit
 def enough_decrease(value, candidate, length, slope):
     """Tell whether a step has lowered the objective by its share of what the slope promised."""
     if candidate <= value - _ARMIJO * length * slope:
@@ -200,7 +199,7 @@ def enough_decrease(value, candidate, length, slope):
     return candidate <= value + 1e-14 * abs(value) and slope <= 1e-13 * abs(value)
 
 
-@fast_jit
+@inline_jit
 def _direction(p, work):
     """Solve for the Newton step; return the decrease it promises, and the shift that H needed."""
     L, g, step = work.L, work.g, work.step
@@ -214,7 +213,7 @@ def _direction(p, work):
     return slope, shift
 
 
-@fast_jit
+@inner_jit
 def newton_fit(fit, loss, objective, work):
     """Minimise the objective from zero into ``work.theta``; return whether it converged.
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal._kernels._jit import fast_jit
+from vicinal._kernels._jit import fast_jit, inner_jit
 from vicinal._kernels.local._small_dense import cholesky_lower, cholesky_solve, gram_lower
 from vicinal._kernels.local._workspace import (
     gather,
@@ -47,7 +47,7 @@ def _allocate(queries):
     )
 
 
-@fast_jit
+@inner_jit
 def _system(queries, t, rows, w, work):
     """Gather, centre and scale one neighbourhood, form its Gram matrix; return trace of V."""
     R, Z, m = work.R, work.Z, work.m
@@ -70,7 +70,7 @@ def _system(queries, t, rows, w, work):
     return trace
 
 
-@fast_jit
+@inner_jit
 def _subtract_tilt(w, work, out):
     """Subtract w_i (x_i - q - m)'u from the local constant fit in ``out``."""
     R, m, v = work.R, work.m, work.v
@@ -127,7 +127,7 @@ def ridge_equivalent_kernels(queries, alphas, relative, skip, out, solved):
                 solved[t] = False
 
 
-@fast_jit
+@inner_jit
 def _slope_of(y, rows, w, work, out):
     """Write (V + lam I)^-1 sum_i w_i (x_i - q - m)(y_i - ybar) of one output column."""
     R, v = work.R, work.v

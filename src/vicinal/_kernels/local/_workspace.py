@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal._kernels._jit import fast_jit
+from vicinal._kernels._jit import fast_jit, inline_jit, inner_jit
 
 SQUARED_HINGE = 0
 LOGISTIC = 1
@@ -129,8 +129,7 @@ def gathered_width(queries):
     return d + d * (d + 1) // 2 if queries.degree == 2 else d
 
 
-@fast_jit
-def workspace(queries, n_classes):
+def workspace(queries: Queries, n_classes: int) -> Workspace:
     """Allocate for the largest neighbourhood."""
     k = longest_neighborhood(queries.indptr)
     columns = gathered_width(queries)
@@ -157,7 +156,7 @@ def workspace(queries, n_classes):
     )
 
 
-@fast_jit
+@inner_jit
 def total_weight(weights):
     """Return the sum of the weights."""
     total = 0.0
@@ -166,7 +165,7 @@ def total_weight(weights):
     return total
 
 
-@fast_jit
+@inner_jit
 def _append_products(R, weights, k, d):
     """Append the products of columns, divided by the spread so that they keep the columns' unit."""
     size = 0.0
@@ -187,7 +186,7 @@ def _append_products(R, weights, k, d):
                 position += 1
 
 
-@fast_jit
+@inner_jit
 def gather(queries, t, rows, weights, R):
     """Write the offsets of a query's neighbours, and products at degree two, into ``R``."""
     X, q = queries.X, queries.Q[t]
@@ -200,7 +199,7 @@ def gather(queries, t, rows, weights, R):
         _append_products(R, weights, k, d)
 
 
-@fast_jit
+@inner_jit
 def moments(R, weights, p, m):
     """Write the weighted mean of ``R``; return the trace of the scatter V around it."""
     k = weights.shape[0]
@@ -224,7 +223,7 @@ def moments(R, weights, p, m):
     return trace if trace > _FLAT * size else 0.0
 
 
-@fast_jit
+@inline_jit
 def count_classes(codes, rows, counts):
     """Write how many of the rows are of each class; return how many classes there are."""
     for c in range(counts.shape[0]):
