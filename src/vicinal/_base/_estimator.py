@@ -1,6 +1,7 @@
 """The contract of ``fit``: all or nothing."""
 
 import functools
+import inspect
 from typing import Any
 
 from vicinal._base._compat import fit_context
@@ -48,8 +49,25 @@ def atomic_fit(method):
     return wrapper
 
 
+_BLOCKS_SECTIONS = """
+
+Parameters
+----------
+blocks : Blocks
+    The table, as :func:`vicinal.distributed.fit` hands it over.
+
+Returns
+-------
+self : object
+    Fitted estimator.
+"""
+
+
 def atomic_fit_blocks(method):
-    """Decorate ``fit_blocks(blocks)``: ``atomic_fit`` for a table that comes in blocks of rows."""
+    """Decorate ``fit_blocks(blocks)``: ``atomic_fit`` for a table that comes in blocks of rows.
+
+    Sections on what is given and returned are the same for all, and are added to the docstring.
+    """
 
     @functools.wraps(method)
     def wrapper(self, blocks):
@@ -59,6 +77,9 @@ def atomic_fit_blocks(method):
             self.feature_names_in_ = blocks.feature_names
         return self
 
+    summary = inspect.cleandoc(method.__doc__ or "")
+    if "Parameters" not in summary:
+        wrapper.__doc__ = summary + _BLOCKS_SECTIONS
     return atomic_fit(wrapper)
 
 

@@ -94,16 +94,6 @@ class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=A
         """Boost a table in blocks of rows.
 
         Up to 100,000 rows are fitted as in memory; of more, every round draws about as many.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         fit_boosting(self, blocks, has_classes=is_classifier(self))
 

@@ -82,16 +82,6 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         """Fit the members to a table in blocks of rows.
 
         Up to 100,000 rows are fitted as in memory; of more, each member draws about as many.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         fit_bootstrap(self, blocks, has_classes=is_classifier(self))
 

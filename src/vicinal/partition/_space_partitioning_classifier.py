@@ -312,16 +312,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
         Stages equal those of a fit in memory, but for perceptrons, which are averages over blocks;
         ``n_regions="auto"`` is chosen on a sample.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         fit_classifier_blocks(self, blocks)
 

@@ -273,16 +273,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         """Fit to a table in blocks of rows: each row is sent once, to the machine of its cluster.
 
         The fit equals that in memory; the clusters are learned from a sample.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         fit_divide_conquer(self, blocks)
 

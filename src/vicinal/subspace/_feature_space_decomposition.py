@@ -207,18 +207,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
     @atomic_fit_blocks
     def fit_blocks(self, blocks):
-        """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
+        """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory."""
         self._reference = None
         self._learn(BlockSums(blocks, self.method == "discriminant"))
 

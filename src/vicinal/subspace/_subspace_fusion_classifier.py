@@ -198,16 +198,6 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
 
         Parts that can are fitted by blocks; any other local model is one task, which gathers the
         columns of its subspace. ``cv`` must be a number of folds, which rows draw themselves.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         fit_fusion(self, blocks)
 

@@ -224,18 +224,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
 
     @atomic_fit_blocks
     def fit_blocks(self, blocks):
-        """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
+        """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory."""
         fit_classifier_blocks(self, blocks)
 
     def decision_function(self, X):

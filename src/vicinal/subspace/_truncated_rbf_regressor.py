@@ -140,18 +140,7 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
 
     @atomic_fit_blocks
     def fit_blocks(self, blocks):
-        """Fit to a table in blocks of rows, from sums over them: two passes, equal to memory.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
-        """
+        """Fit to a table in blocks of rows, from sums over them: two passes, equal to memory."""
         fit_regressor_blocks(self, blocks)
 
     def predict(self, X):

@@ -360,16 +360,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         """Fit to a table in blocks of rows.
 
         A sample of 20,000 rows is fitted as in memory and votes; further rows correct the metrics.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         fit_adaptive(self, blocks)
 

@@ -200,16 +200,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         """Fit to a table in blocks of rows: an E-step of all starts is one pass over them.
 
         The fit equals that in memory; the starts are found on a sample of 100,000 rows.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         fit_mixture_blocks(self, blocks)
 
