@@ -59,7 +59,7 @@ PARAMETERS: dict[str, list[dict]] = {
     ],
     "FeatureSpaceDecomposition": [
         # The ridge keeps the eigenvectors of a dozen rows apart by more than rounding.
-        {"method": method, "n_repeats": 1, "ridge": 0.1}
+        {"method": method, "n_repeats": 1, "shrinkage": 0.1}
         for method in ("random", "principal", "discriminant", "cholesky", "approximate")
     ],
     "SubspaceFusionClassifier": [
