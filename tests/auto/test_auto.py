@@ -129,12 +129,36 @@ def test_the_reasons_of_one_row_add_up():
     X, y = blobs()
     names = np.array(["oak", "fir", "elm"])[y]
     model = AutoClassifier(["local", "linear"], random_state=0).fit(X, names)
-    section = model.explain_row(X[:1])[0]
-    assert section.columns[2] == f"probability of {model.predict(X[:1])[0]}"
-    total = sum(row[3] for row in section.rows)
+    section, neighbors = model.explain_row(X[:1])
+    said = model.predict(X[:1])[0]
+    assert section.columns == ("member", "prediction", "probability", "weight", "contribution")
+    total = sum(row[4] for row in section.rows)
     assert total == pytest.approx(model.predict_proba(X[:1]).max(), abs=1e-12)
-    for _, weight, said, part in section.rows:
-        assert part == pytest.approx(weight * said)
+    assert section.summary.endswith(f"add up to the probability of {said}.")
+    for _, _, probability, weight, part in section.rows:
+        assert part == pytest.approx(weight * probability)
+    assert all(names[row] == target for row, target, _ in neighbors.rows)
+    shares = [weight for _, _, weight in neighbors.rows]
+    assert shares == sorted(shares, reverse=True)
+    assert sum(shares) <= neighbors.values["local_weight"] + 1e-12
+
+
+def test_neighbours_keep_their_place_in_the_table():
+    X, y = blobs()
+    names = np.array(["oak", "fir", "elm"])[y]
+    weight = (np.arange(len(y)) >= 10).astype(float)
+    model = AutoClassifier(["local"], random_state=0).fit(X, names, sample_weight=weight)
+    rows = model.explain_row(X[:1])[1].rows
+    assert rows[0][0] >= 10
+    assert all(names[row] == target for row, target, _ in rows)
+
+
+def test_global_models_have_no_neighbourhood():
+    X, y = load_diabetes(return_X_y=True)
+    model = AutoRegressor([("ridge", Ridge())], random_state=0).fit(X, y)
+    section, neighbors = model.explain_row(X[:1])
+    assert sum(row[3] for row in section.rows) == pytest.approx(model.predict(X[:1])[0])
+    assert neighbors.summary == "No neighbourhood: global models answered."
 
 
 # --- members --------------------------------------------------------------------------------------

@@ -99,12 +99,25 @@ def test_names_and_prose_are_not_exchanged():
     assert [line[0] for line in section.rows] == ["size"]
 
 
-def test_missing_values_have_no_distance():
+@pytest.mark.parametrize("kind", ["array", "pandas", "polars"])
+def test_gaps_stay_gaps(kind):
     rows = X.copy()
     rows[5:10, 0] = np.nan
-    model = make_pipeline(SimpleImputer(), LogisticRegression()).fit(rows, NAMES)
-    assert "surface" not in explain(model, rows[5], background=rows)
-    assert explain(model, rows[0], background=rows)["surface"].values["found"]
+    names = [f"x{j}" for j in range(4)]
+    table = rows if kind == "array" else pd.DataFrame(rows, columns=names)
+    if kind == "polars":
+        table = pl.DataFrame(rows, schema=names, nan_to_null=True)
+    model = make_pipeline(SimpleImputer(), LogisticRegression()).fit(table, NAMES)
+    for i in (5, 0):
+        found = explain(model, table[i : i + 1], background=table)
+        section = found["surface"]
+        assert section.values["label"] != found.prediction
+        assert "x0" not in {line[0] for line in section.rows} or i == 0
+        point = np.array([list(section.values["counterfactual"].values())], dtype=float)
+        assert np.isnan(point[0, 0]) == (i == 5)
+        if kind == "array":
+            assert model.predict(point)[0] == section.values["label"]
+        json.dumps(found.to_dict(), allow_nan=False)
 
 
 def test_a_constant_answer_is_told():

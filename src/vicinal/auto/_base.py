@@ -4,7 +4,6 @@ import time
 import warnings
 from abc import ABCMeta, abstractmethod
 from collections.abc import Iterator
-from dataclasses import replace
 from html import escape
 from numbers import Integral, Real
 from typing import Any
@@ -34,8 +33,9 @@ from vicinal._base._compat import (
     rows_of,
     threadpool_controller,
 )
-from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
+from vicinal._base._explanation import ExplainRowMixin, member_section
 from vicinal.auto._default_members import KINDS, Shape, Spec
+from vicinal.auto._explain import neighbor_section
 from vicinal.auto._forms import Forms, is_mixed_frame
 from vicinal.auto._member import Member
 from vicinal.auto._scorers import Scorer
@@ -126,10 +126,11 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         ``rows`` are the places of X and y in the table given, which had rows of weight zero too.
         """
         fold_seed, row_seed, seed = draw_seeds(check_random_state(self.random_state), 3)
-        self._forms = Forms()
+        self._forms, self._places, self._targets = Forms(), rows, y
         forms = self._forms.fit_transform(X, y)
         folds, n_draws = draw_folds(len(y), codes, groups, self.cv, fold_seed)
-        drawn = draw_rows(*forms["distance"].shape, row_seed)
+        n_rows, n_columns = forms["distance"].shape
+        drawn = draw_rows(n_rows, n_columns, row_seed)
         is_even = weight is None or np.ptp(weight) == 0.0
         table = Table(forms, y, None if is_even else weight, groups, folds, n_draws, drawn)
         scorer = self._scorer(y if codes is None else codes, table.entries, weight)
@@ -194,7 +195,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         elif table.y.ndim == 2:
             n_outputs = table.y.shape[1]
         return Shape(
-            *X.shape,
+            X.shape[0],
+            X.shape[1],
             n_outputs,
             codes is not None,
             table.groups is not None,
@@ -214,7 +216,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     def _keep_members(self, search: Search, pool: Pool, table: Table) -> None:
         """Fit the members that carry weight; the others are kept by name."""
         chosen = dict(zip(map(id, search.kept()), range(len(pool.weights)), strict=True))
-        members, models = [], []
+        members: list[Member] = []
+        models: list[Any] = []
         for trial in search.trials:
             spec = trial.spec
             member = Member(spec.name, reason=trial.reason, form=spec.form)
@@ -233,7 +236,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             else:
                 member.reason = "it would not improve the mixture"
         thread_map(
-            lambda pair: self._finish(*pair, table),
+            lambda pair: self._finish(pair[0], pair[1], table),
             [pair for pair in zip(members, models, strict=True) if pair[1] is not None],
             self.n_jobs,
         )
@@ -310,19 +313,19 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     # --- showing ---
 
     def _sections(self, X, columns):
-        return [members_section(self, X), *self._local_sections(X, columns)]
-
-    def _local_sections(self, X, columns) -> list[ExplanationSection]:
-        """Return the reasons of the heaviest member that has some, in the columns as given."""
-        if any(encoder is not None for encoder in self._forms.encoders.values()):
-            return []
-        for member in self.members_:
-            if member.weight > 0.0 and hasattr(member.estimator, "explain_row"):
-                return [
-                    replace(section, title=f"{section.title} ({member.name})")
-                    for section in member.estimator.explain_row(X, columns)
-                ]
-        return []
+        members = [member for member in self.members_ if member.weight > 0.0]
+        weights = np.array([member.weight for member in members])
+        answers = self.contributions(X)[0] / weights[:, None]
+        X = self._queries(X)
+        rows = {member.form: self._forms.transform(X, member.form) for member in members}
+        classes = getattr(self, "classes_", None)
+        summary = f"{len(members)} members, weighed by their answers to rows they had not seen."
+        score = {"score": self.score_, "score_error": self.score_error_}
+        names = [member.name for member in members]
+        return [
+            member_section(names, weights, answers, classes, summary, **score),
+            neighbor_section(members, rows, self._places, self._targets),
+        ]
 
     def leaderboard(self):
         """Return the members with their weights, losses and times.
@@ -362,30 +365,6 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         tags.input_tags.sparse = True
         tags.input_tags.allow_nan = True
         return tags
-
-
-def members_section(model, X) -> ExplanationSection:
-    """Return what each member says of one row, its weight and its contribution."""
-    parts = model.contributions(X)[0]
-    members = [member for member in model.members_ if member.weight > 0.0]
-    said = parts.sum(axis=0)
-    k = int(said.argmax()) if hasattr(model, "classes_") else 0
-    unit = f"probability of {show(model.classes_[k])}" if hasattr(model, "classes_") else "answer"
-    rows = [
-        (member.name, member.weight, float(part[k] / member.weight), float(part[k]))
-        for member, part in zip(members, parts, strict=True)
-    ]
-    rows.sort(key=lambda row: -abs(row[3]))
-    return ExplanationSection(
-        "members",
-        "Members",
-        f"The {unit}, {show(float(said[k]))}, is the sum of these contributions, by weights found "
-        "on rows that the members had not seen.",
-        ("member", "weight", unit, "contribution"),
-        rows,
-        "contribution",
-        {"score": model.score_, "score_error": model.score_error_},
-    )
 
 
 def _shown(value) -> str:

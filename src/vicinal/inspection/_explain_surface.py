@@ -46,7 +46,7 @@ def surface_section(
     immutable: Sequence[str] = (),
     target: Any = None,
 ) -> ExplanationSection | None:
-    """Return distance and counterfactual of a classifier; ``None`` for a row with missing values.
+    """Return distance and counterfactual of a classifier; ``None`` without complete other rows.
 
     Distances are in standard deviations of the background; a change of a category counts as one.
     Whole numbers stay whole, categories are seen ones, and numbers stay between those of the
@@ -63,13 +63,14 @@ def surface_section(
     rows = np.vstack([rows[chosen], row])
     spread = rows.std(axis=0)
     free = ~(coder.is_text | np.isin(names, list(immutable)))
+    free[list(coder.gaps)] = False
     inner = model if coder.is_plain else CodedModel(model, coder)
     search = _Search(inner, coder, row[0], rows, np.where(spread > 0.0, spread, 1.0), free)
     change = search.least_change(prediction, target, _is_dear(model)) if free.any() else None
     if change is None:
         wanted = f"another answer than {show(prediction)}" if target is None else show(target)
         return _no_change(f"No change was found that gets {wanted}.")
-    is_exact = target is None and free.all() and not coder.is_category.any()
+    is_exact = target is None and bool(free.all()) and not coder.is_category.any()
     return _section(coder, names, row[0], spread, change, is_exact)
 
 
@@ -81,7 +82,7 @@ def _no_change(summary: str) -> ExplanationSection:
 def _is_dear(model: Any) -> bool:
     """Tell whether differences of scores would take long: many local models for every point."""
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    return hasattr(last, "rungs_")
+    return hasattr(last, "rungs_") or hasattr(last, "members_")
 
 
 class _Search:
@@ -226,6 +227,8 @@ def _section(
 class TableCoder:
     """Numbers for the cells of a table: themselves, or the code of a category.
 
+    A gap among the numbers of the row stays a gap, whatever its code.
+
     Parameters
     ----------
     table, background : array or frame
@@ -237,10 +240,15 @@ class TableCoder:
         self.is_frame = hasattr(table, "columns")
         self.categories: list[list | None] = []
         self.whole: list[bool] = []
+        self.gaps: dict[int, Any] = {}
         for j in range(table.shape[1]):
-            cells = [*_cells(background, j), *_cells(table, j)]
-            self.categories.append(None if _are_numbers(cells) else list(dict.fromkeys(cells)))
-            self.whole.append(_are_numbers(cells) and all(_is_whole(cell) for cell in cells))
+            (own,) = _cells(table, j)
+            cells = [*_cells(background, j), own]
+            are_numbers = _are_numbers(cells)
+            self.categories.append(None if are_numbers else list(dict.fromkeys(cells)))
+            self.whole.append(are_numbers and all(_is_whole(cell) for cell in cells))
+            if are_numbers and _is_gap(own):
+                self.gaps[j] = own
 
     @property
     def is_category(self) -> np.ndarray:
@@ -260,15 +268,17 @@ class TableCoder:
     @property
     def is_plain(self) -> bool:
         """Whether the model takes the numbers as they are."""
-        return not self.is_frame and not self.is_category.any()
+        return not self.is_frame and not self.is_category.any() and not self.gaps
 
     def coded(self, table: Any) -> np.ndarray:
         """Return a matrix of numbers."""
         coded = np.empty((num_samples(table), len(self.categories)))
         for j, known in enumerate(self.categories):
             cells = _cells(table, j)
-            if known is None:
-                coded[:, j] = np.asarray(cells, dtype=float)
+            if j in self.gaps:
+                coded[:, j] = 0.0
+            elif known is None:
+                coded[:, j] = np.array(cells, dtype=float)  # None becomes NaN
             else:
                 code = {value: number for number, value in enumerate(known)}
                 coded[:, j] = [code[value] for value in cells]
@@ -277,39 +287,34 @@ class TableCoder:
     def decoded(self, j: int, number: float) -> Any:
         """Return the cell that a number stands for."""
         known = self.categories[j]
+        if j in self.gaps:
+            return self.gaps[j]
         if known is not None:
             return known[round(number)]
         return int(number) if self.whole[j] else float(number)
 
     def table(self, coded: np.ndarray) -> Any:
         """Return a table like the template from a matrix of numbers."""
-        columns = [
-            coded[:, j]
-            if known is None
-            else [known[int(code)] for code in np.clip(coded[:, j].round(), 0, len(known) - 1)]
-            for j, known in enumerate(self.categories)
-        ]
+        columns = [self._column(j, coded[:, j]) for j in range(len(self.categories))]
         if not self.is_frame:
-            return np.column_stack([np.asarray(column, dtype=object) for column in columns])
+            kind = object if self.is_category.any() else float
+            return np.column_stack([np.asarray(column, dtype=kind) for column in columns])
         names = list(self.template.columns)
-        if hasattr(self.template, "with_columns"):  # polars
-            made = type(self.template)(dict(zip(names, columns, strict=True)))
-            kinds = {
-                name: kind
-                for name, kind, known in zip(
-                    names, self.template.dtypes, self.categories, strict=True
-                )
-                if known is not None
-            }
-            return made.cast(kinds)
         made = type(self.template)(dict(zip(names, columns, strict=True)))
-        return made.astype(
-            {
-                name: self.template[name].dtype
-                for name, known in zip(names, self.categories, strict=True)
-                if known is not None
-            }
-        )
+        kinds = {
+            name: self.template[name].dtype
+            for j, name in enumerate(names)
+            if self.categories[j] is not None or j in self.gaps
+        }
+        return made.cast(kinds) if hasattr(made, "with_columns") else made.astype(kinds)
+
+    def _column(self, j: int, codes: np.ndarray) -> Any:
+        known = self.categories[j]
+        if j in self.gaps:
+            return [self.gaps[j]] * len(codes)
+        if known is None:
+            return codes
+        return [known[int(code)] for code in np.clip(codes.round(), 0, len(known) - 1)]
 
 
 def _cells(table: Any, j: int) -> list[Any]:
@@ -322,11 +327,18 @@ def _cells(table: Any, j: int) -> list[Any]:
 
 
 def _are_numbers(cells: list[Any]) -> bool:
-    return all(isinstance(cell, int | float) and not isinstance(cell, bool) for cell in cells)
+    known = [cell for cell in cells if cell is not None]
+    return bool(known) and all(
+        isinstance(cell, int | float) and not isinstance(cell, bool) for cell in known
+    )
+
+
+def _is_gap(cell: Any) -> bool:
+    return cell is None or (isinstance(cell, float) and bool(np.isnan(cell)))
 
 
 def _is_whole(cell: Any) -> bool:
-    return bool(np.isnan(cell)) or float(cell).is_integer()
+    return _is_gap(cell) or float(cell).is_integer()
 
 
 def _has(method: str):

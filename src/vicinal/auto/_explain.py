@@ -1,0 +1,70 @@
+"""Reasons of a mixture: the training rows that its local members listened to."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.pipeline import Pipeline
+
+from vicinal._base._explanation import ExplanationSection, show
+from vicinal.auto._member import Member
+
+# Rows of the table; the summary counts all.
+_MOST_ROWS = 200
+
+
+def neighbor_section(
+    members: list[Member], rows: dict[str, Any], places: np.ndarray, targets: np.ndarray
+) -> ExplanationSection:
+    """Return the training rows that local members listened to, by their share of the mixture.
+
+    Parameters
+    ----------
+    members : list of Member
+        Those that carry weight.
+    rows : dict of str to array
+        The row in each of the members' forms.
+    places : ndarray of shape (n_samples,)
+        Where each training row stood in the table.
+    targets : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        What it was.
+    """
+    share, local_weight = np.zeros(len(places)), 0.0
+    for member in members:
+        weights = _neighbor_weights(member.estimator, rows[member.form])
+        if weights is not None:
+            local_weight += member.weight
+            share += member.weight * weights / max(weights.sum(), np.finfo(float).tiny)
+    heard = np.flatnonzero(share)
+    if not len(heard):
+        summary = "No neighbourhood: global models answered."
+        return _section(summary, [], {"n_neighbors": 0, "local_weight": local_weight})
+    size = float(share.sum() ** 2 / (share**2).sum())
+    summary = (
+        f"Local members, with {local_weight:.0%} of the weight, listened to {len(heard)} "
+        f"training rows, worth {show(size)} of equal weight."
+    )
+    if local_weight < 1.0 - 1e-9:
+        summary += " The others are global models."
+    order = heard[np.argsort(-share[heard], kind="stable")][:_MOST_ROWS]
+    table = [
+        (int(places[i]), targets[i] if targets.ndim == 1 else tuple(targets[i]), float(share[i]))
+        for i in order
+    ]
+    values = {
+        "n_neighbors": len(heard),
+        "effective_sample_size": size,
+        "local_weight": local_weight,
+    }
+    return _section(summary, table, values)
+
+
+def _neighbor_weights(model: Any, row: Any) -> np.ndarray | None:
+    """Return the weights that a local model gives training rows, ``None`` for a global one."""
+    if isinstance(model, Pipeline):
+        row, model = model[:-1].transform(row), model[-1]
+    return model.neighbors(row).toarray()[0] if hasattr(model, "neighbors") else None
+
+
+def _section(summary: str, rows: list[tuple], values: dict) -> ExplanationSection:
+    head = ("training row", "target", "weight")
+    return ExplanationSection("neighbors", "Neighbours", summary, head, rows, "weight", values)
