@@ -7,6 +7,7 @@ from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.impute import SimpleImputer
 
+from vicinal._base import saved
 from vicinal.table import TableEncoder
 
 FORMS = ("distance", "tree")
@@ -14,6 +15,7 @@ FORMS = ("distance", "tree")
 _MAX_DENSE, _N_AXES = 20_000_000, 100
 
 
+@saved()
 class Forms:
     """Encode a table for each kind of member.
 

@@ -4,7 +4,7 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 
-from vicinal._base import HeldOut, fold_entries
+from vicinal._base import HeldOut, fold_entries, saved
 from vicinal._kernels.linear._logistic import fit_logistic
 from vicinal._kernels.linear._ridge_path import ridge_path
 
@@ -60,6 +60,7 @@ def _logistic_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.nda
     return [fits[alpha] for alpha in alphas]
 
 
+@saved()
 class LinearRegressor(RegressorMixin, _Linear):
     """Ridge regression whose penalty is relative to the scatter of the columns."""
 
@@ -83,6 +84,7 @@ class LinearRegressor(RegressorMixin, _Linear):
         return scores
 
 
+@saved()
 class LinearClassifier(ClassifierMixin, _Linear):
     """Ridge on class indicators, or logistic regression; probabilities are a softmax of scores."""
 

@@ -5,9 +5,10 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import aligned_answers
+from vicinal._base import aligned_answers, saved
 
 
+@saved()
 @dataclass
 class Member:
     """A model of the mixture, or a model that was left out of it.

@@ -3,9 +3,11 @@
 import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
+from vicinal._base import saved
 from vicinal._kernels.local._normal_scores import normal_score_knots
 
 
+@saved()
 class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Map every column, piecewise linearly, to normal scores of mean 0 and variance 1."""
 

@@ -3,7 +3,10 @@
 import numpy as np
 from sklearn.svm import SVR
 
+from vicinal._base import saved
 
+
+@saved()
 class ScaledSVR(SVR):
     """``SVR`` of the standardised target."""
 

@@ -188,13 +188,13 @@ def fit_model(
     out: Annotated[Path, typer.Option("--out", "-o", help="Where the model goes.")],
     model: Annotated[
         str, typer.Option("--model", "-m", help="Its name.", autocompletion=_complete_model)
-    ] = "local",
+    ] = "auto",
     settings: Annotated[
         list[str] | None, typer.Option("--set", help="key=value of the model; may be repeated.")
     ] = None,
     seed: Seed = 0,
     budget: Annotated[
-        str, typer.Option(help="Time to tell how good it is on held-out rows: 90s, 5m, 1h.")
+        str, typer.Option(help="Time for a model that can plan, and to tell how good it is.")
     ] = "60s",
     task: TaskOption = None,
     drop: Drop = None,

@@ -77,7 +77,13 @@ def check_table(
     X = frame.drop(target, *roles.drop, *filter(None, (roles.group, roles.weight)))
     if strict:
         _refuse(X, roles.category)
-    kinds = _decide(X, y, roles.category, notes)
+    # The type says it to every model, also to those that take the table as it is.
+    X = (
+        X.with_columns(pl.col(*roles.category).cast(pl.String).cast(pl.Categorical))
+        if roles.category
+        else X
+    )
+    kinds = _decide(X, y, notes)
     return CheckedTable(
         X.select(list(kinds)),
         y,
@@ -196,11 +202,11 @@ def _looks_like_classes(column: pl.Series) -> bool:
 # --- the other columns --------------------------------------------------------------------------
 
 
-def _decide(X, y, category, notes) -> dict[str, str]:
+def _decide(X, y, notes) -> dict[str, str]:
     """Return the kind of every column that is kept, decided once for all folds."""
     if X.width == 0:
         raise InputError("no column is left to predict from")
-    encoder = TableEncoder(kinds=dict.fromkeys(category, "category"))
+    encoder = TableEncoder()
     try:
         encoder.fit(X, y)
     except ValueError as error:

@@ -47,15 +47,21 @@ def fit(
     seconds = parse_seconds(budget)
     checked = source.load()
     name, estimator = one_model(model, checked.task, seed, settings)
+    if estimator.get_params().get("max_fit_time", 0.0) is None:
+        estimator.set_params(max_fit_time=seconds)
     started = time.monotonic()
-    fit_and_save(name, estimator, checked, source, out)
+    fitted = fit_and_save(name, estimator, checked, source, out)
+    if hasattr(fitted, "score_error_") and source.time is None:
+        metric = "accuracy" if checked.task == "classification" else "r2"
+        say(f"on held-out rows: {metric} {fitted.score_:.4f} ± {fitted.score_error_:.4f}")
+        return
     # Folds that will be done in time need no process of their own that could be stopped.
     is_quick = 2 * _FOLDS * (time.monotonic() - started) < seconds
     say(_held_out_score(name, estimator, checked, source, None if is_quick else seconds, seed))
 
 
-def fit_and_save(name, estimator, checked, source, out, score=None) -> None:
-    """Fit a model on the whole table and save it with its encoder."""
+def fit_and_save(name, estimator, checked, source, out, score=None) -> Any:
+    """Fit a model on the whole table, save it with its encoder, and return it."""
     from vicinal.io import save
 
     try:
@@ -67,6 +73,7 @@ def fit_and_save(name, estimator, checked, source, out, score=None) -> None:
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
     say(f"{name} saved: {out}")
+    return fitted
 
 
 def _held_out_score(name, estimator, checked, source, seconds, seed) -> str:
@@ -184,7 +191,10 @@ def explain(
     unknown = [name for name in fixed if name not in rows.columns]
     if unknown:
         raise InputError(f"--fixed {unknown[0]!r}: the model uses {quoted(rows.columns)}")
-    change = {"immutable": fixed, "target": None if to is None else _label(fitted, to)}
+    change: dict[str, Any] = {
+        "immutable": fixed,
+        "target": None if to is None else _label(fitted, to),
+    }
     others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
     found = explain_row(fitted, rows[row])
     if not as_json:

@@ -4,16 +4,16 @@ from typing import Any
 
 import numpy as np
 from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._check_table import CheckedTable
 
 
 def with_encoder(checked: CheckedTable, estimator: Any) -> Any:
     """Return the model behind the encoder of its table; one that takes words needs none."""
-    takes_words = get_tags(estimator).input_tags.string
-    return estimator if takes_words else make_pipeline(checked.encoder(), estimator)
+    reads_frames = isinstance(estimator, AutoClassifier | AutoRegressor)
+    return estimator if reads_frames else make_pipeline(checked.encoder(), estimator)
 
 
 def fit_on(checked: CheckedTable, estimator: Any, rows: Any = slice(None)) -> Any:

@@ -111,7 +111,8 @@ def _read_delimited(data: bytes, path: Path, delimiter: str | None) -> pl.DataFr
     separator = delimiter or _sniff(text)
     if len(separator) != 1:
         raise InputError(f"--delimiter {delimiter!r} must be a single character")
-    header = next(csv.reader(io.StringIO(text), delimiter=separator), [])
+    quote = "'" if text.startswith("'") else '"'
+    header = next(csv.reader(io.StringIO(text), delimiter=separator, quotechar=quote), [])
     names = [name.strip() for name in header]
     _check_names(names, path)
     if len(header) < 2:
@@ -119,7 +120,9 @@ def _read_delimited(data: bytes, path: Path, delimiter: str | None) -> pl.DataFr
             f"the table {str(path)!r} reads as one column, {header[0]!r}, when cut at "
             f"{separator!r}; say what separates the columns with --delimiter"
         )
-    frame = pl.read_csv(text.encode(), separator=separator, infer_schema=False, new_columns=names)
+    frame = pl.read_csv(
+        text.encode(), separator=separator, quote_char=quote, infer_schema=False, new_columns=names
+    )
     return _with_types(_missing_texts_as_null(frame))
 
 
@@ -169,7 +172,8 @@ def _sniff(text: str) -> str:
         counts = [len(row) for row in csv.reader(lines, delimiter=delimiter) if row]
         return len(set(counts)) == 1 and counts[0] > 1, counts[0] if counts else 0
 
-    return max(_DELIMITERS, key=widths)
+    found = max(_DELIMITERS, key=widths)
+    return found if widths(found)[1] > 1 else " "
 
 
 def _read_parquet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:

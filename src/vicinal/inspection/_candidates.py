@@ -15,6 +15,7 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.ensemble import (
     FunctionalGradientBoostingRegressor,
     PrunedTreeClassifier,
@@ -28,7 +29,7 @@ from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 
 def candidate_models(task: str, *, random_state: Any = 0) -> dict[str, Any]:
-    """Return named, unfitted models for a task: baselines, then the local models.
+    """Return named, unfitted models for a task: baselines, the mixture, then the local models.
 
     The baselines are a guess, a linear model, nearest neighbours, a random forest, histogram
     boosting, and LightGBM where it is installed.
@@ -90,6 +91,8 @@ def _lightgbm(name, seed):
 
 def _local_classifiers(seed):
     return {
+        # First, because it plans its time and knows best what to do with it.
+        "AutoClassifier": AutoClassifier(random_state=seed),
         "LocalClassifier": LocalClassifier(random_state=seed),
         "SpacePartitioningClassifier": SpacePartitioningClassifier(random_state=seed),
         "LocallyAdaptiveClassifier": LocallyAdaptiveClassifier(random_state=seed),
@@ -101,6 +104,7 @@ def _local_classifiers(seed):
 
 def _local_regressors(seed):
     return {
+        "AutoRegressor": AutoRegressor(random_state=seed),
         "LocalRegressor": LocalRegressor(random_state=seed),
         "SpacePartitioningRegressor": SpacePartitioningRegressor(random_state=seed),
         "FunctionalGradientBoostingRegressor": FunctionalGradientBoostingRegressor(

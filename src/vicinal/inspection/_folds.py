@@ -15,6 +15,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
 from vicinal._base._compat import rows_of
+from vicinal.auto import AutoClassifier, AutoRegressor
 
 _MOST_BYTES = 2**29
 _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
@@ -129,7 +130,8 @@ class FoldRunner:
 def takes_tables(model: Any) -> bool:
     """Tell whether a model takes frames with words in them as they are."""
     first = model.steps[0][1] if isinstance(model, Pipeline) else model
-    return bool(get_tags(first).input_tags.string)
+    reads_frames = isinstance(first, AutoClassifier | AutoRegressor)
+    return reads_frames or bool(get_tags(first).input_tags.string)
 
 
 def _fit_weights(model, sample_weight, rows) -> dict[str, np.ndarray]:

@@ -16,6 +16,8 @@ from vicinal.table._columns import (
 )
 from vicinal.table._frames import is_gap, is_nested
 from vicinal.table._parsing import (
+    DIGITS,
+    are_dates_in_digits,
     as_labels,
     date_format_of,
     decimal_of,
@@ -26,9 +28,21 @@ KINDS = ("number", "category", "date", "text", "drop")
 # A column of texts is numbers, or dates, when so many of them are; the others count as missing.
 _MOST = 0.8
 # From this many rows on, a value of its own in every row makes an identifier.
-_ENOUGH_ROWS = 20
+_ENOUGH_ROWS = 10
 _MOST_CLASSES = 20
-_ID_NAMES = ("", "id", "index", "key", "rownames", "rownum", "unnamed:0", "uuid", "guid")
+_ID_NAMES = (
+    "",
+    "id",
+    "identifier",
+    "index",
+    "obs",
+    "key",
+    "rownames",
+    "rownum",
+    "unnamed:0",
+    "uuid",
+    "guid",
+)
 
 
 @dataclass
@@ -73,6 +87,8 @@ def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Dec
         return _dates(values, rules)
     if values.dtype == object:
         return _texts(values, rules)
+    if values.dtype.kind == "f" and are_dates_in_digits(values):
+        return _dates(values, rules, DIGITS)
     if _is_key(name, values):
         return Decision("drop", None, ["left out, an identifier"])
     counts_rows = len(values) >= _ENOUGH_ROWS and bool((np.diff(values) == 1).all())
@@ -117,9 +133,9 @@ def _dates(values, rules, form="iso"):
 
 def _declared_dates(values, rules):
     if values.dtype != object:
-        return _dates(values, rules)
+        return _dates(values, rules, DIGITS if values.dtype.kind == "f" else "iso")
     known = _known(values)
-    form = date_format_of(known, _MOST)
+    form = date_format_of(known, _MOST) or date_format_of(known, 0.01)
     if form is None:
         raise ValueError(f"no date can be read from {known[0]!r}; write dates as 2020-12-31.")
     return _dates(values, rules, form)
@@ -185,10 +201,10 @@ def _numbers_in_text(values, mark, levels, words, rules):
 
 def _levels_or_text(known, levels, values, rules, remarks=()):
     n_words = np.mean([len(text.split()) for text in levels[:1000]])
-    if len(levels) <= rules.max_levels or len(levels) <= 0.5 * len(known):
-        return _categories(values, rules, remarks)
     if len(levels) > 0.9 * len(known) and n_words < 3 and len(known) >= _ENOUGH_ROWS:
         return Decision("drop", None, ["left out, an identifier"])
+    if len(levels) <= rules.max_levels or len(levels) <= 0.5 * len(known):
+        return _categories(values, rules, remarks)
     return _free_text(values, rules)
 
 

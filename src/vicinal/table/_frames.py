@@ -41,6 +41,13 @@ def read_column(X: Any, j: int) -> np.ndarray:
     return _read_pandas(X.iloc[:, j]) if hasattr(X, "iloc") else _read_array(X[:, j])
 
 
+def is_category(X: Any, j: int) -> bool:
+    """Tell whether a frame says by its type that column ``j`` holds categories."""
+    if hasattr(X, "get_columns"):
+        return type(X.to_series(j).dtype).__name__ in ("Categorical", "Enum")
+    return hasattr(X, "iloc") and type(X.dtypes.iloc[j]).__name__ == "CategoricalDtype"
+
+
 def quoted(names: Any, limit: int = 8) -> str:
     """Return names in quotes, the first few of many."""
     names = list(names)

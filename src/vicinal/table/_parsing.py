@@ -12,16 +12,20 @@ from vicinal.table._frames import label_of
 _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+|\d{1,3}(?:,\d{3})+(?:\.\d*)?)(?:[eE][+-]?\d+)?")
 _BLANK_THOUSANDS = re.compile(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
 _CURRENCY = re.compile(r"[$€£¥₹]")
+_QUARTER = re.compile(r"(\d{4})[ -]?[Qq]([1-4])")
 _LEADING_ZERO = re.compile(r"0\d+")
 _SWAPPED = str.maketrans(",.", ".,")
 
 _DAYS = (
     "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y",
-    "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y", "%b %Y", "%B %Y",
+    "%m-%d-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y",
+    "%b-%d-%Y", "%b %Y", "%B %Y",
 )  # fmt: skip
 _CLOCKS = ("", " %H:%M", " %H:%M:%S")
-# "iso" is everything that datetime.fromisoformat reads, as long as it has a dash.
-DATE_FORMATS = ("iso", *(day + clock for clock in _CLOCKS for day in _DAYS))
+# "iso" is everything that datetime.fromisoformat reads, as long as it has a dash; "quarter" is
+# 1974Q1. Numbers such as 19740131 are dates if all are.
+DIGITS = "%Y%m%d"
+DATE_FORMATS = ("iso", "quarter", *(day + clock for clock in _CLOCKS for day in _DAYS))
 _FIRST_LOOK = 20
 
 
@@ -70,6 +74,9 @@ def parse_date(text: str, form: str) -> datetime | None:
         if form == "iso":
             found = datetime.fromisoformat(text) if "-" in text[1:] else None
             return found and found.replace(tzinfo=None)
+        if form == "quarter":
+            quarter = _QUARTER.fullmatch(text)
+            return quarter and datetime(int(quarter[1]), 3 * int(quarter[2]) - 2, 1)
         return datetime.strptime(text, form)
     except ValueError:
         return None
@@ -94,6 +101,15 @@ def date_format_of(levels: Iterable[str], share: float) -> str | None:
     )
 
 
+def are_dates_in_digits(numbers: np.ndarray) -> bool:
+    """Tell whether numbers are dates written as 19740131, every one of them."""
+    known = numbers[~np.isnan(numbers)]
+    if not len(known) or known.min() < 18000101 or known.max() > 22001231:
+        return False
+    texts = {label_of(number) for number in known}
+    return all(len(text) == 8 and parse_date(text, DIGITS) is not None for text in texts)
+
+
 # --- a column as one kind, whatever it is now ---------------------------------------------------
 
 
@@ -115,7 +131,7 @@ def as_dates(values: np.ndarray, form: str = "iso") -> np.ndarray:
     """Return a column as dates; what is none is NaT."""
     if values.dtype.kind == "M":
         return values
-    if values.dtype != object:
+    if values.dtype != object and form != DIGITS:
         return np.full(len(values), "NaT", dtype="datetime64[us]")
     return _each(values, lambda text: parse_date(text, form), None, "datetime64[us]")
 

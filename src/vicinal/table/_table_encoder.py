@@ -11,7 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import atomic_fit
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal.table._decisions import KINDS, Rules, decide, lines, target_type_of
-from vicinal.table._frames import column_names, is_frame, quoted, read_column
+from vicinal.table._frames import column_names, is_category, is_frame, quoted, read_column
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
@@ -42,7 +42,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         ``"distance"`` is for models that measure distances or add up columns, ``"tree"`` for trees
         that split on codes and gaps.
     kinds : dict of str to {"number", "category", "date", "text", "drop"}, default=None
-        What some columns are, by name; the others are decided from their values.
+        What some columns are, by name. Columns whose type says so are categories, and the others
+        are decided from their values.
     max_levels : int, default=20
         A category with more levels is encoded by statistics of the target; where ``fit`` was given
         none, the most frequent levels get a column and the others share one.
@@ -243,8 +244,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             check_consistent_length(X, target)
         rules = Rules(self.form, self.max_levels, self.text_components, target_type_of(target))
         columns = [read_column(X, j) for j in range(len(self._names))]
+        declared = {name: "category" for j, name in enumerate(self._names) if is_category(X, j)} | (
+            self.kinds or {}
+        )
         decisions = {
-            name: decide(name, values, (self.kinds or {}).get(name), rules)
+            name: decide(name, values, declared.get(name), rules)
             for name, values in zip(self._names, columns, strict=True)
         }
         self.kinds_ = {name: decision.kind for name, decision in decisions.items()}

@@ -1,0 +1,241 @@
+"""From a file to an explained prediction: raw tables, and what used to stand in the way."""
+
+import gzip
+import io
+import json
+import sys
+import time
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+pytest.importorskip("statsmodels")
+
+import polars as pl
+import statsmodels.datasets
+
+from vicinal.cli._run import run
+
+RAW = Path(statsmodels.datasets.__file__).parent
+# Tables as their authors left them: names of countries and firms, gaps, quarters, dates such as
+# Jan-1-1995, blanks between columns, single quotes, a mark of the byte order, 8 to 257 rows.
+TABLES = {
+    "fertility/fertility.csv": "2010",
+    "grunfeld/grunfeld.csv": "invest",
+    "committee/committee.csv": "BILLS104",
+    "cpunish/cpunish.csv": "EXECUTIONS",
+    "statecrime/statecrime.csv": "violent",
+    "scotland/scotvote.csv": "YES",
+    "elnino/elnino.csv": "DEC",
+    "danish_data/data.csv": "lrm",
+    "longley/longley.csv": "TOTEMP",
+    "spector/spector.csv": "GRADE",
+    "elec_equip/elec_equip.csv": "STS.M.I7.W.TOVT.NS0016.4.000",
+    "china_smoking/china_smoking.csv": "smoking_yes_cancer_yes",
+    "stackloss/stackloss.csv": "STACKLOSS",
+}
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+def titanic_like(n=120, seed=0):
+    """Passengers with names, tickets that are numbers or not, cabins, gaps and an identifier."""
+    rng = np.random.RandomState(seed)
+    fare = rng.lognormal(3, 1, n).round(2)
+    sex = rng.choice(["male", "female"], n)
+    numbers = rng.randint(10_000, 10**6, n)
+    return pl.DataFrame(
+        {
+            "PassengerId": np.arange(1, n + 1),
+            "Name": [f"Mr. A{k} of the family B{k % 40}" for k in range(n)],
+            "Sex": sex,
+            "Ticket": [str(k) if rng.rand() < 0.85 else f"CA {k}" for k in numbers],
+            "Fare": [f"${value:,.2f}" for value in fare],
+            "Cabin": [f"C{k % 60}" if k % 4 == 0 else None for k in range(n)],
+            "Survived": ((sex == "female") | (fare > 40)).astype(int),
+        }
+    )
+
+
+@pytest.mark.filterwarnings("ignore:X has feature names")  # members of a mixture know no names
+@pytest.mark.parametrize("name", TABLES)
+def test_raw_table_goes_from_file_to_explained_prediction(name, tmp_path, capsys):
+    table, model, out = RAW / name, tmp_path / "m.vicinal", tmp_path / "answers.csv"
+    assert run(["fit", str(table), "--target", TABLES[name], "--out", str(model)]) == 0
+    assert "on held-out rows: " in capsys.readouterr().err
+    assert run(["predict", str(model), str(table), "--out", str(out)]) == 0
+    answers = pl.read_csv(out)["prediction"]
+    assert len(answers) >= 8
+    assert answers.null_count() == 0
+    capsys.readouterr()
+    assert run(["explain", str(model), str(table), "--row", "1"]) == 0
+    assert "predicts" in capsys.readouterr().out
+
+
+def test_what_was_decided_in_fit_is_kept_to_at_prediction(tmp_path, capsys):
+    """Words among the numbers of other rows, new levels, a price without its sign: no error."""
+    titanic_like(seed=0).write_csv(tmp_path / "tr.csv")
+    strange = titanic_like(30, seed=1).with_columns(
+        Ticket=pl.lit("CA 46022"), Fare=pl.lit("12"), Sex=pl.lit("unknown")
+    )
+    strange.write_csv(tmp_path / "te.csv")
+    model = tmp_path / "m.vicinal"
+    arguments = ["fit", str(tmp_path / "tr.csv"), "-t", "Survived", "-m", "logistic"]
+    assert run([*arguments, "-o", str(model)]) == 0
+    said = capsys.readouterr().err
+    assert "left out, an identifier: 'PassengerId'" in said
+    assert "words that count as missing: 'Ticket'" in said
+    assert run(["predict", str(model), str(tmp_path / "te.csv"), "--key", "PassengerId"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "PassengerId,prediction"
+    assert len(lines) == 31
+    assert run(["explain", str(model), str(tmp_path / "te.csv"), "--row", "3"]) == 0
+
+
+def test_small_table_is_compared_explained_and_kept(tmp_path, capsys):
+    """Sixteen rows: a fifth is explained by a model that has not seen it."""
+    page, best = tmp_path / "page.html", tmp_path / "best.vicinal"
+    arguments = ["compare", str(RAW / "longley/longley.csv"), "-t", "TOTEMP", "--folds", "2"]
+    arguments += ["--models", "mean,ridge", "--budget", "120s", "--save", str(best), "--json"]
+    assert run([*arguments, "--out", str(page)]) == 0
+    stdout, stderr = capsys.readouterr()
+    assert json.loads(stdout)["models"][0]["name"] == "ridge"
+    assert "explaining 3 rows with ridge" in stderr
+    assert "ridge saved" in stderr
+    assert page.read_text().count('class="pick"') == 3
+    assert run(["predict", str(best), str(RAW / "longley/longley.csv")]) == 0
+
+
+def test_every_class_keeps_rows_to_learn_from():
+    from vicinal.cli._check_table import check_table
+    from vicinal.cli._compare import _spare
+    from vicinal.inspection._compare import OutOfFold
+
+    y = ["rare"] * 3 + ["often"] * 57
+    checked = check_table(pl.DataFrame({"x": np.random.RandomState(0).rand(60), "y": y}), "y")
+    classes = np.array(["often", "rare"])
+    doubt = np.where(checked.y == "rare", 0.5, 0.01)
+    answers = OutOfFold(
+        np.arange(60), classes[np.zeros(60, dtype=int)], np.c_[1 - doubt, doubt], classes
+    )
+    spared = _spare(checked, answers, 0)
+    assert 0 < len(spared) <= 12
+    assert np.sum(checked.y[spared] == "rare") == 1
+
+
+def test_compiling_is_done_once_and_outside_the_budget(capsys):
+    from sklearn.dummy import DummyRegressor
+
+    from vicinal import PrunedTreeRegressor
+    from vicinal.cli._check_table import check_table
+    from vicinal.cli._compare import _compile
+
+    rng = np.random.RandomState(0)
+    checked = check_table(pl.DataFrame({"x": rng.rand(60), "y": rng.rand(60)}), "y")
+    models = {"mean": DummyRegressor(), "tree": PrunedTreeRegressor(cv=2)}
+    assert _compile(models, checked) > 0
+    assert "compiling" in capsys.readouterr().err
+    assert _compile(models, checked) == 0
+    assert capsys.readouterr().err == ""
+
+
+def test_the_budget_holds_up_to_the_page(tmp_path, monkeypatch):
+    """A model that would take hours, and yet reading, folds and page take no longer than said."""
+    from sklearn.ensemble import AdaBoostClassifier
+    from sklearn.naive_bayes import GaussianNB
+
+    from vicinal import inspection
+
+    models = {"bayes": GaussianNB(), "slow": AdaBoostClassifier(n_estimators=10**7)}
+    monkeypatch.setattr(inspection, "candidate_models", lambda task, random_state: dict(models))
+    started = time.monotonic()
+    code = run(["compare", "--budget", "45s", "--fresh", "--out", str(tmp_path / "page.html")])
+    elapsed = time.monotonic() - started
+    assert code == 0
+    assert (tmp_path / "page.html").exists()
+    assert elapsed < 1.1 * 45
+
+
+def test_rare_classes_change_the_score_and_say_so(capsys):
+    from vicinal.cli._check_table import check_table
+    from vicinal.cli._compare import resolve_metric
+
+    x = np.random.RandomState(0).rand(200)
+    rare = check_table(pl.DataFrame({"x": x, "y": ["no"] * 190 + ["yes"] * 10}), "y")
+    assert resolve_metric(None, rare) == "roc_auc"
+    assert "'yes' is 5 % of the rows: ranked by roc auc" in capsys.readouterr().err
+    assert resolve_metric("accuracy", rare) == "accuracy"
+    even = check_table(pl.DataFrame({"x": x, "y": ["no", "yes"] * 100}), "y")
+    assert resolve_metric(None, even) is None
+
+
+# --- files --------------------------------------------------------------------------------------
+
+
+def people(n=40):
+    return pl.DataFrame(
+        {
+            "città": ["Zürich", "Genève"] * (n // 2),
+            "zip": [f"0{k % 7}123" for k in range(n)],
+            "price": [f"{k},5" for k in range(n)],
+            "y": ["a", "b"] * (n // 2),
+        }
+    )
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "cp1252"])
+@pytest.mark.parametrize("packed", [False, True])
+def test_encodings_and_packed_files(encoding, packed, tmp_path):
+    from vicinal.cli._read_table import read_table
+
+    data = people().write_csv(separator=";").encode(encoding)
+    path = tmp_path / ("t.csv.gz" if packed else "t.csv")
+    path.write_bytes(gzip.compress(data) if packed else data)
+    assert read_table(path).equals(people())
+
+
+def test_several_files_and_standard_input(tmp_path, monkeypatch):
+    from vicinal.cli._read_table import read_table, read_tables
+
+    people(20).write_csv(tmp_path / "a.csv")
+    people(10).with_columns(new=pl.lit(3)).write_csv(tmp_path / "b.csv")
+    both = read_tables([tmp_path / "a.csv", tmp_path / "b.csv"])
+    assert both.shape == (30, 5)
+    assert both["new"].null_count() == 20
+
+    class Stdin:
+        buffer = io.BytesIO((tmp_path / "a.csv").read_bytes())
+
+    monkeypatch.setattr(sys, "stdin", Stdin)
+    assert read_table(Path("-")).equals(people(20))
+    (tmp_path / "broken.csv.gz").write_bytes(b"no gzip")
+    with pytest.raises(ValueError, match="cannot be unpacked"):
+        read_table(tmp_path / "broken.csv.gz")
+
+
+def test_groups_weights_and_columns_to_drop_by_comma(tmp_path, capsys):
+    rng = np.random.RandomState(0)
+    n = 90
+    x = rng.rand(n)
+    pl.DataFrame(
+        {
+            "x": x,
+            "u": x,
+            "v": x,
+            "who": [f"p{k % 9}" for k in range(n)],
+            "w": 1 + rng.rand(n),
+            "y": np.where(x > 0.5, "up", "down"),
+        }
+    ).write_csv(tmp_path / "t.csv")
+    model = tmp_path / "m.vicinal"
+    arguments = ["fit", str(tmp_path / "t.csv"), "-t", "y", "-m", "logistic", "-o", str(model)]
+    assert run([*arguments, "--drop", "u,v", "--group", "who", "--weight", "w"]) == 0
+    said = capsys.readouterr().err
+    assert "90 rows, 1 columns" in said
+    assert "on held-out rows: accuracy 1.0000" in said
