@@ -5,6 +5,7 @@
 otherwise (``parallel_map``).
 """
 
+import os
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -14,10 +15,20 @@ from joblib import effective_n_jobs
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from vicinal._base._compat import openmp_threads
+from vicinal._base._compat import openmp_threads, threadpool_controller
 from vicinal._base._progress import Progress
 
 _MAX_SEED = np.iinfo(np.int32).max
+
+
+def _use_one_openmp_thread() -> None:
+    threadpool_controller().limit(limits=1, user_api="openmp")
+
+
+if hasattr(os, "register_at_fork"):
+    # GNU's OpenMP, which scikit-learn is built with, would wait in a forked child for threads that
+    # only the parent has, for ever; one thread needs no others.
+    os.register_at_fork(after_in_child=_use_one_openmp_thread)
 
 
 def draw_seeds(random_state, n_seeds: int) -> list[int]:
