@@ -1,9 +1,11 @@
 import numpy as np
+import pandas as pd
 import pytest
 from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from vicinal._base import (
+    check_magnitude,
     check_neighbor_count,
     check_weights,
     encode_labels,
@@ -97,3 +99,39 @@ def test_queries_are_ready_only_as_validation_would_return_them():
         (Fitted(), np.full((3, 2), np.nan)),
     ):
         assert not is_ready(estimator, queries, np.float64)
+
+
+@pytest.mark.parametrize("weight", [1e300, 1e16, 1e-300])
+def test_weights_whose_sums_are_not_exact_are_refused(weight):
+    with pytest.raises(ValueError, match=r"sample_weight sums to .*divide them by their mean"):
+        check_weights(np.full(4, weight), np.zeros((4, 1)))
+
+
+def test_common_weights_are_taken():
+    for weight in (1e-9, 1000.0, 1e12):
+        assert check_weights(np.full(4, weight), np.zeros((4, 1)))[0] == weight
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        np.array([[1.0, -1e151]]),
+        np.array([1e18], dtype=np.float32),
+        sparse.csr_matrix([[0.0, 1e200]]),
+        pd.DataFrame({"a": [1.0, 1e300]}),
+    ],
+    ids=["float64", "float32", "sparse", "frame"],
+)
+def test_numbers_whose_squares_overflow_are_refused(values):
+    with pytest.raises(ValueError, match=r"X reaches 1e\+\d+; squares of float.*scale X first"):
+        check_magnitude("X", values)
+
+
+@pytest.mark.parametrize(
+    "values",
+    [np.array([1e149]), np.array([np.inf]), np.array([np.nan]), np.array(["a"]), [1e300], None,
+     np.empty((0, 2)), pd.DataFrame({"a": ["x", 1e300]})],
+    ids=str,
+)  # fmt: skip
+def test_everything_else_is_left_to_the_validation_of_the_estimator(values):
+    check_magnitude("X", values)

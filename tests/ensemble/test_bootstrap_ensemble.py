@@ -151,3 +151,10 @@ def test_rows_always_drawn_have_no_out_of_bag_prediction():
     kept = model.fit(X, y, sample_weight=np.r_[30.5, np.ones(7)])
     assert np.isnan(kept.oob_prediction_[0])
     assert np.isfinite(kept.predict_interval(X)).all()
+
+
+def test_weights_that_would_draw_without_end_are_refused():
+    X, y = np.arange(20.0)[:, None], np.arange(20) % 2
+    weights = np.where(y, 1.0, 1e12)
+    with pytest.raises(ValueError, match=r"sums to 1e\+13, and every member draws.*their mean"):
+        BootstrapEnsembleClassifier(n_estimators=2).fit(X, y, sample_weight=weights)

@@ -431,3 +431,22 @@ def test_graph_of_pynndescent(rng):
 
 def test_exact_search_has_recall_one(rng):
     assert NeighborSearch().fit(rng.randn(20, 3)).recall_ == 1.0
+
+
+@pytest.mark.parametrize("metric", ["euclidean", "manhattan"])
+def test_queries_may_be_sparse_where_the_rows_are_dense_and_the_other_way(rng, metric):
+    X = np.where(rng.rand(60, 4) < 0.5, 0.0, rng.rand(60, 4))
+    expected = NeighborSearch(5, metric=metric).fit(X).kneighbors(X)
+    for rows, queries in (
+        (X, sparse.csr_array(X)),
+        (sparse.csc_matrix(X), X),
+        (X, sparse.coo_matrix(X)),
+    ):
+        distances, indices = NeighborSearch(5, metric=metric).fit(rows).kneighbors(queries)
+        assert_allclose(distances, expected[0], atol=1e-12)
+        assert_array_equal(indices, expected[1])
+
+
+def test_queries_whose_distances_overflow_are_refused(rng):
+    with pytest.raises(ValueError, match=r"X reaches 1e\+300"):
+        NeighborSearch(5).fit(rng.rand(20, 2)).kneighbors(np.full((1, 2), 1e300))

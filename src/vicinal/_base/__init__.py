@@ -42,6 +42,7 @@ from vicinal._base._survey import (
 )
 from vicinal._base._validation import (
     check_device_weights,
+    check_magnitude,
     check_neighbor_count,
     check_weights,
     class_factors,
@@ -67,6 +68,7 @@ __all__ = [
     "atomic_fit_blocks",
     "block_moments",
     "check_device_weights",
+    "check_magnitude",
     "check_neighbor_count",
     "check_same_device",
     "check_same_library",

@@ -5,6 +5,7 @@ import inspect
 from typing import Any
 
 from vicinal._base._compat import fit_context
+from vicinal._base._validation import check_magnitude
 
 # State that belongs to the user's set-up of an estimator, not to what it learned.
 _CONFIGURATION = {
@@ -26,7 +27,8 @@ def _forget(estimator) -> None:
 def atomic_fit(method):
     """Decorate ``fit`` or ``partial_fit`` so that it either succeeds or changes nothing.
 
-    Parameters are validated first (``_parameter_constraints``). A ``fit`` starts from a clean
+    Parameters are validated first (``_parameter_constraints``), and numbers whose squares would
+    overflow are refused, in X and in y. A ``fit`` starts from a clean
     object, so that refitting equals fitting afresh; when anything goes wrong, Ctrl-C included, the
     object is put back as it was: unfitted if it was unfitted. A ``partial_fit`` must not write into
     arrays it learned earlier, because only the attributes themselves are put back.
@@ -36,6 +38,8 @@ def atomic_fit(method):
 
     @functools.wraps(method)
     def wrapper(self, *args, **kwargs):
+        for name, values in zip(("X", "y"), args, strict=False):
+            check_magnitude(name, values)
         before = dict(vars(self))
         if starts_afresh:
             _forget(self)

@@ -4,6 +4,7 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from scipy import sparse
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -106,6 +107,13 @@ def weighted_device_rows(X: Any, y: Any, sample_weight: Any, *, dtype: Any = Non
     return xp.take(X, keep, axis=0), y, xp.take(weights, keep)
 
 
+# Beyond 2^53 a float no longer counts rows one by one; below the other, products of weights vanish.
+_LARGEST_TOTAL = 2.0**53
+_SMALLEST_WEIGHT = 1e-100
+# By bytes of the float: sums of squares stay finite up to here.
+_LARGEST = {4: 1e17, 8: 1e150}
+
+
 def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.ndarray:
     """Return weights as a vector, ones for ``None``; negative or all-zero ones raise."""
     weights = check_sample_weight(sample_weight, X, dtype=dtype)
@@ -116,7 +124,34 @@ def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.
             f"sample_weight holds negative values (smallest {weights.min()!r}); weights count how "
             "often a row is seen, so use 0 to leave a row out."
         )
+    with np.errstate(over="ignore"):
+        total = float(weights.sum(dtype=np.float64))
+    if total > _LARGEST_TOTAL or 0 < weights.max() < _SMALLEST_WEIGHT:
+        raise ValueError(
+            f"sample_weight sums to {total:.3g}, with a largest value of {weights.max():.3g}; sums "
+            "of weights must be exact, so divide them by their mean."
+        )
     return weights
+
+
+def check_magnitude(name: str, values: Any) -> None:
+    """Raise where numbers are so large that sums of their squares overflow.
+
+    Whatever is not an array of floats (lists, labels, tensors) is left to the validation of the
+    estimator, and so are infinities.
+    """
+    if not (sparse.issparse(values) or isinstance(values, np.ndarray) or hasattr(values, "dtypes")):
+        return
+    numbers = values.data if sparse.issparse(values) else np.asarray(values)
+    if numbers.dtype.kind != "f" or not numbers.size:
+        return
+    largest = max(float(numbers.max()), -float(numbers.min()))
+    limit = _LARGEST[4] if numbers.dtype.itemsize <= 4 else _LARGEST[8]
+    if limit < largest < np.inf:
+        raise ValueError(
+            f"{name} reaches {largest:.3g}; squares of {numbers.dtype} numbers beyond {limit:.0e} "
+            f"overflow, so scale {name} first, for example divide it by {largest:.0e}."
+        )
 
 
 def positive_rows(sample_weight: Any, X: Any, *arrays: Any, compact: bool = False) -> tuple:

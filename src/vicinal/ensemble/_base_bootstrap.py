@@ -15,6 +15,9 @@ from vicinal.ensemble._bootstrap_blocks import fit_bootstrap
 from vicinal.ensemble._explain import bootstrap_sections
 from vicinal.ensemble._learners import draw_rows, fresh_learner, row_count
 
+# Rows that one member may draw: two gigabytes of row numbers.
+_MOST_DRAWS = 2**28
+
 
 def _fit_member(learner, output, X, y, weight, n_draws, codes, seed):
     """Fit one member to its own draw; returns it, its unused rows and its outputs there."""
@@ -90,6 +93,11 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         learner, output = self._learner(), self._output()
         seeds = draw_seeds(self.random_state, self.n_estimators)
         n_draws = row_count(weight)
+        if n_draws > _MOST_DRAWS:
+            raise ValueError(
+                f"sample_weight sums to {n_draws:.3g}, and every member draws so many rows, but at "
+                f"most {_MOST_DRAWS:.3g}; divide the weights by their mean to draw one for each."
+            )
         results = parallel_map(
             _fit_member,
             [(learner, output, X, y, weight, n_draws, codes, seed) for seed in seeds],

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
+    check_magnitude,
     check_same_library,
     draw_seeds,
     is_array_api,
@@ -291,9 +292,14 @@ class NeighborSearch(BaseEstimator):
         if not reset and is_array_api(self._engine.X):
             check_same_library(self._engine.X, np.asarray(X))
         dtype = [np.float64, np.float32] if reset else self._engine.X.dtype
-        if not reset and is_ready(self, X, dtype):
+        is_sparse = not reset and sparse.issparse(self._engine.X)
+        if not reset and not is_sparse and is_ready(self, X, dtype):
             return X
-        return validate_data(self, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
+        X = validate_data(self, X, accept_sparse="csr", dtype=dtype, order="C", reset=reset)
+        if reset or sparse.issparse(X) == is_sparse:
+            return X
+        # Engines compare rows of one kind: queries become what the training rows are.
+        return sparse.csr_matrix(X) if is_sparse else X.toarray()
 
     def _is_euclidean(self):
         params = self.metric_params or {}
@@ -387,6 +393,7 @@ class NeighborSearch(BaseEstimator):
             exclude = np.arange(n_rows) if exclude is None else exclude
         else:
             Q = self._validate(X, reset=False)
+            check_magnitude("X", Q)
         if exclude is None and groups is None and is_array_api(Q):
             return Q, self._leave_none_out(Q)
         if exclude is None:

@@ -8,7 +8,6 @@ hence give the same bits. Two classes need one vector only, the difference of th
 
 from typing import NamedTuple
 
-import numba
 import numpy as np
 from scipy import sparse
 
@@ -16,7 +15,7 @@ from vicinal._kernels._jit import jit
 
 # Fused multiply-add without reassociation: the order of additions, and with it the path that the
 # perceptron takes, must not depend on whether zeros are stored.
-_ordered_jit = numba.njit(cache=True, nogil=True, fastmath={"contract"})
+_ordered_jit = jit(fastmath={"contract"})
 
 _LANES = 16
 
