@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._base import saved
-from vicinal._kernels.local._line_smoother import smooth_line
+from vicinal._kernels.local._line_smoother import LineFits, LinePoints, LineWindow, smooth_line
 from vicinal.local._data import LocalData, Settings
 from vicinal.local._fits import over_queries
 from vicinal.local._neighborhood import NearestRule
@@ -52,25 +52,13 @@ class Line:
         norms = np.full(n_queries, np.nan)
         solved = np.ones(n_queries, dtype=bool)
         f = np.ones(len(self.x)) if factor is None else factor[self.order]
+        points = LinePoints(self.x, self.Y, f)
         k = min(len(self.x), int(rule.count))
+        window = LineWindow(k, rule.exceed, float(rule.stretch), rule.loess, settings.degree)
 
         def run(queries):
-            smooth_line(
-                self.x,
-                self.Y,
-                f,
-                q[queries],
-                k,
-                rule.exceed,
-                rule.stretch,
-                rule.loess,
-                settings.degree,
-                want_norms,
-                values[queries],
-                slopes[queries],
-                norms[queries],
-                solved[queries],
-            )
+            out = LineFits(values[queries], slopes[queries], norms[queries], solved[queries])
+            smooth_line(points, q[queries], window, want_norms, out)
 
         over_queries(run, n_queries, n_jobs)
         return values, slopes, norms, solved

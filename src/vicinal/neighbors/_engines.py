@@ -16,6 +16,7 @@ from sklearn.neighbors import BallTree, KDTree, NearestNeighbors
 from vicinal._base import import_optional, n_threads, namespace, row_blocks, thread_map
 from vicinal._base._compat import threadpool_controller
 from vicinal._kernels.neighbors._nearest import (
+    Pairs,
     ProductRows,
     csr_distances,
     listed_distances,
@@ -67,7 +68,7 @@ class BruteEngine:
         indices = np.empty((Q.shape[0], k), np.int64)
 
         def fill(part):
-            nearest_rows(*self._arguments(Q, left_out, part), k, distances[part], indices[part])
+            nearest_rows(self._pairs(Q, left_out, part), k, distances[part], indices[part])
             sort_rows(distances[part], indices[part])
 
         # Threads copy 2 k candidates for each of 64 queries and the product of a block, so a part
@@ -78,18 +79,19 @@ class BruteEngine:
 
     def within(self, Q, radii, left_out):
         def find(part):
-            queries, rows, squares = rows_within(*self._arguments(Q, left_out, part), radii[part])
+            queries, rows, squares = rows_within(self._pairs(Q, left_out, part), radii[part])
             return _by_distance(queries + part.start, rows, np.sqrt(squares))
 
         with threadpool_controller().limit(limits=1, user_api="blas"):
             found = thread_map(find, _parts(Q.shape[0], self.n_jobs), self.n_jobs)
         return _joined(found, self.X.dtype)
 
-    def _arguments(self, Q, left_out, part):
+    def _pairs(self, Q, left_out, part):
         left, norms = self.fitted.queries(Q[part])
         eps = float(np.finfo(self.fitted.dtype).eps)
         codes = left_out.row_codes, left_out.query_codes[part]
-        return Q[part], self.X, left, self.fitted.rows, norms, self.fitted.scale, eps, *codes
+        rows, scale = self.fitted.rows, self.fitted.scale
+        return Pairs(Q[part], self.X, left, rows, norms, scale, eps, *codes)
 
 
 class _FetchingEngine:

@@ -72,7 +72,7 @@ def fit_perceptron(
     if sparse.issparse(X):
         X = as_float32_csr(X)
         run_csr = _binary_csr if n_classes == 2 else _multiclass_csr
-        run_csr(X.data, X.indices, X.indptr, *learner)
+        run_csr((X.data, X.indices, X.indptr), *learner)
     else:
         run_dense = _binary_dense if n_classes == 2 else _multiclass_dense
         run_dense(np.ascontiguousarray(X, dtype=np.float32), *learner)
@@ -192,9 +192,8 @@ def _multiclass_dense(X, codes, steps, rows, state, n_classes, weights, lag, mis
 
 
 @_ordered_jit
-def _multiclass_csr(
-    data, indices, indptr, codes, steps, rows, state, n_classes, weights, lag, mistakes
-):
+def _multiclass_csr(X, codes, steps, rows, state, n_classes, weights, lag, mistakes):
+    data, indices, indptr = X
     n_features = weights.shape[0] - 1
     width = weights.shape[1]
     scores = np.empty(width, dtype=np.float32)
@@ -274,9 +273,8 @@ def _binary_dense(X, codes, steps, rows, state, n_classes, weights, lag, mistake
 
 
 @_ordered_jit
-def _binary_csr(
-    data, indices, indptr, codes, steps, rows, state, n_classes, weights, lag, mistakes
-):
+def _binary_csr(X, codes, steps, rows, state, n_classes, weights, lag, mistakes):
+    data, indices, indptr = X
     n_features = weights.shape[0] - 1
     w = weights[:, 0]
     a = lag[:, 0]

@@ -6,6 +6,8 @@ equivalent kernel is l_i = w_i (c_0 + c_1 z_i + c_2 z_i^2), where c is the first
 inverse of the moment matrix (S_{a+b}); moments of z within [-1, 1] are well scaled.
 """
 
+from typing import Any, NamedTuple
+
 import numpy as np
 
 from vicinal._kernels._jit import fast_jit
@@ -143,41 +145,49 @@ def _edges(x, q, start, stop, radius):
     )
 
 
-@fast_jit
-def smooth_line(
-    x, Y, f, Q, k, beyond, stretch, guarded, degree, want_norms, values, slopes, norms, solved
-):
-    """Evaluate local polynomials of sorted points at the queries.
+class LinePoints(NamedTuple):
+    """Sorted points (n,), their targets (n_outputs, n), and factors on their weights (n,)."""
 
-    Parameters
-    ----------
-    x : ndarray of shape (n,)
-        Sorted points.
-    Y : ndarray of shape (n_outputs, n)
-        Targets in that order.
-    f : ndarray of shape (n,)
-        Factors on the weights.
-    Q : ndarray of shape (n_queries,)
-        Queries.
-    k : int
-        Number of neighbours.
-    beyond : bool
-        Whether the (k+1)-th neighbour gives the bandwidth, else the k-th.
-    stretch : float
-        Factor on the bandwidth.
-    guarded : bool
-        Whether weights follow LOESS's guards at 0.001 and 0.999.
-    degree : int
-        0, 1 or 2.
-    want_norms : bool
-        Whether to fill ``norms`` with |l(q)|^2.
-    values, slopes : ndarray of shape (n_queries, n_outputs)
-        Predictions and derivatives.
-    norms : ndarray of shape (n_queries,)
-        Squared norms.
-    solved : ndarray of bool of shape (n_queries,)
-        False where the moments do not determine the fit (or the bandwidth is 0).
+    x: Any
+    Y: Any
+    f: Any
+
+
+class LineWindow(NamedTuple):
+    """How a window is placed and weighted.
+
+    ``k`` neighbours; the (k+1)-th gives the bandwidth if ``beyond``, else the k-th; ``stretch``
+    multiplies it; weights follow LOESS's guards at 0.001 and 0.999 if ``guarded``; polynomials of
+    ``degree`` 0, 1 or 2.
     """
+
+    k: int
+    beyond: bool
+    stretch: float
+    guarded: bool
+    degree: int
+
+
+class LineFits(NamedTuple):
+    """What is written.
+
+    Predictions and derivatives (n_queries, n_outputs), the squared norms |l(q)|^2 of the equivalent
+    kernels (n_queries,), and ``solved``, which turns False where the moments do not determine the
+    fit (or the bandwidth is 0).
+    """
+
+    values: Any
+    slopes: Any
+    norms: Any
+    solved: Any
+
+
+@fast_jit
+def smooth_line(points, Q, window, want_norms, out):
+    """Evaluate local polynomials of sorted points at the queries (n_queries,)."""
+    x, Y, f = points
+    k, beyond, stretch, guarded, degree = window
+    values, slopes, norms, solved = out
     n = x.shape[0]
     S = np.empty(5)
     T = np.empty(3)

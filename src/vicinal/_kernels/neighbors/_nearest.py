@@ -23,6 +23,7 @@ References
 """
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -277,16 +278,31 @@ def _product_bound(reach, scale, norm, eps):
     return bound + abs(bound) * eps
 
 
+class Pairs(NamedTuple):
+    """Queries and rows to be paired; ``left``, ``norms`` and ``rows``, ``scale`` as `ProductRows`.
+
+    ``eps`` is the rounding unit of the product. Row ``j`` is left out for query ``i`` where
+    ``row_codes[j] == query_codes[i]``.
+    """
+
+    Q: np.ndarray
+    X: np.ndarray
+    left: np.ndarray
+    rows: np.ndarray
+    norms: np.ndarray
+    scale: float
+    eps: float
+    row_codes: np.ndarray
+    query_codes: np.ndarray
+
+
 @jit
-def nearest_rows(
-    Q, X, left, rows, norms, scale, eps, row_codes, query_codes, n_neighbors, distances, indices
-):
+def nearest_rows(pairs, n_neighbors, distances, indices):
     """Fill ``distances`` (squared) and ``indices`` with the nearest rows of queries, unsorted.
 
-    ``left``, ``norms`` and ``rows``, ``scale`` come from `ProductRows`; row ``j`` is left out for
-    query ``i`` where ``row_codes[j] == query_codes[i]``. Where fewer than ``n_neighbors`` rows
-    remain, the other distances are infinite.
+    Where fewer than ``n_neighbors`` rows remain, the other distances are infinite.
     """
+    Q, X, left, rows, norms, scale, eps, row_codes, query_codes = pairs
     capacity = 2 * n_neighbors + 64
     buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
     lowest = np.empty(_SEGMENT, rows.dtype)
@@ -360,11 +376,12 @@ def _sort_ties(distances, indices):
 
 
 @jit
-def rows_within(Q, X, left, rows, norms, scale, eps, row_codes, query_codes, radii):
+def rows_within(pairs, radii):
     """Return queries, rows and squared distances of all pairs within the radius of their query.
 
-    Pairs come by blocks of queries and rows; the arguments are those of `nearest_rows`.
+    They come by blocks of queries and rows.
     """
+    Q, X, left, rows, norms, scale, eps, row_codes, query_codes = pairs
     buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
     lowest = np.empty(ROW_BLOCK, rows.dtype)
     found = np.empty(ROW_BLOCK + 1, np.int64)

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from vicinal._kernels.neighbors._nearest import (
+    Pairs,
     ProductRows,
     csr_distances,
     nearest_rows,
@@ -78,7 +79,8 @@ def test_precision_of_the_product_does_not_show(rng, dtype):
     distances, indices = np.empty((130, k)), np.empty((130, k), np.int64)
     eps = float(np.finfo(dtype).eps)
     codes = np.arange(5000), np.full(130, -1)
-    nearest_rows(Q, X, left, fitted.rows, norms, fitted.scale, eps, *codes, k, distances, indices)
+    pairs = Pairs(Q, X, left, fitted.rows, norms, fitted.scale, eps, *codes)
+    nearest_rows(pairs, k, distances, indices)
     sort_rows(distances, indices)
     squares = ((Q[:, None, :] - X) ** 2).sum(axis=2)
     order = np.lexsort((np.broadcast_to(np.arange(5000), squares.shape), squares), axis=1)[:, :k]

@@ -1,0 +1,70 @@
+"""Compiled functions: the cache follows its sources, and may be missing."""
+
+import os
+import subprocess
+import sys
+import textwrap
+
+import pytest
+
+
+def run(code, **environment):
+    return subprocess.run(
+        [sys.executable, "-c", textwrap.dedent(code)],
+        env={**os.environ, **environment},
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+
+def test_without_a_folder_to_write_to_there_is_one_warning_and_no_cache():
+    found = run(
+        """
+        import warnings
+        from numba.core.caching import FunctionCache
+        FunctionCache._impl_class._locator_classes = []
+        with warnings.catch_warnings(record=True) as seen:
+            warnings.simplefilter("always")
+            from vicinal._kernels.local._small_dense import cholesky_lower, gram_lower
+        import numpy as np
+        G = np.empty((1, 1))
+        gram_lower(np.array([[1.0, 2.0]]), 1, 2, G)
+        print(len(seen), "NUMBA_CACHE_DIR" in str(seen[0].message), G[0, 0])
+        """
+    )
+    assert found.split() == ["1", "True", "5.0"]
+
+
+@pytest.mark.skipif(
+    os.name == "nt" or os.geteuid() == 0, reason="needs a folder it may not write to"
+)
+def test_an_unwritable_home_and_package_do_not_stop_the_import(tmp_path):
+    locked = tmp_path / "locked"
+    locked.mkdir(mode=0o500)
+    found = run(
+        "import warnings; warnings.simplefilter('ignore'); import vicinal._kernels.local._newton",
+        HOME=str(locked),
+        XDG_CACHE_HOME=str(locked),
+        NUMBA_CACHE_DIR=str(locked),
+    )
+    assert found == ""
+
+
+def test_a_changed_callee_makes_its_callers_new(tmp_path):
+    """Numba alone would go on calling the old function from the cached caller."""
+    (tmp_path / "low.py").write_text(
+        "from vicinal._kernels._jit import jit\n\n\n@jit\ndef low(x):\n    return x + 1\n"
+    )
+    (tmp_path / "high.py").write_text(
+        "from low import low\nfrom vicinal._kernels._jit import jit\n\n\n"
+        "@jit\ndef high(x):\n    return 10 * low(x)\n"
+    )
+    folder = os.pathsep.join([str(tmp_path), *sys.path])
+    ask = "from high import high; print(high(1), sum(high.stats.cache_hits.values()))"
+    environment = {"PYTHONPATH": folder, "NUMBA_CACHE_DIR": str(tmp_path / "cache")}
+    assert run(ask, **environment).split() == ["20", "0"]
+    assert run(ask, **environment).split() == ["20", "1"]
+    source = (tmp_path / "low.py").read_text()
+    (tmp_path / "low.py").write_text(source.replace("x + 1", "x + 1001"))
+    assert run(ask, **environment).split() == ["10020", "0"]
