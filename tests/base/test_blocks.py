@@ -1,25 +1,149 @@
+"""Tables in blocks of rows: what passes tell, and that models need no more than the protocol."""
+
+import numpy as np
 import pytest
-import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import sparse
+from sklearn.linear_model import LogisticRegression
+from tests.base.memory_blocks import MemoryBlocks
 
-from vicinal._base import row_blocks
-
-
-@pytest.mark.parametrize("n_rows", [0, 1, 7, 100])
-@pytest.mark.parametrize("bytes_per_row", [1, 2**19, 2**30])
-def test_blocks_cover_every_row_once(n_rows, bytes_per_row):
-    blocks = list(row_blocks(n_rows, bytes_per_row, working_memory=2))
-    assert [i for b in blocks for i in range(b.start, b.stop)] == list(range(n_rows))
-
-
-def test_block_length_follows_working_memory():
-    with sklearn.config_context(working_memory=4):
-        (first, *_) = row_blocks(100, 2**20)
-    assert first == slice(0, 4)
-
-
-def test_a_row_larger_than_the_budget_still_gets_a_block():
-    assert list(row_blocks(2, 2**30, working_memory=1)) == [slice(0, 1), slice(1, 2)]
+from vicinal._base import Block, join_blocks, row_uniforms, rows_at, sample_rows, survey
+from vicinal.ensemble import BootstrapEnsembleRegressor
+from vicinal.partition import SpacePartitioningClassifier
+from vicinal.subspace import (
+    DivideConquerSVC,
+    FeatureSpaceDecomposition,
+    SubspaceFusionClassifier,
+    TruncatedRBFClassifier,
+)
+from vicinal.uncertainty import ResponsibilityMixture
 
 
-def test_max_rows_bounds_a_block():
-    assert list(row_blocks(5, 1, max_rows=3)) == [slice(0, 3), slice(3, 5)]
+@pytest.fixture
+def table(rng):
+    X = rng.normal(size=(120, 3)) * [1.0, 5.0, 0.2] + [0.0, 100.0, 1.0]
+    y = np.where(X[:, 0] + 0.2 * (X[:, 1] - 100) > 0, "up", "down")
+    return X, y, rng.uniform(0.5, 2.0, size=120)
+
+
+@pytest.mark.parametrize("size", [120, 50, 7])
+def test_survey_tells_the_moments_of_the_whole_table(table, size):
+    X, y, weight = table
+    _, found = survey(MemoryBlocks.of(X, y, weight, size=size), has_classes=True)
+    mean = np.average(X, axis=0, weights=weight)
+    assert found.n_rows == 120
+    assert_allclose(found.moments.mean, mean, rtol=1e-13)
+    variance = np.average((X - mean) ** 2, axis=0, weights=weight)
+    assert_allclose(found.moments.variance, variance, rtol=1e-12)
+    assert_array_equal(found.classes, ["down", "up"])
+    assert_array_equal(found.class_rows, [(y == "down").sum(), (y == "up").sum()])
+    assert_allclose(found.class_weights, [weight[y == c].sum() for c in ("down", "up")])
+
+
+def test_moments_of_numbers_far_from_zero_do_not_cancel():
+    X = 1e9 + np.arange(8.0)[:, None]
+    _, found = survey(MemoryBlocks.of(X, size=3), has_classes=False)
+    assert_allclose(found.moments.variance, [5.25], rtol=1e-12)
+    assert not found.moments.constant[0]
+
+
+def test_sparse_blocks_have_no_moments():
+    blocks = MemoryBlocks([Block(sparse.csr_array(np.eye(3)), None, np.ones(3))], 3)
+    _, found = survey(blocks, has_classes=False)
+    with pytest.raises(ValueError, match="sparse blocks"):
+        _ = found.moments
+
+
+@pytest.mark.parametrize(("y", "message"), [(["a"] * 4, "one class only"), ([], "no rows")])
+def test_tables_without_classes_or_rows_are_refused(y, message):
+    blocks = MemoryBlocks([Block(np.zeros((len(y), 1)), np.array(y), np.ones(len(y)))], 1)
+    with pytest.raises(ValueError, match=message):
+        survey(blocks, has_classes=True)
+
+
+def test_a_row_draws_the_same_number_in_any_block():
+    whole = row_uniforms(3, 0, 10_000)
+    assert_array_equal(np.concatenate([row_uniforms(3, 0, 17), row_uniforms(3, 17, 9983)]), whole)
+    assert whole.min() >= 0.0
+    assert whole.max() < 1.0
+    assert abs(whole.mean() - 0.5) < 0.01
+    assert abs(np.corrcoef(whole, row_uniforms(4, 0, 10_000))[0, 1]) < 0.03
+
+
+def test_samples_and_chosen_rows_do_not_depend_on_blocks(table):
+    X, y, weight = table
+    drawn = []
+    for size in (120, 13):
+        blocks, found = survey(MemoryBlocks.of(X, y, weight, size=size), has_classes=True)
+        drawn.append(sample_rows(blocks, found, 40, seed=1))
+        chosen = rows_at(blocks, np.array([0, 12, 13, 119]))
+        assert_array_equal(chosen.X, X[[0, 12, 13, 119]])
+        assert_array_equal(chosen.y, y[[0, 12, 13, 119]])
+    assert_array_equal(drawn[0].X, drawn[1].X)
+    assert 20 < len(drawn[0]) < 60
+
+
+def test_sparse_blocks_are_joined_sparse():
+    parts = [Block(sparse.csr_array(np.eye(2)), None, np.ones(2))] * 2
+    assert_array_equal(join_blocks(parts).X.toarray(), np.vstack([np.eye(2)] * 2))
+
+
+MODELS = {
+    "discriminant": SpacePartitioningClassifier(
+        "lda", n_regions=2, n_init=2, max_iter=3, random_state=0
+    ),
+    "logistic": SpacePartitioningClassifier(n_regions=2, n_init=2, max_iter=3, random_state=0),
+    "truncated RBF": TruncatedRBFClassifier(),
+    "machines": DivideConquerSVC(n_clusters=2, probability=True, random_state=0),
+}
+
+
+@pytest.mark.parametrize("size", [120, 31])
+@pytest.mark.parametrize("name", MODELS)
+def test_models_fit_themselves_to_any_blocks(table, name, size):
+    X, y, weight = table
+    Z = (X - X.mean(axis=0)) / X.std(axis=0)
+    model = MODELS[name]
+    memory = model.fit(Z, y, sample_weight=weight).predict_proba(Z)
+    blocks = model.fit_blocks(MemoryBlocks.of(Z, y, weight, size=size))
+    assert blocks is model
+    assert model.n_features_in_ == 3
+    assert_allclose(model.predict_proba(Z), memory, atol=1e-8)
+
+
+def test_transformers_and_mixtures_fit_themselves_to_any_blocks(table):
+    X, _, weight = table
+    parts = FeatureSpaceDecomposition("principal", random_state=0)
+    memory = parts.fit(X, sample_weight=weight).transform(X)
+    parts.fit_blocks(MemoryBlocks.of(X, None, weight, size=31))
+    assert_allclose(parts.transform(X), memory, atol=1e-8)
+    mixture = ResponsibilityMixture(2, random_state=0)
+    memory = mixture.fit(X, sample_weight=weight).predict_proba(X)
+    mixture.fit_blocks(MemoryBlocks.of(X, None, weight, size=31))
+    assert_allclose(mixture.predict_proba(X), memory, atol=1e-7)
+
+
+def test_models_without_a_fit_by_blocks_are_gathered_in_one_task(table):
+    X, y, _ = table
+    fusion = SubspaceFusionClassifier(
+        ["random"],
+        LogisticRegression(),
+        cv=3,
+        fusion_estimator=LogisticRegression(),
+        random_state=0,
+    )
+    proba = [
+        fusion.fit_blocks(MemoryBlocks.of(X, y, size=size)).predict_proba(X) for size in (120, 31)
+    ]
+    assert_allclose(proba[0], proba[1], atol=1e-6)
+
+
+def test_a_fit_that_fails_changes_nothing(table):
+    X, y, _ = table
+    model = SpacePartitioningClassifier("lda", n_regions=2, random_state=0).fit(X, y)
+    before = model.predict_proba(X)
+    with pytest.raises(ValueError, match="one class only"):
+        model.fit_blocks(MemoryBlocks.of(X, np.full(len(y), "up"), size=50))
+    assert_array_equal(model.predict_proba(X), before)
+    with pytest.raises(ValueError, match="n_estimators"):
+        BootstrapEnsembleRegressor(n_estimators=1).fit_blocks(MemoryBlocks.of(X, X[:, 0], size=50))
