@@ -28,8 +28,8 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
     ----------
     members : "default" or list, default="default"
         Members to try: pairs (name, classifier), names of kinds of default members (``"constant"``,
-        ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``), or
-        both. ``"default"`` tries every kind, each where it can pay.
+        ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``,
+        ``"kernel"``), or both. ``"default"`` tries every kind, each where it can pay.
     max_fit_time : float, default=None
         Seconds for the whole fit: a member whose projected time does not fit is left out. ``None``
         sets no limit.

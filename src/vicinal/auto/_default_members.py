@@ -16,6 +16,7 @@ from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.auto._normal_scores import NormalScores
 from vicinal.auto._scaled_svr import ScaledSVR
 from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.metric import GradientKernelRegressor
 
 # Local models live in at most so many coordinates; wider tables are reduced to principal axes.
 _MAX_COORDINATES = 100
@@ -36,6 +37,10 @@ _SLACK = 1.25
 # Support vector machines take the square of the rows.
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
+# Kernel ridge takes the cube of the rows: its first fold must be about as good as the best.
+_MAX_KERNEL_ROWS, _KERNEL_LEAD = 1500, 1.1
+
+_TREES = ("forest", "extra_forest", "boosted trees")
 _PLAIN = ("standardized", "ranked", "euclidean")
 
 
@@ -56,6 +61,8 @@ class Spec:
     once : bool
         One draw of the folds will do: either it matters little beside the cost, or the answers do
         not depend on the folds.
+    lead : float
+        A default member whose first fold loses by this factor is not given the others.
     """
 
     name: str
@@ -63,6 +70,7 @@ class Spec:
     form: str = "distance"
     grid: list[dict] = field(default_factory=lambda: [{}])
     once: bool = False
+    lead: float = 1.5
 
 
 @dataclass(frozen=True)
@@ -194,6 +202,16 @@ def svm(shape: Shape, tried: Tried) -> Iterator[Spec]:
         yield Spec("svm", make_pipeline(StandardScaler(), ScaledSVR()), grid=grid, once=True)
 
 
+def kernel(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield kernel ridge in the metric of its gradients, for smooth targets of small tables."""
+    smooth = [loss for name, loss in tried.items() if name not in _TREES]
+    trees = [loss for name, loss in tried.items() if name in _TREES]
+    leads = not trees or min(smooth, default=np.inf) < min(trees)
+    if not shape.is_classification and shape.n_rows <= _MAX_KERNEL_ROWS and leads:
+        model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
+        yield Spec("gradient kernel", model, once=True, lead=_KERNEL_LEAD)
+
+
 KINDS: dict[str, Callable[[Shape, Tried], Iterator[Spec]]] = {
     "constant": constant,
     "local": local,
@@ -202,4 +220,5 @@ KINDS: dict[str, Callable[[Shape, Tried], Iterator[Spec]]] = {
     "linear": linear,
     "gradient": gradient,
     "svm": svm,
+    "kernel": kernel,
 }

@@ -13,7 +13,7 @@ from vicinal._kernels.ensemble._simplex import stacked_mean_weights
 # Candidates whose errors exceed the least by this factor cannot have the least loss.
 _WORTH = 1.2
 # Penalty of unequal weights, in rows.
-_RIDGE = 10.0
+_RIDGE = 20.0
 
 
 class Scorer(Protocol):

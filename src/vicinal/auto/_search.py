@@ -28,8 +28,6 @@ from vicinal.auto._scorers import Scorer
 _MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 600, 4e9
 # On tables below this the folds are drawn twice, because one draw is noise.
 _MIDDLE = 1000
-# A member whose first fold loses by this factor is not given the others.
-_LOST = 1.5
 # A member below this weight is not worth asking, nor are more members than this.
 _LEAST_WEIGHT, _MAX_MEMBERS = 0.02, 6
 # What is left of the time for fitting the chosen members to all rows.
@@ -190,7 +188,7 @@ class Search:
             if start + seconds * (len(folds) + 1) > self._deadline:
                 raise LeftOut(f"about {seconds * (len(folds) + 1):.1f} s would not fit the time")
             if cuts:
-                self._check_lead(first)
+                self._check_lead(first, spec.lead)
             found = _joined([first, self._ask(spec, folds[1:])])
         # Answers of one draw of the folds stand for the others.
         place = np.zeros(len(table.y), dtype=np.int64)
@@ -220,15 +218,15 @@ class Search:
         answers = np.concatenate([part.answers for part in parts])
         return HeldOut(list(spec.grid), parts[0].rows, answers)
 
-    def _check_lead(self, first: HeldOut) -> None:
-        """Leave a member out whose first fold is far behind the best so far."""
+    def _check_lead(self, first: HeldOut, lead: float) -> None:
+        """Leave a member out whose first fold is behind the best so far by more than a factor."""
         if not self.tried or first.answers.shape[1] == 0:
             return
         scorer = self.scorer.part(np.arange(len(first.rows)))
         best = min(self.kept(), key=lambda trial: trial.mean_losses(self.scorer.share).min())
         least = (best.losses[:, : len(first.rows)] @ scorer.share).min()
         loss = (scorer.losses(first.answers) @ scorer.share).min()
-        if loss > _LOST * least:
+        if loss > lead * least:
             raise LeftOut(f"its first fold lost ({loss:.3g} against {least:.3g})")
 
 
