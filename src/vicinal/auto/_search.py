@@ -30,6 +30,8 @@ _MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 600, 4e9
 _MIDDLE = 1000
 # A member below this weight is not worth asking, nor are more members than this.
 _LEAST_WEIGHT, _MAX_MEMBERS = 0.02, 6
+# Nor one whose loss is far from the least: this factor and this much more.
+_BEHIND, _SLACK = 1.5, 0.05
 # What is left of the time for fitting the chosen members to all rows.
 _SEARCH_SHARE = 0.8
 
@@ -292,14 +294,14 @@ class Pool:
     ----------
     candidates : list of int
         Setting of every member that was tried.
-    slopes : list of float
+    slopes : ndarray
         What calibrates it.
     weights : ndarray
         Its weight in the pool; most are zero.
     """
 
     candidates: list[int]
-    slopes: list[float]
+    slopes: np.ndarray
     weights: np.ndarray
 
     def mix(self, trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> np.ndarray:
@@ -314,22 +316,27 @@ class Pool:
 
 
 def choose_pool(trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> Pool:
-    """Choose settings, calibration and weights on some entries."""
+    """Choose settings, calibration, members and weights on some entries."""
     part = scorer.part(entries)
-    chosen = [int((trial.losses[:, entries] @ part.share).argmin()) for trial in trials]
+    tables = [trial.losses[:, entries] @ part.share for trial in trials]
+    chosen = [int(table.argmin()) for table in tables]
     said = [trial.answers[c][entries] for trial, c in zip(trials, chosen, strict=True)]
-    slopes = [part.slope(answers) for answers in said]
+    slopes = np.array([part.slope(answers) for answers in said])
+    losses = np.array([table.min() for table in tables])
+    near = np.flatnonzero(losses <= _BEHIND * losses.min() + _SLACK)
     pools = []
     for sharpness in part.sharpness:
-        own = [sharpness * slope for slope in slopes]
-        stack = np.stack([part.calibrated(a, slope) for a, slope in zip(said, own, strict=True)])
-        weights = few_weights(
+        own = sharpness * slopes
+        stack = np.stack([part.calibrated(said[m], own[m]) for m in near])
+        found = few_weights(
             lambda kept, stack=stack: part.weights(stack[kept]),
-            len(trials),
+            len(near),
             least=_LEAST_WEIGHT,
             most=_MAX_MEMBERS,
         )
-        pools.append((part.pool_loss(stack, weights), Pool(chosen, own, weights)))
+        weights = np.zeros(len(trials))
+        weights[near] = found
+        pools.append((part.pool_loss(stack, found), Pool(chosen, own, weights)))
     return min(pools, key=lambda pair: pair[0])[1]
 
 

@@ -1,13 +1,17 @@
-"""Are the local models, as they come, what a person keeps after trying everything?
+"""Is the first call what a person keeps after trying everything?
 
 Every set of the collection, by repeated random splits (``--splits``) with at most ``--rows``
-training rows, and the published splits whole (``--published``): our defaults beside those of
-forests, boosting, support vector machines, nearest neighbours and linear models. Each answer is
-kept as soon as it is there, so that an interrupted run goes on where it stopped.
+training rows, and the published splits whole (``--published``): ``AutoClassifier()`` and
+``AutoRegressor()`` beside the defaults of forests, boosting, support vector machines, nearest
+neighbours, linear models and scikit-learn's stacking; CatBoost, XGBoost and explainable boosting
+where they are installed. ``--without KIND ...`` adds the ablation, members left out one kind at a
+time. Each answer is kept as soon as it is there, so that an interrupted run goes on where it
+stopped.
 """
 
 import argparse
 import warnings
+from importlib import import_module
 
 import numpy as np
 from lightgbm import LGBMClassifier, LGBMRegressor
@@ -19,6 +23,8 @@ from sklearn.ensemble import (
     HistGradientBoostingRegressor,
     RandomForestClassifier,
     RandomForestRegressor,
+    StackingClassifier,
+    StackingRegressor,
 )
 from sklearn.linear_model import LogisticRegression, RidgeCV
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
@@ -27,9 +33,22 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from _harness import Cases, ResultsPage, stored, timed
+from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.datasets import load_dataset
-from vicinal.local import LocalClassifier, LocalRegressor
 
+KINDS = ("constant", "local", "forest", "boosting", "linear", "gradient", "svm", "kernel")
+OURS = "vicinal"
+# Peers that may be missing: label -> (package, classifier, regressor, settings).
+OPTIONAL = {
+    "CatBoost": ("catboost", "CatBoostClassifier", "CatBoostRegressor", {"verbose": False}),
+    "XGBoost": ("xgboost", "XGBClassifier", "XGBRegressor", {}),
+    "EBM": (
+        "interpret.glassbox",
+        "ExplainableBoostingClassifier",
+        "ExplainableBoostingRegressor",
+        {},
+    ),
+}
 CLASSIFICATION = (
     "wine", "vertebral", "wdbc", "wbc_original", "banana", "spambase", "optdigits", "satimage",
     "pendigits", "letter", "shuttle", "adult", "covtype", "census_income", "isolet",
@@ -50,29 +69,55 @@ _FRIEDMAN = {
 _MAX_TEST_ROWS = 4000
 
 
+def ours(task: str, kinds=KINDS):
+    """Return our model, with all kinds of members or some."""
+    model = AutoClassifier if task == "classification" else AutoRegressor
+    members = "default" if tuple(kinds) == KINDS else list(kinds)
+    return model(members, n_jobs=2, random_state=0)
+
+
+def models(task: str, n_estimators: int, without=()) -> dict:
+    """Return our default, its ablation and the others', scale-sensitive ones standardised."""
+    found = {OURS: ours(task)}
+    for kind in without:
+        found[f"without {kind}"] = ours(task, [k for k in KINDS if k != kind])
+    return {**found, **peers(task, n_estimators)}
+
+
 def peers(task: str, n_estimators: int) -> dict:
-    """Return our default and the others', scale-sensitive ones after standardisation."""
-    if task == "classification":
-        return {
-            "vicinal": LocalClassifier(n_jobs=2, random_state=0),
-            "random forest": RandomForestClassifier(n_estimators, random_state=0, n_jobs=2),
-            "extra trees": ExtraTreesClassifier(n_estimators, random_state=0, n_jobs=2),
-            "hist. boosting": HistGradientBoostingClassifier(random_state=0),
-            "LightGBM": LGBMClassifier(verbose=-1, n_jobs=2, random_state=0),
-            "SVC": make_pipeline(StandardScaler(), SVC()),
-            "k-NN": make_pipeline(StandardScaler(), KNeighborsClassifier()),
-            "logistic": make_pipeline(StandardScaler(), LogisticRegression(max_iter=1000)),
-        }
-    return {
-        "vicinal": LocalRegressor(n_jobs=2, random_state=0),
-        "random forest": RandomForestRegressor(n_estimators, random_state=0, n_jobs=2),
-        "extra trees": ExtraTreesRegressor(n_estimators, random_state=0, n_jobs=2),
-        "hist. boosting": HistGradientBoostingRegressor(random_state=0),
-        "LightGBM": LGBMRegressor(verbose=-1, n_jobs=2, random_state=0),
-        "SVR": make_pipeline(StandardScaler(), SVR()),
-        "k-NN": make_pipeline(StandardScaler(), KNeighborsRegressor()),
-        "ridge": make_pipeline(StandardScaler(), RidgeCV()),
+    """Return the defaults of the field."""
+    position = 0 if task == "classification" else 1
+    settings = {"n_jobs": 2, "random_state": 0}
+    forest, extra, boost, light, svm, near, linear, stack = (
+        pair[position]
+        for pair in (
+            (RandomForestClassifier, RandomForestRegressor),
+            (ExtraTreesClassifier, ExtraTreesRegressor),
+            (HistGradientBoostingClassifier, HistGradientBoostingRegressor),
+            (LGBMClassifier, LGBMRegressor),
+            (SVC, SVR),
+            (KNeighborsClassifier, KNeighborsRegressor),
+            (lambda: LogisticRegression(max_iter=1000), RidgeCV),
+            (StackingClassifier, StackingRegressor),
+        )
+    )
+    found = {
+        "random forest": forest(n_estimators, **settings),
+        "extra trees": extra(n_estimators, **settings),
+        "hist. boosting": boost(random_state=0),
+        "LightGBM": light(verbose=-1, **settings),
+        "SVM": make_pipeline(StandardScaler(), svm()),
+        "k-NN": make_pipeline(StandardScaler(), near()),
+        "linear": make_pipeline(StandardScaler(), linear()),
     }
+    members = [(name, model) for name, model in found.items() if name != "LightGBM"]
+    found["stacking"] = stack(members, n_jobs=2)
+    for label, (package, *names, extra_settings) in OPTIONAL.items():
+        try:
+            found[label] = getattr(import_module(package), names[position])(**extra_settings)
+        except ImportError:
+            continue
+    return found
 
 
 def load(name: str):
@@ -128,23 +173,19 @@ def judge(model, task: str, parts) -> dict:
     else:
         error = np.mean((predicted - y_test) ** 2) / y_test.var()
     result = {"error": 100.0 * float(error), "fit": fit_time, "predict": predict_time}
-    if hasattr(model, "rung_weights_"):
-        path = model.selection_
-        result["rungs"] = [
-            f"{name} {weight:.2f}"
-            for name, weight in zip(path["metric"], path["weight"], strict=True)
-            if weight > 0
-        ]
+    if hasattr(model, "members_"):
+        result["score"], result["score error"] = model.score_, model.score_error_
+        result["members"] = [f"{m.name} {m.weight:.2f}" for m in model.members_ if m.weight > 0]
     return result
 
 
-def ask(answers: Cases, name: str, seed: int | None, max_rows: int, n_estimators: int) -> dict:
+def ask(answers: Cases, name, seed: int | None, max_rows: int, n_estimators: int, without=()):
     """Return the answers of every model on one split."""
     task = "regression" if name in REGRESSION else "classification"
     part = "published" if seed is None else f"{seed} of {max_rows}"
     parts = None
     found = {}
-    for label, model in peers(task, n_estimators).items():
+    for label, model in models(task, n_estimators, without).items():
         key = (name, part, label)
         if answers.find(*key) is None and parts is None:
             parts = split(name, seed, max_rows)
@@ -154,28 +195,45 @@ def ask(answers: Cases, name: str, seed: int | None, max_rows: int, n_estimators
     return found
 
 
-def rank_table(page: ResultsPage, answers: Cases, task: str, names, seeds, max_rows) -> None:
-    """Add mean errors per set and mean ranks over all splits."""
-    labels = list(peers(task, 100))
-    rows, ranks, used = [], [], []
+def rank_table(page: ResultsPage, answers: Cases, task, names, seeds, options) -> None:
+    """Add mean errors per set, mean ranks, times, and how honest our score was."""
+    labels = list(models(task, 100, options.without))
+    rows, ranks, seconds, honest, ratios = [], [], [], [], []
     for name in names:
-        errors = []
-        for seed in seeds:
-            found = ask(answers, name, seed, max_rows, 100)
-            errors.append([found[label]["error"] for label in labels])
-        errors = np.array(errors)
+        found = [ask(answers, name, seed, options.rows, 100, options.without) for seed in seeds]
+        errors = np.array([[case[label]["error"] for label in labels] for case in found])
+        seconds.append([[case[label][k] for label in labels] for case in found for k in _TIMES])
         mean = errors.mean(axis=0)
-        ranks += [_ranks(row) for row in errors]
-        least = mean.min()
-        cells = [f"**{e:.2f}**" if e <= least * 1.0001 else f"{e:.2f}" for e in mean]
+        # Splits of one set overlap: a set counts once, with its mean rank.
+        ranks.append(np.mean([_ranks(row) for row in errors], axis=0))
+        ratios.append(mean / mean[0])
+        honest += [_is_honest(case[OURS]) for case in found]
+        cells = [f"**{e:.2f}**" if e <= mean.min() * 1.0001 else f"{e:.2f}" for e in mean]
         rows.append([name, *cells])
-        used.append(name)
     ranks = np.array(ranks)
     rows.append(["mean rank", *(f"{r:.2f}" for r in ranks.mean(axis=0))])
-    error = ranks.std(axis=0) / np.sqrt(len(ranks))
-    rows.append(["its standard error", *(f"{r:.2f}" for r in error)])
+    error = ranks.std(axis=0, ddof=1) / np.sqrt(len(ranks)) if len(ranks) > 1 else ranks[0] * np.nan
+    rows.append(["its standard error, over sets", *(f"{r:.2f}" for r in error)])
+    with np.errstate(divide="ignore", invalid="ignore"):
+        geometric = np.exp(np.nanmean(np.log(np.array(ratios)), axis=0))
+    rows.append(["geometric mean of ratios to ours", *(f"{r:.2f}" for r in geometric)])
+    times = np.array(seconds).reshape(len(names), -1, len(_TIMES), len(labels)).mean(axis=(0, 1))
+    for k, label in enumerate(_TIMES):
+        rows.append([f"{label} seconds, mean", *(f"{t:.2f}" for t in times[k])])
     unit = "wrong labels" if task == "classification" else "squared error in % of the variance"
     page.table(["set", *labels], rows, caption=f"**{task.capitalize()}**, {unit}, mean of splits.")
+    page.text(
+        f"Our `score_` was within two standard errors of the test rows in {np.mean(honest):.0%} of "
+        f"{len(honest)} fits."
+    )
+
+
+_TIMES = ("fit", "predict")
+
+
+def _is_honest(case: dict) -> bool:
+    """Tell whether the score is within two standard errors of the error on test rows."""
+    return abs(1.0 - case["score"] - case["error"] / 100.0) <= 2.0 * case["score error"]
 
 
 def _ranks(errors: np.ndarray) -> np.ndarray:
@@ -187,28 +245,28 @@ def _ranks(errors: np.ndarray) -> np.ndarray:
 
 def published_table(page: ResultsPage, answers: Cases, names) -> None:
     """Add the published splits: our default, the bar, and time in units of a forest of 500."""
-    labels = [label for label in peers("classification", 500) if label != "vicinal"]
+    labels = list(peers("classification", 500))
     rows = []
     for name in names:
         found = ask(answers, name, None, 0, 500)
-        ours, forest = found["vicinal"], found["random forest"]
+        mine, forest = found[OURS], found["random forest"]
         bar = PUBLISHED[name]
         rows.append(
             [
                 name,
-                f"{ours['error']:.2f}",
+                f"{mine['error']:.2f}",
                 "logistic" if bar is None else f"{bar:g}",
                 *(f"{found[label]['error']:.2f}" for label in labels),
-                f"{ours['fit']:.0f} s",
-                f"{ours['fit'] / forest['fit']:.1f}",
-                f"{ours['predict']:.1f} s",
+                f"{mine['fit']:.0f} s",
+                f"{mine['fit'] / forest['fit']:.1f}",
+                f"{mine['predict']:.1f} s",
             ]
         )
     header = ["set", "vicinal", "bar", *labels, "our fit", "/ forest's", "our predict"]
     page.table(header, rows, caption="**Published splits**, test error in %; forests of 500 trees.")
     page.text(
         "\n".join(
-            f"- {name}: {', '.join(answers.find(name, 'published', 'vicinal').get('rungs', []))}"
+            f"- {name}: {', '.join(answers.find(name, 'published', OURS)['members'])}"
             for name in names
         )
     )
@@ -217,29 +275,30 @@ def published_table(page: ResultsPage, answers: Cases, names) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--splits", type=int, default=10)
-    parser.add_argument("--rows", type=int, default=2000, help="most training rows of a split")
+    parser.add_argument("--rows", type=int, default=1000, help="most training rows of a split")
     parser.add_argument("--published", nargs="*", default=list(PUBLISHED))
     parser.add_argument("--classification", nargs="*", default=list(CLASSIFICATION))
     parser.add_argument("--regression", nargs="*", default=list(REGRESSION))
+    parser.add_argument("--without", nargs="*", default=[], choices=KINDS, help="the ablation")
     options = parser.parse_args()
     page = ResultsPage(
-        "local_defaults",
-        "Local models as they come",
-        "`LocalClassifier()` and `LocalRegressor()` without arguments, beside the defaults of the "
+        "auto",
+        "The first call",
+        "`AutoClassifier()` and `AutoRegressor()` without arguments, beside the defaults of the "
         "field (support vector machines, nearest neighbours and linear models after "
         f"standardisation). Random splits: seven tenths for training, at most {options.rows} rows, "
         f"{options.splits} splits. Every model sees the same rows and no setting was "
-        "chosen per set. Not blind: which kinds of models the ladder tries was settled with test "
-        "errors of one split of most of these sets in view.",
-        packages=("lightgbm",),
+        "chosen per set. Not blind: which kinds of members are tried was settled with test errors "
+        "of one split of most of these sets in view.",
+        packages=("lightgbm", "catboost", "xgboost", "interpret"),
     )
-    answers, seeds = stored("local_defaults"), range(options.splits)
+    answers, seeds = stored("auto"), range(options.splits)
     if options.published:
         published_table(page, answers, options.published)
     for task in ("classification", "regression"):
         names = getattr(options, task)
         if names:
-            rank_table(page, answers, task, names, seeds, options.rows)
+            rank_table(page, answers, task, names, seeds, options)
     page.write()
 
 
