@@ -179,9 +179,7 @@ def _fit_and_answer(fit, answer, X, y, sample_weight, fold, entries, keep_model)
     return (model if keep_model else None), answer(model, rows_of(X, entries))
 
 
-def aligned_answers(
-    fitted: Any, X: Any, method: str, classes: np.ndarray | None = None
-) -> np.ndarray:
+def aligned_answers(fitted: Any, X: Any, method: str, classes: Any = None) -> np.ndarray:
     """Return answers as columns; probabilities have one column per class, 0 for an unseen one.
 
     A classifier without ``predict_proba`` answers by the softmax of its decision function, or else

@@ -328,16 +328,18 @@ def choose_pool(trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> Poo
     for sharpness in part.sharpness:
         own = sharpness * slopes
         stack = np.stack([part.calibrated(said[m], own[m]) for m in near])
-        found = few_weights(
-            lambda kept, stack=stack: part.weights(stack[kept]),
-            len(near),
-            least=_LEAST_WEIGHT,
-            most=_MAX_MEMBERS,
-        )
+        found = _few_weights_of(part, stack)
         weights = np.zeros(len(trials))
         weights[near] = found
         pools.append((part.pool_loss(stack, found), Pool(chosen, own, weights)))
     return min(pools, key=lambda pair: pair[0])[1]
+
+
+def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
+    def solve(kept: np.ndarray) -> np.ndarray:
+        return scorer.weights(stack[kept])
+
+    return few_weights(solve, len(stack), least=_LEAST_WEIGHT, most=_MAX_MEMBERS)
 
 
 def nested_error(
