@@ -58,7 +58,7 @@ class ClassScorer:
     """
 
     # A mean of calibrated probabilities is too timid; sharper members make up for it.
-    sharpness = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+    sharpness: tuple[float, ...] = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
 
     def __init__(self, codes: np.ndarray, share: np.ndarray, n_rows: int):
         self.codes = codes
@@ -125,7 +125,7 @@ class NumberScorer:
         Standard deviation of each output over the training rows.
     """
 
-    sharpness = (1.0,)
+    sharpness: tuple[float, ...] = (1.0,)
 
     def __init__(self, Y: np.ndarray, share: np.ndarray, scale: np.ndarray):
         self.scale = scale
