@@ -48,6 +48,8 @@ _ESTIMATORS: dict[str, str] = {
     "PrincipalSurface": "local",
     "GradientKernelClassifier": "metric",
     "GradientKernelRegressor": "metric",
+    "NeuralNeighborsClassifier": "metric",
+    "NeuralNeighborsRegressor": "metric",
     "SpacePartitioningClassifier": "partition",
     "SpacePartitioningRegressor": "partition",
     "SurrogatePartitionClassifier": "partition",

@@ -96,6 +96,12 @@ PARAMETERS: dict[str, list[dict]] = {
     ],
     "GradientMetric": [{"n_rounds": 1}],
     "GradientKernelClassifier": [{"n_rounds": 1}, {"kernel": "laplace", "n_rounds": 1}],
+    "NeuralNeighborsClassifier": [
+        {"n_estimators": 2, "n_components": 8, "n_hidden": 16, "n_iter_no_change": 4},
+    ],
+    "NeuralNeighborsRegressor": [
+        {"n_estimators": 2, "n_components": 8, "n_hidden": 16, "n_iter_no_change": 4},
+    ],
     "GradientKernelRegressor": [{}, {"kernel": "laplace", "n_rounds": 1}],
     # The checks bring fewer rows than a polynomial in their columns has coefficients.
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
@@ -121,6 +127,8 @@ DRAWS: dict[str, str | Callable] = {
     "PrunedTreeClassifier": "folds",
     "PrunedTreeRegressor": "folds",
     "RealAdaBoostClassifier": "the order of features that breaks ties in its trees",
+    "NeuralNeighborsClassifier": "nets, rows held out and batches",
+    "NeuralNeighborsRegressor": "nets, rows held out and batches",
     "LocalClassifier": _anchors,
     "LocalRegressor": _anchors,
     "LocalDiscriminantTransformer": "the starts of its mixture",

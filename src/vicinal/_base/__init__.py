@@ -12,6 +12,7 @@ from vicinal._base._arrays import (
     take_rows,
 )
 from vicinal._base._blocks import Block, Blocks, add_tuples, join_blocks, rows_at, stack_rows
+from vicinal._base._capture import captured
 from vicinal._base._draws import row_uniforms
 from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
 from vicinal._base._files import whole_file, write_whole
@@ -65,6 +66,7 @@ __all__ = [
     "aligned_answers",
     "as_numpy",
     "atomic_fit",
+    "captured",
     "atomic_fit_blocks",
     "block_moments",
     "check_device_weights",

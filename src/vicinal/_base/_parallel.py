@@ -6,8 +6,9 @@ otherwise (``parallel_map``).
 """
 
 import os
+import threading
 from collections.abc import Callable, Iterable, Sequence
-from concurrent.futures import ThreadPoolExecutor
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from typing import Any
 
 import numpy as np
@@ -46,8 +47,18 @@ def n_threads(n_jobs: int | None) -> int:
     return int(openmp_threads()) if n_jobs is None else int(effective_n_jobs(n_jobs))
 
 
-def thread_map(function: Callable, items: Iterable, n_jobs: int | None = None) -> list:
-    """Apply ``function`` to each item in threads; for compiled code that releases the lock."""
+def thread_map(
+    function: Callable,
+    items: Iterable,
+    n_jobs: int | None = None,
+    *,
+    stop: threading.Event | None = None,
+) -> list:
+    """Apply ``function`` to each item in threads; for compiled code that releases the lock.
+
+    When anything goes wrong, Ctrl-C included, ``stop`` is set before the other threads are waited
+    for, so that long functions can look at it and end.
+    """
     items = list(items)
     threads = min(n_threads(n_jobs), len(items))
     if threads <= 1:
@@ -55,8 +66,12 @@ def thread_map(function: Callable, items: Iterable, n_jobs: int | None = None) -
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(function, item) for item in items]
         try:
+            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+                future.result()
             return [future.result() for future in futures]
         except BaseException:
+            if stop is not None:
+                stop.set()
             for future in futures:
                 future.cancel()
             raise

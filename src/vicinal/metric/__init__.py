@@ -2,8 +2,12 @@
 
 from vicinal.metric._gradient_kernel_classifier import GradientKernelClassifier
 from vicinal.metric._gradient_kernel_regressor import GradientKernelRegressor
+from vicinal.metric._neural_neighbors_classifier import NeuralNeighborsClassifier
+from vicinal.metric._neural_neighbors_regressor import NeuralNeighborsRegressor
 
 __all__ = [
     "GradientKernelClassifier",
     "GradientKernelRegressor",
+    "NeuralNeighborsClassifier",
+    "NeuralNeighborsRegressor",
 ]

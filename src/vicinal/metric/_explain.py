@@ -12,6 +12,29 @@ from vicinal._base._explanation import (
     show,
 )
 
+# Rows of the table of neighbours.
+_N_SHOWN = 10
+
+
+def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
+    """Return the training rows that voted, with their shares and values, and the slopes."""
+    rows, weights = (part[0] for part in model.neighbors(X, model.embedding_[0].shape[0]))
+    size = 1.0 / float((np.asarray(weights, dtype=float) ** 2).sum())
+    said = model.voter_values(rows[:_N_SHOWN])
+    table = [
+        (int(row), float(weight), value)
+        for row, weight, value in zip(rows, weights, said, strict=False)
+    ]
+    shown = float(np.sum(weights[:_N_SHOWN]))
+    summary = (
+        f"{len(rows)} training rows vote by their distance in the learned coordinates, with the "
+        f"weight of {size:.3g} equal ones; those shown cast {shown:.0%} of the vote."
+    )
+    head = ("row", "weight", "class" if hasattr(model, "classes_") else "target")
+    values = {"n_neighbors": len(rows), "effective_sample_size": size}
+    section = ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
+    return [section, *slope_sections(model, X, columns)]
+
 
 def slope_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return the slopes of the prediction, or of the log-probability of the predicted class."""

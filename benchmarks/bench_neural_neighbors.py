@@ -1,0 +1,192 @@
+"""How well do neural neighbours answer, how long do they train, and how far is that from the limit?
+
+``--part accuracy`` on the published splits and random 70/30 splits, ``--part time`` at the sizes of
+the aims beside RandomForest(500) and the rate of float32 products, ``--part growth`` from 1,000
+rows up. ``--device cuda`` runs each on a GPU. Finished cases are kept; ``--part page`` writes the
+page.
+"""
+
+import argparse
+import time
+from functools import partial
+
+import numpy as np
+from sklearn.datasets import make_classification
+from sklearn.ensemble import RandomForestClassifier
+
+from _harness import ResultsPage, clocked, resident_mb
+from vicinal.datasets import load_dataset
+from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
+from vicinal.metric._neural_neighbors import _N_FREQUENCIES, _N_PER_FEATURE
+
+CLASSES = {"letter": 1.3, "satimage": 8.2, "spambase": 4.3, "pendigits": None, "optdigits": None}
+NUMBERS = {"grid_stability": 2.6, "airfoil": 4.6, "puma32h": None, "laser": None, "mortgage": None}
+SEEDS = range(3)
+GROWTH = {"cpu": (1_000, 5_000, 20_000, 50_000), "cuda": (1_000, 10_000, 50_000, 200_000, 500_000)}
+
+
+def put(array, device):
+    if device == "cpu":
+        return array
+    import torch
+
+    return torch.as_tensor(np.asarray(array, dtype=np.float32), device=device)
+
+
+def numpy_of(array):
+    return array.cpu().numpy() if hasattr(array, "cpu") else np.asarray(array)
+
+
+def classify(name, seed, device):
+    data = load_dataset(name)
+    model = NeuralNeighborsClassifier(random_state=seed)
+    started = time.perf_counter()
+    model.fit(put(np.asarray(data.X_train, dtype=np.float32), device), data.y_train)
+    fitted = time.perf_counter()
+    said = numpy_of(model.predict(put(np.asarray(data.X_test, dtype=np.float32), device)))
+    return {
+        "error": 100.0 * float(np.mean(said != data.y_test)),
+        "fit": fitted - started,
+        "predict": time.perf_counter() - fitted,
+        "epochs": model.n_iter_,
+    }
+
+
+def regress(name, seed, device):
+    data = load_dataset(name)
+    order = np.random.RandomState(seed).permutation(len(data.y))
+    cut = int(0.7 * len(order))
+    train, test = order[:cut], order[cut:]
+    X, y = np.asarray(data.X, dtype=np.float32), np.asarray(data.y, dtype=np.float32)
+    model = NeuralNeighborsRegressor(random_state=seed)
+    started = time.perf_counter()
+    model.fit(put(X[train], device), put(y[train], device))
+    fitted = time.perf_counter()
+    said = numpy_of(model.predict(put(X[test], device)))
+    return {
+        "error": 100.0 * float(np.mean((said - y[test]) ** 2) / np.var(y[test])),
+        "fit": fitted - started,
+        "predict": time.perf_counter() - fitted,
+        "epochs": model.n_iter_,
+    }
+
+
+def product_rate(device):
+    """Return float32 operations a second of a matrix product of the shape of the votes."""
+    rng = np.random.RandomState(0)
+    A, B = (
+        put(rng.normal(size=shape).astype(np.float32), device) for shape in ((4096, 64), (64, 4096))
+    )
+    best = np.inf
+    for _ in range(20):
+        started = time.perf_counter()
+        C = A @ B
+        if device != "cpu":
+            float(C[0, 0])
+        best = min(best, time.perf_counter() - started)
+    return 2.0 * 4096 * 4096 * 64 / best
+
+
+def step_operations(d, batch, window, m=64, hidden=128):
+    """Operations that one step of one net needs: forward, and twice that backward."""
+    width = 2 * _N_FREQUENCIES + 1
+    net = 2 * d * width * _N_PER_FEATURE + 2 * d * _N_PER_FEATURE * m + 4 * m * hidden
+    return 3 * (window * net + 2 * batch * window * m)
+
+
+def timed_fit(model, X, y, device):
+    X = put(np.asarray(X, dtype=np.float32), device)
+    model.fit(X, y)  # compilation, capture and caches
+    started = time.perf_counter()
+    model.fit(X, y)
+    seconds = time.perf_counter() - started
+    plan = model._plan(len(y))
+    n_train = len(y) - plan.n_held_out
+    steps = max(1, round(n_train / plan.batch_size))
+    epochs = sum(len(net["loss_curve"]) for net in model.nets_)
+    needed = epochs * steps * step_operations(X.shape[1], plan.batch_size, plan.n_window)
+    return {
+        "seconds": seconds,
+        "epochs": epochs,
+        "per_epoch": seconds / epochs,
+        "bound": needed / product_rate(device),
+    }
+
+
+def times(device):
+    data = load_dataset("letter")
+    X, y = make_classification(5_000, 20, n_informative=10, n_classes=3, random_state=0)
+    model = NeuralNeighborsClassifier(random_state=0)
+    found = {
+        "letter": timed_fit(model, data.X_train, data.y_train, device),
+        "5,000 x 20": timed_fit(model, X, y, device),
+    }
+    forest = RandomForestClassifier(500, n_jobs=-1, random_state=0)
+    for name, (rows, labels) in {
+        "letter": (data.X_train, data.y_train),
+        "5,000 x 20": (X, y),
+    }.items():
+        started = time.perf_counter()
+        forest.fit(rows, labels)
+        found[name]["forest"] = time.perf_counter() - started
+    return found
+
+
+def growth(n, device):
+    X, y = make_classification(n, 20, n_informative=10, n_classes=3, random_state=0)
+    model = NeuralNeighborsClassifier(max_iter=4, n_voters=4096, batch_size=1024, random_state=0)
+    X = put(X.astype(np.float32), device)
+    model.set_params(max_iter=1).fit(X, y)
+    started = time.perf_counter()
+    model.set_params(max_iter=5).fit(X, y)
+    return {"per_epoch": (time.perf_counter() - started) / 5, "resident_mb": resident_mb()}
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--part", choices=["accuracy", "time", "growth", "page"], default="accuracy"
+    )
+    parser.add_argument("--device", default="cpu")
+    parser.add_argument("--only", nargs="*")
+    options = parser.parse_args()
+    page = ResultsPage("neural_neighbors", "Neural neighbours", __doc__.partition("\n")[0])
+    device = options.device
+    if options.part in ("accuracy", "page"):
+        rows = []
+        for names, ask in ((NUMBERS, regress), (CLASSES, classify)):
+            for name, aim in names.items():
+                if options.only and name not in options.only:
+                    continue
+                found = [
+                    page.case(("accuracy", name, s, device), clocked(partial(ask, name, s, device)))
+                    for s in SEEDS
+                ]
+                errors = [case["error"] for case in found]
+                fit = np.median([case["fit"] for case in found])
+                rows.append((name, np.mean(errors), np.std(errors), aim or "", fit))
+        page.table(("set", "error %", "spread", "aim", "fit s"), rows, "Three seeds, defaults.")
+    if options.part in ("time", "page"):
+        found = page.case(("time", device), lambda: times(device))
+        page.table(
+            ("table", "s", "epochs of all nets", "s per epoch", "limit s", "RandomForest(500) s"),
+            [
+                (name, c["seconds"], c["epochs"], c["per_epoch"], c["bound"], c["forest"])
+                for name, c in found.items()
+            ],
+            "The limit is the operations of the products at the measured float32 rate.",
+        )
+    if options.part in ("growth", "page"):
+        found = {
+            n: page.case(("growth", n, device), partial(growth, n, device)) for n in GROWTH[device]
+        }
+        page.table(
+            ("rows", "s per epoch, four nets", "resident MB"),
+            [(n, c["per_epoch"], c["resident_mb"]) for n, c in found.items()],
+        )
+    if options.part == "page":
+        page.write()
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,344 @@
+"""What neural neighbours for numbers and for classes share."""
+
+import threading
+import warnings
+from numbers import Integral, Real
+
+import numpy as np
+from array_api_compat import device as device_of
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.utils.validation import check_is_fitted, validate_data
+from threadpoolctl import threadpool_limits
+
+from vicinal._base import (
+    Progress,
+    as_numpy,
+    check_same_library,
+    draw_seeds,
+    free_memory,
+    is_array_api,
+    namespace,
+    row_blocks,
+    thread_map,
+    validate_array_api,
+)
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
+from vicinal._kernels.local._normal_scores import normal_score_knots, score_slopes
+from vicinal._kernels.metric._distance_vote import distances, shares, vote_gradient
+from vicinal._kernels.metric._embedding_net import NetShape, backward, forward
+from vicinal._kernels.metric._neighbor_training import Nets
+from vicinal.metric._explain import neighbor_sections
+from vicinal.metric._training import TrainingPlan, train_nets
+
+_N_FREQUENCIES, _N_PER_FEATURE = 8, 12
+# From so many rows on every net has periodic features, below every second one.
+_PERIODIC_FROM = 1000
+# Fewer rows leave nothing to hold out; the map stays as it was drawn.
+_MIN_ROWS = 4
+_CLIP = 4.0
+
+
+class _Interrupted(Exception):
+    """Ends the epochs of other threads when one of them fails."""
+
+
+class BaseNeuralNeighbors(
+    ExplainRowMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+):
+    """Nets whose coordinates let near rows vote."""
+
+    _parameter_constraints: dict = {
+        "n_estimators": [Interval(Integral, 1, None, closed="left")],
+        "n_components": [Interval(Integral, 1, None, closed="left")],
+        "n_hidden": [Interval(Integral, 1, None, closed="left")],
+        "periodic": ["boolean", StrOptions({"auto"})],
+        "n_voters": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
+        "batch_size": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
+        "learning_rate": [Interval(Real, 0, None, closed="neither")],
+        "weight_decay": [Interval(Real, 0, None, closed="left")],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="left")],
+        "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    # --- training -----------------------------------------------------------------------------
+
+    def _fit_nets(self, X, values, weights, *, classes) -> None:
+        """Train on rows X with values (n, c) and positive weights; all in the library of X."""
+        xp = namespace(X)
+        host = np.asarray(as_numpy(X), dtype=np.float64)
+        self._knots = [normal_score_knots(column, as_numpy(weights)) for column in host.T]
+        self.mean_ = np.average(host, axis=0, weights=as_numpy(weights))
+        self._dtype = X.dtype
+        self._like = X[:0, ...] if is_array_api(X) else None
+        weights = weights / xp.mean(weights)
+        scores = self._scores(host, X.dtype if is_array_api(X) else xp.float32)
+        data = [xp.astype(array, scores.dtype) for array in (scores, values, weights)]
+        self.nets_ = self._train(data, classes)
+        self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
+        self._store(scores, values, weights)
+
+    def _train(self, data, classes) -> list[dict]:
+        n, d = data[0].shape
+        seeds = draw_seeds(self.random_state, self.n_estimators)
+        kinds = [self._is_periodic(e, n) for e in range(self.n_estimators)]
+        if is_array_api(data[0]):
+            groups = [[e for e in range(self.n_estimators) if kinds[e] == kind] for kind in (1, 0)]
+            groups = [group for group in groups if group]
+        else:
+            groups = [[e] for e in range(self.n_estimators)]
+        plan, stop = self._plan(n), threading.Event()
+        total = self.n_estimators * plan.max_iter
+        with Progress(total, type(self).__name__, verbose=self.verbose) as progress:
+
+            def train(group):
+                def on_epoch(note):
+                    progress.advance(len(group), note)
+                    if stop.is_set():
+                        raise _Interrupted
+
+                shape = self._shape(d, kinds[group[0]])
+                chosen = [seeds[e] for e in group]
+                found = train_nets(*data, shape, plan, chosen, classes=classes, on_epoch=on_epoch)
+                early = sum(plan.max_iter - len(net.losses) for net in found)
+                progress.advance(early, "stopped early" if early else "")
+                return found
+
+            # One thread of BLAS each: sums then have one order, whatever the number of threads.
+            with threadpool_limits(1, user_api="blas"):
+                trained = thread_map(train, groups, self.n_jobs, stop=stop)
+        nets: list = [None] * self.n_estimators
+        for group, found in zip(groups, trained, strict=True):
+            for e, net in zip(group, found, strict=True):
+                nets[e] = {
+                    "periodic": bool(kinds[e]),
+                    "parameters": net.parameters,
+                    "statistics": net.statistics,
+                    "loss_curve": np.array(net.losses),
+                    "validation_loss_curve": np.array(net.held_out_losses),
+                }
+                if not net.converged and plan.max_iter == self.max_iter:
+                    warnings.warn(
+                        f"A net still improved after max_iter={self.max_iter} epochs; raise "
+                        "max_iter, or lower n_iter_no_change.",
+                        ConvergenceWarning,
+                        stacklevel=5,
+                    )
+        return nets
+
+    def _plan(self, n: int) -> TrainingPlan:
+        """Resolve the settings for n rows."""
+        if n < _MIN_ROWS:
+            return TrainingPlan(1, 1, 0, 1, self.tol, 1, self.learning_rate, self.weight_decay)
+        n_held_out = min(max(1, round(self.validation_fraction * n)), n - 3)
+        n_train = n - n_held_out
+        batch = self.batch_size
+        if batch == "auto":
+            batch = 256 if n <= 20_000 else 1024
+        batch = min(batch, n_train)
+        voters = self.n_voters
+        if voters == "auto":
+            voters = int(np.clip(0.15 * n_train, 1024, 16_384))
+        return TrainingPlan(
+            batch_size=batch,
+            n_window=min(batch + voters, n_train),
+            max_iter=self.max_iter,
+            n_iter_no_change=self.n_iter_no_change,
+            tol=self.tol,
+            n_held_out=n_held_out,
+            learning_rate=self.learning_rate,
+            weight_decay=self.weight_decay,
+        )
+
+    def _is_periodic(self, e: int, n: int) -> bool:
+        if self.periodic == "auto":
+            return n >= _PERIODIC_FROM or e % 2 == 0
+        return bool(self.periodic)
+
+    def _shape(self, d: int, periodic: bool) -> NetShape:
+        n_frequencies = _N_FREQUENCIES if periodic else 0
+        return NetShape(d, n_frequencies, _N_PER_FEATURE, self.n_hidden, self.n_components)
+
+    # --- voters -------------------------------------------------------------------------------
+
+    def _store(self, scores, values, weights) -> None:
+        """Keep what votes: coordinates of the rows in every net, their values and weights."""
+        xp = namespace(scores)
+        working = scores.dtype if is_array_api(scores) else np.float64
+        self.embedding_ = self._embedded(xp.astype(scores, working))
+        self._values = xp.astype(values, working)
+        self._log_weights = xp.log(xp.astype(weights, working))
+
+    def _add_voters(self, X, values, weights) -> None:
+        """Add rows that vote from now on; the nets stay."""
+        xp = namespace(X)
+        old = self.embedding_, self._values, self._log_weights
+        # Weights were scaled to a mean of one; new rows are counted in the same unit.
+        self._store(self._scores(X, self._values.dtype), values, weights)
+        new = self.embedding_, self._values, self._log_weights
+        self.embedding_ = [xp.concat(both, axis=0) for both in zip(old[0], new[0], strict=True)]
+        self._values = xp.concat([old[1], new[1]], axis=0)
+        self._log_weights = xp.concat([old[2], new[2]], axis=0)
+
+    def _scores(self, X, dtype):
+        """Return normal scores of rows, clipped; tensors pass through the host for it."""
+        host = np.asarray(as_numpy(X), dtype=np.float64)
+        out = np.empty(host.shape)
+        for j, (values, scores) in enumerate(self._knots):
+            out[:, j] = np.interp(host[:, j], values, scores)
+        out = np.clip(out, -_CLIP, _CLIP)
+        if self._like is None:
+            return out.astype(dtype)
+        xp = namespace(self._like)
+        return xp.asarray(out, dtype=dtype, device=device_of(self._like))
+
+    def _net(self, e: int, like) -> Nets:
+        """Return one net in the library and precision of ``like``."""
+        xp, net = namespace(like), self.nets_[e]
+        place = {"dtype": like.dtype, "device": device_of(like)}
+        shape = self._shape(len(self._knots), net["periodic"])
+        parts = (net["parameters"][None], net["statistics"][None])
+        return Nets(shape, *(xp.asarray(part, **place) for part in parts))
+
+    def _embedded(self, scores) -> list:
+        """Return the coordinates of rows in every net."""
+        xp = namespace(scores)
+        width = scores.shape[1] * (2 * _N_FREQUENCIES + 1 + 2 * _N_PER_FEATURE) + self.n_hidden
+        found = []
+        for e in range(self.n_estimators):
+            net = self._net(e, scores)
+            parts = [
+                net.embed(scores[block, ...])[0, ...]
+                for block in row_blocks(
+                    scores.shape[0], 16 * width, working_memory=free_memory(scores)
+                )
+            ]
+            found.append(xp.concat(parts, axis=0))
+        return found
+
+    # --- answers ------------------------------------------------------------------------------
+
+    def _validated(self, X):
+        """Return normal scores of queries, in working precision."""
+        check_is_fitted(self)
+        if self._like is not None:
+            check_same_library(self._like, X)
+            X = validate_array_api(self, X, reset=False)
+            return self._scores(X, self._dtype)
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        return self._scores(X, np.float64)
+
+    def _blocks(self, n_queries: int, n_arrays: int = 4):
+        bytes_per_row = 8 * n_arrays * self._values.shape[0]
+        return row_blocks(n_queries, bytes_per_row, working_memory=free_memory(self._values))
+
+    def _mean_shares(self, embedded, block):
+        """Return the share of every voter in the answers of a block, mean over the nets."""
+        total = 0.0
+        for coordinates, voters in zip(embedded, self.embedding_, strict=True):
+            D, _ = distances(coordinates[None, block, :], voters[None])
+            total = total + shares(D, self._log_weights[None])[0, ...]
+        return total / self.n_estimators
+
+    def _answers(self, scores):
+        """Return the mean vote of the nets: (n_queries, n_outputs)."""
+        xp = namespace(scores)
+        embedded = self._embedded(scores)
+        parts = [
+            xp.matmul(self._mean_shares(embedded, block), self._values)
+            for block in self._blocks(scores.shape[0])
+        ]
+        return xp.concat(parts, axis=0)
+
+    def _slopes(self, X, scores):
+        """Return the slopes of every output by the columns of X: (n_queries, n_outputs, d)."""
+        xp = namespace(scores)
+        n_outputs = self._values.shape[1]
+        host = np.asarray(as_numpy(X), dtype=np.float64)
+        bends = np.stack(
+            [score_slopes(host[:, j], *knots) for j, knots in enumerate(self._knots)], axis=1
+        )
+        bends *= np.abs(as_numpy(scores)) < _CLIP
+        bends = xp.asarray(bends, dtype=scores.dtype, device=device_of(scores))
+        out = xp.zeros(
+            (scores.shape[0], n_outputs, scores.shape[1]),
+            dtype=scores.dtype,
+            device=device_of(scores),
+        )
+        V, Y = self.embedding_, self._values[None]
+        for e in range(self.n_estimators):
+            net = self._net(e, scores)
+            for block in self._blocks(scores.shape[0], 6):
+                Q, cache = forward(net.P, net.S, scores[None, block, :], training=False)
+                D, apart = distances(Q, V[e][None])
+                S = shares(D, self._log_weights[None])
+                p = xp.matmul(S, Y)
+                for c in range(n_outputs):
+                    d_p = xp.zeros_like(p)
+                    d_p[:, :, c] = 1.0
+                    d_q, _ = vote_gradient(Q, V[e][None], Y, S, D, apart, p, d_p)
+                    d_x = backward(net.P, dict(cache), d_q, None, training=False)
+                    out[block, c, :] += d_x[0, ...] / self.n_estimators
+        return out * bends[:, None, :]
+
+    def neighbors(self, X, n_neighbors=10):
+        """Return the training rows that answer, and their shares of the answer.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+        n_neighbors : int, default=10
+            How many rows to return, at most all.
+
+        Returns
+        -------
+        indices : ndarray of shape (n_queries, n_neighbors)
+            Rows in the order of ``fit`` (without those of weight 0) and ``partial_fit``, by
+            falling share.
+        weights : ndarray of shape (n_queries, n_neighbors)
+            Shares, mean over the nets; those of all rows add up to one.
+        """
+        scores = self._validated(X)
+        if n_neighbors < 1:
+            raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
+        xp, embedded = namespace(scores), self._embedded(scores)
+        found = []
+        for block in self._blocks(scores.shape[0]):
+            mean = self._mean_shares(embedded, block)
+            order = xp.argsort(-mean, axis=1, stable=True)[:, :n_neighbors]
+            found.append((order, xp.take_along_axis(mean, order, axis=1)))
+        indices, weights = (xp.concat(part, axis=0) for part in zip(*found, strict=True))
+        return indices, xp.astype(weights, self._dtype)
+
+    def transform(self, X):
+        """Map rows to the learned coordinates.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Rows.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_estimators * n_components)
+            Coordinates in all nets side by side; squared distance in them is the mean over the
+            nets of the squared distance in each.
+        """
+        scores = self._validated(X)
+        xp = namespace(scores)
+        joined = xp.concat(self._embedded(scores), axis=1) / self.n_estimators**0.5
+        return xp.astype(joined, self._dtype)
+
+    def _sections(self, X, columns):
+        return neighbor_sections(self, X, columns)
+
+    @property
+    def _n_features_out(self) -> int:
+        return self.n_estimators * self.n_components

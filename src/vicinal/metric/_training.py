@@ -1,0 +1,185 @@
+"""The epochs of an ensemble of embedding nets, stopped by rows held out."""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+from array_api_compat import device as device_of
+
+from vicinal._base import as_numpy, captured, namespace
+from vicinal._kernels.metric._embedding_net import NetShape, initial_net
+from vicinal._kernels.metric._neighbor_training import (
+    Nets,
+    epoch_windows,
+    held_out_loss,
+    training_step,
+    zero_moments,
+)
+
+# Rows of a held-out loss, and voters in it: enough to tell epochs apart.
+_HELD_OUT_ROWS, _HELD_OUT_VOTERS = 2048, 4096
+# Steps that are copied and launched at once.
+_STEPS_AT_ONCE = 32
+# How often a net that stands still goes back to its best state with a third of the rate.
+_N_CUTS, _CUT = 2, 0.3
+# Standard deviation of the frequencies at the start.
+_FREQUENCY_SCALE = 0.1
+
+
+@dataclass(frozen=True)
+class TrainingPlan:
+    """Settings of the training, resolved for a table."""
+
+    batch_size: int
+    n_window: int
+    max_iter: int
+    n_iter_no_change: int
+    tol: float
+    n_held_out: int
+    learning_rate: float
+    weight_decay: float
+
+
+@dataclass
+class Trained:
+    """One net after its training."""
+
+    parameters: np.ndarray
+    statistics: np.ndarray
+    losses: list[float]
+    held_out_losses: list[float]
+    best_epoch: int
+    converged: bool
+
+
+def train_nets(
+    X: Any,
+    Y: Any,
+    weights: Any,
+    shape: NetShape,
+    plan: TrainingPlan,
+    seeds: list[int],
+    *,
+    classes: bool,
+    on_epoch: Callable[[str], None] = lambda note: None,
+) -> list[Trained]:
+    """Train nets of one shape side by side, each stopped at its own best epoch.
+
+    X (n, d), Y (n, c) and weights (n,) of one floating type, in any array library.
+    """
+    xp, device = namespace(X), device_of(X)
+    rngs = [np.random.default_rng(seed) for seed in seeds]
+    orders = [rng.permutation(X.shape[0]) for rng in rngs]
+    starts = [initial_net(shape, _FREQUENCY_SCALE, rng) for rng in rngs]
+    train = [order[plan.n_held_out :] for order in orders]
+    n_steps = max(1, round(len(train[0]) / plan.batch_size))
+    at_once = min(n_steps, _STEPS_AT_ONCE)
+    n_parts = -(-n_steps // at_once)
+
+    def put(array, dtype=None):
+        return xp.asarray(np.ascontiguousarray(array), dtype=dtype, device=device)
+
+    nets = Nets(shape, *(put(np.concatenate(part), X.dtype) for part in zip(*starts, strict=True)))
+    moments = zero_moments(nets)
+    queries = put(np.stack([order[: plan.n_held_out][:_HELD_OUT_ROWS] for order in orders]))
+    voters = put(np.stack([rows[:_HELD_OUT_VOTERS] for rows in train]))
+    windows = put(np.stack([_draw(rngs[e], train[e], plan, at_once) for e in range(len(seeds))], 1))
+    rates = put(_rates(plan, np.arange(at_once), np.zeros(len(seeds))), X.dtype)
+    loss = xp.zeros(len(seeds), dtype=X.dtype, device=device)
+
+    def steps():
+        for t in range(at_once):
+            loss[...] += training_step(
+                nets,
+                moments,
+                X,
+                Y,
+                weights,
+                windows[t, ...],
+                rates[t, ...],
+                batch_size=plan.batch_size,
+                classes=classes,
+                decay=plan.weight_decay,
+            )
+
+    def check():
+        return held_out_loss(nets, X, Y, weights, queries, voters, classes=classes)
+
+    state = [nets.flat, nets.statistics, moments.gradient, moments.first, moments.second, loss]
+    steps, check = captured(steps, state), captured(check, state)
+    best = _Best(nets)
+    losses, held_losses = [], []
+    for epoch in range(plan.max_iter):
+        drawn = [_draw(rngs[e], train[e], plan, n_parts * at_once) for e in range(len(seeds))]
+        order = np.stack(drawn, axis=1)  # (n_steps, n_nets, n_window)
+        loss[...] = 0.0
+        for part in range(n_parts):
+            now = slice(part * at_once, (part + 1) * at_once)
+            windows[...] = put(order[now])
+            done = epoch * n_parts * at_once + np.arange(now.start, now.stop)
+            rates[...] = put(_rates(plan, done, best.n_cuts), X.dtype)
+            steps()
+        losses.append(as_numpy(loss) / (n_parts * at_once))
+        held_losses.append(np.array(as_numpy(check())))
+        best.look(nets, held_losses[-1], epoch, plan)
+        on_epoch(f"held-out loss {best.losses.mean():.4g}")
+        if best.stopped.all():
+            break
+    parameters, statistics = as_numpy(best.parameters), as_numpy(best.statistics)
+    return [
+        Trained(
+            parameters[e].copy(),
+            statistics[e].copy(),
+            [float(row[e]) for row in losses],
+            [float(row[e]) for row in held_losses],
+            int(best.epochs[e]),
+            bool(best.stopped[e]),
+        )
+        for e in range(len(seeds))
+    ]
+
+
+class _Best:
+    """Best state of every net so far; a net that stands still goes back to it at a lower rate."""
+
+    def __init__(self, nets: Nets) -> None:
+        xp, n_nets = namespace(nets.flat), nets.flat.shape[0]
+        self.parameters = xp.asarray(nets.flat, copy=True)
+        self.statistics = xp.asarray(nets.statistics, copy=True)
+        self.losses = np.full(n_nets, np.inf)
+        self.marks = np.full(n_nets, np.inf)
+        self.epochs = np.zeros(n_nets, dtype=int)
+        self.since = np.zeros(n_nets, dtype=int)
+        self.n_cuts = np.zeros(n_nets, dtype=int)
+        self.stopped = np.zeros(n_nets, dtype=bool)
+
+    def look(self, nets: Nets, losses: np.ndarray, epoch: int, plan: TrainingPlan) -> None:
+        """Compare the state after an epoch with the best one."""
+        better = ~self.stopped & (losses < self.losses)
+        self.losses[better], self.epochs[better] = losses[better], epoch
+        moved = self.losses < self.marks - plan.tol
+        self.marks[moved] = self.losses[moved]
+        self.since = np.where(moved, 0, self.since + 1)
+        still = ~self.stopped & (self.since >= plan.n_iter_no_change)
+        self.n_cuts[still] += 1
+        self.since[still] = 0
+        self.stopped |= self.n_cuts > _N_CUTS
+        for e in map(int, np.flatnonzero(better)):
+            self.parameters[e, ...] = nets.flat[e, ...]
+            self.statistics[e, ...] = nets.statistics[e, ...]
+        for e in map(int, np.flatnonzero(still & ~self.stopped)):
+            nets.flat[e, ...] = self.parameters[e, ...]
+            nets.statistics[e, ...] = self.statistics[e, ...]
+
+
+def _draw(rng, rows, plan: TrainingPlan, n_steps: int) -> np.ndarray:
+    return epoch_windows(rng, rows, plan.batch_size, plan.n_window, n_steps)
+
+
+def _rates(plan: TrainingPlan, steps: np.ndarray, n_cuts: np.ndarray) -> np.ndarray:
+    """Return rate and bias corrections of AdamW: (n_steps, n_nets, 3), steps counted from zero."""
+    t = (steps + 1.0)[:, None, None]
+    rate = plan.learning_rate * _CUT ** n_cuts[None, :, None] + 0.0 * t
+    ones = np.ones_like(rate)
+    return np.concatenate([rate, (1.0 - 0.9**t) * ones, (1.0 - 0.999**t) * ones], axis=2)

@@ -1,0 +1,66 @@
+"""Neural neighbours on a CUDA device: recorded steps compute what the host computes."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.exceptions import ConvergenceWarning
+
+from vicinal._base import as_numpy, captured
+from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
+
+torch = pytest.importorskip("torch")
+if not torch.cuda.is_available():
+    pytest.skip("torch finds no CUDA device", allow_module_level=True)
+
+
+def waves(n, seed=0):
+    X = np.random.RandomState(seed).uniform(-1, 1, (n, 5)).astype(np.float32)
+    return X, (np.sin(6 * X[:, 0]) * X[:, 1]).astype(np.float32)
+
+
+def test_a_recording_changes_nothing_until_it_is_played():
+    x = torch.ones(3, device="cuda")
+
+    def double():
+        x.mul_(2.0)
+        return x.sum()
+
+    play = captured(double, [x])
+    assert_allclose(as_numpy(x), 1.0)
+    assert float(play()) == 6.0
+    assert float(play()) == 12.0
+    assert_allclose(as_numpy(x), 4.0)
+
+
+@pytest.mark.parametrize("n", [700, 2000])
+def test_the_first_epochs_have_the_losses_of_the_host(n):
+    X, y = waves(n)
+    settings = {"n_estimators": 4, "max_iter": 4, "random_state": 0}
+    with pytest.warns(ConvergenceWarning):
+        host = NeuralNeighborsRegressor(**settings).fit(X, y)
+    with pytest.warns(ConvergenceWarning):
+        device = NeuralNeighborsRegressor(**settings).fit(
+            torch.as_tensor(X, device="cuda"), torch.as_tensor(y, device="cuda")
+        )
+    for ours, theirs in zip(device.nets_, host.nets_, strict=True):
+        assert ours["periodic"] == theirs["periodic"]
+        assert_allclose(ours["loss_curve"], theirs["loss_curve"], rtol=2e-3)
+    Q, _ = waves(300, seed=1)
+    said = device.predict(torch.as_tensor(Q, device="cuda"))
+    assert said.is_cuda
+    assert_allclose(as_numpy(said), host.predict(Q), atol=0.03)
+
+
+def test_labels_and_slopes_come_back_on_the_device():
+    X, y = waves(1500)
+    labels = np.where(y > 0, "up", "down")
+    rows = torch.as_tensor(X, device="cuda")
+    model = NeuralNeighborsClassifier(n_estimators=2, random_state=0).fit(rows, labels)
+    Q, z = waves(500, seed=1)
+    queries = torch.as_tensor(Q, device="cuda")
+    assert np.mean(model.predict(queries) == np.where(z > 0, "up", "down")) > 0.9
+    assert model.predict_proba(queries).is_cuda
+    assert model.local_coef(queries).shape == (500, 2, 5)
+    places, weights = model.neighbors(queries, 1500)
+    assert_allclose(as_numpy(weights).sum(axis=1), 1.0, rtol=1e-4)
+    assert places.is_cuda
