@@ -102,7 +102,7 @@ def timed_fit(model, X, y, device):
     seconds = time.perf_counter() - started
     plan = model._plan(len(y))
     n_train = len(y) - plan.n_held_out
-    steps = max(1, round(n_train / plan.batch_size))
+    steps = max(8, round(n_train / plan.batch_size))
     epochs = sum(len(net["loss_curve"]) for net in model.nets_)
     needed = epochs * steps * step_operations(X.shape[1], plan.batch_size, plan.n_window)
     return {

@@ -35,7 +35,7 @@ def test_a_recording_changes_nothing_until_it_is_played():
 @pytest.mark.parametrize("n", [700, 2000])
 def test_the_first_epochs_have_the_losses_of_the_host(n):
     X, y = waves(n)
-    settings = {"n_estimators": 4, "max_iter": 4, "random_state": 0}
+    settings = {"n_estimators": 4, "max_iter": 1, "random_state": 0}
     with pytest.warns(ConvergenceWarning):
         host = NeuralNeighborsRegressor(**settings).fit(X, y)
     with pytest.warns(ConvergenceWarning):

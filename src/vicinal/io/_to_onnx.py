@@ -13,7 +13,7 @@ from sklearn.utils.validation import check_is_fitted
 import vicinal
 from vicinal._base import import_optional, write_whole
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx import _ensemble, _linear, _local, _partition, _subspace, _trees
+from vicinal.io._onnx import _ensemble, _linear, _local, _metric, _partition, _subspace, _trees
 from vicinal.io._onnx._graph import Graph
 from vicinal.local import LoessRegressor, NadarayaWatsonRegressor
 from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
@@ -31,6 +31,7 @@ _WRITERS: dict[str, dict] = {
         **_ensemble.PROBA,
         **_subspace.PROBA,
         **_local.PROBA,
+        **_metric.PROBA,
     },
     "scores": {**_linear.SCORES, **_subspace.SCORES},
     "values": {
@@ -40,6 +41,7 @@ _WRITERS: dict[str, dict] = {
         **_ensemble.VALUES,
         **_subspace.VALUES,
         **_local.VALUES,
+        **_metric.VALUES,
     },
     "features": {**_linear.FEATURES, **_subspace.FEATURES},
 }
@@ -84,7 +86,8 @@ def to_onnx(
     Exported are space-partitioning cascades (any region model that is linear, a tree or known to
     skl2onnx), pruned trees, boosting, AdaBoost, bootstrap and model averaging of such parts,
     fusions over subspaces, truncated RBF machines, support vector machines by clusters, local
-    models with ``anchors``, models of scikit-learn that skl2onnx knows, and pipelines of all these.
+    models with ``anchors``, neural neighbours and gradient kernels (over their stored rows), models
+    of scikit-learn that skl2onnx knows, and pipelines of all these.
 
     Parameters
     ----------

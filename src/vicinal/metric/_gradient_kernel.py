@@ -65,7 +65,8 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         self.mean_, self.scale_ = standard_scale(X, sample_weight)
         Z = (X - self.mean_) / self.scale_
         data = _Rows(Z, Y, sample_weight * class_factor, np.maximum(sample_weight, 1.0))
-        self.splits_, self.blocks_ = [], []
+        self.splits_: list[dict] = []
+        self.blocks_: list[dict] = []
         self._root = self._grow(
             data, np.arange(len(Z)), alphas, check_random_state(self.random_state)
         )

@@ -43,6 +43,8 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
     ----------
     mean_, scale_ : ndarray of shape (n_features,)
         Columns are centred and scaled first; constant ones keep scale one.
+    target_mean_, target_scale_ : ndarray of shape (n_outputs,)
+        What the targets were standardised by.
     outer_product_ : ndarray of shape (n_features, n_features)
         Mean outer product of the gradients in the scaled columns, over blocks.
     feature_importances_ : ndarray of shape (n_features,)
@@ -139,8 +141,8 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
         )
         weights, X, y = positive_rows(sample_weight, X, y)
         Y = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
-        self._target_mean, self._target_scale = standard_scale(Y, weights)
-        self._fit_targets(X, (Y - self._target_mean) / self._target_scale, weights)
+        self.target_mean_, self.target_scale_ = standard_scale(Y, weights)
+        self._fit_targets(X, (Y - self.target_mean_) / self.target_scale_, weights)
         self._is_flat = y.ndim == 1
         self.loo_prediction_ = self._in_units(self.loo_prediction_, X.dtype)
         return self
@@ -175,11 +177,11 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
             Change of the answer per unit of each column.
         """
         Z, dtype = self._validated(X)
-        slopes = self._slopes(Z) / self.scale_ * self._target_scale[:, None]
+        slopes = self._slopes(Z) / self.scale_ * self.target_scale_[:, None]
         return (slopes[:, 0] if self._is_flat else slopes).astype(dtype, copy=False)
 
     def _in_units(self, standardized, dtype):
-        out = (standardized * self._target_scale + self._target_mean).astype(dtype, copy=False)
+        out = (standardized * self.target_scale_ + self.target_mean_).astype(dtype, copy=False)
         return out[:, 0] if self._is_flat else out
 
     def __sklearn_tags__(self):

@@ -27,7 +27,7 @@ from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._normal_scores import normal_score_knots, score_slopes
 from vicinal._kernels.metric._distance_vote import distances, shares, vote_gradient
-from vicinal._kernels.metric._embedding_net import NetShape, backward, forward
+from vicinal._kernels.metric._embedding_net import EPSILON, NetShape, backward, forward
 from vicinal._kernels.metric._neighbor_training import Nets
 from vicinal.metric._explain import neighbor_sections
 from vicinal.metric._training import TrainingPlan, train_nets
@@ -37,7 +37,6 @@ _N_FREQUENCIES, _N_PER_FEATURE = 8, 12
 _PERIODIC_FROM = 1000
 # Fewer rows leave nothing to hold out; the map stays as it was drawn.
 _MIN_ROWS = 4
-_CLIP = 4.0
 
 
 class _Interrupted(Exception):
@@ -48,6 +47,9 @@ class BaseNeuralNeighbors(
     ExplainRowMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """Nets whose coordinates let near rows vote."""
+
+    # Normal scores are clipped to plus and minus this.
+    score_limit = 4.0
 
     _parameter_constraints: dict = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
@@ -73,7 +75,7 @@ class BaseNeuralNeighbors(
         """Train on rows X with values (n, c) and positive weights; all in the library of X."""
         xp = namespace(X)
         host = np.asarray(as_numpy(X), dtype=np.float64)
-        self._knots = [normal_score_knots(column, as_numpy(weights)) for column in host.T]
+        self.knots_ = [normal_score_knots(column, as_numpy(weights)) for column in host.T]
         self.mean_ = np.average(host, axis=0, weights=as_numpy(weights))
         self._dtype = X.dtype
         self._like = X[:0, ...] if is_array_api(X) else None
@@ -172,27 +174,27 @@ class BaseNeuralNeighbors(
         xp = namespace(scores)
         working = scores.dtype if is_array_api(scores) else np.float64
         self.embedding_ = self._embedded(xp.astype(scores, working))
-        self._values = xp.astype(values, working)
-        self._log_weights = xp.log(xp.astype(weights, working))
+        self.voter_outputs_ = xp.astype(values, working)
+        self.voter_log_weights_ = xp.log(xp.astype(weights, working))
 
     def _add_voters(self, X, values, weights) -> None:
         """Add rows that vote from now on; the nets stay."""
         xp = namespace(X)
-        old = self.embedding_, self._values, self._log_weights
+        old = self.embedding_, self.voter_outputs_, self.voter_log_weights_
         # Weights were scaled to a mean of one; new rows are counted in the same unit.
-        self._store(self._scores(X, self._values.dtype), values, weights)
-        new = self.embedding_, self._values, self._log_weights
+        self._store(self._scores(X, self.voter_outputs_.dtype), values, weights)
+        new = self.embedding_, self.voter_outputs_, self.voter_log_weights_
         self.embedding_ = [xp.concat(both, axis=0) for both in zip(old[0], new[0], strict=True)]
-        self._values = xp.concat([old[1], new[1]], axis=0)
-        self._log_weights = xp.concat([old[2], new[2]], axis=0)
+        self.voter_outputs_ = xp.concat([old[1], new[1]], axis=0)
+        self.voter_log_weights_ = xp.concat([old[2], new[2]], axis=0)
 
     def _scores(self, X, dtype):
         """Return normal scores of rows, clipped; tensors pass through the host for it."""
         host = np.asarray(as_numpy(X), dtype=np.float64)
         out = np.empty(host.shape)
-        for j, (values, scores) in enumerate(self._knots):
+        for j, (values, scores) in enumerate(self.knots_):
             out[:, j] = np.interp(host[:, j], values, scores)
-        out = np.clip(out, -_CLIP, _CLIP)
+        out = np.clip(out, -self.score_limit, self.score_limit)
         if self._like is None:
             return out.astype(dtype)
         xp = namespace(self._like)
@@ -202,7 +204,7 @@ class BaseNeuralNeighbors(
         """Return one net in the library and precision of ``like``."""
         xp, net = namespace(like), self.nets_[e]
         place = {"dtype": like.dtype, "device": device_of(like)}
-        shape = self._shape(len(self._knots), net["periodic"])
+        shape = self._shape(len(self.knots_), net["periodic"])
         parts = (net["parameters"][None], net["statistics"][None])
         return Nets(shape, *(xp.asarray(part, **place) for part in parts))
 
@@ -222,6 +224,27 @@ class BaseNeuralNeighbors(
             found.append(xp.concat(parts, axis=0))
         return found
 
+    def net_arrays(self, e):
+        """Return what one net is made of.
+
+        Parameters
+        ----------
+        e : int
+            Which net.
+
+        Returns
+        -------
+        dict of str to ndarray
+            The matrices of the net by the names of the formula, and ``mean``, ``inverse``
+            (one over the standard deviation), ``scale`` and ``shift`` of both normalisations.
+        """
+        check_is_fitted(self)
+        net = self._net(e, np.zeros((1, 1)))
+        arrays = {name: part[0] for name, part in {**net.P, **net.S}.items()}
+        for layer in ("1", "2"):
+            arrays["inverse" + layer] = 1.0 / np.sqrt(arrays.pop("var" + layer) + EPSILON)
+        return arrays
+
     # --- answers ------------------------------------------------------------------------------
 
     def _validated(self, X):
@@ -235,15 +258,15 @@ class BaseNeuralNeighbors(
         return self._scores(X, np.float64)
 
     def _blocks(self, n_queries: int, n_arrays: int = 4):
-        bytes_per_row = 8 * n_arrays * self._values.shape[0]
-        return row_blocks(n_queries, bytes_per_row, working_memory=free_memory(self._values))
+        bytes_per_row = 8 * n_arrays * self.voter_outputs_.shape[0]
+        return row_blocks(n_queries, bytes_per_row, working_memory=free_memory(self.voter_outputs_))
 
     def _mean_shares(self, embedded, block):
         """Return the share of every voter in the answers of a block, mean over the nets."""
         total = 0.0
         for coordinates, voters in zip(embedded, self.embedding_, strict=True):
             D, _ = distances(coordinates[None, block, :], voters[None])
-            total = total + shares(D, self._log_weights[None])[0, ...]
+            total = total + shares(D, self.voter_log_weights_[None])[0, ...]
         return total / self.n_estimators
 
     def _answers(self, scores):
@@ -251,7 +274,7 @@ class BaseNeuralNeighbors(
         xp = namespace(scores)
         embedded = self._embedded(scores)
         parts = [
-            xp.matmul(self._mean_shares(embedded, block), self._values)
+            xp.matmul(self._mean_shares(embedded, block), self.voter_outputs_)
             for block in self._blocks(scores.shape[0])
         ]
         return xp.concat(parts, axis=0)
@@ -259,25 +282,25 @@ class BaseNeuralNeighbors(
     def _slopes(self, X, scores):
         """Return the slopes of every output by the columns of X: (n_queries, n_outputs, d)."""
         xp = namespace(scores)
-        n_outputs = self._values.shape[1]
+        n_outputs = self.voter_outputs_.shape[1]
         host = np.asarray(as_numpy(X), dtype=np.float64)
         bends = np.stack(
-            [score_slopes(host[:, j], *knots) for j, knots in enumerate(self._knots)], axis=1
+            [score_slopes(host[:, j], *knots) for j, knots in enumerate(self.knots_)], axis=1
         )
-        bends *= np.abs(as_numpy(scores)) < _CLIP
+        bends *= np.abs(as_numpy(scores)) < self.score_limit
         bends = xp.asarray(bends, dtype=scores.dtype, device=device_of(scores))
         out = xp.zeros(
             (scores.shape[0], n_outputs, scores.shape[1]),
             dtype=scores.dtype,
             device=device_of(scores),
         )
-        V, Y = self.embedding_, self._values[None]
+        V, Y = self.embedding_, self.voter_outputs_[None]
         for e in range(self.n_estimators):
             net = self._net(e, scores)
             for block in self._blocks(scores.shape[0], 6):
                 Q, cache = forward(net.P, net.S, scores[None, block, :], training=False)
                 D, apart = distances(Q, V[e][None])
-                S = shares(D, self._log_weights[None])
+                S = shares(D, self.voter_log_weights_[None])
                 p = xp.matmul(S, Y)
                 for c in range(n_outputs):
                     d_p = xp.zeros_like(p)

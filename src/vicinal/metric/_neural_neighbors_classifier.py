@@ -81,6 +81,12 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
         ``loss_curve`` and ``validation_loss_curve`` by epochs.
     embedding_ : list of ndarray of shape (n_samples, n_components)
         Coordinates of the voters in each net.
+    knots_ : list of (ndarray, ndarray)
+        Per column values and their normal scores, between which the map is linear.
+    voter_outputs_ : ndarray of shape (n_samples, n_outputs)
+        What each row votes for: one in the column of its class.
+    voter_log_weights_ : ndarray of shape (n_samples,)
+        Logarithms of the weights of the votes.
     mean_ : ndarray of shape (n_features,)
         Mean of each column.
     n_iter_ : int
@@ -335,13 +341,13 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
             Labels.
         """
         check_is_fitted(self)
-        codes = as_numpy(self._values[rows, ...]).argmax(axis=1)
+        codes = as_numpy(self.voter_outputs_[rows, ...]).argmax(axis=1)
         return self.classes_[codes]
 
 
 def _check_known(labels, classes) -> None:
     """Raise if there are labels outside the classes."""
-    unknown = [] if labels is None else np.setdiff1d(labels, classes)
+    unknown = np.setdiff1d([] if labels is None else labels, classes)
     if len(unknown):
         raise ValueError(
             f"y holds classes that the first call had no rows of: {unknown.tolist()}; the map was "

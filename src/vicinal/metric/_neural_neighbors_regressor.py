@@ -69,6 +69,14 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         ``loss_curve`` and ``validation_loss_curve`` by epochs.
     embedding_ : list of ndarray of shape (n_samples, n_components)
         Coordinates of the voters in each net.
+    knots_ : list of (ndarray, ndarray)
+        Per column values and their normal scores, between which the map is linear.
+    voter_outputs_ : ndarray of shape (n_samples, n_outputs)
+        What each row votes for, standardised.
+    voter_log_weights_ : ndarray of shape (n_samples,)
+        Logarithms of the weights of the votes.
+    target_mean_, target_scale_ : ndarray of shape (n_outputs,)
+        What the targets were standardised by.
     mean_ : ndarray of shape (n_features,)
         Mean of each column.
     n_iter_ : int
@@ -180,12 +188,12 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         xp = namespace(X)
         Y = xp.reshape(y, (y.shape[0], -1))
         share = weights[:, None] / xp.sum(weights)
-        self._target_mean = xp.sum(share * Y, axis=0)
-        spread = xp.sqrt(xp.sum(share * (Y - self._target_mean) ** 2, axis=0))
-        self._target_scale = xp.where(spread > 0.0, spread, xp.ones_like(spread))
+        self.target_mean_ = xp.sum(share * Y, axis=0)
+        spread = xp.sqrt(xp.sum(share * (Y - self.target_mean_) ** 2, axis=0))
+        self.target_scale_ = xp.where(spread > 0.0, spread, xp.ones_like(spread))
         self._is_flat = y.ndim == 1
         self._weight_unit = float(xp.mean(weights))
-        self._fit_nets(X, (Y - self._target_mean) / self._target_scale, weights, classes=False)
+        self._fit_nets(X, (Y - self.target_mean_) / self.target_scale_, weights, classes=False)
         return self
 
     @atomic_fit
@@ -210,12 +218,12 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
             return self.fit(X, y, sample_weight)
         X, y, weights = self._training_rows(X, y, sample_weight, reset=False)
         Y = namespace(X).reshape(y, (y.shape[0], -1))
-        if Y.shape[1] != self._target_mean.shape[0]:
+        if Y.shape[1] != self.target_mean_.shape[0]:
             raise ValueError(
                 f"y has {Y.shape[1]} outputs, but the model was fitted to "
-                f"{self._target_mean.shape[0]}."
+                f"{self.target_mean_.shape[0]}."
             )
-        values = (Y - self._target_mean) / self._target_scale
+        values = (Y - self.target_mean_) / self.target_scale_
         self._add_voters(X, values, weights / self._weight_unit)
         return self
 
@@ -252,7 +260,7 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         ndarray of shape (n_queries,) or (n_queries, n_outputs)
             Predicted values.
         """
-        answers = self._answers(self._validated(X)) * self._target_scale + self._target_mean
+        answers = self._answers(self._validated(X)) * self.target_scale_ + self.target_mean_
         answers = namespace(answers).astype(answers, self._dtype)
         return answers[:, 0] if self._is_flat else answers
 
@@ -271,7 +279,7 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
             normal scores.
         """
         scores = self._validated(X)
-        slopes = self._slopes(X, scores) * self._target_scale[:, None]
+        slopes = self._slopes(X, scores) * self.target_scale_[:, None]
         slopes = namespace(slopes).astype(slopes, self._dtype)
         return slopes[:, 0, :] if self._is_flat else slopes
 
@@ -289,7 +297,7 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
             Targets.
         """
         check_is_fitted(self)
-        values = self._values[rows, ...] * self._target_scale + self._target_mean
+        values = self.voter_outputs_[rows, ...] * self.target_scale_ + self.target_mean_
         return values[:, 0] if self._is_flat else values
 
     def __sklearn_tags__(self):

@@ -21,6 +21,8 @@ from vicinal._kernels.metric._neighbor_training import (
 _HELD_OUT_ROWS, _HELD_OUT_VOTERS = 2048, 4096
 # Steps that are copied and launched at once.
 _STEPS_AT_ONCE = 32
+# Small tables are gone through several times an epoch: a held-out loss after one step says little.
+_MIN_STEPS = 8
 # How often a net that stands still goes back to its best state with a third of the rate.
 _N_CUTS, _CUT = 2, 0.3
 # Standard deviation of the frequencies at the start.
@@ -73,7 +75,7 @@ def train_nets(
     orders = [rng.permutation(X.shape[0]) for rng in rngs]
     starts = [initial_net(shape, _FREQUENCY_SCALE, rng) for rng in rngs]
     train = [order[plan.n_held_out :] for order in orders]
-    n_steps = max(1, round(len(train[0]) / plan.batch_size))
+    n_steps = max(_MIN_STEPS, round(len(train[0]) / plan.batch_size))
     at_once = min(n_steps, _STEPS_AT_ONCE)
     n_parts = -(-n_steps // at_once)
 

@@ -19,7 +19,7 @@ import numpy as np
 
 from vicinal._base import namespace
 
-_EPS = 1e-5  # of batch normalisation
+EPSILON = 1e-5  # of batch normalisation
 _MOMENTUM = 0.1  # of its running statistics
 
 
@@ -200,7 +200,7 @@ def _normalize(x, layer, P, S, cache, training):
         S["var" + layer][...] += _MOMENTUM * (variance - S["var" + layer])
     else:
         centred, variance = x - S["mean" + layer], S["var" + layer]
-    inverse = 1.0 / xp.sqrt(variance + _EPS)
+    inverse = 1.0 / xp.sqrt(variance + EPSILON)
     unit = centred * inverse
     cache["unit" + layer], cache["inverse" + layer] = unit, inverse
     return unit * P["scale" + layer] + P["shift" + layer]

@@ -58,7 +58,7 @@ def ridge_path(
     sums, projected = vectors.sum(axis=0), vectors.T @ Y
     squares = vectors * vectors
     errors = np.empty(len(alphas))
-    kept = None
+    kept: tuple | None = None
     for i, alpha in enumerate(alphas):
         shrunk = 1.0 / (values + alpha)
         G1 = vectors @ (shrunk * sums)
@@ -73,6 +73,7 @@ def ridge_path(
         errors[i] = weights @ (left_out**2).sum(axis=1) / weights.sum()
         if kept is None or errors[i] < errors[kept[0]]:
             kept = i, coef, intercept, Y - left_out
+    assert kept is not None  # there is at least one penalty
     best, coef, intercept, answers = kept
     return KernelRidgePath(errors, coef, intercept, answers, best)
 
