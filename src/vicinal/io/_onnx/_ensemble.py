@@ -68,8 +68,9 @@ def _boosted(graph: Graph, model: Any, x: str, factor: float = 1.0) -> str:
 
 
 def _boosted_proba(graph: Graph, model: Any, x: str) -> str:
-    slopes = {_losses.Logistic: 1.0, _losses.Exponential: 2.0, _losses.Multinomial: 1.0}
-    slope = slopes.get(type(model._loss))
+    slopes: dict[Any, float] = {"log_loss": 1.0, "exponential": 2.0}
+    slopes |= {_losses.Logistic: 1.0, _losses.Exponential: 2.0, _losses.Multinomial: 1.0}
+    slope = slopes.get(model.loss if isinstance(model.loss, str) else type(model.loss))
     if slope is None:
         raise OnnxExportError(
             f"the probabilities of loss={model.loss!r} are code; use loss='log_loss' or "
@@ -79,10 +80,11 @@ def _boosted_proba(graph: Graph, model: Any, x: str) -> str:
 
 
 def _boosted_value(graph: Graph, model: Any, x: str) -> str:
-    scores = _boosted(graph, model, x)
-    if not hasattr(model._loss, "mean"):
+    scores, loss = _boosted(graph, model, x), model.loss
+    loss = _losses.REGRESSION_LOSSES[loss](model.quantile) if isinstance(loss, str) else loss
+    if not hasattr(loss, "mean"):
         return scores
-    if type(model._loss) is _losses.Poisson:
+    if type(loss) is _losses.Poisson:
         return graph.add("Exp", scores)
     raise OnnxExportError(f"the mean of loss={model.loss!r} is code; use a loss by name.")
 
@@ -90,7 +92,7 @@ def _boosted_value(graph: Graph, model: Any, x: str) -> str:
 def _adaboost_proba(graph: Graph, model: Any, x: str) -> str:
     n_classes = len(model.classes_)
     proba = _all_proba(graph, model.estimators_, x, n_classes)
-    low, high = graph.constant(float(model.clip)), graph.constant(1.0 - model.clip)
+    low, high = graph.constant(float(model.eps)), graph.constant(1.0 - model.eps)
     log_p = graph.add("Log", graph.add("Clip", proba, low, high))
     total = graph.times(graph.total(log_p, 1), float(model.learning_rate), n_classes)
     # Centring the scores of a member shifts all classes alike, which the softmax does not see.
@@ -110,6 +112,11 @@ def _bootstrap_value(graph: Graph, model: Any, x: str) -> str:
     return graph.average(whole, 1, keep=True)
 
 
+def _weighted_members(model: Any) -> list[tuple[Any, float]]:
+    """Return the members that carry weight, with it."""
+    return [pair for pair in zip(model.estimators_, model.weights_, strict=True) if pair[1] > 0.0]
+
+
 def _averaged(graph: Graph, parts: list[tuple[str, float]], width: int) -> str:
     """Write the weighted sum of members' answers of a width."""
     weights = np.array([weight for _, weight in parts])
@@ -123,7 +130,7 @@ def _averaged_proba(graph: Graph, model: Any, x: str) -> str:
         graph,
         [
             (_member_proba(graph, member, x, n_classes), weight)
-            for member, weight, _ in model._weighted_members()
+            for member, weight in _weighted_members(model)
         ],
         n_classes,
     )
@@ -132,10 +139,7 @@ def _averaged_proba(graph: Graph, model: Any, x: str) -> str:
 def _averaged_value(graph: Graph, model: Any, x: str) -> str:
     return _averaged(
         graph,
-        [
-            (graph.write("values", member, x), weight)
-            for member, weight, _ in model._weighted_members()
-        ],
+        [(graph.write("values", member, x), weight) for member, weight in _weighted_members(model)],
         1,
     )
 

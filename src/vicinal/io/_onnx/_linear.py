@@ -56,7 +56,7 @@ def _logistic(graph: Graph, model: Any, x: str) -> str:
 
 
 def _own_linear(graph: Graph, model: Any, x: str) -> str:
-    scores = linear_scores(graph, model, x, 1.0 / float(model._score_scale))
+    scores = linear_scores(graph, model, x, 1.0 / float(getattr(model, "margin_scale_", 1.0)))
     return graph.probabilities(scores, len(model.classes_))
 
 
