@@ -113,8 +113,10 @@ class BaseNeuralNeighbors(
                 return found
 
             # One thread of BLAS each: sums then have one order, whatever the number of threads.
+            # A device takes one recording at a time, and fills itself with the nets of one group.
+            jobs = 1 if is_array_api(data[0]) else self.n_jobs
             with threadpool_limits(1, user_api="blas"):
-                trained = thread_map(train, groups, self.n_jobs, stop=stop)
+                trained = thread_map(train, groups, jobs, stop=stop)
         nets: list = [None] * self.n_estimators
         for group, found in zip(groups, trained, strict=True):
             for e, net in zip(group, found, strict=True):
