@@ -15,11 +15,11 @@ from threadpoolctl import threadpool_limits
 from vicinal._base import (
     as_numpy,
     check_same_library,
-    check_weights,
     draw_seeds,
     is_array_api,
     namespace,
     parallel_map,
+    positive_rows,
     validate_array_api,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -97,14 +97,9 @@ class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
 
     def _training_set(self, X, y, sample_weight) -> TrainingSet:
         """Gather the rows that weigh something."""
-        weight = check_weights(sample_weight, X)
-        first_region = self._first_region(X.shape[0])
-        data = TrainingSet(X, y, weight, sample_weight is not None, first_region=first_region)
-        if weight.min() > 0:
-            return data
-        if weight.max() == 0:
-            raise ValueError("sample_weight is zero for all samples; at least one must count.")
-        return data.take(np.flatnonzero(weight))
+        rows = X, y, self._first_region(X.shape[0])
+        weight, X, y, first_region = positive_rows(sample_weight, *rows)
+        return TrainingSet(X, y, weight, sample_weight is not None, first_region=first_region)
 
     def _first_region(self, n_samples: int) -> np.ndarray | None:
         """Return the assignment that the user gave as ``init``, checked."""

@@ -10,8 +10,11 @@ from sklearn.utils.validation import has_fit_parameter
 from vicinal.partition._training_set import TrainingSet
 
 
-def seeded_clone(estimator: Any, seed: int | None) -> Any:
-    """Clone ``estimator`` and give every ``random_state`` that was left open the seed."""
+def clone_with_seed(estimator: Any, seed: int | None) -> Any:
+    """Clone ``estimator`` and give every ``random_state`` that was left open the seed.
+
+    The seed itself, not one drawn from it: one region is the plain estimator with the user's seed.
+    """
     model = clone(estimator)
     if seed is not None:
         open_states = {
@@ -69,7 +72,7 @@ class EstimatorLearner:
         """Complete the models that were kept; a fitted estimator is complete."""
 
     def _fit(self, X, rows, target, weight, seed):
-        model = seeded_clone(self.estimator, seed)
+        model = clone_with_seed(self.estimator, seed)
         part = X if len(rows) == X.shape[0] else X[rows]
         if weight is None:
             return model.fit(part, target)

@@ -5,7 +5,17 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 
-from vicinal._base import Block, Blocks, Survey, dense, draw_seeds, refuse, sample_rows, survey
+from vicinal._base import (
+    Block,
+    Blocks,
+    Survey,
+    class_factors,
+    dense,
+    draw_seeds,
+    refuse,
+    sample_rows,
+    survey,
+)
 from vicinal.subspace._machines import clustering_rows, fit_machine, scale_gamma, score_out_of_fold
 from vicinal.subspace._slope_blocks import slope_of
 
@@ -20,7 +30,8 @@ def fit_divide_conquer(model: Any, blocks: Blocks) -> None:
     mean, variance = found.moments.mean, found.moments.variance
     codes = np.arange(len(found.classes))
     model._set_scales(found.classes, scale_gamma(mean, variance + mean**2), np.float64)
-    factors = model.C * model._class_factors(codes, found.class_weights)
+    counts = found.class_weights
+    factors = model.C * class_factors(model.class_weight, found.classes, codes, counts)
     seeds = draw_seeds(model.random_state, 3)
     n_clusters = model._wanted_clusters(found.n_rows)
     model._divide(DrawnRows(blocks, found, n_clusters, seeds[0]), n_clusters, seeds[0])

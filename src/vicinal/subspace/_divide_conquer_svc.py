@@ -13,17 +13,17 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
-    check_weights,
+    class_factors,
     draw_seeds,
     encode_labels,
     parallel_map,
+    positive_rows,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
@@ -248,13 +248,11 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             The fitted classifier.
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
-        weights = check_weights(sample_weight, X)
-        used = weights > 0
-        if not used.all():
-            X, y, weights = X[used], y[used], weights[used]
+        weights, X, y = positive_rows(sample_weight, X, y)
         classes, codes = encode_labels(y)
         self._set_scales(classes, _scale_gamma(X, weights), X.dtype)
-        bounds = self.C * weights * self._class_factors(codes, weights)[codes]
+        factors = class_factors(self.class_weight, classes, codes, weights)
+        bounds = self.C * weights * factors[codes]
         seeds = draw_seeds(self.random_state, 3)
         rows = ClusteredRows(X, weights)
         self._divide(rows, self._wanted_clusters(len(X)), seeds[0])
@@ -382,14 +380,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
                 "weight; lower n_clusters or use 'auto'."
             )
         return self.n_clusters
-
-    def _class_factors(self, codes, weights):
-        if not isinstance(self.class_weight, str):
-            return compute_class_weight(
-                self.class_weight, classes=self.classes_, y=self.classes_[codes]
-            )
-        counts = np.bincount(codes, weights=weights, minlength=len(self.classes_))
-        return weights.sum() / (len(self.classes_) * counts)
 
     def _divide(self, rows, n_clusters, seed):
         """Learn the clusters, none of them empty; ``rows`` know how many fall into each."""

@@ -16,9 +16,9 @@ from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     check_same_library,
-    check_weights,
     is_array_api,
     namespace,
+    positive_rows,
     validate_array_api,
     weighted_device_rows,
 )
@@ -451,12 +451,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         if is_array_api(X):
             return self._validate_device_training(X, y, sample_weight)
         self._reference = None
-        X, y = self._validate(X, y)
-        weights = check_weights(sample_weight, X)
-        used = weights > 0
-        if not used.all():
-            X, weights = X[used], weights[used]
-            y = None if y is None else y[used]
+        weights, X, y = positive_rows(sample_weight, *self._validate(X, y))
         return X, y, weights
 
     def _validate_device_training(self, X, y, sample_weight):

@@ -12,11 +12,11 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from vicinal._base import (
     Progress,
-    check_weights,
     cross_fit,
     draw_seeds,
     fit_weighted,
     parallel_map,
+    positive_rows,
     seeded_clone,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
@@ -83,9 +83,8 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         )
         if sample_weight is None:
             return X, y, None
-        weights = check_weights(sample_weight, X)
-        used = weights > 0
-        return X[used], y[used], weights[used]
+        weights, X, y = positive_rows(sample_weight, X, y)
+        return X, y, weights
 
     def _fit_locals(self, X, y, weights, rng):
         """Learn decompositions and local models; returns the training scores, (n, columns)."""

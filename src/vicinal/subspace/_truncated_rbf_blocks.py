@@ -3,9 +3,18 @@
 from typing import Any
 
 import numpy as np
-from sklearn.utils.class_weight import compute_class_weight
 
-from vicinal._base import Block, Blocks, Survey, add_tuples, dense, refuse, sample_rows, survey
+from vicinal._base import (
+    Block,
+    Blocks,
+    Survey,
+    add_tuples,
+    class_factors,
+    dense,
+    refuse,
+    sample_rows,
+    survey,
+)
 from vicinal._kernels.subspace._truncated_rbf import (
     RidgeSums,
     fitted_and_leverage,
@@ -39,7 +48,8 @@ def fit_classifier_blocks(model: Any, blocks: Blocks) -> None:
     blocks, found = survey(blocks, has_classes=True)
     model.classes_ = found.classes
     _learn_map(model, blocks, found)
-    unit = _class_units(model.class_weight, found.classes, found.class_weights)
+    codes = np.arange(len(found.classes))
+    unit = class_factors(model.class_weight, found.classes, codes, found.class_weights)
     state, total = _fit_ridge(model, blocks, found.classes, unit)
     model.threshold_, model.n_iter_ = 0.0, 1
     arguments = (_map_of(model), found.classes, unit, model._coef, model._intercept, total, state)
@@ -80,13 +90,6 @@ def _fit_ridge(model, blocks: Blocks, classes, unit) -> tuple:
     sums = blocks.total(_sum_ridge, _map_of(model), classes, unit, combine=add_tuples)
     model._coef, model._intercept, state = ridge_from_sums(RidgeSums(*sums), model.alpha)
     return state, sums[0]
-
-
-def _class_units(class_weight, classes, counts) -> np.ndarray:
-    """Return the factor of every class."""
-    if not isinstance(class_weight, str):
-        return compute_class_weight(class_weight, classes=classes, y=classes)
-    return counts.sum() / (len(classes) * counts)
 
 
 def _targets(block: Block, classes) -> tuple[np.ndarray, Any]:

@@ -12,13 +12,13 @@ from sklearn.utils.validation import validate_data
 from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
-    check_weights,
     class_factors,
     device_classes,
     encode_device_labels,
     encode_labels,
     is_array_api,
     namespace,
+    positive_rows,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.calibration._temperature import fit_slope
@@ -208,9 +208,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         if is_array_api(X):
             return self._fit_on_device(X, y, sample_weight)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        weights = check_weights(sample_weight, X)
-        used = weights > 0
-        X, y, weights = X[used], y[used], weights[used]
+        weights, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
         self._check_combination()
         unit = class_factors(self.class_weight, self.classes_, codes, weights)[codes]

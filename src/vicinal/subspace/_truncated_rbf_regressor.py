@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, atomic_fit_blocks, check_weights, is_array_api
+from vicinal._base import atomic_fit, atomic_fit_blocks, is_array_api, positive_rows
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._truncated_rbf_blocks import fit_regressor_blocks
 from vicinal.subspace._truncated_rbf_on_device import (
@@ -130,9 +130,7 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         X, y = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
         )
-        weights = check_weights(sample_weight, X)
-        used = weights > 0
-        X, y, weights = X[used], y[used], weights[used]
+        weights, X, y = positive_rows(sample_weight, X, y)
         Z = self._learn_map(X, weights)
         self._fit_ridge(Z, y.reshape(len(y), -1).astype(np.float64), weights, X.dtype)
         self._is_flat = y.ndim == 1
