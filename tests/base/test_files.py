@@ -99,10 +99,13 @@ while True:
 """
 
 
-def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(tmp_path):
-    path, rng = tmp_path / "model", random.Random(0)
+@pytest.mark.parametrize(
+    "n_kills", [12, pytest.param(200, marks=pytest.mark.statistical)], ids=["some", "many"]
+)
+def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(tmp_path, n_kills):
+    path, rng = tmp_path / "model", random.Random(n_kills)
     path.write_bytes(b"A" * 2_000_000)
-    for _ in range(12):
+    for _ in range(n_kills):
         writer = subprocess.Popen(
             [sys.executable, "-c", WRITER, path],
             stdout=subprocess.PIPE,

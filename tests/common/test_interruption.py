@@ -1,0 +1,67 @@
+"""Slow fits stop at a signal, within two seconds, and leave the object unfitted."""
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+SOURCE = str(Path(__file__).parents[2] / "src")
+
+SLOW = {
+    "SpacePartitioningClassifier": {},
+    "LocallyAdaptiveClassifier": {},
+    "FunctionalGradientBoostingClassifier": {"n_estimators": 2000},
+    "BootstrapEnsembleClassifier": {"n_estimators": 2000},
+    "AutoClassifier": {},
+}
+
+# Seconds are counted in processor time: a busy machine must not fail the test.
+FIT = """
+import os, sys, threading, time
+from sklearn.datasets import make_classification
+from sklearn.exceptions import NotFittedError
+from sklearn.utils.validation import check_is_fitted
+import vicinal
+
+number, settings = int(sys.argv[1]), eval(sys.argv[2])
+X, y = make_classification(20_000, 20, n_informative=10, n_classes=3, random_state=0)
+
+def stop(sent):
+    time.sleep(1.0)
+    sent.append(time.process_time())
+    os.kill(os.getpid(), number)
+
+for name, parameters in settings.items():
+    model, sent = getattr(vicinal, name)(**parameters), []
+    threading.Thread(target=stop, args=(sent,), daemon=True).start()
+    try:
+        model.fit(X, y)
+    except KeyboardInterrupt:
+        seconds = time.process_time() - sent[0]
+        try:
+            check_is_fitted(model)
+        except NotFittedError:
+            print(name, "unfitted", "at once" if seconds < 2.0 else f"after {seconds:.1f} s")
+"""
+
+
+def run(number, settings):
+    return subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", FIT, str(int(number)), repr(settings)],
+        capture_output=True,
+        text=True,
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        check=False,
+        timeout=600,
+    )
+
+
+def test_ctrl_c_stops_slow_fits_and_leaves_them_unfitted():
+    result = run(signal.SIGINT, SLOW)
+    assert result.stdout.splitlines() == [f"{name} unfitted at once" for name in SLOW], result
+
+
+def test_a_process_told_to_end_ends_during_a_slow_fit():
+    result = run(signal.SIGTERM, {"AutoClassifier": {}})
+    assert result.returncode == -signal.SIGTERM
