@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
-from sklearn.ensemble import HistGradientBoostingClassifier
+from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
 from sklearn.pipeline import make_pipeline
@@ -409,3 +409,44 @@ def test_wide_tables_are_quick():
     started = time.perf_counter()
     assert TableEncoder().fit_transform(X).shape == (300, 5000)
     assert time.perf_counter() - started < 20
+
+
+def test_bootstrap_ensembles_hand_frames_to_their_members():
+    from vicinal import BootstrapEnsembleClassifier, BootstrapEnsembleRegressor
+
+    table, y = mixed_table(200)
+    learner = make_pipeline(TableEncoder(), StandardScaler(), LogisticRegression(C=0.1))
+    weights = np.where(np.arange(200) % 10 == 0, 0.0, 1.0)
+    for frame in (table, polars.from_pandas(table)):
+        model = BootstrapEnsembleClassifier(learner, n_estimators=5, random_state=0)
+        model.fit(frame, y, sample_weight=weights)
+        assert np.mean(model.predict(frame) == y) > 0.75
+        assert model.predict_proba(frame).shape == (200, 2)
+        assert model.feature_names_in_.tolist() == list(table)
+    tree = make_pipeline(TableEncoder("tree"), HistGradientBoostingRegressor(max_iter=10))
+    ages = table["age"].fillna(40.0).to_numpy()
+    model = BootstrapEnsembleRegressor(tree, n_estimators=5, random_state=0).fit(table, ages)
+    assert model.predict_interval(table).shape == (200, 2)
+
+
+def test_categories_may_be_declared_by_their_type():
+    codes = [3, 1, 2] * 10
+    table = pandas.DataFrame({"code": pandas.Categorical(codes), "x": np.arange(30.0) ** 2})
+    other = polars.DataFrame({"code": [str(c) for c in codes], "x": np.arange(30.0) ** 2})
+    other = other.with_columns(polars.col("code").cast(polars.Categorical))
+    for frame in (table, other):
+        encoder = TableEncoder().fit(frame)
+        assert encoder.kinds_ == {"code": "category", "x": "number"}
+        np.testing.assert_array_equal(encoder.transform(frame)[:3, :3], np.eye(3)[[2, 0, 1]])
+
+
+def test_dates_in_digits_and_quarters():
+    table = pandas.DataFrame(
+        {"day": [20200131, 20200201, 20210301, 20220401] * 5, "q": ["1974Q1", "1974Q3"] * 10}
+    )
+    encoder = TableEncoder().fit(table)
+    assert encoder.kinds_ == {"day": "date", "q": "date"}
+    assert encoder.inverse_transform(encoder.transform(table))[0].tolist() == [
+        "2020-01-31",
+        "1974-01-01",
+    ]

@@ -5,6 +5,8 @@ from typing import Any
 import array_api_compat as compat
 import numpy as np
 from scipy import sparse
+from sklearn.pipeline import Pipeline
+from sklearn.utils import get_tags
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
@@ -137,10 +139,13 @@ def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.
 def check_magnitude(name: str, values: Any) -> None:
     """Raise where numbers are so large that sums of their squares overflow.
 
-    Whatever is not an array of floats (lists, labels, tensors) is left to the validation of the
-    estimator, and so are infinities.
+    Whatever is not an array of floats (lists, labels, tensors, frames with words) is left to the
+    validation of the estimator, and so are infinities.
     """
-    if not (sparse.issparse(values) or isinstance(values, np.ndarray) or hasattr(values, "dtypes")):
+    has_types = hasattr(values, "shape") and hasattr(values, "dtypes")
+    if not (sparse.issparse(values) or isinstance(values, np.ndarray) or has_types):
+        return
+    if is_frame(values) and not all(map(_is_number, values.dtypes)):
         return
     numbers = values.data if sparse.issparse(values) else np.asarray(values)
     if numbers.dtype.kind != "f" or not numbers.size:
@@ -152,6 +157,11 @@ def check_magnitude(name: str, values: Any) -> None:
             f"{name} reaches {largest:.3g}; squares of {numbers.dtype} numbers beyond {limit:.0e} "
             f"overflow, so scale {name} first, for example divide it by {largest:.0e}."
         )
+
+
+def _is_number(dtype: Any) -> bool:
+    """Tell whether a type of pandas or polars is one of numbers."""
+    return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "biuf"
 
 
 def positive_rows(sample_weight: Any, X: Any, *arrays: Any, compact: bool = False) -> tuple:
@@ -229,3 +239,14 @@ def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
             f"{estimator.n_features_in_} features as input."
         )
     return X
+
+
+def is_frame(X: Any) -> bool:
+    """Tell whether X is a data frame, of pandas or polars."""
+    return hasattr(X, "shape") and hasattr(X, "columns")
+
+
+def reads_frames(estimator: Any) -> bool:
+    """Tell whether an estimator, or the first step of a pipeline, takes frames with words."""
+    first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
+    return bool(get_tags(first).input_tags.string)

@@ -5,11 +5,18 @@ from numbers import Integral
 
 import numpy as np
 from sklearn.base import BaseEstimator, is_classifier
-from sklearn.utils import check_random_state
+from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit_blocks, draw_seeds, parallel_map
-from vicinal._base._compat import HasMethods, Interval
+from vicinal._base import (
+    atomic_fit_blocks,
+    draw_seeds,
+    is_frame,
+    parallel_map,
+    positive_rows,
+    reads_frames,
+)
+from vicinal._base._compat import HasMethods, Interval, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal.ensemble._bootstrap_blocks import fit_bootstrap
 from vicinal.ensemble._explain import bootstrap_sections
@@ -24,9 +31,9 @@ def _fit_member(learner, output, X, y, weight, n_draws, codes, seed):
     rng = check_random_state(seed)
     rows = draw_rows(rng, weight, n_draws, codes)
     member = fresh_learner(learner, rng)
-    member.fit(X[rows], y[rows])
+    member.fit(rows_of(X, rows), y[rows])
     unused = np.setdiff1d(np.arange(len(weight)), rows)
-    return member, unused, output(member, X[unused]) if len(unused) else None
+    return member, unused, output(member, rows_of(X, unused)) if len(unused) else None
 
 
 class RunningMoments:
@@ -127,8 +134,23 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             moments.add(output(member, X))
         return moments
 
+    def _training_rows(self, X, y, sample_weight, **options):
+        """Return weights, rows and targets; a frame goes as it is to a learner that reads it."""
+        if is_frame(X) and reads_frames(self._learner()):
+            validate_data(self, X, skip_check_array=True)
+            y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
+            check_consistent_length(X, y)
+            weight, rows, y = positive_rows(sample_weight, np.arange(num_samples(X)), y)
+            return weight, rows_of(X, rows), y
+        X, y = validate_data(
+            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], **options
+        )
+        return positive_rows(sample_weight, X, y)
+
     def _checked(self, X):
         check_is_fitted(self)
+        if is_frame(X) and reads_frames(self._learner()):
+            return validate_data(self, X, skip_check_array=True, reset=False)
         return validate_data(
             self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False
         )

@@ -5,9 +5,8 @@ import functools
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, encode_labels, positive_rows
+from vicinal._base import atomic_fit, encode_labels, is_frame
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 from vicinal.ensemble._learners import class_probabilities
 
@@ -107,8 +106,7 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         self : object
             Fitted estimator.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        weight, X, y = positive_rows(sample_weight, X, y)
+        weight, X, y = self._training_rows(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
         self._keep_out_of_bag(self._fit_members(X, codes, weight, codes), codes, weight)
         return self
@@ -148,8 +146,9 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         """
         X = self._checked(X)
         moments = self._moments(X, self._output())
-        mean = moments.mean.astype(X.dtype, copy=False)
-        return (mean, moments.std().astype(X.dtype, copy=False)) if return_std else mean
+        dtype = np.float64 if is_frame(X) else X.dtype
+        mean = moments.mean.astype(dtype, copy=False)
+        return (mean, moments.std().astype(dtype, copy=False)) if return_std else mean
 
     def predict(self, X):
         """Predict the class of largest mean probability.

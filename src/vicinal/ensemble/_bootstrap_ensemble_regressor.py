@@ -4,9 +4,8 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
-from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, positive_rows
+from vicinal._base import atomic_fit, is_frame
 from vicinal._kernels.calibration._quantiles import weighted_quantile
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 
@@ -119,10 +118,8 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         self : object
             Fitted estimator.
         """
-        X, y = validate_data(
-            self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
-        )
-        weight, X, y = positive_rows(sample_weight, X, y.astype(np.float64))
+        weight, X, y = self._training_rows(X, y, sample_weight, y_numeric=True)
+        y = y.astype(np.float64)
         self._keep_out_of_bag(self._fit_members(X, y, weight), y, weight)
         return self
 
@@ -164,8 +161,9 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         """
         X = self._checked(X)
         moments = self._moments(X, _output)
-        mean = moments.mean.astype(X.dtype, copy=False)
-        return (mean, moments.std().astype(X.dtype, copy=False)) if return_std else mean
+        dtype = np.float64 if is_frame(X) else X.dtype
+        mean = moments.mean.astype(dtype, copy=False)
+        return (mean, moments.std().astype(dtype, copy=False)) if return_std else mean
 
     def predict_interval(self, X, coverage=0.9):
         """Predict an interval that holds the target with the given chance.

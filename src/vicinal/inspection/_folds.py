@@ -10,10 +10,10 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
 from sklearn.pipeline import Pipeline
-from sklearn.utils import get_tags
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import has_fit_parameter
 
+from vicinal._base import reads_frames
 from vicinal._base._compat import rows_of
 from vicinal.auto import AutoClassifier, AutoRegressor
 
@@ -129,9 +129,7 @@ class FoldRunner:
 
 def takes_tables(model: Any) -> bool:
     """Tell whether a model takes frames with words in them as they are."""
-    first = model.steps[0][1] if isinstance(model, Pipeline) else model
-    reads_frames = isinstance(first, AutoClassifier | AutoRegressor)
-    return reads_frames or bool(get_tags(first).input_tags.string)
+    return isinstance(model, AutoClassifier | AutoRegressor) or reads_frames(model)
 
 
 def _fit_weights(model, sample_weight, rows) -> dict[str, np.ndarray]:

@@ -67,7 +67,7 @@ class Decision:
     kind: str
     encoder: ColumnEncoder | None = None
     remarks: list[str] = field(default_factory=list)
-    example: str | None = None
+    examples: dict[str, str] = field(default_factory=dict)  # of values, by remark
 
 
 def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Decision:
@@ -100,8 +100,9 @@ def lines(decisions: dict[str, Decision]) -> list[str]:
     groups: dict[str, list[str]] = {}
     for name, decision in decisions.items():
         for remark in decision.remarks:
-            example = "" if decision.example is None else f" ({decision.example!r})"
-            groups.setdefault(remark, []).append(f"{name!r}{example}")
+            example = decision.examples.get(remark)
+            shown = repr(name) if example is None else f"{name!r} ({example!r})"
+            groups.setdefault(remark, []).append(shown)
     return [f"{remark}: {', '.join(names)}" for remark, names in groups.items()]
 
 
@@ -110,13 +111,11 @@ def lines(decisions: dict[str, Decision]) -> list[str]:
 
 def _numbers(values, rules, decimal=".", remarks=()):
     remarks = list(remarks)
-    numbers = values.dtype.kind == "f"
-    if numbers and np.isinf(values).any():
+    if values.dtype.kind == "f" and np.isinf(values).any():
         remarks.append("infinities count as missing")
-    encoder = NumberColumn(decimal, rules.keep_gaps)
-    if numbers and np.isnan(values).any() and not rules.keep_gaps:
+    if is_gap(values).any() and not rules.keep_gaps:
         remarks.append("gaps filled with the median and marked")
-    return Decision("number", encoder, remarks)
+    return Decision("number", NumberColumn(decimal, rules.keep_gaps), remarks)
 
 
 def _declared_numbers(values, rules):
@@ -185,17 +184,11 @@ def _texts(values, rules):
 
 
 def _numbers_in_text(values, mark, levels, words, rules):
-    if words:
-        decision = _numbers(values, rules, mark, ["numbers, and words that count as missing"])
-        decision.example = words[0]
-        return decision
-    decision = _numbers(values, rules, mark)
-    strange = next(
-        (text for text in levels if not text.lstrip("+-").replace(".", "").isdigit()), ""
-    )
+    remark = "numbers, and words that count as missing" if words else "numbers read from text"
+    strange = words or [t for t in levels if not t.lstrip("+-").replace(".", "").isdigit()]
+    decision = _numbers(values, rules, mark, [remark] if strange else [])
     if strange:
-        decision.remarks.append("numbers read from text")
-        decision.example = strange
+        decision.examples[remark] = strange[0]
     return decision
 
 

@@ -13,14 +13,11 @@ from typing import Any
 
 import numpy as np
 
+from vicinal._base import is_frame
+
 # Texts that stand for a value that is not there.
 MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", "<NA>", "NaT"])
 _NESTED = (list, tuple, dict, set, np.ndarray, bytes)
-
-
-def is_frame(X: Any) -> bool:
-    """Tell whether ``X`` is a frame of pandas or polars."""
-    return hasattr(X, "get_columns") or (hasattr(X, "iloc") and hasattr(X, "columns"))
 
 
 def column_names(X: Any) -> list[str]:

@@ -8,10 +8,10 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, is_frame
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal.table._decisions import KINDS, Rules, decide, lines, target_type_of
-from vicinal.table._frames import column_names, is_category, is_frame, quoted, read_column
+from vicinal.table._frames import column_names, is_category, quoted, read_column
 
 
 class TableEncoder(TransformerMixin, BaseEstimator):
