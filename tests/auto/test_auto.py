@@ -153,6 +153,19 @@ def test_neighbours_keep_their_place_in_the_table():
     assert all(names[row] == target for row, target, _ in rows)
 
 
+def test_neighbours_in_learned_coordinates_are_heard_too():
+    pytest.importorskip("torch")
+    from vicinal.metric import NeuralNeighborsClassifier
+
+    X, y = blobs()
+    net = NeuralNeighborsClassifier(n_estimators=1, n_iter_no_change=1, tol=1.0, random_state=0)
+    model = AutoClassifier([("net", net)], random_state=0).fit(X, y)
+    neighbors = model.explain_row(X[:1])[1]
+    shares = [weight for _, _, weight in neighbors.rows]
+    assert sum(shares) == pytest.approx(1.0, abs=1e-5)
+    assert all(y[row] == target for row, target, _ in neighbors.rows)
+
+
 def test_global_models_have_no_neighbourhood():
     X, y = load_diabetes(return_X_y=True)
     model = AutoRegressor([("ridge", Ridge())], random_state=0).fit(X, y)

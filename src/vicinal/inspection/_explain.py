@@ -116,7 +116,7 @@ def _sections_beside(
     model: Any, table: Any, names: list[str], prediction: Any, background: Any, change: dict
 ) -> list[ExplanationSection]:
     """Return the reasons that come from a comparison with other rows."""
-    found = []
+    found: list[ExplanationSection | None] = []
     if is_classifier(model) or is_regressor(model):
         found.append(column_section(model, table, names, prediction, background))
     if is_classifier(model):

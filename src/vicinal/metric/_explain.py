@@ -22,7 +22,7 @@ def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[Explanati
     size = 1.0 / float((np.asarray(weights, dtype=float) ** 2).sum())
     said = model.voter_values(rows[:_N_SHOWN])
     table = [
-        (int(row), float(weight), value)
+        (int(row), value, float(weight))
         for row, weight, value in zip(rows, weights, said, strict=False)
     ]
     shown = float(np.sum(weights[:_N_SHOWN]))
@@ -30,7 +30,7 @@ def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[Explanati
         f"{len(rows)} training rows vote by their distance in the learned coordinates, with the "
         f"weight of {size:.3g} equal ones; those shown cast {shown:.0%} of the vote."
     )
-    head = ("row", "weight", "class" if hasattr(model, "classes_") else "target")
+    head = ("training row", "target", "weight")
     values = {"n_neighbors": len(rows), "effective_sample_size": size}
     section = ExplanationSection("neighbors", "Neighbours", summary, head, table, "weight", values)
     return [section, *slope_sections(model, X, columns)]
