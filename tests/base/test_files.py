@@ -6,13 +6,10 @@ import stat
 import subprocess
 import sys
 import time
-from pathlib import Path
 
 import pytest
 
 from vicinal._base import _files, whole_file, write_whole
-
-SOURCE = Path(__file__).parents[2] / "src"
 
 
 @pytest.mark.parametrize(("content", "expected"), [("é", "é".encode()), (b"\x00\x01", b"\x00\x01")])
@@ -88,9 +85,10 @@ def test_a_folder_that_is_read_only_is_one_line(tmp_path, monkeypatch):
         write_whole(tmp_path / "model", "new")
 
 
+# The file alone, because the package takes a second to import.
 WRITER = """
-import sys
-from vicinal._base import write_whole
+import runpy, sys
+write_whole = runpy.run_path(sys.argv[2])["write_whole"]
 contents = [bytes([65 + i]) * 2_000_000 for i in range(2)]
 print("ready", flush=True)
 while True:
@@ -107,9 +105,7 @@ def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(tmp_path, n_kil
     path.write_bytes(b"A" * 2_000_000)
     for _ in range(n_kills):
         writer = subprocess.Popen(
-            [sys.executable, "-c", WRITER, path],
-            stdout=subprocess.PIPE,
-            env={**os.environ, "PYTHONPATH": str(SOURCE)},
+            [sys.executable, "-c", WRITER, path, _files.__file__], stdout=subprocess.PIPE
         )
         writer.stdout.readline()
         time.sleep(rng.uniform(0, 0.05))

@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import row_blocks
+from vicinal._base import check_magnitude, row_blocks
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._scatter import column_means
@@ -130,6 +130,7 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
         if self._on_device:
             return device_model_scores(self, X)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        check_magnitude("X", X)
         scores = np.empty((X.shape[0], self._intercept.shape[0]), dtype=X.dtype)
         if self.solver_ == "primal":
             plan = monomial_plan(X.shape[1], self.order)

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validat
 
 from vicinal._base import (
     Progress,
+    check_magnitude,
     cross_fit,
     draw_seeds,
     fit_weighted,
@@ -303,9 +304,9 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
 
     def _validate_queries(self, X):
         check_is_fitted(self)
-        return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
+        X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32])
+        check_magnitude("X", X)
+        return X
 
     def _all_scores(self, X):
         """Raw scores of all local models, side by side."""

@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import as_numpy, draw_seeds, is_array_api, validate_array_api
+from vicinal._base import as_numpy, check_magnitude, draw_seeds, is_array_api, validate_array_api
 from vicinal._kernels.metric._mixture import (
     Components,
     expectation_maximisation,
@@ -28,9 +28,11 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool, **options: Any) -> Any
     """Validate ``X`` in its own library and keep its floating type."""
     if is_array_api(X):
         return validate_array_api(estimator, X, reset=reset)
-    return validate_data(
+    X = validate_data(
         estimator, X, reset=reset, dtype=[np.float64, np.float32], order="C", **options
     )
+    check_magnitude("X", X)
+    return X
 
 
 def validate_labels(y: Any, X: Any) -> np.ndarray:
