@@ -75,7 +75,8 @@ def product_rate(device):
     """Return float32 operations a second of a matrix product of the shape of the votes."""
     rng = np.random.RandomState(0)
     A, B = (
-        put(rng.normal(size=shape).astype(np.float32), device) for shape in ((4096, 64), (64, 4096))
+        put(rng.normal(size=shape).astype(np.float32), device)
+        for shape in ((4096, 128), (128, 4096))
     )
     best = np.inf
     for _ in range(20):
@@ -84,10 +85,10 @@ def product_rate(device):
         if device != "cpu":
             float(C[0, 0])
         best = min(best, time.perf_counter() - started)
-    return 2.0 * 4096 * 4096 * 64 / best
+    return 2.0 * 4096 * 4096 * 128 / best
 
 
-def step_operations(d, batch, window, m=64, hidden=128):
+def step_operations(d, batch, window, m=128, hidden=128):
     """Operations that one step of one net needs: forward, and twice that backward."""
     width = 2 * _N_FREQUENCIES + 1
     net = 2 * d * width * _N_PER_FEATURE + 2 * d * _N_PER_FEATURE * m + 4 * m * hidden

@@ -28,8 +28,8 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
     ----------
     n_estimators : int, default=4
         Number of nets; their votes are averaged.
-    n_components : int, default=64
-        Coordinates of a net.
+    n_components : int, default=128
+        Coordinates of a net; 64 halve the time and cost about a twentieth of the accuracy.
     n_hidden : int, default=128
         Width of the hidden layer.
     periodic : bool or "auto", default="auto"
@@ -135,7 +135,7 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         self,
         n_estimators=4,
         *,
-        n_components=64,
+        n_components=128,
         n_hidden=128,
         periodic="auto",
         n_voters="auto",
