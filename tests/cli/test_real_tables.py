@@ -63,7 +63,6 @@ def titanic_like(n=120, seed=0):
     )
 
 
-@pytest.mark.filterwarnings("ignore:X has feature names")  # members of a mixture know no names
 @pytest.mark.parametrize("name", TABLES)
 def test_raw_table_goes_from_file_to_explained_prediction(name, tmp_path, capsys):
     table, model, out = RAW / name, tmp_path / "m.vicinal", tmp_path / "answers.csv"
