@@ -145,7 +145,7 @@ def test_any_local_classifier_serves(wine, local, method, n_classes):
     X, y = X[y < n_classes], y[y < n_classes]
     stack = method if method == "predict" else "auto"
     model = _fuse(["random", "principal"], local, stack_method=stack).fit(X, y)
-    assert model._stack_method == method
+    assert model.stack_method_ == method
     assert model.transform(X).shape == (len(X), 5 if n_classes == 2 else 15)
     assert model.score(X, y) > 0.9
     votes = model.predict_subspaces(X)

@@ -34,6 +34,7 @@ __all__ = [
     "num_samples",
     "openmp_threads",
     "rows_of",
+    "svc_gamma",
     "threadpool_controller",
     "validate_params",
 ]
@@ -44,3 +45,8 @@ def neighbor_targets(model: Any) -> np.ndarray:
     targets = np.asarray(model._y)
     is_coded = hasattr(model, "classes_") and targets.ndim == 1
     return model.classes_[targets] if is_coded else targets
+
+
+def svc_gamma(machine: Any) -> float:
+    """Return the width of the kernel that a fitted SVC uses."""
+    return float(machine._gamma)

@@ -85,6 +85,8 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         A name for every local classifier.
     estimators_ : list
         The local classifiers in the same order; a list of lists without ``refit``.
+    stack_method_ : str
+        The method of the local classifiers whose answers are fused.
     fusion_estimator_ : classifier
         The fitted fusion. Its classes are codes, positions in ``classes_``.
     score_mean_, score_scale_ : ndarray of shape (n_scores,)
@@ -270,7 +272,7 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         scores = self._all_scores(X)
         width = scores.shape[1] // len(self._views)
         if width == 1:
-            middle = 0.5 if self._stack_method == "predict_proba" else 0.0
+            middle = 0.5 if self.stack_method_ == "predict_proba" else 0.0
             return self.classes_[(scores > middle).astype(np.intp)]
         return self.classes_[scores.reshape(len(scores), -1, width).argmax(axis=2)]
 
@@ -289,11 +291,11 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         template = self.estimator
         if template is None:
             template = LinearSVC() if self._wants_linear(X) else DivideConquerSVC()
-        self._stack_method = self.stack_method
+        self.stack_method_ = self.stack_method
         if self.stack_method == "auto":
             for name in ("decision_function", "predict_proba", "predict"):
                 if hasattr(template, name):
-                    self._stack_method = name
+                    self.stack_method_ = name
                     break
         elif not hasattr(template, self.stack_method):
             raise ValueError(
@@ -315,10 +317,10 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         decomposition, index, model = view
         features = features_of(decomposition, index, X)
         n_classes, present = len(self.classes_), model.classes_
-        if self._stack_method == "predict":
+        if self.stack_method_ == "predict":
             scores = 2.0 * (model.predict(features)[:, None] == np.arange(n_classes)) - 1.0
             return scores[:, 1:] if n_classes == 2 else scores
-        scores = np.asarray(getattr(model, self._stack_method)(features), dtype=np.float64)
+        scores = np.asarray(getattr(model, self.stack_method_)(features), dtype=np.float64)
         if n_classes == 2:
             if len(present) == 2:
                 return scores[:, 1:] if scores.ndim == 2 else scores[:, None]

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.svm import SVC
 
+from vicinal._base._compat import svc_gamma
 from vicinal._kernels.subspace._truncated_rbf import monomial_plan
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Writer
@@ -32,7 +33,7 @@ def _subspace(graph: Graph, decomposition: Any, index: int, x: str) -> str:
             f"the decomposition {type(decomposition).__name__} is not known to be a linear map; "
             "name one of FeatureSpaceDecomposition's methods."
         )
-    axes = decomposition._transform_valid(np.eye(decomposition.n_features_in_), index)
+    axes = decomposition.transform_subspace(np.eye(decomposition.n_features_in_), index)
     return graph.affine(x, axes)
 
 
@@ -46,10 +47,10 @@ def _local_scores(graph: Graph, fusion: Any, view: Any, x: str) -> str:
             "a local classifier has not seen all classes, and what it then says depends on the "
             "other rows of a table; fit with fewer folds or refit=True."
         )
-    if fusion._stack_method == "predict":
+    if fusion.stack_method_ == "predict":
         votes = graph.one_hot(graph.codes(model, x), n_classes)
         scores = graph.plus(graph.times(votes, 2.0, n_classes), -1.0)
-    elif fusion._stack_method == "predict_proba":
+    elif fusion.stack_method_ == "predict_proba":
         scores = graph.proba(model, x)
     else:
         return graph.write("scores", model, x)
@@ -158,7 +159,7 @@ def _pair_margins(graph: Graph, machine: SVC, x: str) -> str:
         coef[first, column] = dual[b - 1, first]
         coef[second, column] = dual[a, second]
     margins = graph.plus(
-        _rbf(graph, x, machine.support_vectors_, machine._gamma, coef), machine.intercept_
+        _rbf(graph, x, machine.support_vectors_, svc_gamma(machine), coef), machine.intercept_
     )
     return margins if len(pairs) == 1 else graph.add("Neg", margins)
 
