@@ -78,9 +78,9 @@ def _fit_all(queries, codes, objective, work, joint, motion, out):
             _pull_lone(motion, t, start, rows, rise, n_present, work)
         if n_present == 1:
             continue
-        p, lam = _lay_out(queries, t, rows, w, objective, work)
+        p, unit, lam = _lay_out(queries, t, rows, w, objective, work)
         # The intercepts of the multinomial model are free.
-        fit = Fit(w, stop - start, p, lam, 0.0 if joint is not None else rho)
+        fit = Fit(w, stop - start, p, unit, lam, 0.0 if joint is not None else rho)
         if joint is not None:
             done = multinomial_fit(rows, codes, fit, objective, work, joint)
             _write_joint(t, fit, work, joint, out)
@@ -133,23 +133,23 @@ def _pull_lone(motion, t, start, rows, rise, n_present, work):
 
 @inline_jit
 def _lay_out(queries, t, rows, w, objective, work):
-    """Gather the rows, write the design; return its width and the penalty of the slopes."""
+    """Gather the rows, write the design; return its width, its unit and the slopes' penalty."""
     k, columns = rows.shape[0], work.R.shape[1]
-    gather(queries, t, rows, w, work.R)
-    lam = objective.alpha
+    unit = gather(queries, t, rows, w, work.R)
+    lam = objective.alpha / unit / unit
     if objective.relative or objective.loss == SQUARED:
         trace = moments(work.R, w, columns, work.m)
         if objective.relative:
             lam = objective.alpha * trace / columns
     p = 0
-    if queries.degree > 0 and not (objective.relative and lam == 0.0):
+    if queries.degree > 0 and lam < np.inf and not (objective.relative and lam == 0.0):
         p = design_columns(columns, k, work)
     if objective.loss == SQUARED and columns <= k:
         # About the mean, slopes and level separate, however far away the query is.
         for a in range(p):
             for i in range(k):
                 work.A[a, i] -= work.m[a]
-    return p, lam
+    return p, unit, lam
 
 
 @inline_jit

@@ -78,19 +78,22 @@ def _reflect(A, j, k, v):
 
 @inner_jit
 def _factor(queries, t, rows, weights, work):
-    """Factor the design of one query; return its number of columns, 0 where rank is missing."""
+    """Factor the design of one query; return its number of columns and its unit.
+
+    The number is 0 where rank is missing.
+    """
     R, A = work.R, work.A
     k = rows.shape[0]
     p = 0 if queries.degree == 0 else R.shape[1]
     if p + 1 > k:
-        return 0
-    gather(queries, t, rows, weights, R)
+        return 0, 1.0
+    unit = gather(queries, t, rows, weights, R)
     for i in range(k):
         root = np.sqrt(weights[i])
         A[0, i] = root
         for a in range(p):
             A[a + 1, i] = R[i, a] * root
-    return p + 1 if _householder(A, p + 1, k, work.U) else 0
+    return p + 1 if _householder(A, p + 1, k, work.U) else 0, unit
 
 
 @inner_jit
@@ -139,7 +142,7 @@ def polynomial_equivalent_kernels(queries, out, solved):
         if start == stop:
             continue
         w = weights[start:stop]
-        p = _factor(queries, t, indices[start:stop], w, work)
+        p, _ = _factor(queries, t, indices[start:stop], w, work)
         if p > 0:
             _write_kernel(p, w, work, out[start:stop])
         else:
@@ -156,12 +159,14 @@ def polynomial_slopes(queries, Y, out, solved):
         if start == stop or queries.degree == 0:
             continue
         rows, w = indices[start:stop], weights[start:stop]
-        p = _factor(queries, t, rows, w, work)
+        p, unit = _factor(queries, t, rows, w, work)
         if p == 0:
             solved[t] = False
             continue
         for c in range(Y.shape[1]):
             _write_slope(p, Y[:, c], rows, w, work, out[t, c])
+            for a in range(out.shape[2]):
+                out[t, c, a] /= unit
 
 
 def design_matrix(offsets: np.ndarray, weights: np.ndarray, degree: int) -> np.ndarray:

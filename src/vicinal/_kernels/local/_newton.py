@@ -79,7 +79,7 @@ def write_slopes(theta, fit, work, out):
         return
     if R.shape[1] <= fit.k:
         for a in range(min(p, out.shape[0])):
-            out[a] = theta[a]
+            out[a] = theta[a] / fit.unit
         return
     beta = work.new
     for a in range(p - 1, -1, -1):
@@ -91,7 +91,7 @@ def write_slopes(theta, fit, work, out):
         out[a] = 0.0
     for j in range(p):
         for a in range(out.shape[0]):
-            out[a] += beta[j] * R[pivots[j], a]
+            out[a] += beta[j] * R[pivots[j], a] / fit.unit
 
 
 @fast_jit

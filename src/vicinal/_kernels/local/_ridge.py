@@ -49,13 +49,16 @@ def _allocate(queries):
 
 @inner_jit
 def _system(queries, t, rows, w, work):
-    """Gather, centre and scale one neighbourhood, form its Gram matrix; return trace of V."""
+    """Gather, centre and scale one neighbourhood, form its Gram matrix; return (unit, trace of V).
+
+    Rows, V and what follows are in that unit.
+    """
     R, Z, m = work.R, work.Z, work.m
     k, p = rows.shape[0], R.shape[1]
-    gather(queries, t, rows, w, R)
+    unit = gather(queries, t, rows, w, R)
     trace = moments(R, w, p, m)
     if trace == 0.0:
-        return trace
+        return unit, trace
     for i in range(k):
         root = np.sqrt(w[i])
         for a in range(p):
@@ -67,7 +70,7 @@ def _system(queries, t, rows, w, work):
             for a in range(p):
                 Z[a, i] = R[i, a]
         gram_lower(Z, p, k, work.G)
-    return trace
+    return unit, trace
 
 
 @inner_jit
@@ -116,11 +119,13 @@ def ridge_equivalent_kernels(queries, alphas, relative, skip, out, solved):
                 out[c, start + i] = w[i] / total
         if k == 0 or queries.degree == 0 or skip[t]:
             continue
-        trace = _system(queries, t, rows, w, work)
+        unit, trace = _system(queries, t, rows, w, work)
         if trace == 0.0:
             continue
         for c in range(alphas.shape[0]):
-            lam = alphas[c] * trace / p if relative else alphas[c]
+            lam = alphas[c] * trace / p if relative else alphas[c] / unit / unit
+            if lam == np.inf:
+                continue
             if cholesky_lower(work.G, min(k, p), lam, work.L):
                 _subtract_tilt(w, work, out[c, start:stop])
             else:
@@ -170,15 +175,19 @@ def ridge_slopes(queries, Y, alpha, relative, out, solved):
         if start == stop or queries.degree == 0:
             continue
         rows, w = indices[start:stop], weights[start:stop]
-        trace = _system(queries, t, rows, w, work)
+        unit, trace = _system(queries, t, rows, w, work)
         if trace == 0.0:
             continue
-        lam = alpha * trace / p if relative else alpha
+        lam = alpha * trace / p if relative else alpha / unit / unit
+        if lam == np.inf:
+            continue
         if not cholesky_lower(work.G, min(stop - start, p), lam, work.L):
             solved[t] = False
             continue
         for c in range(Y.shape[1]):
             _slope_of(Y[:, c], rows, w, work, out[t, c])
+            for a in range(out.shape[2]):
+                out[t, c, a] /= unit
 
 
 @fast_jit

@@ -4,6 +4,7 @@ Neighbourhoods come as compressed rows: those of query t are ``indices[indptr[t]
 and their weights stand in the same places of ``weights``.
 """
 
+import math
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,11 +75,12 @@ class Fits(NamedTuple):
 
 
 class Fit(NamedTuple):
-    """One neighbourhood laid out: k rows, p columns, penalties of slopes and intercept."""
+    """One neighbourhood laid out: k rows, p columns in a unit, penalties of slopes and level."""
 
     weights: Any
     k: int
     p: int
+    unit: float
     lam: float
     rho: float
 
@@ -187,16 +189,38 @@ def _append_products(R, weights, k, d):
 
 
 @inner_jit
+def unit_of(size):
+    """Return the power of 2^20 nearest to a size: one for data of everyday units.
+
+    Division by it rounds nothing, and keeps squares from overflow and systems from mixing scales.
+    """
+    if not (size > 0.0 and size < np.inf):
+        return 1.0
+    return math.ldexp(1.0, 20 * int(np.floor(math.frexp(size)[1] / 20.0 + 0.5)))
+
+
+@inner_jit
 def gather(queries, t, rows, weights, R):
-    """Write the offsets of a query's neighbours, and products at degree two, into ``R``."""
+    """Write the offsets of a query's neighbours, and products at degree two, into ``R``.
+
+    Returns the unit that they were divided by.
+    """
     X, q = queries.X, queries.Q[t]
     k, d = rows.shape[0], X.shape[1]
+    largest = 0.0
     for i in range(k):
         row = X[rows[i]]
         for a in range(d):
             R[i, a] = row[a] - q[a]
+            largest = max(largest, abs(R[i, a]))
+    unit = unit_of(largest)
+    if unit != 1.0:
+        for i in range(k):
+            for a in range(d):
+                R[i, a] /= unit
     if queries.degree == 2:
         _append_products(R, weights, k, d)
+    return unit
 
 
 @inner_jit

@@ -1,0 +1,41 @@
+"""Weights of rows that share leaves, by hand."""
+
+import numpy as np
+from numpy.testing import assert_allclose, assert_array_equal
+
+from vicinal._kernels.local._forest_weights import shared_leaves
+
+
+def forest(max_size=9, out_of_bag=None):
+    """Two trees, three rows; tree 0 drew row 0 twice and keeps rows 0, 1 in one leaf."""
+    leaves = np.array([[0, 2]])
+    start = np.array([0, 2, 3, 6])
+    members = np.array([0, 1, 2, 0, 1, 2])
+    counts = np.array([2.0, 1.0, 3.0, 1.0, 1.0, 1.0])
+    totals = np.array([3.0, 3.0, 3.0])
+    asked = np.ones((1, 2), bool) if out_of_bag is None else np.array([out_of_bag])
+    return shared_leaves(
+        leaves, asked, out_of_bag is not None, start, members, counts, totals, 3, max_size
+    )
+
+
+def test_forest_weights_by_hand():
+    indptr, rows, weights = forest()
+    assert_array_equal(indptr, [0, 3])
+    assert_array_equal(rows, [0, 1, 2])
+    assert_allclose(weights, [(2 / 3 + 1 / 3) / 2, (1 / 3 + 1 / 3) / 2, 1 / 6])
+
+
+def test_forest_keeps_the_heaviest_rows_in_order():
+    _, rows, weights = forest(max_size=2)
+    assert_array_equal(rows, [0, 1])
+    assert_allclose(weights, [1 / 2, 1 / 3])
+
+
+def test_left_out_rows_ask_the_trees_grown_without_them():
+    _, rows, weights = forest(out_of_bag=[True, False])
+    assert_array_equal(rows, [0, 1])
+    assert_allclose(weights, [2 / 3, 1 / 3])
+    indptr, rows, _ = forest(out_of_bag=[False, False])
+    assert_array_equal(indptr, [0, 0])
+    assert rows.size == 0
