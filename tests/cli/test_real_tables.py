@@ -141,6 +141,7 @@ def test_compiling_is_done_once_and_outside_the_budget(capsys):
     assert _compile(models, checked) > 0
     assert "compiling" in capsys.readouterr().err
     assert _compile(models, checked) == 0
+    assert _compile({"mean": DummyRegressor()}, checked) == 0
     assert capsys.readouterr().err == ""
 
 

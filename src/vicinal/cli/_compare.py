@@ -131,15 +131,16 @@ def leaderboard(
 
 def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
     """Compile our models on a few rows, once after an installation; return the seconds it took."""
-    mark = cache_folder().parent / f"compiled-{_installation()}"
-    if mark.exists():
+    ours = {name: model for name, model in models.items() if _is_ours(model)}
+    mark = cache_folder().parent / f"compiled-{_installation(sorted(ours))}"
+    if not ours or mark.exists():
         return 0.0
     say("compiling, once after an installation; this is not part of the budget")
     started = time.monotonic()
     rows = np.linspace(0, checked.X.height - 1, min(_COMPILED_ROWS, checked.X.height)).astype(int)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        for model in filter(_is_ours, models.values()):
+        for model in ours.values():
             try:
                 fit_on(checked, clone(model), rows).predict(checked.X[rows])
             except Exception:  # too few rows for it: it will be compiled in its first fold
@@ -149,10 +150,10 @@ def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
     return time.monotonic() - started
 
 
-def _installation() -> str:
-    """Return what compiled code depends on: versions, and the newest source file."""
+def _installation(models: list[str]) -> str:
+    """Return what compiled code depends on: models, versions, and the newest source file."""
     newest = max(path.stat().st_mtime_ns for path in Path(vicinal.__path__[0]).rglob("*.py"))
-    text = f"{vicinal.__path__} {newest} {version('numba')} {sys.version}"
+    text = f"{models} {vicinal.__path__} {newest} {version('numba')} {sys.version}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 
