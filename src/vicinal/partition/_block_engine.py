@@ -24,7 +24,7 @@ from vicinal._kernels.cascade._hard import (
 from vicinal._kernels.linear._logistic_steps import logistic_sums
 from vicinal.partition._block_learners import Logistic, MixedPerceptron, Start
 from vicinal.partition._linear_learners import training_margins
-from vicinal.partition._stages import LinearGate, stacked_gates, stacked_regions
+from vicinal.partition._stages import LinearGate, gate_start, stacked_gates, stacked_regions
 from vicinal.partition._sweeps import Engine, GateProblem, Outcome, RegionProblem, Run
 
 # --- what tasks know of the table and of a start --------------------------------------------------
@@ -248,7 +248,7 @@ class BlockEngine(Engine):
             [Asked(i, k, scales[i], np.arange(2)) for i in two_sided],
             [
                 learner.steps(
-                    scales[i] * found[i][4], self.blocks.n_features, _gate_start(runs[i].gates[k])
+                    scales[i] * found[i][4], self.blocks.n_features, gate_start(runs[i].gates[k])
                 )
                 for i in two_sided
             ],
@@ -398,7 +398,7 @@ def _sum_gate(block: Block, table: Table, chains: list[Chain], k: int) -> list:
         if isinstance(learner, MixedPerceptron) and len(rows):
             costs *= weight[rows].sum() / costs.sum()
         seed = chain.block_seed(block.start, chain.n_regions + k)
-        learned = learner.sums(X[rows], labels, costs, 2, _gate_start(chain.gates[k]), seed)
+        learned = learner.sums(X[rows], labels, costs, 2, gate_start(chain.gates[k]), seed)
         found.append((*known, *learned))
     return found
 
@@ -424,13 +424,6 @@ def _answer(block: Block, table: Table, chains: list[Chain], asked: list[Asked])
         codes = np.searchsorted(one.present, codes)
         found.append(logistic_sums(X[rows], codes, own, len(one.present), one.question))
     return found
-
-
-def _gate_start(gate) -> Start:
-    if not isinstance(gate, LinearGate):
-        return None
-    halves = np.array([[-0.5], [0.5]])
-    return halves * gate.coef_, halves[:, 0] * gate.intercept_
 
 
 def add_starts(left: list, right: list) -> list:

@@ -25,6 +25,7 @@ from vicinal.partition._stages import (
     LinearRegionRegressor,
     discriminant_gate,
     discriminant_region,
+    rows_by_class,
 )
 
 # Coefficients and intercepts of the model of the last sweep, one row and entry per class.
@@ -83,7 +84,8 @@ class Logistic:
         coef, intercept = np.zeros((len(mass), n_features)), np.full(len(mass), -np.inf)
         intercept[present] = 0.0
         if solution is not None:
-            coef[present], intercept[present] = _by_class(*solution)
+            rows = solution if len(present) > 2 else rows_by_class(*solution)
+            coef[present], intercept[present] = rows
         return LinearRegionClassifier(classes, coef, intercept)
 
     def gate(self, solution) -> LinearGate:
@@ -160,14 +162,6 @@ class RidgeRegion:
         coef = solve(gram, moments - row_sum * (target_sum / total), assume_a="pos")
         mean = self.shift + row_sum / total
         return LinearRegionRegressor(coef, self.target_shift + target_sum / total - mean @ coef)
-
-
-def _by_class(coef: np.ndarray, intercept: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return one row for each class, where two classes were solved by one."""
-    if len(coef) > 1:
-        return coef, intercept
-    halves = np.array([[-0.5], [0.5]])
-    return halves * coef, halves[:, 0] * intercept
 
 
 def _statistics(sums) -> LDAStatistics:

@@ -21,6 +21,8 @@ from vicinal.partition._stages import (
     LinearGate,
     LinearRegionClassifier,
     LinearRegionRegressor,
+    gate_start,
+    rows_by_class,
     stacked_regions,
 )
 from vicinal.partition._training_set import TrainingSet
@@ -73,11 +75,7 @@ class LinearLearner(ABC):
         if data.is_weighted or data.codes is None:
             weight = np.zeros(data.n_samples)
             weight[rows] = weights
-        start = None
-        if isinstance(previous, LinearGate):
-            halves = np.array([[-0.5], [0.5]])
-            start = halves * previous.coef_, halves[:, 0] * previous.intercept_
-        coef, intercept = self._solve(rows, codes, weight, 2, seed, start)
+        coef, intercept = self._solve(rows, codes, weight, 2, seed, gate_start(previous))
         return LinearGate(
             (coef[1] - coef[0]).astype(data.X.dtype), data.X.dtype.type(intercept[1] - intercept[0])
         )
@@ -163,8 +161,7 @@ class LogisticLearner(LinearLearner):
             max_iter=self.estimator.max_iter,
         )
         if n_classes == 2:
-            halves = np.array([[-0.5], [0.5]])
-            return halves * fit.coef, halves[:, 0] * fit.intercept
+            return rows_by_class(fit.coef, fit.intercept)
         return fit.coef, fit.intercept
 
 

@@ -115,6 +115,19 @@ def aligned_proba(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
     return full
 
 
+def rows_by_class(coef: Any, intercept: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return scores of two classes, one row each, from the one row that tells them apart."""
+    halves = np.array([[-0.5], [0.5]])
+    return halves * coef, halves[:, 0] * intercept
+
+
+def gate_start(gate: Any) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the last gate of a stage as scores of "stay" and "pass on", if it is linear."""
+    if not isinstance(gate, LinearGate):
+        return None
+    return rows_by_class(gate.coef_, gate.intercept_)
+
+
 def stacked_regions(models: list) -> tuple[np.ndarray, np.ndarray]:
     """Return coefficients (n_regions, n_classes, n_features) and intercepts of region models."""
     return np.stack([m.coef_ for m in models]), np.stack([m.intercept_ for m in models])
