@@ -80,11 +80,6 @@ def solvers():
     rows = []
     for name, options in {
         "annealing, added noise": {"solver": "anneal", "max_iter": 50},
-        "annealing, random tenth of the rows": {
-            "solver": "anneal",
-            "max_iter": 50,
-            "random_gradient": "rows",
-        },
         "L-BFGS": {"solver": "lbfgs", "max_iter": 30},
         "Adam, 8 epochs": {"solver": "adam", "max_iter": 8},
     }.items():

@@ -48,7 +48,6 @@ def quick(n_regions=2, **options):
         {},
         {"solver": "adam", "max_iter": 10},
         {"solver": "anneal", "max_iter": 40},
-        {"solver": "anneal", "max_iter": 40, "random_gradient": "rows"},
         {"neighbors": 3},
         {"objective": "accuracy"},
         {"placement": "density"},

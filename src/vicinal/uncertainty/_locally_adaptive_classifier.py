@@ -138,14 +138,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     tol : float, default=1e-5
         L-BFGS stops when the relative gain falls below, and a smaller gain on the rows held out
         counts as none.
-    temperature : float, default=0.085
-        Annealing: the first temperature as a fraction of the number of rows (the source's 200 at
-        its 2,345 rows).
-    cooling : float, default=0.925
-        Annealing: factor of the temperature after each iteration.
-    random_gradient : {"noise", "rows"}, default="noise"
-        Annealing: what is random about the gradient. ``"noise"``: a random matrix is added to it;
-        ``"rows"``: moreover it is computed from a random tenth of the rows, which is quicker.
     n_jobs : int, default=None
         Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
     verbose : int, default=0
@@ -259,9 +251,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         "n_iter_no_change": [Interval(Integral, 1, None, closed="left")],
         "max_iter": [Interval(Integral, 1, None, closed="left")],
         "tol": [Interval(Real, 0, None, closed="left")],
-        "temperature": [Interval(Real, 0, None, closed="neither")],
-        "cooling": [Interval(Real, 0, 1, closed="right")],
-        "random_gradient": [StrOptions({"noise", "rows"})],
         "n_jobs": [Integral, None],
         "verbose": ["verbose"],
         "random_state": ["random_state"],
@@ -284,9 +273,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         n_iter_no_change=5,
         max_iter=100,
         tol=1e-5,
-        temperature=0.085,
-        cooling=0.925,
-        random_gradient="noise",
         n_jobs=None,
         verbose=0,
         random_state=None,
@@ -305,9 +291,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         self.n_iter_no_change = n_iter_no_change
         self.max_iter = max_iter
         self.tol = tol
-        self.temperature = temperature
-        self.cooling = cooling
-        self.random_gradient = random_gradient
         self.n_jobs = n_jobs
         self.verbose = verbose
         self.random_state = random_state
@@ -629,9 +612,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
             "solver": self.solver,
             "patience": self.n_iter_no_change if self.early_stopping else None,
             "tol": self.tol,
-            "temperature": self.temperature,
-            "cooling": self.cooling,
-            "random_gradient": self.random_gradient,
             "random_state": random_state,
             "progress": lambda score: progress.advance(note=f"{self.objective} {score:.4f}"),
         }

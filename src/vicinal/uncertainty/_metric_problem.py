@@ -26,8 +26,10 @@ _LEAST_RESPONSIBILITY = 1e-3
 # Adam: rows of a batch, and the step as a part of the start's entries.
 _BATCH_SIZE = 256
 _LEARNING_RATE = 0.05
-# Annealing: rows of a random gradient, length of a step and of the noise as parts of the matrix.
-_BATCH_PART = 0.1
+# Annealing: the first temperature as a part of the number of rows (the source's 200 at its 2,345),
+# its factor after each iteration, and a step and the noise as parts of the matrix.
+_TEMPERATURE = 0.085
+_COOLING = 0.925
 _STEP = 0.1
 _NOISE = 0.02
 _SCALE_ROWS = 2000
@@ -142,18 +144,6 @@ class MetricProblem:
             return self.value(A)
         return self._expect(A, self.watched) / self.watched_total
 
-    def sampled_objective(
-        self, fraction: float, rng: np.random.RandomState
-    ) -> Callable[[np.ndarray], tuple[float, np.ndarray]]:
-        """Return an objective whose gradient comes from a fresh random part of the anchors."""
-        size = max(1, round(fraction * len(self.rows)))
-
-        def objective(A):
-            batch = np.sort(rng.choice(len(self.rows), size, replace=False))
-            return self.batch_objective(A, batch)
-
-        return objective
-
     def _estimate(self, A, anchors, scale, *, remember=False):
         value, gradient = expected_accuracy(
             A, anchors, self.references, floor=self.floor, n_jobs=self.n_jobs
@@ -253,9 +243,8 @@ class Climb(NamedTuple):
 def climb(problems: list[MetricProblem], start: np.ndarray, max_iter: int, options: dict) -> Climb:
     """Climb the objectives of all problems from the same start, several at a time.
 
-    ``options`` has ``solver``, ``patience``, ``tol``, ``temperature``, ``cooling``,
-    ``random_gradient``, ``random_state``, ``n_jobs`` (problems at a time), and ``progress``, a
-    function called at each iteration.
+    ``options`` has ``solver``, ``patience``, ``tol``, ``random_state``, ``n_jobs`` (problems at a
+    time), and ``progress``, a function called at each iteration.
     """
     if options["solver"] == "anneal":
         return _anneal(problems, start, max_iter, options)
@@ -296,27 +285,22 @@ def climb(problems: list[MetricProblem], start: np.ndarray, max_iter: int, optio
 
 
 def _anneal(problems, start, max_iter, options):
-    rng = options["random_state"]
-    if options["random_gradient"] == "rows":
-        objectives = [problem.sampled_objective(_BATCH_PART, rng) for problem in problems]
-    else:
-        objectives = [problem.objective for problem in problems]
 
     def score(matrices):
         return sum(problem.score(A) for problem, A in zip(problems, matrices, strict=True))
 
     watch = _watch(score, options)
     annealed_ascent(
-        objectives,
+        [problem.objective for problem in problems],
         [problem.value for problem in problems],
         [start] * len(problems),
         watch,
         max_iter=max_iter,
-        temperature=options["temperature"],
-        cooling=options["cooling"],
+        temperature=_TEMPERATURE,
+        cooling=_COOLING,
         step=_STEP,
         noise=_NOISE,
-        random_state=rng,
+        random_state=options["random_state"],
     )
     return Climb(
         watch.matrix,
