@@ -35,7 +35,12 @@ from tests.io.helpers import (
     write_parts,
 )
 
-from vicinal import LocalClassifier, PrunedTreeClassifier, SpacePartitioningClassifier
+from vicinal import (
+    LocalClassifier,
+    LocallyAdaptiveClassifier,
+    PrunedTreeClassifier,
+    SpacePartitioningClassifier,
+)
 from vicinal.io import ModelFileError, info, load, save
 from vicinal.neighbors import NeighborSearch
 
@@ -413,6 +418,20 @@ def test_arrays_must_have_the_shapes_that_their_class_declares(tmp_path):
 
     model = fitted(LocalClassifier(n_neighbors=20, metric="euclidean", anchors=4, random_state=0))
     refused(tampered(model, tmp_path, change), r"Anchors.slopes has the shape \(4, 2, 4\)")
+
+
+def test_class_bounds_that_kernels_would_follow_are_refused(tmp_path):
+    model = fitted(LocallyAdaptiveClassifier(n_components=2, tol=1e-3))
+    for bounds, match in (
+        ([0, 45], "_voters.bounds has the shape"),
+        ([0, 45, 10**6], "holds 10{6}"),
+    ):
+
+        def change(document, arrays, bounds=bounds):
+            voters = objects(document, "References")[0]["state"]["*"]
+            arrays[voters[2][1]] = np.array(bounds)
+
+        refused(tampered(model, tmp_path, change), match)
 
 
 # --- mutations, and an honest run, under watch ---

@@ -22,10 +22,10 @@ def saved(**shapes: str):
     ----------
     **shapes : str
         For an attribute (an array, a sparse matrix, or a list of them), the length of each axis: a
-        number, ``*`` for any, or a name that stands for the same length throughout the object.
-        ``p`` is ``n_features_in_`` where the object has it. A last word ``<name`` says that the
-        values are row numbers from 0 to below that length. Attributes that are absent or ``None``
-        are not looked at.
+        digit, ``*`` for any, or a name that stands for the same length throughout the object
+        (``c+1`` for one more). ``p`` is ``n_features_in_`` where the object has it. A last word
+        ``<name`` says that the values are row numbers from 0 to below that length. Attributes that
+        are absent or ``None`` are not looked at.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def saved_part(name: str) -> type | None:
 
 def check_saved(part: Any) -> None:
     """Raise unless the arrays of an object are what its class declared."""
-    sizes: dict[str, int] = {}
+    sizes = {str(number): number for number in range(10)}
     if hasattr(part, "n_features_in_"):
         sizes["p"] = part.n_features_in_
     row_numbers = []
@@ -98,14 +98,15 @@ def _check_axes(label: str, array: Any, axes: list[str], sizes: dict[str, int]) 
         got = f"a {type(array).__name__}" if shape is None else f"the shape {shape}"
         raise ValueError(f"{label} must have {len(axes)} axes, got {got}.")
     for axis, length in zip(axes, shape, strict=True):
-        if axis in sizes or axis.isdigit():
-            if length != _size(axis, sizes):
-                raise ValueError(
-                    f"{label} has the shape {shape}, but must be {' x '.join(axes)}, where {axis} "
-                    f"is {_size(axis, sizes)}."
-                )
-        elif axis != "*":
-            sizes[axis] = length
+        name, extra = _split(axis)
+        if name == "*":
+            continue
+        sizes.setdefault(name, length - extra)
+        if length != _size(axis, sizes):
+            raise ValueError(
+                f"{label} has the shape {shape}, but must be {' x '.join(axes)}, where {axis} is "
+                f"{_size(axis, sizes)}."
+            )
 
 
 def _check_range(label: str, array: np.ndarray, stop: int) -> None:
@@ -116,5 +117,11 @@ def _check_range(label: str, array: np.ndarray, stop: int) -> None:
         raise ValueError(f"{label} holds {wrong[0]}, but must be between 0 and {stop - 1}.")
 
 
-def _size(name: str, sizes: dict[str, int]) -> int:
-    return int(name) if name.isdigit() else sizes[name]
+def _split(axis: str) -> tuple[str, int]:
+    name, _, extra = axis.partition("+")
+    return name, int(extra or 0)
+
+
+def _size(axis: str, sizes: dict[str, int]) -> int:
+    name, extra = _split(axis)
+    return sizes[name] + extra

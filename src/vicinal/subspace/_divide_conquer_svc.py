@@ -24,6 +24,7 @@ from vicinal._base import (
     encode_labels,
     parallel_map,
     positive_rows,
+    saved,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
@@ -46,6 +47,7 @@ _ROWS_PER_CLUSTER = 2000
 _SPLIT_ROUNDS = 20
 
 
+@saved(cluster_centers_="k p", cluster_sizes_="k")
 class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""RBF support vector machine trained cluster by cluster (DC-SVM).
 

@@ -22,6 +22,7 @@ from vicinal._base import (
     draw_seeds,
     encode_labels,
     n_threads,
+    saved,
     thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -83,6 +84,7 @@ class _Model(NamedTuple):
     gain: float
 
 
+@saved(classes_="c", **{"_voters.bounds": "c+1"})
 class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Soft nearest neighbours in several learned metrics, placed where classes mix (LCU).
 

@@ -12,7 +12,14 @@ from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import as_numpy, atomic_fit, atomic_fit_blocks, check_same_library, check_weights
+from vicinal._base import (
+    as_numpy,
+    atomic_fit,
+    atomic_fit_blocks,
+    check_same_library,
+    check_weights,
+    saved,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.metric._mixture import COVARIANCE_TYPES, responsibilities
@@ -22,6 +29,7 @@ from vicinal.uncertainty._mixture_blocks import fit_mixture_blocks
 from vicinal.uncertainty._uncertainty_map import _map_of_codes
 
 
+@saved(weights_="k", means_="k p")
 class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     r"""Gaussian mixture of weighted rows, placed where classification is uncertain (RMM).
 

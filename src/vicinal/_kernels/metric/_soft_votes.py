@@ -37,7 +37,7 @@ _SERIAL_PAIRS = 250_000
 _SPARSE = 0.25
 
 
-@saved()
+@saved(X="n m", bounds="c+1 <n+1", log_weights="n")
 class References(NamedTuple):
     """Rows that vote, sorted by class."""
 
@@ -46,7 +46,7 @@ class References(NamedTuple):
     log_weights: Any  # (n,)
 
 
-@saved()
+@saved(X="n m", bounds="c+1 <n+1", weights="n")
 class Anchors(NamedTuple):
     """Rows whose classification is scored, sorted by class.
 
