@@ -147,7 +147,10 @@ def check_magnitude(name: str, values: Any) -> None:
         return
     if is_frame(values) and not all(map(_is_number, values.dtypes)):
         return
-    numbers = values.data if sparse.issparse(values) else np.asarray(values)
+    if sparse.issparse(values):
+        # Dictionaries and lists of rows have their numbers in no array.
+        values = (values.tocoo() if values.format in ("dok", "lil") else values).data
+    numbers = np.asarray(values)
     if numbers.dtype.kind != "f" or not numbers.size:
         return
     largest = max(float(numbers.max()), -float(numbers.min()))
