@@ -24,7 +24,7 @@ from _harness import Cases, ResultsPage, stored
 from vicinal import distributed
 from vicinal.datasets import load_dataset
 from vicinal.distributed._blocks import DaskBlocks
-from vicinal.local import LocalClassifier
+from vicinal.local import AnchoredLocalClassifier
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.subspace import FeatureSpaceDecomposition, TruncatedRBFClassifier
 
@@ -210,8 +210,8 @@ def _directions(frame, parts):
 
 def local(X, y):
     """A local classifier that keeps 64 planes, each fitted to its neighbours among all rows."""
-    model = LocalClassifier(
-        anchors=64, n_neighbors=100, alpha=1.0, metric="standardized", random_state=0
+    model = AnchoredLocalClassifier(
+        64, n_neighbors=100, alpha=1.0, metric="standardized", random_state=0
     )
     return distributed.fit(model, X, y)
 

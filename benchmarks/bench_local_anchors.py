@@ -8,7 +8,12 @@ from sklearn.model_selection import train_test_split
 
 from _harness import ResultsPage, timed
 from vicinal.datasets import load_dataset
-from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.local import (
+    AnchoredLocalClassifier,
+    AnchoredLocalRegressor,
+    LocalClassifier,
+    LocalRegressor,
+)
 
 N_FEATURES = 16
 N_QUERIES = 2_000
@@ -32,7 +37,7 @@ def time_by_rows(page, sizes, save):
         X, y = problem(n, 0)
         fixed = {"n_neighbors": 40, "alpha": 1.0, "metric": "euclidean", "calibration": None}
         lazy = LocalClassifier(**fixed).fit(X, y)
-        stored = LocalClassifier(anchors=512, random_state=0, **fixed)
+        stored = AnchoredLocalClassifier(512, random_state=0, **fixed)
         fit_time, _ = timed(lambda m=stored, X=X, y=y: m.fit(X, y))
         lazy.predict(Q[:100]), stored.predict(Q[:100])
         lazy_time, first = timed(lambda m=lazy: m.predict(Q), repeat=3 if n <= 10**5 else 1)
@@ -87,7 +92,7 @@ def class_errors(page, names, save):
             if count != "auto" and count > len(X) // 3:
                 continue
             fit_time, model = timed(
-                lambda s=settings, m=count, X=X, y=y: LocalClassifier(anchors=m, **s).fit(X, y)
+                lambda s=settings, m=count, X=X, y=y: AnchoredLocalClassifier(m, **s).fit(X, y)
             )
             error = 100 * np.mean(model.predict(Q) != truth)
             loss = log_loss(truth, model.predict_proba(Q), labels=model.classes_)
@@ -138,7 +143,7 @@ def regression_errors(page, names, save):
         for count in COUNTS:
             if count != "auto" and count > len(X) // 3:
                 continue
-            model = LocalRegressor(anchors=count, **settings).fit(X, y)
+            model = AnchoredLocalRegressor(count, **settings).fit(X, y)
             error = 100 * np.mean((model.predict(Q) - truth) ** 2) / spread
             rows.append(
                 [

@@ -9,7 +9,6 @@ from sklearn.svm import LinearSVC
 from _harness import ResultsPage, timed
 from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier
-from vicinal.local._class_models import class_scores
 
 N_ROWS, N_FEATURES, N_QUERIES, K = 20_000, 16, 4_000, 200
 # Queries of the slow loop.
@@ -51,15 +50,13 @@ def squared_hinge(page):
     loop, expected = timed(lambda: svm_loop(X, y, sample, distances[:SAMPLE], indices[:SAMPLE]))
     loop *= N_QUERIES / SAMPLE
     whole, found = timed(lambda: model.decision_function(Q), repeat=5)
-    blocks = list(model._localized(Q))
-    localize, _ = timed(lambda: list(model._localized(Q)), repeat=5)
+    fitted = model._model
+    blocks = list(fitted.localized(Q))
+    localize, _ = timed(lambda: list(fitted.localized(Q)), repeat=5)
 
     def fits():
         return [
-            class_scores(
-                model._objective, model._data, model._codes, 2, design, around, [1.0],
-                relative=False, degree=1, n_jobs=None,
-            )
+            fitted.solver.path(fitted.data, design, around, [1.0])
             for _, design, around in blocks
         ]  # fmt: skip
 
@@ -137,8 +134,9 @@ def ridge_against_forest(page):
     )
     model = LocalClassifier(n_neighbors=40, alpha=1.0, metric="euclidean", calibration=None)
     model.fit(X, data.y_train)
-    blocks = list(model._localized(Q))
-    localize, _ = timed(lambda: list(model._localized(Q)), repeat=3)
+    fitted = model._model
+    blocks = list(fitted.localized(Q))
+    localize, _ = timed(lambda: list(fitted.localized(Q)), repeat=3)
     fit_time, _ = timed(
         lambda: [model._block_scores(design, found, "") for _, design, found in blocks], repeat=5
     )
@@ -171,10 +169,12 @@ def kernels(page):
                 n_jobs=1,
             ).fit(X, y)  # fmt: skip
             n = 1000 if solver == "ridge" else 100
-            blocks = list(model._localized(rng.normal(size=(n, d))))
+            fitted = model._model
+            blocks = list(fitted.localized(rng.normal(size=(n, d))))
             best, _ = timed(
-                lambda model=model, blocks=blocks: [
-                    model._block_scores(design, found, "") for _, design, found in blocks
+                lambda fitted=fitted, blocks=blocks: [
+                    fitted.solver.path(fitted.data, design, found, [1.0])
+                    for _, design, found in blocks
                 ],
                 repeat=3,
             )

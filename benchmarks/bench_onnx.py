@@ -12,6 +12,8 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _harness import ResultsPage, timed
 from vicinal import (
+    AnchoredLocalClassifier,
+    AnchoredLocalRegressor,
     BayesianModelAveragingClassifier,
     BayesianModelAveragingRegressor,
     BootstrapEnsembleClassifier,
@@ -19,8 +21,6 @@ from vicinal import (
     DivideConquerSVC,
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,
-    LocalClassifier,
-    LocalRegressor,
     PrunedTreeClassifier,
     PrunedTreeRegressor,
     RealAdaBoostClassifier,
@@ -79,8 +79,8 @@ def classifiers():
         "PCA, then partition": make_pipeline(
             StandardScaler(), PCA(10), SpacePartitioningClassifier(n_regions=5, n_init=3, **seed)
         ),
-        "local, 64 anchors": LocalClassifier(anchors=64, **seed),
-        "local, 512 anchors": LocalClassifier(anchors=512, **seed),
+        "local, 64 anchors": AnchoredLocalClassifier(64, **seed),
+        "local, 512 anchors": AnchoredLocalClassifier(512, **seed),
     }
 
 
@@ -96,7 +96,7 @@ def regressors():
         ),
         "subspace fusion": scaled(SubspaceFusionRegressor(["principal"], **seed)),
         "truncated RBF": scaled(TruncatedRBFRegressor(2)),
-        "local, 64 anchors": LocalRegressor(anchors=64, **seed),
+        "local, 64 anchors": AnchoredLocalRegressor(64, **seed),
     }
 
 

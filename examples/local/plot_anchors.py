@@ -2,11 +2,11 @@
 A few stored models instead of all rows
 =======================================
 
-A local model keeps every training row and fits anew at every query. With ``anchors`` a handful of
-local models is fitted once and blended, so that an answer costs the same however many rows there
-were. Where the anchors stand matters: deep inside a class one model serves a wide region, near a
-border many are needed. An uncertainty map says where that is, and a mixture weighted by it hands
-over the centres.
+A local model keeps every training row and fits anew at every query. ``AnchoredLocalClassifier``
+fits a handful of local models once and blends them, so that an answer costs the same however many
+rows there were. Where the anchors stand matters: deep inside a class one model serves a wide
+region, near a border many are needed. An uncertainty map says where that is, and a mixture weighted
+by it hands over the centres.
 """
 
 # %%
@@ -15,7 +15,7 @@ over the centres.
 import numpy as np
 from sklearn.cluster import KMeans
 
-from vicinal.local import LocalClassifier
+from vicinal.local import AnchoredLocalClassifier, LocalClassifier
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
 
 N_ANCHORS = 24
@@ -43,8 +43,8 @@ uncertain = mixture.fit(X, sample_weight=uncertainty + 0.01).means_
 settings = {"n_neighbors": 40, "alpha": 0.1, "metric": "euclidean", "random_state": 0}
 models = {
     "around every query": LocalClassifier(**settings),
-    f"{N_ANCHORS} anchors by density": LocalClassifier(anchors=everywhere, **settings),
-    f"{N_ANCHORS} anchors by uncertainty": LocalClassifier(anchors=uncertain, **settings),
+    f"{N_ANCHORS} anchors by density": AnchoredLocalClassifier(everywhere, **settings),
+    f"{N_ANCHORS} anchors by uncertainty": AnchoredLocalClassifier(uncertain, **settings),
 }
 for name, model in models.items():
     model.fit(X, y)
@@ -62,14 +62,14 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     proba = model.predict_proba(plane)[:, 1].reshape(80, 200)
     ax.contourf(*axis, proba, levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.8)
     ax.contour(*axis, proba, levels=[0.5], colors="k")
-    if model.anchors is not None:
+    if hasattr(model, "anchors_"):
         ax.plot(*model.anchors_.centers.T, "o", color="gold", mec="k", ms=8)
     ax.set(title=f"{name}: {1 - model.score(*test):.1%} error", yticks=[])
 plt.show()
 
 # %%
 # The stored models are plain arrays, a few hundred numbers in place of four thousand rows; the
-# anchors that spoke for a query are its neighbours now.
+# anchors blended for a query are its neighbours now.
 stored = models[f"{N_ANCHORS} anchors by uncertainty"]
 print("values", stored.anchors_.values.shape, "slopes", stored.anchors_.slopes.shape)
-print("who speaks at (2, 0):", stored.neighbors([[2.0, 0.0]]).indices)
+print("blended at (2, 0):", stored.neighbors([[2.0, 0.0]]).indices)

@@ -40,6 +40,8 @@ _ESTIMATORS: dict[str, str] = {
     "PrunedTreeClassifier": "ensemble",
     "PrunedTreeRegressor": "ensemble",
     "RealAdaBoostClassifier": "ensemble",
+    "AnchoredLocalClassifier": "local",
+    "AnchoredLocalRegressor": "local",
     "LocalClassifier": "local",
     "LocalRegressor": "local",
     "LoessRegressor": "local",

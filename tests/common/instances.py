@@ -84,16 +84,9 @@ PARAMETERS: dict[str, list[dict]] = {
     ],
     "TableEncoder": [{}, {"form": "tree"}],
     "TruncatedRBFClassifier": [{}, {"loss": "log_loss"}],
-    # The ladder of the default fits forests and rounds of metrics, seconds each: tests/local checks
-    # it, here one metric stands for it.
-    "LocalClassifier": [
-        {"metric": "standardized"},
-        {"n_neighbors": 5, "metric": "euclidean", "alpha": 1.0, "anchors": 4},
-    ],
-    "LocalRegressor": [
-        {"metric": "standardized"},
-        {"n_neighbors": 5, "degree": 1, "alpha": 1.0, "anchors": 4},
-    ],
+    "LocalClassifier": [{}, {"n_neighbors": 5, "alpha": 1.0, "solver": "logistic"}],
+    "AnchoredLocalClassifier": [{}, {"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
+    "AnchoredLocalRegressor": [{}, {"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
     "GradientMetric": [{"n_rounds": 1}],
     "GradientKernelClassifier": [{"n_rounds": 1}, {"kernel": "laplace", "n_rounds": 1}],
     "NeuralNeighborsClassifier": [
@@ -108,10 +101,6 @@ PARAMETERS: dict[str, list[dict]] = {
     "WeightedLDA": [{}, {"shrinkage": "auto"}],
     "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
 }
-
-
-def _anchors(estimator):
-    return None if estimator.anchors is None else "the centres of its anchors and folds"
 
 
 DRAWS: dict[str, str | Callable] = {
@@ -129,8 +118,8 @@ DRAWS: dict[str, str | Callable] = {
     "RealAdaBoostClassifier": "the order of features that breaks ties in its trees",
     "NeuralNeighborsClassifier": "nets, rows held out and batches",
     "NeuralNeighborsRegressor": "nets, rows held out and batches",
-    "LocalClassifier": _anchors,
-    "LocalRegressor": _anchors,
+    "AnchoredLocalClassifier": "the centres of its anchors and folds",
+    "AnchoredLocalRegressor": "the centres of its anchors and folds",
     "LocalDiscriminantTransformer": "the starts of its mixture",
     "ResponsibilityMixture": "the starts of EM",
     "AveragedPerceptron": "the order of rows in each epoch",

@@ -7,6 +7,7 @@ import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import is_classifier
 from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
@@ -16,9 +17,16 @@ from sklearn.tree import DecisionTreeRegressor
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
 from vicinal.distributed import local_predict, predict
-from vicinal.local import LocalClassifier, LocalRegressor, _anchored_blocks
-from vicinal.local._anchored import Plan, _Search
-from vicinal.local._neighborhood import NearestRule
+from vicinal.local import (
+    AnchoredLocalClassifier,
+    AnchoredLocalRegressor,
+    LocalClassifier,
+    LocalRegressor,
+    _anchored_blocks,
+)
+from vicinal.local._anchors import Plan, planned
+from vicinal.local._data import Labels, Table, TrainingRows, number_targets
+from vicinal.local._neighborhoods import NearestRule
 
 BLOCKS = (35, 70, 1000)
 FIXED = {"n_neighbors": 25, "alpha": 0.5, "random_state": 0}
@@ -133,13 +141,11 @@ def test_data_frames_with_names(table):
 @pytest.mark.parametrize(
     ("params", "match"),
     [
-        ({"metric": "auto"}, 'metric="auto" would be chosen'),
         ({"metric": "gradient"}, "learned from all rows"),
         ({"metric": PCA()}, "FrozenEstimator"),
         ({"alpha": "auto"}, "hand in its alpha_"),
         ({"n_neighbors": 0.3}, "whole number n_neighbors"),
         ({"n_neighbors": 400}, "exceeds the 170 samples"),
-        ({"anchors": 5}, "use vicinal.distributed.fit"),
         ({"robust_iterations": 2}, "residuals of all"),
     ],
 )
@@ -164,8 +170,8 @@ def test_unknown_methods_and_models_are_refused(table):
 @pytest.mark.parametrize("rows_per_block", BLOCKS)
 def test_a_table_that_fits_is_anchored_as_in_memory(table, rows_per_block):
     X, y, _ = table
-    model = LocalClassifier(anchors=12, **FIXED, metric="standardized")
-    wanted = LocalClassifier(anchors=12, **FIXED, metric="standardized").fit(X, y)
+    model = AnchoredLocalClassifier(12, **FIXED, metric="standardized")
+    wanted = AnchoredLocalClassifier(12, **FIXED, metric="standardized").fit(X, y)
     found = distributed.fit(model, as_dask(X, rows_per_block), as_dask(y, rows_per_block))
     assert_allclose(found.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
     assert_allclose(found.anchors_.slopes, wanted.anchors_.slopes, atol=1e-9)
@@ -175,13 +181,15 @@ def test_a_table_that_fits_is_anchored_as_in_memory(table, rows_per_block):
 
 def in_memory_anchors(model, X, targets, weight):
     """The models at the anchors of a fitted model, fitted to all rows by the library itself."""
+    fit = model._model
+    codes = np.searchsorted(getattr(model, "classes_", []), targets)
+    held = Labels(codes, len(model.classes_)) if is_classifier(model) else number_targets(targets)
+    rows = TrainingRows.place(Table(X, held, weight, None), fit.data.placement, fit.data.search)
     rule = NearestRule(float(model.n_neighbors_), model.kernel)
-    whole = type(model)(**model.get_params()).set_params(anchors=None, alpha=model.alpha_)
-    whole.set_params(n_neighbors=model.n_neighbors_).fit(X, targets, weight)
-    data = whole._place_data(X, weight, None, model.metric_, model._data.coordinates)
     plan = Plan(rule, model.alpha_, model.anchors_.n_blended, model.n_refits_)
-    found = _Search(data, model.anchors_.centers, [rule], None).found(rule, None)
-    return whole._fit_plan(data, model.anchors_.centers, found, plan)
+    centers = model.anchors_.centers
+    near = rows.localizer(rule).neighborhoods(centers)
+    return planned(model._solver(1), rows, centers, near, plan)
 
 
 @pytest.mark.parametrize("weighted", [False, True])
@@ -192,9 +200,9 @@ def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
     targets = y if classify else z
     weight = np.random.RandomState(2).randint(1, 4, size=len(y)).astype(float)
     weight = weight if weighted else np.ones(len(y))
-    model = LocalClassifier(anchors=8, **FIXED, metric="euclidean")
+    model = AnchoredLocalClassifier(8, **FIXED, metric="euclidean")
     if not classify:
-        model = LocalRegressor(anchors=8, **FIXED, metric="standardized", degree=1)
+        model = AnchoredLocalRegressor(8, **FIXED, metric="standardized", degree=1)
     fits = [
         distributed.fit(
             model, as_dask(X, size), as_dask(targets, size), sample_weight=as_dask(weight, size)
@@ -217,7 +225,7 @@ def test_centers_may_be_handed_in(table, monkeypatch):
     monkeypatch.setattr(_anchored_blocks, "SAMPLE_ROWS", 80)
     centers = KMeans(6, random_state=0).fit(X).cluster_centers_
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")).assign(y=y), npartitions=4)
-    model = LocalClassifier(anchors=centers, **FIXED, metric="euclidean", class_weight="balanced")
+    model = AnchoredLocalClassifier(centers, **FIXED, metric="euclidean", class_weight="balanced")
     found = distributed.fit(model, frame[list("abc")], frame["y"])
     assert_allclose(found.anchors_.centers, np.unique(centers, axis=0))
     assert found.feature_names_in_.tolist() == ["a", "b", "c"]
@@ -228,13 +236,18 @@ def test_centers_may_be_handed_in(table, monkeypatch):
 @pytest.mark.parametrize(
     ("params", "match"),
     [
-        ({"anchors": None}, "keeps every row unless it has anchors"),
         ({"bandwidth": 1.0}, "need n_neighbors, a whole number"),
-        ({"robust_iterations": 1, "n_neighbors": 20}, "residuals of all"),
+        ({"n_neighbors": 0.5}, "need n_neighbors, a whole number"),
     ],
 )
 def test_what_anchors_cannot_have_is_refused(table, params, match):
     X, _, z = table
-    model = LocalRegressor(**({"anchors": 5, "alpha": 1.0, "degree": 1} | params))
+    model = AnchoredLocalRegressor(**({"anchors": 5, "alpha": 1.0, "degree": 1} | params))
     with pytest.raises(ValueError, match=match):
         distributed.fit(model, as_dask(X, 100), as_dask(z, 100))
+
+
+def test_lazy_models_are_not_fitted_to_blocks(table):
+    X, y, _ = table
+    with pytest.raises(TypeError, match="LocalClassifier"):
+        distributed.fit(LocalClassifier(**FIXED), as_dask(X, 100), as_dask(y, 100))

@@ -41,7 +41,12 @@ from vicinal.inspection import Explanation, explain
 from vicinal.inspection._column_contributions import column_contributions
 from vicinal.inspection._columns import sources_of
 from vicinal.linear import WhiteningTransformer
-from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.local import (
+    AnchoredLocalClassifier,
+    AnchoredLocalRegressor,
+    LocalClassifier,
+    LocalRegressor,
+)
 from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
 from vicinal.subspace import SubspaceFusionClassifier, TruncatedRBFRegressor
 from vicinal.surface import SurfaceCalibratedClassifier
@@ -213,45 +218,6 @@ def test_slopes_speak_for_the_predicted_class():
         assert_allclose([told[f"x{j}"] for j in range(5)], slopes, rtol=1e-9)
 
 
-@pytest.fixture(scope="module")
-def stacked():
-    model = LocalClassifier(random_state=0).fit(X, NAMES)
-    assert len(model.rungs_) > 1
-    return model
-
-
-def test_stacks_tell_who_speaks_and_which_models(stacked):
-    found = explain(stacked, X[3])
-    assert [section.key for section in found.sections] == ["neighbors", "coefficients", "members"]
-    told = by_name(found["neighbors"], "weight")
-    voices = stacked.neighbors(X[3:4]).toarray()[0]
-    assert_allclose([told[i] for i in told], voices[list(told)] / voices.sum())
-    assert all(NAMES[row] == label for row, label in by_name(found["neighbors"], "target").items())
-    away = np.linalg.norm((X - X[3]) / X.std(axis=0), axis=1)
-    distance = by_name(found["neighbors"], "distance")
-    assert_allclose([distance[i] for i in told], away[list(told)])
-    assert_allclose(column(found["members"], "weight"), stacked.rung_weights_)
-
-
-def test_stacked_contributions_start_from_those_who_speak(stacked):
-    section = explain(stacked, X[3])["coefficients"]
-    voices = stacked.neighbors(X[3:4]).toarray()[0]
-    centre = voices @ X / voices.sum()
-    chosen = stacked.classes_.tolist().index(stacked.predict(X[3:4])[0])
-    slopes = stacked.local_coef(X[3:4])[0, chosen]
-    told = by_name(section, "contribution")
-    assert_allclose([told[f"x{j}"] for j in range(5)], slopes * (X[3] - centre), atol=1e-10)
-
-
-def test_stacked_regressors():
-    model = LocalRegressor(random_state=0).fit(X, TARGET)
-    found = explain(model, X[3])
-    assert found["neighbors"].values["n_neighbors"] > 0
-    if "members" in found:
-        mean = np.dot(column(found["members"], "weight"), column(found["members"], "says"))
-        assert_allclose(mean, found.prediction)
-
-
 @pytest.mark.parametrize("metric", ["forest", "ranked"])
 def test_other_neighbourhoods(metric):
     model = LocalRegressor(metric=metric, n_neighbors="auto", random_state=0).fit(X, TARGET)
@@ -263,14 +229,14 @@ def test_other_neighbourhoods(metric):
 
 
 def test_anchors_tell_what_each_stored_model_says():
-    model = LocalRegressor(anchors=10, n_neighbors=30, metric="euclidean", random_state=0)
+    model = AnchoredLocalRegressor(10, n_neighbors=30, metric="euclidean", random_state=0)
     model.fit(X, TARGET)
     found = explain(model, X[3])
     section = found["anchors"]
     assert section.values["n_anchors"] == len(model.anchors_.centers)
     mean = np.dot(column(section, "weight"), column(section, "says"))
     assert_allclose(mean, found.prediction)
-    classifier = LocalClassifier(anchors=10, n_neighbors=30, metric="euclidean", random_state=0)
+    classifier = AnchoredLocalClassifier(10, n_neighbors=30, metric="euclidean", random_state=0)
     found = explain(classifier.fit(X, NAMES), X[3])
     assert set(column(found["anchors"], "says")) <= set("abc")
     assert "coefficients" in found

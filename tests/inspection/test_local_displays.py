@@ -1,4 +1,4 @@
-"""The picture of the automatic choice."""
+"""The picture of the choice of a local model."""
 
 import matplotlib as mpl
 import numpy as np
@@ -10,17 +10,19 @@ from vicinal.local import LocalRegressor
 mpl.use("Agg")
 
 
-def test_bars_are_the_weights(rng):
+def test_lines_are_the_losses_by_size(rng):
     X = rng.uniform(size=(60, 2))
-    model = LocalRegressor(random_state=0).fit(X, np.sin(4 * X[:, 0]))
+    model = LocalRegressor(degree=1, random_state=0).fit(X, np.sin(4 * X[:, 0]))
     display = LocalChoiceDisplay.from_estimator(model)
-    widths = [bar.get_width() for bar in display.bars_]
-    np.testing.assert_allclose(widths, model.selection_["weight"])
-    assert len(display.ax_.get_yticklabels()) == len(widths)
+    drawn = np.concatenate([line.get_ydata() for line in display.lines_])
+    np.testing.assert_allclose(np.sort(drawn), np.sort(model.selection_["loss"]))
+    size, loss = display.point_.get_xydata()[0]
+    assert size == model.n_neighbors_
+    assert loss == model.loo_score_
 
 
 def test_a_model_without_a_path_is_an_error(rng):
     X = rng.uniform(size=(60, 2))
-    model = LocalRegressor(metric="standardized").fit(X, X[:, 0])
-    with pytest.raises(ValueError, match='fit it with metric="auto"'):
+    model = LocalRegressor(n_neighbors=20, degree=1, alpha=0.1).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="nothing was left open"):
         LocalChoiceDisplay.from_estimator(model)

@@ -36,6 +36,7 @@ from tests.io.helpers import (
 )
 
 from vicinal import (
+    AnchoredLocalClassifier,
     LocalClassifier,
     LocallyAdaptiveClassifier,
     PrunedTreeClassifier,
@@ -416,7 +417,7 @@ def test_arrays_must_have_the_shapes_that_their_class_declares(tmp_path):
         state = objects(document, "Anchors")[0]["state"]
         arrays[state["slopes"][1]] = arrays[state["slopes"][1]][:, :, :-1].copy()
 
-    model = fitted(LocalClassifier(n_neighbors=20, metric="euclidean", anchors=4, random_state=0))
+    model = fitted(AnchoredLocalClassifier(4, n_neighbors=20, metric="euclidean", random_state=0))
     refused(tampered(model, tmp_path, change), r"Anchors.slopes has the shape \(4, 2, 4\)")
 
 

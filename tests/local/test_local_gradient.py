@@ -128,6 +128,5 @@ def test_gradient_is_offered_only_where_it_is_known(moons):
         local(alpha=1.0, n_neighbors=20, metric="manhattan"),
         local(alpha=1.0, n_neighbors=20, metric=PCA(2)),
         local(estimator=LogisticRegression(fit_intercept=False), n_neighbors=20),
-        local(alpha=1.0, n_neighbors=20, anchors=5, random_state=0),
     ):
         assert not hasattr(unknown.fit(X, y), "decision_function_and_gradient")

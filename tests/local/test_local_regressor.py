@@ -71,8 +71,9 @@ def test_fast_path_equals_the_general_path(rng, n_features, kernel):
     Q = rng.normal(size=(10, n_features))
     fast = fixed(estimator=Ridge(alpha=0.7), alpha="auto", kernel=kernel).fit(X, y)
     slow = fixed(estimator=OtherRidge(alpha=0.7), alpha="auto", kernel=kernel).fit(X, y)
-    assert fast._generic is None
-    assert slow._generic is not None
+    assert fast.local_coef(Q).shape == Q.shape
+    with pytest.raises(ValueError, match="black box"):
+        slow.local_coef(Q)
     assert_allclose(fast.predict(Q), slow.predict(Q), rtol=1e-8)
 
 
@@ -209,8 +210,10 @@ def test_too_little_weight_is_an_error(data):
     X, y, _ = data
     with pytest.raises(ValueError, match="n_neighbors=81 exceeds the 80 samples"):
         fixed(n_neighbors=81).fit(X, y)
-    with pytest.raises(ValueError, match="n_neighbors=20 exceeds the 8 samples"):
-        fixed().fit(X, y, sample_weight=np.full(80, 0.1))
+    weights = np.full(80, 0.1)
+    weights[0] = 0.2
+    with pytest.raises(ValueError, match="n_neighbors=20 exceeds the 8.1 samples"):
+        fixed().fit(X, y, sample_weight=weights)
 
 
 def test_auto_never_asks_for_more_neighbours_than_rows(rng):
@@ -410,7 +413,12 @@ def test_geographically_weighted_regression_equals_a_dense_reference(rng):
     y = 1 + place[:, 0] * Z[:, 0] + np.sin(3 * place[:, 1]) * Z[:, 1] + 0.1 * rng.normal(size=150)
     X = np.column_stack([place, Z])
     model = LocalRegressor(
-        location_columns=[0, 1], bandwidth=0.3, kernel="gaussian", alpha=0.0, degree=1
+        location_columns=[0, 1],
+        bandwidth=0.3,
+        kernel="gaussian",
+        metric="euclidean",
+        alpha=0.0,
+        degree=1,
     ).fit(X, y)
     values, slopes = model.predict(X[:10]), model.local_coef(X[:10])
     assert_array_equal(slopes[:, :2], 0.0)
@@ -437,25 +445,26 @@ def test_location_columns_by_name_and_their_errors(data):
 # --- choice ---
 
 
-def test_choice_takes_the_least_leave_one_out_error(data):
+def test_choice_is_within_one_standard_error_of_the_least_loss(data):
     X, y, _ = data
     model = LocalRegressor(metric="euclidean", degree=1).fit(X, y)
     table = model.selection_
     best = table["loss"].argmin()
-    assert model.n_neighbors_ == table["size"][best]
-    assert model.alpha_ == table["alpha"][best]
+    least = fixed(n_neighbors=int(table["size"][best]), alpha=table["alpha"][best]).fit(X, y)
+    chosen = fixed(n_neighbors=model.n_neighbors_, alpha=model.alpha_).fit(X, y)
+    excess = ((chosen.leave_one_out() - y) ** 2 - (least.leave_one_out() - y) ** 2) / np.var(y)
+    assert 0.0 <= excess.mean() <= excess.std() / np.sqrt(len(y))
+    assert model.alpha_ >= table["alpha"][best]
     refit = fixed(n_neighbors=model.n_neighbors_, alpha=model.alpha_).fit(X, y)
     loss = np.mean((refit.leave_one_out() - y) ** 2) / np.var(y)
     assert_allclose(model.loo_score_, loss, rtol=1e-9)
 
 
-def test_choice_of_metric_prefers_the_right_scale(rng):
+def test_the_default_metric_has_the_right_scale(rng):
     X = rng.normal(size=(200, 2)) * [1.0, 1000.0]
     y = np.sin(3 * X[:, 0])
-    path = LocalRegressor(degree=1, random_state=0).fit(X, y).selection_
-    loss = dict(zip(path["metric"], path["loss"], strict=True))
-    assert loss["standardized"] < 0.2 * loss["euclidean"]
-    assert path["weight"][path["metric"] == "euclidean"].sum() < 0.05
+    default = LocalRegressor(degree=1).fit(X, y).loo_score_
+    assert default < 0.2 * LocalRegressor(degree=1, metric="euclidean").fit(X, y).loo_score_
 
 
 def test_bandwidth_can_be_chosen(data):

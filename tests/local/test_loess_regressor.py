@@ -1,10 +1,13 @@
 """LoessRegressor against the reference code."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
 from vicinal.local import LocalRegressor, LoessRegressor
+from vicinal.local._fits import LineFit, LocalFit
 
 
 def reference(X, y, *, span, degree, robust):
@@ -87,10 +90,10 @@ def test_sorted_windows_equal_search_and_qr(rng, degree, rule):
     y = np.column_stack([np.sin(x.ravel()), rng.normal(size=120)])
     q = np.concatenate([x[:30], rng.uniform(-0.2, 3.2, size=(30, 1))])
     model = LocalRegressor(n_neighbors=rule, degree=degree, alpha=0.0, metric="euclidean").fit(x, y)
-    assert model._line is not None
-    values, norms = model._predict_values(q, with_norms=True)
-    model._line = None
-    expected, expected_norms = model._predict_values(q, with_norms=True)
+    values, norms = model._model.answers_and_norms(q)
+    assert isinstance(model._model, LineFit)
+    general = LocalFit(**model._model.__getstate__())
+    expected, expected_norms = general.answers_and_norms(q)
     assert_allclose(values, expected, atol=1e-8)
     assert_allclose(norms, expected_norms, rtol=1e-7)
 
@@ -138,7 +141,8 @@ def test_four_robust_iterations_are_five_fits(rng, surface):
     for _ in range(4):
         size = np.abs(y - by_hand.predict(X))
         u = size / (6 * np.median(size))
-        by_hand._factor = np.where(u < 0.001, 1.0, np.where(u > 0.999, 0.0, (1 - u**2) ** 2))
+        factor = np.where(u < 0.001, 1.0, np.where(u > 0.999, 0.0, (1 - u**2) ** 2))
+        by_hand._model = replace(by_hand._model, factor=factor)
         by_hand._build_surface()
     assert_allclose(model.predict(X), by_hand.predict(X), rtol=1e-9)
 

@@ -82,7 +82,7 @@ def _no_change(summary: str) -> ExplanationSection:
 def _is_dear(model: Any) -> bool:
     """Tell whether differences of scores would take long: many local models for every point."""
     last = model.steps[-1][1] if hasattr(model, "steps") else model
-    return hasattr(last, "rungs_") or hasattr(last, "members_")
+    return hasattr(last, "members_")
 
 
 class _Search:

@@ -1,4 +1,4 @@
-"""Picture of the automatic choice of a local model."""
+"""Picture of the choice of a local model."""
 
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
@@ -7,18 +7,20 @@ from vicinal.inspection._display import DisplayMixin
 
 
 class LocalChoiceDisplay(DisplayMixin):
-    """Held-out loss of every model that the automatic choice tried, and the weight it was given.
+    """Leave-one-out loss of every size and penalty that a local model compared.
 
     Use :meth:`from_estimator`; the constructor takes the numbers themselves.
 
     Parameters
     ----------
     names : sequence of str
-        What was tried.
-    loss : ndarray of shape (n_models,)
+        Metric, degree and penalty of each setting.
+    size : ndarray of shape (n_settings,)
+        Its number of neighbours, or bandwidth.
+    loss : ndarray of shape (n_settings,)
         Loss on rows that the model did not see.
-    weight : ndarray of shape (n_models,)
-        Share in the stack.
+    chosen : tuple of (float, float)
+        Size and loss of the setting in use.
 
     Attributes
     ----------
@@ -26,10 +28,10 @@ class LocalChoiceDisplay(DisplayMixin):
         Axes of the last plot.
     figure_ : matplotlib Figure
         Figure of these axes.
-    bars_ : matplotlib container
-        Weights.
-    points_ : matplotlib Line2D
-        Losses.
+    lines_ : list of matplotlib Line2D
+        Loss by size, one line per metric, degree and penalty.
+    point_ : matplotlib Line2D
+        The setting in use.
 
     See Also
     --------
@@ -43,14 +45,15 @@ class LocalChoiceDisplay(DisplayMixin):
     >>> from vicinal.local import LocalClassifier
     >>> model = LocalClassifier(random_state=0).fit(*load_wine(return_X_y=True))
     >>> display = LocalChoiceDisplay.from_estimator(model)
-    >>> display.names[0], round(float(display.weight.sum()), 6)
-    ('standardized, k = 160', 1.0)
+    >>> display.names[0], len(display.lines_)
+    ('standardized, alpha = 0.03', 6)
     """
 
-    def __init__(self, *, names, loss, weight):
+    def __init__(self, *, names, size, loss, chosen):
         self.names = names
+        self.size = size
         self.loss = loss
-        self.weight = weight
+        self.chosen = chosen
 
     @classmethod
     def from_estimator(cls, estimator, *, ax=None):
@@ -58,8 +61,8 @@ class LocalChoiceDisplay(DisplayMixin):
 
         Parameters
         ----------
-        estimator : LocalClassifier or LocalRegressor
-            Fitted with ``metric="auto"``.
+        estimator : LocalClassifier, LocalRegressor or another local model
+            Fitted with something left open.
         ax : matplotlib Axes, default=None
             Axes to draw on; ``None`` makes a figure.
 
@@ -69,49 +72,43 @@ class LocalChoiceDisplay(DisplayMixin):
             The picture and its numbers.
         """
         check_is_fitted(estimator)
-        path = getattr(estimator, "selection_", {})
-        if "weight" not in path:
+        path = getattr(estimator, "selection_", None)
+        if path is None:
             raise ValueError(
-                f"{estimator!r} has no path of a choice over kinds of models; fit it with "
-                'metric="auto" on at least 30 rows.'
+                f"{estimator!r} has no path of a choice, because nothing was left open; fit it "
+                'with n_neighbors="auto" or alpha="auto".'
             )
-        names = [
-            _name(*row) for row in zip(path["metric"], path["degree"], path["size"], strict=True)
-        ]
-        return cls(names=names, loss=path["loss"], weight=path["weight"]).plot(ax=ax)
+        settings = zip(path["metric"], path["degree"], path["alpha"], strict=True)
+        names = [_name(*setting) for setting in settings]
+        in_use = estimator.n_neighbors_ or estimator.bandwidth_ or path["size"][0]
+        chosen = (float(in_use), float(estimator.loo_score_))
+        return cls(names=names, size=path["size"], loss=path["loss"], chosen=chosen).plot(ax=ax)
 
-    def plot(self, ax=None, *, color="C0"):
-        """Draw losses as points and weights as bars, in the order of the climb.
+    def plot(self, ax=None):
+        """Draw the loss by size.
 
         Parameters
         ----------
         ax : matplotlib Axes, default=None
             Axes to draw on; ``None`` makes a figure.
-        color : str, default="C0"
-            Colour of the bars.
 
         Returns
         -------
         display : LocalChoiceDisplay
             The same object, with its artists.
         """
-        height = 1.2 + 0.28 * len(self.names)
-        ax = self._axes(ax, figsize=(8, height), layout="constrained")
-        place = np.arange(len(self.names))[::-1]
-        self.bars_ = ax.barh(place, self.weight, height=0.7, color=color, alpha=0.35)
-        ax.set(yticks=place, yticklabels=self.names, xlim=(0, 1), xlabel="weight in the stack")
-        ax.xaxis.label.set_color(color)
-        losses = ax.twiny()
-        (self.points_,) = losses.plot(self.loss, place, "o", color="C3", markersize=5)
-        losses.set_xlabel("loss on held-out rows")
-        losses.xaxis.label.set_color("C3")
-        losses.set_xlim(left=0.0)
+        ax = self._axes(ax, figsize=(8, 4.5), layout="constrained")
+        names = np.array(self.names)
+        self.lines_ = []
+        for name in dict.fromkeys(self.names):
+            these = names == name
+            (line,) = ax.plot(self.size[these], self.loss[these], "o-", markersize=3, label=name)
+            self.lines_.append(line)
+        (self.point_,) = ax.plot(*self.chosen, "k*", markersize=13, label="in use")
+        ax.set(xscale="log", xlabel="size of the neighbourhood", ylabel="loss of rows left out")
+        ax.legend(fontsize="small")
         return self
 
 
-def _name(metric: str, degree: int, size: float) -> str:
-    if not np.isfinite(size):
-        return f"{metric}, all rows"
-    if "forest" in metric:
-        return f"{metric}, {'votes' if degree == 0 else 'linear'}"
-    return f"{metric}, k = {size:g}" + (", quadratic" if degree == 2 else "")
+def _name(metric: str, degree: int, alpha: float) -> str:
+    return f"{metric}, " + ("quadratic, " if degree == 2 else "") + f"alpha = {alpha:g}"

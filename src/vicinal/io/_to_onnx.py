@@ -15,7 +15,12 @@ from vicinal._base import import_optional, write_whole
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _metric, _partition, _subspace, _trees
 from vicinal.io._onnx._graph import Graph
-from vicinal.local import LoessRegressor, NadarayaWatsonRegressor
+from vicinal.local import (
+    LocalClassifier,
+    LocalRegressor,
+    LoessRegressor,
+    NadarayaWatsonRegressor,
+)
 from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
 from vicinal.uncertainty import (
     LocalDiscriminantTransformer,
@@ -48,10 +53,14 @@ _WRITERS: dict[str, dict] = {
 
 # Why a model of ours has no graph, for the message.
 _REASONS: dict[type, str] = {
+    LocalClassifier: "fits a model around every query and so needs its training rows; use "
+    "AnchoredLocalClassifier, which stores models and blends them",
+    LocalRegressor: "fits a model around every query and so needs its training rows; use "
+    "AnchoredLocalRegressor, which stores models and blends them",
     LoessRegressor: "fits a model around every query and so needs its training rows; use "
-    "LocalRegressor(anchors=m), which stores m models and blends them",
+    "AnchoredLocalRegressor, which stores models and blends them",
     NadarayaWatsonRegressor: "averages its training rows anew for every query; use "
-    "LocalRegressor(anchors=m), which stores m models and blends them",
+    "AnchoredLocalRegressor, which stores models and blends them",
     LocallyAdaptiveClassifier: "lets its training rows vote for every query; save it with "
     "vicinal.io.save, or export a SpacePartitioningClassifier",
     ResponsibilityMixture: "is a density, neither a classifier nor a regressor",
@@ -85,9 +94,9 @@ def to_onnx(
 
     Exported are space-partitioning cascades (any region model that is linear, a tree or known to
     skl2onnx), pruned trees, boosting, AdaBoost, bootstrap and model averaging of such parts,
-    fusions over subspaces, truncated RBF machines, support vector machines by clusters, local
-    models with ``anchors``, neural neighbours and gradient kernels (over their stored rows), models
-    of scikit-learn that skl2onnx knows, and pipelines of all these.
+    fusions over subspaces, truncated RBF machines, support vector machines by clusters, anchored
+    local models, neural neighbours and gradient kernels (over their stored rows), models of
+    scikit-learn that skl2onnx knows, and pipelines of all these.
 
     Parameters
     ----------

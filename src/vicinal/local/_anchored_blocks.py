@@ -8,9 +8,10 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from vicinal._base import Block, Blocks, Survey, draw_seeds, sample_rows, survey
-from vicinal.local._anchored import Plan, _Search
-from vicinal.local._metrics import search_metric
-from vicinal.local._neighborhood import NearestRule
+from vicinal.local._anchors import Plan, plan_neighborhoods, planned
+from vicinal.local._coordinates import search_metric
+from vicinal.local._data import Labels, Table, TrainingRows, number_targets
+from vicinal.local._neighborhoods import NearestRule
 from vicinal.local.blocks import balanced_weights, location_mask
 from vicinal.neighbors.blocks import Ball, BlockSearch, Found
 
@@ -27,21 +28,10 @@ def fit_anchored_blocks(model: Any, blocks: Blocks) -> None:
 
     A table of no more than ``SAMPLE_ROWS`` rows is its own sample: the fit is that in memory.
     """
-    name = type(model).__name__
-    if model.anchors is None:
-        raise ValueError(
-            f"{name} keeps every row unless it has anchors; give anchors=, a number of centres, or "
-            "use vicinal.distributed.local_predict."
-        )
     if model.bandwidth is not None or isinstance(model.n_neighbors, float):
         raise ValueError(
             f"n_neighbors={model.n_neighbors!r} and bandwidth={model.bandwidth!r}: models at "
             'anchors of a distributed table need n_neighbors, a whole number or "auto".'
-        )
-    if getattr(model, "robust_iterations", 0):
-        raise ValueError(
-            "robust_iterations weigh rows by the residuals of all of them; use 0 for a table that "
-            "memory does not hold."
         )
     blocks, found = survey(blocks, has_classes=is_classifier(model))
     named = model.location_columns
@@ -56,53 +46,50 @@ def fit_anchored_blocks(model: Any, blocks: Blocks) -> None:
 
 def _fit_in_memory(model: Any, sample: Block, classes: np.ndarray | None) -> None:
     """Fit the sample; its classes are those of the table."""
-    if classes is None:
-        model.fit(sample.X, sample.y, sample.sample_weight)
-    else:
-        model._fit_rows(sample.X, sample.y, sample.sample_weight, None, classes)
+    extra = {} if classes is None else {"classes": classes}
+    model.fit(sample.X, sample.y, sample.sample_weight, **extra)
 
 
 def _fit_to_all(model, blocks: Blocks, survey: Survey, n_sampled: int) -> None:
     """Fit the models at the anchors again, to their neighbours among all rows."""
-    sampled, coordinates = model.anchors_, model._data.coordinates
+    sampled, data = model.anchors_, model._model.data
     count = min(
         float(np.floor(model.n_neighbors_ * survey.n_rows / n_sampled)),
         max(_MOST_NEIGHBORS, model.n_neighbors_),
     )
-    rule = NearestRule(count, model.kernel)
     search = BlockSearch(
-        place=_AnchorPlace(model._split_columns, coordinates),
+        place=_AnchorPlace(data.placement),
         carry=("X", "y", "sample_weight"),
         count_weights=True,
-        metric=search_metric(model.metric_),
+        metric=search_metric(model.metric),
         metric_params=model.metric_params,
     )
     # Groups of anchors, so that no task holds the neighbours of all.
     size = max(1, int(_ENTRIES // (count * blocks.n_features)))
     starts = range(0, len(sampled.centers), size)
     groups = [sampled.centers[start : start + size] for start in starts]
-    found = search.search(blocks, groups, Ball(count))
-    rows = _union(found)
-    data = _take_rows(model, rows, coordinates)
+    table = _table(model, _union(search.search(blocks, groups, Ball(count))))
+    rows = TrainingRows.place(table, data.placement, data.search)
+    plan = Plan(NearestRule(count, model.kernel), model.alpha_, sampled.n_blended, model.n_refits_)
+    factor = _class_factors(model, rows, survey)
+    near = plan_neighborhoods(rows, sampled.centers, plan.rule, factor)
+    solver = model._solver(model.degree_)
+    model._keep_anchors(planned(solver, rows, sampled.centers, near, plan), plan)
+
+
+def _class_factors(model, rows: TrainingRows, survey: Survey):
+    """Return factors on the weights of rows; those of classes come from the whole table."""
     if is_classifier(model) and model.class_weight == "balanced":
-        model._factor = balanced_weights(survey)[model._codes]
-    plan = Plan(rule, model.alpha_, sampled.n_blended, model.n_refits_)
-    near = _Search(data, sampled.centers, [rule], model._factor).found(rule, None)
-    model._keep_anchors(model._fit_plan(data, sampled.centers, near, plan), plan)
-    model._factor = None
-    if survey.classes is None:
-        model._targets = model.anchors_.values
-    else:
-        model._codes = np.empty(0, dtype=np.int64)
+        return balanced_weights(survey)[rows.targets.codes]
+    return model._factor(rows)
 
 
 @dataclass(frozen=True)
 class _AnchorPlace:
-    split: Any
-    coordinates: Any
+    placement: Any
 
     def __call__(self, X):
-        return self.coordinates(self.split(X)[0])
+        return self.placement(X)[0]
 
 
 def _union(found: list[Found]) -> Block:
@@ -116,12 +103,11 @@ def _union(found: list[Found]) -> Block:
     return Block(X, y, sample_weight)
 
 
-def _take_rows(model, rows: Block, coordinates):
-    """Give the model the rows found, in place of those of the sample."""
+def _table(model, rows: Block) -> Table:
+    """Return the rows found as training data."""
     weights = None if np.all(rows.sample_weight == 1.0) else rows.sample_weight
     if is_classifier(model):
-        model._codes = model._encode(rows.y)
-        model._factor = model._class_factors(weights)
+        targets: Any = Labels(model._encode(rows.y), len(model.classes_))
     else:
-        model._targets = np.ascontiguousarray(rows.y, dtype=np.float64).reshape(len(rows), -1)
-    return model._place_data(rows.X, weights, None, model.metric_, coordinates)
+        targets = number_targets(np.asarray(rows.y, dtype=np.float64))
+    return Table(rows.X, targets, weights, None)

@@ -1,16 +1,32 @@
-"""Local models fitted once at anchors, as plain arrays, and where to put the anchors."""
+"""Local models fitted once at anchors: stored planes, where to put them, and how to choose them."""
 
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
-from sklearn.utils import check_random_state
+from sklearn.model_selection import GroupKFold
+from sklearn.utils import check_array, check_random_state
 
-from vicinal._base import saved
+from vicinal._base import Progress, is_array_api, saved
 from vicinal._kernels.local._blend import blend_slopes, blend_values
-from vicinal.local._fits import equivalent_kernels, local_slopes, over_queries, smooth
-from vicinal.local._neighborhood import NearestRule, Neighborhoods
-from vicinal.local._search import NeighborIndex
+from vicinal.local._coordinates import sees_labels
+from vicinal.local._data import TrainingRows, is_forest
+from vicinal.local._fits import LocalFit
+from vicinal.local._neighborhoods import (
+    Localizer,
+    NearestRule,
+    Neighborhoods,
+    NeighborIndex,
+    RadiusRule,
+    drop_zeros,
+    take_queries,
+)
+from vicinal.local._selection import MAX_ROWS, draw_rows
+from vicinal.local._solvers import over_queries, weight_shares
 
 # Rows on which the centres are placed: enough for k-means, few enough to forget n.
 _ROWS_PER_ANCHOR = 20
@@ -18,9 +34,26 @@ _MIN_ROWS = 10_000
 _LLOYD_ITERATIONS = 10
 # Beyond this number of centres a spread-out start gains nothing over a weighted draw.
 _MAX_SPREAD_START = 1024
-# Neighbours whose labels tell how far classes mix around a row, and the say of a pure row.
+# Neighbours whose labels tell how far classes mix around a row, and the share of a pure row.
 _MIXING_NEIGHBORS = 20
 _PURE_SHARE = 0.1
+# Numbers of anchors that "auto" compares, and of anchors blended for a query.
+_ANCHOR_COUNTS = (64, 256, 1024, 4096)
+_BLENDED = (2, 4, 8, 16)
+# Refits of the models to what their blend leaves over.
+_MAX_REFITS = 3
+# A model at an anchor answers for a whole region: it may need more rows, and then less shrinkage,
+# than one fitted around a query.
+_SIZE_FACTOR = 8
+_MOST_NEIGHBORS = 1280
+_ROWS_PER_REGION = 4
+_N_SIZES = 3
+_ALPHA_FACTORS = (1.0, 0.2, 0.04)
+_RADIUS_FACTORS = (1.0, 1.5, 2.0)
+# Share of the rows held out at once when candidates are compared.
+_HELD_OUT = 1 / 3
+# Neighbours kept beyond the largest size, so that enough remain when a fold is left out.
+_SPARE = 1.5
 
 
 @saved(centers="m s", origins="m d", values="m o", slopes="m o d")
@@ -34,7 +67,7 @@ class Anchors:
               \qquad v_j = (1 - (\|p - c_j\| / h)^3)^3_+,
 
     over its ``n_blended`` nearest anchors, h being the distance of the next one
-    (``n_blended + 1``); where h is 0, the anchors at distance 0 speak alone.
+    (``n_blended + 1``); where h is 0, the anchors at distance 0 answer alone.
 
     Attributes
     ----------
@@ -48,7 +81,7 @@ class Anchors:
     slopes : ndarray of shape (n_anchors, n_outputs, n_columns)
         Slopes B.
     n_blended : int
-        Number of nearest anchors that speak for a query.
+        Number of nearest anchors that are blended for a query.
     """
 
     centers: np.ndarray
@@ -59,7 +92,7 @@ class Anchors:
 
     @property
     def rule(self) -> NearestRule:
-        """Which anchors speak for a query, and with which weight."""
+        """Which anchors are blended for a query, and with which weight."""
         return blending_rule(self.n_blended)
 
     def predict(self, design, found: Neighborhoods, n_jobs: int | None = None) -> np.ndarray:
@@ -93,17 +126,433 @@ def blending_rule(n_blended: int) -> NearestRule:
     return NearestRule(float(n_blended), "tricube")
 
 
-def anchor_counts(anchors, total_weight: float, ladder) -> list[int]:
-    """Return the numbers of anchors to compare: the one given, or the automatic ladder."""
+@saved()
+@dataclass(frozen=True)
+class BlendSolver:
+    """The planes of nearby anchors, blended: what an anchored model fits to its neighbours."""
+
+    anchors: Anchors
+    link: str
+    is_linear: bool
+    name: str
+    n_jobs: int | None = None
+
+    is_compiled = True
+
+    def asked(self, method: str | None) -> "BlendSolver":
+        """Return the solver that answers with a method of the estimator."""
+        return self
+
+    def path(self, data, design, found, alphas) -> np.ndarray:
+        """Return the blended values, shape (1, n_queries, n_outputs)."""
+        return self.anchors.predict(design, found, self.n_jobs)[None]
+
+    def slopes(self, data, design, found, alpha) -> np.ndarray:
+        """Return the blended slopes, shape (n_queries, n_outputs, n_columns)."""
+        return self.anchors.blended_slopes(found)
+
+
+def blended_fit(anchors: Anchors, alpha: float, like: LocalFit, targets) -> LocalFit:
+    """Return the model that blends the anchors: they are its rows, in the coordinates of another.
+
+    ``targets`` say what the answers are; training rows are not kept.
+    """
+    data, solver = like.data, like.solver
+    rows = TrainingRows(
+        anchors.origins,
+        targets,
+        data.search.index(anchors.centers),
+        data.placement,
+        None,
+        None,
+        data.search,
+        data.dtype,
+    )
+    blend = BlendSolver(anchors, solver.link, solver.is_linear, solver.name, solver.n_jobs)
+    return LocalFit(rows, anchors.rule, blend, alpha, like.outside)
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How models at anchors are fitted and blended."""
+
+    rule: Any
+    alpha: float
+    n_blended: int
+    n_refits: int = 0
+
+    @property
+    def size(self) -> float:
+        """Number of neighbours of an anchor, or its bandwidth."""
+        return self.rule.size
+
+    def note_on(self, estimator, anchors: Anchors, results) -> None:
+        """Write what users ask for into the attributes of an estimator."""
+        estimator.anchors_ = anchors
+        estimator.n_refits_ = self.n_refits
+        estimator.alpha_ = float(self.alpha)
+        if isinstance(self.rule, NearestRule):
+            estimator.n_neighbors_ = int(self.rule.count)
+        else:
+            estimator.bandwidth_ = float(self.rule.bandwidth)
+        if results is not None:
+            estimator.anchor_selection_ = results
+
+
+def check_anchored(estimator, X) -> None:
+    """Refuse what cannot be stored as planes, before any work."""
+    name = type(estimator).__name__
+    if sparse.issparse(X) or is_array_api(X):
+        raise TypeError(
+            f"{name} needs dense NumPy rows, not {type(X).__name__}; sparse and device arrays are "
+            "not supported, because models at anchors have a slope for every column and are "
+            "placed by scikit-learn's k-means. Convert X, or use a local model without anchors."
+        )
+    if is_forest(estimator.metric):
+        raise ValueError(
+            f'metric="{estimator.metric}" knows leaves but no distances, by which anchors are '
+            'blended; use "gradient" or another metric.'
+        )
+
+
+class AnchorSearch:
+    """Choose centres, sizes, penalties and blends by rows held out of every model.
+
+    Parameters
+    ----------
+    fit : LocalFit
+        The model fitted around every query, whose rows, rule and penalty are the start.
+    table : Table
+        Training data.
+    folds : list of (TrainingRows, list of ndarray)
+        Rows to hold out, with all rows under a metric that did not see their labels.
+    anchors : int, "auto" or array-like
+        Number of centres, or the centres.
+    alpha_is_open : bool
+        Whether smaller penalties are tried too.
+    random_state, verbose, label
+        Seed of the placement, and progress.
+    """
+
+    def __init__(
+        self, fit: LocalFit, table, folds, anchors, *, alpha_is_open, random_state, verbose, label
+    ):
+        self.fit = fit
+        self.table = table
+        self.folds = folds
+        self.anchors = anchors
+        self.random_state = random_state
+        self.verbose = verbose
+        self.label = label
+        factors = _ALPHA_FACTORS if alpha_is_open and fit.alpha > 0.0 else (1.0,)
+        self.alphas = [factor * fit.alpha for factor in factors]
+        self.results: dict[str, np.ndarray] | None = None
+
+    @classmethod
+    def of(cls, estimator, table, engine) -> "AnchorSearch":
+        """Prepare the search for an estimator whose model around every query is settled."""
+        fit = estimator._model
+        rows = draw_rows(table.n_samples, estimator.random_state, MAX_ROWS)
+        metric = estimator.metric_ if estimator._is_gradient() else estimator.metric
+        if sees_labels(metric):
+            _, views = next(iter(estimator._views(table, engine, metric, rows)))
+            folds = [(view.data, [view.rows]) for view in views]
+        else:
+            parts = held_out_parts(rows, table.n_samples, table.groups, estimator.random_state)
+            folds = [(fit.data, parts)]
+        return cls(
+            fit,
+            table,
+            folds,
+            estimator.anchors,
+            alpha_is_open=isinstance(estimator.alpha, str),
+            random_state=estimator.random_state,
+            verbose=estimator.verbose,
+            label=f"{type(estimator).__name__} anchors",
+        )
+
+    # --- choice ---
+
+    def choose(self) -> tuple[np.ndarray, Plan]:
+        """Return the centres and the plan of least held-out loss."""
+        fit, weights = self.fit, self.table.sample_weight
+        if isinstance(fit.rule, RadiusRule) and fit.rule.is_global:
+            centers = np.average(self.table.X, axis=0, weights=weights)[None].astype(np.float64)
+            return centers, Plan(fit.rule, fit.alpha, 1)
+        rows = np.concatenate([fold for _, folds in self.folds for fold in folds])
+        total = float(len(rows) if weights is None else weights[rows].sum())
+        lazy = self._lazy_losses() if isinstance(self.anchors, str) else None
+        table, best = [], None
+        candidates = self._centers()
+        with Progress(len(candidates), self.label, verbose=self.verbose) as progress:
+            for place in candidates:
+                centers = place()
+                losses = self._losses(centers)
+                for plan in _worth_refitting(losses):
+                    losses |= self._refit_losses(centers, plan)
+                plan = _preferred(losses)
+                table += [(len(centers), p, v.sum() / total) for p, v in losses.items()]
+                progress.advance(
+                    note=f"{len(centers)} anchors, loss {losses[plan].sum() / total:.4g}"
+                )
+                if best is not None and _is_close(best[2], losses[plan]):
+                    # More anchors are no better: enough, unless the lazy model still is.
+                    if lazy is None or _is_close(best[2], lazy):
+                        break
+                if best is None or losses[plan].sum() < best[2].sum():
+                    best = (centers, plan, losses[plan])
+        assert best is not None
+        self.results = _table(table)
+        return best[0], best[1]
+
+    def _centers(self) -> list[Callable[[], np.ndarray]]:
+        """Return one function per set of centres to compare."""
+        if not isinstance(self.anchors, (str, int, np.integer)):
+            return [self._given_centers]
+        data, table = self.fit.data, self.table
+        codes = table.targets.codes if table.targets.are_labels else None
+        shared = (table.X, data.index, self._to_place, codes, table.sample_weight)
+        counts = _anchor_counts(self.anchors, data.total_weight)
+        return [partial(place_centers, m, *shared, self.random_state) for m in counts]
+
+    def _given_centers(self) -> np.ndarray:
+        centers = check_array(self.anchors, dtype=np.float64, input_name="anchors")
+        n_features = self.table.X.shape[1]
+        if centers.shape[1] != n_features:
+            raise ValueError(
+                f"anchors has {centers.shape[1]} columns, but X has {n_features}; give the centres "
+                "in the columns of X."
+            )
+        return np.unique(centers, axis=0)
+
+    def _to_place(self, X, data=None) -> np.ndarray:
+        """Return where rows of X lie in the coordinates of the search."""
+        return (data or self.fit.data).placement(X)[0]
+
+    def _loss(self, data) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
+        """Return the weighted loss of answers to rows."""
+        loss, weights = data.targets.losses(data.sample_weight), data.sample_weight
+        if weights is None:
+            return loss
+        return lambda answers, rows: loss(answers, rows) * weights[rows]
+
+    def _losses(self, centers) -> dict[Plan, np.ndarray]:
+        """Return the weighted loss of each held-out row under every size, penalty and blend."""
+        losses: dict = {}
+        for data, place, neighborhoods, held in self._held(centers):
+            loss = self._loss(data)
+            blended = self._blended(place, data.index.X[held])
+            for rule, found in neighborhoods:
+                for alpha in self.alphas:
+                    anchors = self._models(data, place, found, alpha, 1)
+                    for n_blended, near in blended.items():
+                        values = anchors.predict(data.rows[held], near, self.fit.solver.n_jobs)
+                        plan = Plan(rule, alpha, n_blended)
+                        losses.setdefault(plan, []).append(loss(values, held))
+        return {plan: np.concatenate(parts) for plan, parts in losses.items()}
+
+    def _refit_losses(self, centers, plan) -> dict[Plan, np.ndarray]:
+        """Return the same after one, two, ... refits to what the blend left over."""
+        losses: dict = {}
+        if not self.fit.solver.is_linear:
+            return losses
+        for data, place, neighborhoods, held in self._held(centers, [plan.rule]):
+            loss = self._loss(data)
+            (_, found), *_ = neighborhoods
+            first = self._models(data, place, found, plan.alpha, 1)
+            blended = self._blended(place, data.index.X[held])
+            for n_blended in {plan.n_blended, max(blended)}:
+                anchors = replace(first, n_blended=n_blended)
+                refits = self._refits(data, anchors, found, plan.alpha, _MAX_REFITS)
+                for i, refitted in enumerate(refits, start=1):
+                    near = blended[n_blended]
+                    values = refitted.predict(data.rows[held], near, self.fit.solver.n_jobs)
+                    key = replace(plan, n_blended=n_blended, n_refits=i)
+                    losses.setdefault(key, []).append(loss(values, held))
+        return {plan: np.concatenate(parts) for plan, parts in losses.items()}
+
+    def _blended(self, place, queries) -> dict[int, Neighborhoods]:
+        """Return the anchors blended for the queries, for every number of them; one search."""
+        numbers = [b for b in _BLENDED if b < max(3, len(place))]
+        index = self.fit.data.search.index(place)
+        localizer = Localizer(index, blending_rule(numbers[-1]))
+        found = localizer.candidates(queries, numbers[-1])
+        return {b: localizer.from_candidates(found, b) for b in numbers}
+
+    def _lazy_losses(self) -> np.ndarray:
+        """Return the held-out losses of the model fitted around every query, on the same folds."""
+        parts, fit = [], self.fit
+        for data, folds in self.folds:
+            loss = self._loss(data)
+            for held in folds:
+                absent = np.zeros(data.n_samples, dtype=bool)
+                absent[held] = True
+                blocks = data.left_out([fit.rule], held, fit.factor, groups=absent)
+                for block, _, design, found in blocks:
+                    values = fit.solver.path(data, design, found, [fit.alpha])[0]
+                    parts.append(loss(values, held[block]))
+        return np.concatenate(parts)
+
+    def _held(self, centers, rules=None) -> Iterator:
+        """Yield (data, places, [(rule, neighbourhoods without the fold)], fold)."""
+        for data, folds in self.folds:
+            compared = rules or self._rules(len(centers), data)
+            place = self._to_place(centers, data)
+            search = _SharedSearch(data, place, compared, self.fit.factor)
+            for held in folds:
+                absent = np.zeros(data.n_samples, dtype=bool)
+                absent[held] = True
+                yield data, place, ((rule, search.found(rule, absent)) for rule in compared), held
+
+    def _rules(self, n_anchors: int, data) -> list:
+        """Return the sizes of an anchor's neighbourhood to compare, from the lazy model's on."""
+        rule = self.fit.rule
+        if isinstance(rule, RadiusRule):
+            return [
+                replace(rule, bandwidth=factor * rule.bandwidth, outside="nearest")
+                for factor in _RADIUS_FACTORS
+            ]
+        region = _ROWS_PER_REGION * data.total_weight / n_anchors
+        top = max(min(_SIZE_FACTOR * rule.count, _MOST_NEIGHBORS), region)
+        top = max(rule.count, min(top, data.total_weight / 2.0))
+        counts = np.unique(np.floor(np.geomspace(rule.count, top, _N_SIZES)))
+        return [replace(rule, count=float(count)) for count in counts]
+
+    # --- models ---
+
+    def _models(self, data, place, found: Neighborhoods, alpha, n_blended) -> Anchors:
+        """Return the models at the centres."""
+        return fit_planes(self.fit.solver, data, place, found, alpha, n_blended)
+
+    def _refits(self, data, anchors: Anchors, found, alpha, n_refits) -> Iterator[Anchors]:
+        return refit_planes(self.fit.solver, data, anchors, found, alpha, n_refits)
+
+    def fit_plan(self, centers, plan: Plan, data=None, found=None) -> Anchors:
+        """Return the anchors of a plan."""
+        data = data or self.fit.data
+        place = self._to_place(centers, data)
+        if found is None:
+            found = _SharedSearch(data, place, [plan.rule], self.fit.factor).found(plan.rule, None)
+        return planned(self.fit.solver, data, place, found, plan)
+
+    def held_out(self, centers, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions of rows by models that did not see them, and those rows."""
+        values, used = [], []
+        for data, place, neighborhoods, held in self._held(centers, [plan.rule]):
+            (_, found), *_ = neighborhoods
+            anchors = self.fit_plan(centers, plan, data, found)
+            localizer = Localizer(data.search.index(place), anchors.rule)
+            near = localizer.neighborhoods(data.index.X[held])
+            values.append(anchors.predict(data.rows[held], near, self.fit.solver.n_jobs))
+            used.append(held)
+        return np.concatenate(values), np.concatenate(used)
+
+
+def fit_planes(solver, data, place, found: Neighborhoods, alpha, n_blended) -> Anchors:
+    """Return the models at the centres; the prior where no row is near."""
+    if data.index.X is data.rows:
+        origins = place
+    else:
+        # Other columns than those of the map: any origin will do, the mean is well scaled.
+        origins = np.empty((found.n_queries, data.n_columns))
+        share = weight_shares(found)
+        owner = np.repeat(np.arange(found.n_queries), found.sizes())
+        for column in range(data.n_columns):
+            terms = share * data.rows[found.indices, column]
+            origins[:, column] = np.bincount(owner, terms, minlength=found.n_queries)
+    prior = data.targets.prior(data.sample_weight)
+    values = np.tile(prior, (found.n_queries, 1))
+    slopes = np.zeros((found.n_queries, len(prior), origins.shape[1]))
+    near = np.flatnonzero(~found.nobody())
+    values[near], slopes[near] = solver.planes(
+        data, origins[near], take_queries(found, near), alpha
+    )
+    return Anchors(place, origins, values, slopes, n_blended)
+
+
+def refit_planes(solver, data, anchors: Anchors, found, alpha, n_refits) -> Iterator[Anchors]:
+    """Yield the anchors after each refit of their models to what the blend leaves over.
+
+    The models are fitted one by one, but answer together: twicing lets them learn of each other.
+    """
+    near = np.flatnonzero(~found.nobody())
+    used, numbers = np.unique(found.indices, return_inverse=True)
+    some = take_queries(found._replace(indices=numbers), near)
+    rows, Y = data.rows[used], data.targets.take(used).columns
+    index = data.search.index(anchors.centers)
+    blended = Localizer(index, anchors.rule).neighborhoods(data.index.X[used])
+    for _ in range(n_refits):
+        left = Y - anchors.predict(rows, blended, solver.n_jobs)
+        values, slopes = solver.planes_of(rows, left, anchors.origins[near], some, alpha)
+        anchors = replace(anchors, values=anchors.values.copy(), slopes=anchors.slopes.copy())
+        anchors.values[near] += values
+        anchors.slopes[near] += slopes
+        yield anchors
+
+
+def planned(solver, data, place, found, plan: Plan) -> Anchors:
+    """Return the anchors of a plan at given places."""
+    anchors = fit_planes(solver, data, place, found, plan.alpha, plan.n_blended)
+    for refitted in refit_planes(solver, data, anchors, found, plan.alpha, plan.n_refits):
+        anchors = refitted
+    return anchors
+
+
+class _SharedSearch:
+    """Neighbourhoods of the same centres under several rules, with rows left out; one search."""
+
+    def __init__(self, data: TrainingRows, place, rules, factor):
+        self._data, self._place, self._factor = data, place, factor
+        self._localizer = data.localizer(rules[-1], factor)
+        self._candidates = None
+        if isinstance(rules[-1], NearestRule):
+            largest = min(_SPARE * rules[-1].count, data.total_weight)
+            self._candidates = self._localizer.candidates(place, largest)
+
+    def found(self, rule, absent: np.ndarray | None) -> Neighborhoods:
+        """Return the neighbourhoods under a rule without the rows that are ``absent``."""
+        if self._candidates is None:
+            found = self._data.localizer(rule, self._factor).neighborhoods(self._place)
+            if absent is None:
+                return found
+            return drop_zeros(found._replace(weights=found.weights * ~absent[found.indices]))
+        distances, indices, user = self._candidates
+        if absent is not None:
+            user = ~absent[indices] * (1.0 if user is None else user)
+        found = self._localizer.from_candidates((distances, indices, user), rule.count)
+        if self._factor is None:
+            return found
+        return drop_zeros(found._replace(weights=found.weights * self._factor[found.indices]))
+
+
+def plan_neighborhoods(data: TrainingRows, place, rule, factor) -> Neighborhoods:
+    """Return the neighbourhoods of centres among all rows."""
+    return _SharedSearch(data, place, [rule], factor).found(rule, None)
+
+
+def _anchor_counts(anchors, total_weight: float) -> list[int]:
+    """Return the numbers of anchors to compare: the one given, or the automatic list."""
     if anchors != "auto":
         if anchors > total_weight:
             raise ValueError(
                 f"anchors={anchors} exceeds the {total_weight:g} samples given (counted by "
-                "weight); lower it, or use anchors=None to fit around every query."
+                "weight); lower it, or use a model fitted around every query."
             )
         return [int(anchors)]
     most = max(1, int(total_weight) // 3)
-    return [m for m in ladder if m <= most] or [most]
+    return [m for m in _ANCHOR_COUNTS if m <= most] or [most]
+
+
+def held_out_parts(rows, n_samples: int, groups, random_state) -> list[np.ndarray]:
+    """Split rows so that no part holds more than a third of all rows; groups stay whole."""
+    n_folds = max(1, int(np.ceil(len(rows) / (_HELD_OUT * n_samples) - 1e-9)))
+    if groups is not None:
+        n_folds = max(2, n_folds)
+        splits = GroupKFold(min(n_folds, len(np.unique(groups)))).split(groups, groups=groups)
+        folds = [np.intersect1d(test, rows) for _, test in splits]
+        return [fold for fold in folds if fold.size]
+    order = check_random_state(random_state).permutation(len(rows))
+    return [np.sort(rows[part]) for part in np.array_split(order, n_folds)]
 
 
 def place_centers(m: int, X, index: NeighborIndex, coordinates, codes, weights, random_state):
@@ -159,22 +608,42 @@ def _mixing(place: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return out
 
 
-def ridge_planes(
-    rows, Y, Q, found: Neighborhoods, alpha: float, *, relative: bool, degree: int, n_jobs
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return values (n, n_outputs) and slopes (n, n_outputs, d) of ridge fits at their centres.
+def _is_close(losses: np.ndarray, reference: np.ndarray) -> bool:
+    """Tell whether the excess over the reference is within one standard error, or one per cent."""
+    excess = losses - reference
+    return bool(excess.mean() <= max(excess.std() / np.sqrt(len(excess)), 0.01 * reference.mean()))
 
-    A polynomial of degree 2 is stored as its tangent plane.
+
+def _worth_refitting(losses: dict[Plan, np.ndarray]) -> list[Plan]:
+    """Return the preferred plan, and the best one of the largest neighbourhoods.
+
+    Wide neighbourhoods have most to gain: refits remove their bias, and they have little variance.
     """
-    settings: dict = {"relative": relative, "degree": degree, "n_jobs": n_jobs}
-    slopes = local_slopes(rows, Y, Q, found, alpha, **settings)
-    if degree == 1 and alpha > 0.0:
-        # A fit with a free intercept passes through the weighted mean of its rows.
-        owner = np.repeat(np.arange(found.n_queries), found.sizes())
-        share = found.weights / np.bincount(owner, found.weights)[owner]
-        offset = smooth(found, share, rows) - Q
-        values = smooth(found, share, Y) - np.einsum("tp,tcp->tc", offset, slopes)
-    else:
-        flat = equivalent_kernels(rows, Q, found, [alpha], **settings)[0]
-        values = smooth(found, flat, Y)
-    return values, slopes
+    largest = max(plan.size for plan in losses)
+    wide = min((p for p in losses if p.size == largest), key=lambda p: losses[p].sum())
+    preferred = _preferred(losses)
+    return [preferred] if preferred.size == largest else [preferred, wide]
+
+
+def _preferred(losses: dict[Plan, np.ndarray]) -> Plan:
+    """Return the smoothest and cheapest of the plans that are close to the best.
+
+    Rows held out are often nearer to the rest than later queries are (overlapping windows, the
+    same writer), which flatters fits that follow the data closely; one standard error is given to
+    larger neighbourhoods, then fewer refits, then fewer anchors to blend.
+    """
+    best = min(losses.values(), key=np.sum)
+    close = [plan for plan, value in losses.items() if _is_close(value, best)]
+    return min(close, key=lambda p: (-p.size, p.n_refits, p.n_blended, losses[p].sum(), -p.alpha))
+
+
+def _table(entries: list[tuple[int, Plan, float]]) -> dict[str, np.ndarray]:
+    """Return the path of the choice as columns."""
+    return {
+        "n_anchors": np.array([m for m, _, _ in entries]),
+        "size": np.array([plan.size for _, plan, _ in entries]),
+        "alpha": np.array([plan.alpha for _, plan, _ in entries]),
+        "n_blended": np.array([plan.n_blended for _, plan, _ in entries]),
+        "n_refits": np.array([plan.n_refits for _, plan, _ in entries]),
+        "loss": np.array([loss for _, _, loss in entries]),
+    }

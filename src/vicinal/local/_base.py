@@ -1,31 +1,45 @@
-"""What the local models share: data, blocks of queries, explanation of a prediction."""
+"""What the local estimators share: how a fit is settled, and what a user sees of a prediction."""
 
-from dataclasses import replace
 from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy import sparse
-from sklearn.base import BaseEstimator
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.base import BaseEstimator, clone
+from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import check_weights, is_ready, row_blocks
+from vicinal._base import HeldOut, Progress, fold_entries
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._smoothing import KERNELS
-from vicinal.local._anchored import Anchored
-from vicinal.local._choice import LeaveOneOutChoice
-from vicinal.local._climbing import Climbing
-from vicinal.local._coordinates import Coordinates
-from vicinal.local._data import LocalData, Settings, smoothers
+from vicinal.local._coordinates import location_mask, search_metric, sees_labels
+from vicinal.local._data import HostEngine, SearchOptions, Table, is_forest
 from vicinal.local._explain import local_sections
-from vicinal.local._fits import local_slopes
-from vicinal.local._forest import FORESTS, ForestIndex, grow_forest
-from vicinal.local._metrics import learn_coordinates, search_metric
-from vicinal.local._neighborhood import Localizer
-from vicinal.local._on_device import OnDevice
-from vicinal.local._search import NeighborIndex
-from vicinal.local._sparse import sparse_slopes
+from vicinal.local._fits import LocalFit, make_fit
+from vicinal.local._forest import FOREST_ROWS, ForestRule
+from vicinal.local._gradient_metric import GradientMetric
+from vicinal.local._neighborhoods import NearestRule, RadiusRule
+from vicinal.local._selection import (
+    ALPHAS,
+    BANDWIDTHS,
+    MAX_ROUNDS,
+    MAX_ROWS,
+    NEIGHBORS,
+    PATIENCE,
+    SMALL,
+    Candidate,
+    View,
+    affordable_sizes,
+    best_candidate,
+    candidate_answers,
+    compare,
+    draw_rows,
+    label_folds,
+    selection_table,
+)
+from vicinal.local._solvers import weight_shares
+
+# A good fixed size, and the neighbour whose median distance is the unit of bandwidths tried.
+_REFERENCE_NEIGHBOR = 40
 
 SHARED_CONSTRAINTS: dict = {
     "n_neighbors": [
@@ -40,12 +54,6 @@ SHARED_CONSTRAINTS: dict = {
     "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "penalty": [StrOptions({"relative", "absolute"})],
     "location_columns": ["array-like", None],
-    "anchors": [
-        Interval(Integral, 1, None, closed="left"),
-        StrOptions({"auto"}),
-        "array-like",
-        None,
-    ],
     "algorithm": [StrOptions({"auto", "tree", "brute"})],
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
@@ -53,228 +61,300 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-class BaseLocal(ExplainRowMixin, OnDevice, Anchored, Climbing, LeaveOneOutChoice, BaseEstimator):
-    r"""Private base of the local classifier and regressors."""
+class BaseLocal(ExplainRowMixin, BaseEstimator):
+    """Private base of the local estimators.
 
-    # Factors on the weights of training rows, set by robust iterations.
-    _factor: np.ndarray | None = None
-    _accepts_sparse = True
-    _data: LocalData
-    _settings: Settings
+    A subclass says what is fitted around a query (``_solver(degree)``) and what is left open
+    (``_degrees``, ``_alphas``, ``_neighbors``); a fit is then one object, ``_model``.
+    """
 
-    # --- fit ---
+    _model: LocalFit
 
-    def _validate_training(
-        self, X, y, sample_weight, groups, *, reset=True, min_samples=2, **options
-    ):
-        """Check the training data; return X, y, weights (ones at first) and groups."""
-        X, y = validate_data(
-            self,
-            X,
-            y,
-            reset=reset,
-            accept_sparse="csr" if self._accepts_sparse else False,
-            dtype=[np.float64, np.float32],
-            ensure_min_samples=min_samples,
-            **options,
-        )
-        weights = check_weights(sample_weight, X)
-        if groups is not None:
-            groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-            if len(groups) != X.shape[0]:
-                raise ValueError(f"groups has {len(groups)} entries for {X.shape[0]} rows of X.")
-        return X, y, weights, groups
+    # --- how a fit is settled ---
 
-    def _make_data(self, X, codes, targets, sample_weight, groups, metric) -> LocalData:
-        """Learn coordinates and build the search."""
-        located, _ = self._split_columns(X)
-        coordinates = learn_coordinates(metric, located, codes, targets, sample_weight)
-        if isinstance(metric, str) and metric in FORESTS:
-            return self._forest_data(X, codes, targets, sample_weight, groups, metric, coordinates)
-        return self._place_data(X, sample_weight, groups, metric, coordinates)
-
-    def _place_data(self, X, sample_weight, groups, metric, coordinates) -> LocalData:
-        """Put the rows into coordinates and build the search."""
-        located, described = self._split_columns(X)
-        place = coordinates(located)
-        rows = place if described is None else Coordinates()(described)
-        index = self._make_index(place, metric)
-        return LocalData(rows, index, coordinates, sample_weight, groups)
-
-    def _forest_data(
-        self, X, codes, targets, sample_weight, groups, metric, coordinates
-    ) -> LocalData:
-        """Grow a forest whose leaves say who is near; models are fitted in the coordinates."""
+    def _engine(self, X) -> HostEngine:
+        """Return what learns coordinates and places rows of NumPy arrays."""
+        located = None
         if self.location_columns is not None:
-            raise ValueError(
-                f'metric="{metric}" splits on all columns; leave location_columns out, or name '
-                "another metric."
-            )
-        X = np.require(X, dtype=np.float64, requirements=["C"])
-        index = grow_forest(
-            metric,
-            X,
-            targets,
-            sample_weight,
-            classify=codes is not None,
-            random_state=self.random_state,
-            n_jobs=self.n_jobs,
+            names = getattr(self, "feature_names_in_", [])
+            located = location_mask(self.location_columns, X.shape[1], names)
+        search = SearchOptions(
+            search_metric(self.metric), self.metric_params, self.algorithm, self.n_jobs
         )
-        return LocalData(coordinates(X), index, coordinates, sample_weight, groups)
+        return HostEngine(search, located, self.random_state)
 
-    def _make_index(self, place, metric) -> NeighborIndex:
-        return NeighborIndex(
-            place,
-            metric=search_metric(metric),
-            metric_params=self.metric_params,
-            algorithm=self.algorithm,
-            n_jobs=self.n_jobs,
-        )
+    def _settle(self, table: Table, engine) -> None:
+        """Choose what was left open, by leaving rows out, and keep the model."""
+        degrees, alphas = self._degrees(table), self._alphas()
+        is_open = len(degrees) * len(alphas) > 1 or self._size_is_open() or self._is_gradient()
+        if not is_open:
+            data = engine.rows(table, engine.learn(table, self.metric))
+            rule = self._rules(data)[0]
+            self._keep(data, engine, self.metric, rule, degrees[0], alphas[0])
+            return
+        rows = self._compared_rows(table, len(alphas))
+        candidates, data = self._compare(table, engine, rows, degrees, alphas)
+        best = best_candidate(candidates)
+        self.selection_ = selection_table(candidates)
+        self.loo_score_ = best.loss
+        if data is None:
+            data = engine.rows(table, engine.learn(table, best.metric))
+        self._keep(data, engine, best.metric, best.rule, best.degree, best.alpha)
 
-    def _add_rows(self, X, sample_weight, groups) -> None:
-        """Append rows to the data; coordinates, choice and calibration stay as they are."""
-        self._check_on_host("partial_fit")
-        old = self._data
-        if (groups is None) != (old.groups is None):
-            raise ValueError(
-                "groups must be given in every call of fit and partial_fit, or in none."
+    def _compare(self, table, engine, rows, degrees, alphas) -> tuple[list[Candidate], Any]:
+        """Return all candidates, and the rows under a metric that did not look at the labels."""
+        candidates: list[Candidate] = []
+        least, waited = np.inf, 0
+        data = None
+        label = f"{type(self).__name__} leave-one-out"
+        with Progress(self._n_metrics(table) * len(degrees), label, verbose=self.verbose) as shown:
+            for metric, views in self._views(table, engine, self.metric, rows):
+                views = list(views)
+                data = None if sees_labels(self.metric) else views[0].data
+                found = []
+                for degree in degrees:
+                    solver = engine.solver(self._solver(degree), table.X)
+                    factor = self._factor(table)
+                    shared = (self._rules, solver, alphas, factor, table.sample_weight)
+                    found += compare(metric, views, *shared)
+                    shown.advance(note=f"least loss {min(c.loss for c in found):.4g}")
+                candidates += found
+                best = min(candidate.loss for candidate in found)
+                least, waited = (best, 0) if best < least else (least, waited + 1)
+                if waited >= PATIENCE:
+                    break
+        return candidates, data
+
+    def _keep(self, data, engine, metric, rule, degree: int, alpha: float) -> None:
+        """Keep the model of one setting and what users ask of it."""
+        solver = engine.solver(self._solver(degree), data.rows)
+        outside = self._outside(data)
+        self._model = make_fit(data, rule, solver, alpha, outside, self._factor(data))
+        self.metric_ = metric if data.learned is None else data.learned
+        self.alpha_ = float(alpha)
+        self.degree_ = degree
+        self.n_neighbors_ = int(rule.count) if isinstance(rule, NearestRule) else None
+        self.bandwidth_ = float(rule.bandwidth) if isinstance(rule, RadiusRule) else None
+
+    def _outside(self, data) -> Any:
+        """Return the answer where no row is near."""
+        return data.targets.prior(data.sample_weight)
+
+    def _factor(self, data) -> Any:
+        """Return factors on the weights of training rows, if any."""
+        return None
+
+    # --- what is left open ---
+
+    def _is_gradient(self) -> bool:
+        return isinstance(self.metric, str) and self.metric == "gradient"
+
+    def _n_metrics(self, table: Table) -> int:
+        if not self._is_gradient():
+            return 1
+        return MAX_ROUNDS if table.n_samples >= SMALL else MAX_ROUNDS // 2
+
+    def _size_is_open(self) -> bool:
+        if self.bandwidth is None:
+            return isinstance(self.n_neighbors, str)
+        return isinstance(self.bandwidth, str)
+
+    def _degrees(self, table: Table) -> list[int]:
+        return [self.degree]
+
+    def _alphas(self) -> list[float]:
+        return list(ALPHAS) if isinstance(self.alpha, str) else [float(self.alpha)]
+
+    def _neighbors(self) -> tuple[int, ...]:
+        return NEIGHBORS
+
+    def _compared_rows(self, table: Table, n_alphas: int) -> np.ndarray:
+        """Return the rows on which candidates are compared."""
+        return draw_rows(table.n_samples, self.random_state, MAX_ROWS)
+
+    def _rules(self, data) -> list:
+        """Return the neighbourhood sizes to compare, ascending; one if the user named it."""
+        if is_forest(self.metric):
+            return [ForestRule(FOREST_ROWS)]
+        if self.bandwidth is not None:
+            if self.n_neighbors != "auto":
+                raise ValueError(
+                    f"n_neighbors={self.n_neighbors!r} and bandwidth={self.bandwidth!r} are both "
+                    "given; give one of them."
+                )
+            radii = [self.bandwidth] if self.bandwidth != "auto" else self._bandwidths(data)
+            return [RadiusRule(float(h), self.kernel, self.outside) for h in radii]
+        if self.n_neighbors == "auto":
+            sizes = self._neighbors() if self._size_is_open() else (_REFERENCE_NEIGHBOR,)
+            counts = affordable_sizes(sizes, data.total_weight, data.n_columns)
+            return [NearestRule(float(k), self.kernel) for k in counts]
+        return [self._nearest_rule(self.n_neighbors, data.total_weight)]
+
+    def _bandwidths(self, data) -> list[float]:
+        rows = draw_rows(data.n_samples, self.random_state, 500)
+        m = min(data.n_samples, _REFERENCE_NEIGHBOR + 1)
+        distances, _ = data.index.nearest(data.index.X[rows], m)
+        reference = float(np.median(distances[:, -1]))
+        return [factor * (reference or 1.0) for factor in BANDWIDTHS]
+
+    def _nearest_rule(self, n_neighbors, total_weight: float) -> NearestRule:
+        """Return the rule of an explicit number or fraction of neighbours."""
+        if isinstance(n_neighbors, Integral):
+            if int(n_neighbors) > total_weight:
+                raise ValueError(
+                    f"n_neighbors={n_neighbors} exceeds the {total_weight:g} samples given "
+                    "(counted by weight); lower n_neighbors, or use bandwidth=inf for one global "
+                    "model."
+                )
+            return NearestRule(float(n_neighbors), self.kernel)
+        count = max(1.0, float(np.floor(total_weight * n_neighbors + 1e-5)))
+        return NearestRule(count, self.kernel, loess=True)
+
+    def _is_relative(self) -> bool:
+        return self.penalty == "relative"
+
+    # --- rows that a metric did not see ---
+
+    def _views(self, table: Table, engine, metric, rows, folds=None, entries=None):
+        """Yield (metric, views) for every metric to compare: one, or one per round of slopes.
+
+        A metric that learns from labels is learned once per fold, without the fold; neighbours are
+        searched among all rows as at prediction.
+        """
+        if not sees_labels(metric):
+            data = engine.rows(table, engine.learn(table, metric))
+            yield metric, [View(data, rows, np.arange(len(rows)))]
+            return
+        if folds is None or entries is None:
+            folds = label_folds(table.n_samples, table.groups, self.random_state)
+            entries = fold_entries(folds, rows)
+        starts = np.cumsum([0] + [len(part) for part in entries])
+        places = [
+            np.arange(start, start + len(e)) for start, e in zip(starts, entries, strict=False)
+        ]
+        learned = [self._learned(engine, engine.others(table, fold), metric) for fold in folds]
+        for r in range(len(learned[0])):
+            yield (
+                self._round(metric, table, r + 1),
+                (
+                    View(engine.rows(table, rounds[r]), own, place)
+                    for rounds, own, place in zip(learned, entries, places, strict=True)
+                    if len(own)
+                ),
             )
-        if groups is not None and old.groups is not None:
-            # New rows never share a group with earlier ones: labels are local to a call.
-            groups = np.concatenate([old.groups, groups + old.groups.max() + 1])
-        fresh = sample_weight
-        if sample_weight is not None or old.sample_weight is not None:
-            first = np.ones(old.n_samples) if old.sample_weight is None else old.sample_weight
-            new = np.ones(X.shape[0]) if sample_weight is None else sample_weight
-            sample_weight = np.concatenate([first, new])
-        if isinstance(old.index, ForestIndex):
-            index: Any = old.index.extended(np.asarray(X, dtype=np.float64), fresh)
-            rows = _stack(old.rows, old.coordinates(X))
-        else:
-            located, described = self._split_columns(X)
-            place = _stack(old.index.X, old.coordinates(located))
-            rows = place if described is None else _stack(old.rows, Coordinates()(described))
-            index = self._make_index(place, self.metric_)
-        self._data = LocalData(rows, index, old.coordinates, sample_weight, groups)
-        if self.bandwidth is None and isinstance(self.n_neighbors, float):
-            rule = self._nearest_rule(self.n_neighbors, self._data.total_weight)
-            self._settings = replace(self._settings, rule=rule)
-            self.n_neighbors_ = int(rule.count)
 
-    def _split_columns(self, X):
-        """Return the columns that locate a row and those of its model (None: the same ones)."""
-        if self.location_columns is None:
-            return X, None
-        chosen = self._location_mask(X.shape[1])
-        return X[:, np.flatnonzero(chosen)], X[:, np.flatnonzero(~chosen)]
+    def _learned(self, engine, table: Table, metric) -> list:
+        """Return the coordinates of a metric, of ``"gradient"`` after each round."""
+        if isinstance(metric, str) and metric == "gradient":
+            return engine.learn_rounds(table, self._round(metric, table, self._n_metrics(table)))
+        return [engine.learn(table, metric)]
 
-    def _location_mask(self, n_features: int) -> np.ndarray:
-        columns = np.asarray(self.location_columns)
-        if columns.dtype.kind in "OUS":
-            names = list(getattr(self, "feature_names_in_", []))
-            missing = [name for name in columns if name not in names]
-            if missing:
-                raise ValueError(f"location_columns names {missing}, but X has columns {names}.")
-            columns = np.array([names.index(name) for name in columns])
-        mask = np.zeros(n_features, dtype=bool)
-        if columns.dtype == bool and len(columns) == n_features:
-            mask = columns.copy()
-        elif columns.size and (columns.min() < -n_features or columns.max() >= n_features):
+    def _round(self, metric, table: Table, n_rounds: int):
+        """Return the metric of a number of rounds."""
+        if not (isinstance(metric, str) and metric == "gradient"):
+            return metric
+        task = "classification" if table.targets.are_labels else "regression"
+        return GradientMetric(n_rounds, task=task, n_jobs=self.n_jobs, random_state=0)
+
+    # --- answers of every candidate ---
+
+    def held_out(self, X, y, *, folds=None, rows=None, sample_weight=None, groups=None):
+        """Return what every candidate says of training rows that it did not see.
+
+        Candidates are the settings among which ``fit`` chooses: sizes, penalties, degrees and, with
+        ``metric="gradient"``, numbers of rounds. A row is left out of its own neighbourhood,
+        forests ask the trees that did not draw it, and a metric that learns from labels learns from
+        the other folds.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Labels or targets.
+        folds : sequence of ndarray of int, default=None
+            Rows of each fold; a row of several folds is answered in each of them. ``None`` draws
+            five folds where the metric learns from labels.
+        rows : ndarray of int, default=None
+            Rows to answer; all of them by default.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; all must be positive.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of the same group are left out together.
+
+        Returns
+        -------
+        HeldOut
+            ``candidates``: parameters that turn a clone of this estimator into each candidate;
+            ``rows``: the row of each answer, in the order of the folds; ``answers`` of shape
+            (n_candidates, n_answers, n_outputs): predictions, or class probabilities.
+        """
+        model = clone(self)
+        model._validate_params()
+        table, engine = model._read(X, y, sample_weight, groups)
+        if table.n_samples != len(y):
             raise ValueError(
-                f"location_columns={self.location_columns!r} reaches beyond the {n_features} "
-                "columns of X."
+                f"sample_weight is zero for {len(y) - table.n_samples} rows; held_out answers row "
+                "by row, so leave those rows out of X and y first."
             )
-        else:
-            mask[columns.astype(np.int64)] = True
-        if not mask.any() or mask.all():
+        if not model._solver(1).is_compiled:
             raise ValueError(
-                f"location_columns={self.location_columns!r} must leave at least one column to "
-                f"locate and one to regress on, of {n_features}."
+                f"held_out answers for built-in local models, but estimator={self.estimator!r} is "
+                "fitted as a black box; cross-validate it instead."
             )
-        return mask
+        if folds is None:
+            folds = label_folds(table.n_samples, table.groups, model.random_state)
+        entries = fold_entries(folds, rows)
+        order = np.concatenate(entries)
+        candidates: list[dict] = []
+        answers: list[np.ndarray] = []
+        for metric, views in model._views(table, engine, model.metric, order, folds, entries):
+            views = list(views)
+            for degree in model._degrees(table):
+                solver = engine.solver(model._solver(degree), table.X)
+                alphas = model._alphas()
+                rules, said = candidate_answers(
+                    views, model._rules, solver, alphas, model._factor(table)
+                )
+                candidates += model._parameters(metric, degree, rules, alphas)
+                answers.append(model._as_answers(said, solver, order, table))
+        return HeldOut(candidates, order, np.concatenate(answers))
 
-    # --- queries ---
-
-    def _validate_queries(self, X):
-        check_is_fitted(self)
-        if self._device is not None:
-            return self._validate_device_queries(X)
-        if is_ready(self, X, np.float64):
-            return X
-        return validate_data(
-            self,
-            X,
-            reset=False,
-            accept_sparse="csr" if self._holds_sparse_rows() else False,
-            dtype=[np.float64, np.float32],
-        )
-
-    def _holds_sparse_rows(self) -> bool:
-        return self._stack is None and sparse.issparse(self._data.rows)
-
-    def _locate(self, X):
-        """Return (place in the search, row of the design) of queries."""
-        if isinstance(self._data.index, ForestIndex):
-            return np.asarray(X, dtype=np.float64), self._data.coordinates(X)
-        located, described = self._split_columns(X)
-        place = self._data.coordinates(located)
-        if sparse.issparse(self._data.rows) and not sparse.issparse(place):
-            place = sparse.csr_matrix(place)
-        return place, place if described is None else Coordinates()(described)
-
-    def _query_blocks(self, n_queries: int, localizer: Localizer):
-        # A neighbour costs its number, distance, two weights, a mask and temporaries.
-        width = 10 + (0 if sparse.issparse(self._data.rows) else self._data.rows.shape[1])
-        return row_blocks(n_queries, 8 * (10 * localizer.expected_size() + width), max_rows=8192)
-
-    def _localized(self, X):
-        """Yield (block, design rows of the queries, their neighbourhoods)."""
-        self._check_on_host("This method")
-        localizer = self._data.localizer(self._settings.rule, self._factor)
-        place, design = self._locate(X)
-        for block in self._query_blocks(num_samples(X), localizer):
-            yield block, design[block], localizer.neighborhoods(place[block])
-
-    def _localized_training(self, rows, *, leave_out: bool, data=None):
-        """Yield the same for training rows, left out of their own neighbourhoods if asked."""
-        self._check_on_host("This method")
-        data = self._data if data is None else data
-        localizer = data.localizer(self._settings.rule, self._factor)
-        for block in self._query_blocks(len(rows), localizer):
-            own = rows[block]
-            left = {"rows": own, "groups": data.groups} if leave_out else {}
-            yield block, data.rows[own], localizer.neighborhoods(data.index.X[own], **left)
-
-    def _smoother(self, design, found, skip=None) -> np.ndarray:
-        """Return the equivalent kernel of a block, flat as ``found.indices``."""
-        self._check_rows("The equivalent kernel")
-        settings = self._settings
-        return smoothers(
-            self._data,
-            design,
-            found,
-            [settings.alpha],
-            relative=settings.relative,
-            degree=settings.degree,
-            skip=skip,
-            n_jobs=self.n_jobs,
-        )[0]
-
-    def _slopes(self, design, found, Y) -> np.ndarray:
-        if self.anchors_ is not None:
-            return self.anchors_.blended_slopes(found)
-        settings = self._settings
-        shared: dict[str, Any] = {"relative": settings.relative, "degree": settings.degree}
-        if sparse.issparse(self._data.rows):
-            return sparse_slopes(self._data.rows, Y, design, found, settings.alpha, **shared)
-        return local_slopes(
-            self._data.rows, Y, design, found, settings.alpha, **shared, n_jobs=self.n_jobs
-        )
+    def _parameters(self, metric, degree, rules, alphas) -> list[dict]:
+        """Return the constructor parameters of every size and penalty."""
+        known = self.get_params(deep=False)
+        return [
+            {
+                name: value
+                for name, value in {
+                    "metric": metric,
+                    "degree": degree,
+                    "alpha": alpha,
+                    **_size_parameter(rule),
+                }.items()
+                if name in known
+            }
+            for rule in rules
+            for alpha in alphas
+        ]
 
     # --- what a user sees of a prediction ---
 
+    def _queries(self, X):
+        """Return checked queries."""
+        check_is_fitted(self)
+        return self._model.data.validate(self, X)
+
+    def _shaped(self, values) -> Any:
+        """Drop the output axis of a single target and restore the precision of the input."""
+        data = self._model.data
+        return data.as_given(values if data.targets.is_multi_output else values[:, 0, ...])
+
+    def _sections(self, X, columns):
+        return local_sections(self, X, columns)
+
     def neighbors(self, X):
-        """Return who speaks for each query, and with which weight.
+        """Return the rows around each query and their weights.
 
         Parameters
         ----------
@@ -285,20 +365,11 @@ class BaseLocal(ExplainRowMixin, OnDevice, Anchored, Climbing, LeaveOneOutChoice
         -------
         weights : CSR matrix of shape (n_queries, n_samples)
             Smoothing weight of each training row (rows of zero sample weight are not counted);
-            zero weights are not stored. With ``anchors``: weight of each anchor, shape
+            zero weights are not stored. Of anchored models: weight of each anchor, shape
             (n_queries, n_anchors).
         """
-        X = self._validate_queries(X)
-        return self._raw_neighbors(X) if self._stack is None else self._stack.neighbors(X)
-
-    def _raw_neighbors(self, X):
-        return self._stack_rows(X, lambda design, found: found.weights)
-
-    def _raw_kernel(self, X):
-        return self._stack_rows(X, self._smoother)
-
-    def _sections(self, X, columns):
-        return local_sections(self, X, columns)
+        X = self._queries(X)
+        return self._model.weights(X)
 
     def effective_sample_size(self, X):
         r"""Return how many equally weighted rows each local model is worth.
@@ -311,42 +382,39 @@ class BaseLocal(ExplainRowMixin, OnDevice, Anchored, Climbing, LeaveOneOutChoice
         Returns
         -------
         ndarray of shape (n_queries,)
-            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; with ``anchors``, over the anchors blended.
+            :math:`(\sum_i w_i)^2 / \sum_i w_i^2`; of anchored models, over the anchors blended.
         """
-        X = self._validate_queries(X)
-        if self._stack is not None:
-            voices = self._stack.neighbors(X)
-            square = np.asarray(voices.multiply(voices).sum(axis=1)).ravel()
-            return np.asarray(voices.sum(axis=1)).ravel() ** 2 / square
+        X = self._queries(X)
+        self._model.data.check_host("Effective sample sizes")
         out = np.zeros(num_samples(X))
-        for block, _, found in self._localized(X):
-            query = np.repeat(np.arange(found.n_queries), found.sizes())
-            total = np.bincount(query, found.weights, minlength=found.n_queries)
-            square = np.bincount(query, found.weights**2, minlength=found.n_queries)
-            out[block] = total**2 / np.where(square > 0, square, 1.0)
+        for block, _, found in self._model.localized(X):
+            share = weight_shares(found)
+            owner = np.repeat(np.arange(found.n_queries), found.sizes())
+            square = np.bincount(owner, share**2, minlength=found.n_queries)
+            out[block] = np.divide(1.0, square, out=np.zeros_like(square), where=square > 0.0)
         return out
 
-    def _stack_rows(self, X, values):
-        """Return a CSR matrix of per-neighbour values over all training rows."""
-        self._check_on_host("This method")
-        parts = [sparse.csr_matrix((0, self._data.n_samples))]
-        for _, design, found in self._localized(X):
-            flat = values(design, found)
-            shape = (found.n_queries, self._data.n_samples)
-            parts.append(sparse.csr_matrix((flat, found.indices, found.indptr), shape=shape))
-        return sparse.vstack(parts, format="csr")
+    @property
+    def coordinates_(self):
+        """Map from the columns that locate a row to the coordinates of the search.
 
-    def _pull_back(self, slopes: np.ndarray, X) -> np.ndarray:
-        """Return slopes with respect to the columns of X; location columns have slope 0."""
-        if self.location_columns is None:
-            return self._data.coordinates.pull_back(slopes, X)
-        full = np.zeros((*slopes.shape[:2], self.n_features_in_))
-        full[:, :, ~self._location_mask(self.n_features_in_)] = slopes
-        return full
+        An object with ``matrix``, ``mean``, ``transformer`` and ``warp``, those that are in use;
+        called with rows it returns their coordinates.
+        """
+        check_is_fitted(self)
+        return self._model.data.placement.coordinates
+
+    @property
+    def location_mask_(self):
+        """Which columns locate a row; ``None`` where all do and models are fitted on all."""
+        check_is_fitted(self)
+        return self._model.data.placement.located
 
 
-def _stack(first, second):
-    """Join rows, dense or sparse."""
-    if sparse.issparse(first):
-        return sparse.vstack([first, second], format="csr")
-    return np.ascontiguousarray(np.vstack([first, second]))
+def _size_parameter(rule) -> dict:
+    """Return the constructor parameter that asks for this size."""
+    if isinstance(rule, ForestRule):
+        return {}
+    if isinstance(rule, RadiusRule):
+        return {"bandwidth": rule.bandwidth}
+    return {} if rule.loess else {"n_neighbors": int(rule.count)}

@@ -13,27 +13,31 @@ from sklearn.utils import check_random_state
 
 from vicinal._base import n_threads, saved, thread_map
 from vicinal._kernels.local._forest_weights import shared_leaves
-from vicinal.local._neighborhood import Neighborhoods, drop_zeros
+from vicinal.local._coordinates import FORESTS
+from vicinal.local._neighborhoods import Neighborhoods, drop_zeros
 
 _QUERIES_PER_TASK = 256
 # More trees steady the weights; where trees are dear, or tables so small that a fit should take
 # no time, half of them do.
 _MANY_TREES, _FEW_TREES = 200, 100
 _MIDDLE_TABLES = (300, 5000)
-# Trees stop early only where all targets agree: evenly spaced members then speak for their leaf.
+# Trees stop early only where all targets agree: evenly spaced members then stand for their leaf.
 _MAX_LEAF = 64
 # Of the rows that share a leaf with a query, so many of the heaviest carry a linear fit.
 FOREST_ROWS = 300
-# (leaf size, kind): coarse leaves for noisy answers, fine and random ones for smooth answers.
-FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 
 
 @saved()
 @dataclass(frozen=True)
 class ForestRule:
-    """Weights are shares of leaves; of the rows that share one, the heaviest ``max_size`` speak."""
+    """Weights are shares of leaves; of the rows that share one, the heaviest ``max_size`` count."""
 
     max_size: int
+
+    @property
+    def size(self) -> int:
+        """Number of neighbours at most."""
+        return self.max_size
 
 
 @saved()
@@ -145,6 +149,12 @@ class ForestLocalizer:
         """Return the number of neighbours that a query costs memory for."""
         return min(len(self.index.X), self.rule.max_size)
 
+    def path(self, rules, Q, *, rows=None, groups=None):
+        """Yield the neighbourhoods under each rule."""
+        for rule in rules:
+            one = ForestLocalizer(self.index, rule, factor=self.factor)
+            yield one.neighborhoods(Q, rows=rows, groups=groups)
+
     def neighborhoods(self, Q, *, rows=None, groups=None) -> Neighborhoods:
         """Return the weighted neighbours; training rows ask only trees grown without them."""
         if rows is None:
@@ -154,7 +164,7 @@ class ForestLocalizer:
         found = self.index.neighborhoods(leaves, out_of_bag, self.rule.max_size)
         weights = found.weights
         if rows is not None:
-            # Rows added later are in every tree; a row never speaks for itself.
+            # Rows added later are in every tree; a row never counts for itself.
             own = np.repeat(rows, found.sizes())
             same = found.indices == own
             if groups is not None:

@@ -1,6 +1,8 @@
 """A linear metric learned from the slopes of local models."""
 
+from collections.abc import Iterator
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from array_api_compat import device as device_of
@@ -16,22 +18,27 @@ from vicinal._base import (
     encode_labels,
     is_array_api,
     namespace,
-    positive_rows,
     validate_array_api,
     weighted_device_rows,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.linear._maps import standard_scale
-from vicinal.local._device import indicators, make_device_data
-from vicinal.local._device_rounds import next_map
-from vicinal.local._gradient_round import (
-    gradient_round,
-    rescaled,
-    slope_neighbors,
-    slope_queries,
+from vicinal.local._arrays import ArrayLabels, ArrayNumbers, ArrayRows, learn_map
+from vicinal.local._coordinates import Coordinates, Placement
+from vicinal.local._data import (
+    Labels,
+    SearchOptions,
+    Table,
+    TrainingRows,
+    checked_rows,
+    number_targets,
 )
+from vicinal.local._solvers import RidgeSolver
 
-_ALPHA = {"classification": 1.0, "regression": 0.1}
+# A direction whose slope vanished keeps this share of the largest scale.
+_FLOOR = 1e-3
+# Slopes at so many rows settle the outer product; fewer where one slope is dear.
+_MAX_QUERIES, _MIN_QUERIES, _FLOPS = 1500, 200, 2e9
 
 
 class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
@@ -160,7 +167,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         X : array-like of shape (n_samples, n_features)
             Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
-            Class labels or targets.
+            Class labels, or targets.
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts; rows of weight 0 are removed.
 
@@ -169,104 +176,92 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self : object
             Fitted transformer.
         """
-        if is_array_api(X):
-            return self._fit_on_device(X, y, sample_weight)
-        X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, ensure_min_samples=3
-        )
-        weights, X, y = positive_rows(sample_weight, X, y, compact=True)
-        self._dtype = X.dtype
-        task = self._task(y)
-        Y = _outputs(y, task, weights)
-        X = np.asarray(X, dtype=np.float64)
-        self.mean_, self.scale_ = standard_scale(X, weights)
-        Z = (X - self.mean_) / self.scale_
-        self.maps_, products = self._learn(Z, Y, weights, _ALPHA[task])
-        P = self.maps_[-1]
-        self.components_ = P.T
-        self.outer_products_ = products
-        lengths = np.linalg.norm(P, axis=1)
-        lengths[Z.std(axis=0) == 0.0] = 0.0
-        self.feature_importances_ = lengths / max(lengths.sum(), np.finfo(float).tiny)
+        read = self._read_arrays if is_array_api(X) else self._read_rows
+        data = read(X, y, sample_weight)
+        Y, alpha = data.targets.comparable(data.sample_weight)
+        alpha = alpha if self.alpha == "auto" else self.alpha
+        k = self._count_neighbors(data.n_columns, data.total_weight)
+        rng = check_random_state(self.random_state)
+        queries = slope_queries(data.n_samples, data.n_columns, k, rng)
+        settings = (queries, k, alpha, self.diagonal, self.n_jobs)
+        maps, products = [], []
+        with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
+            for P, G in gradient_rounds(data, Y, self.n_rounds, *settings):
+                maps.append(P)
+                products.append(G)
+                progress.advance()
+        self._keep(data, maps, products)
         return self
 
-    def _fit_on_device(self, X, y, sample_weight):
-        """Do the same where the rows are; what is learned stays there."""
+    def _read_rows(self, X, y, sample_weight) -> TrainingRows:
+        """Check NumPy arrays and scale the columns."""
+        X, y, weights, _ = checked_rows(
+            self, X, y, sample_weight, None, accept_sparse=False, multi_output=True
+        )
+        if len(X) < 3:
+            raise ValueError(f"Found {len(X)} sample(s) of positive weight; at least 3 are needed.")
+        self._dtype = X.dtype
+        if self._task(y) == "classification":
+            _check_one_column(y)
+            classes, codes = encode_labels(y)
+            targets: Any = Labels(codes.astype(np.int64), len(classes))
+        else:
+            targets = number_targets(np.asarray(y, dtype=np.float64))
+        X = np.asarray(X, dtype=np.float64)
+        self.mean_, self.scale_ = standard_scale(X, weights)
+        table = Table((X - self.mean_) / self.scale_, targets, weights, None)
+        return TrainingRows.place(
+            table, Placement(Coordinates()), SearchOptions(n_jobs=self.n_jobs)
+        )
+
+    def _read_arrays(self, X, y, sample_weight) -> ArrayRows:
+        """Check arrays of another library and scale the columns; what is learned stays there."""
         X = validate_array_api(self, X, reset=True)
         if X.shape[0] < 3:
             raise ValueError(f"Found {X.shape[0]} sample(s); at least 3 are needed.")
         X, y, weights = weighted_device_rows(X, y, sample_weight)
-        xp = namespace(X)
-        base = make_device_data(X, weights, "standardized")
-        task = self._device_task(y, xp) if is_array_api(y) else self._task(np.asarray(y))
-        Y = _device_outputs(y, task, base)
-        k = self._count_neighbors(X.shape[1], base.total_weight)
-        queries = slope_queries(*X.shape, k, check_random_state(self.random_state))
-        P = xp.eye(X.shape[1], dtype=xp.float64, device=device_of(X))
-        maps, products = [], []
-        with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
-            for _ in range(self.n_rounds):
-                alpha = _ALPHA[task] if self.alpha == "auto" else self.alpha
-                old = P
-                P, G = next_map(base, Y, P, queries, count=k, alpha=alpha, diagonal=self.diagonal)
-                maps.append(P)
-                products.append(old @ G @ old.T)
-                progress.advance()
-        self.mean_, self.scale_ = base.mean, base.scale
-        self.maps_ = xp.astype(xp.stack(maps), X.dtype)
-        self.components_ = xp.astype(P.T, X.dtype)
-        self.outer_products_ = xp.astype(xp.stack(products), X.dtype)
-        varies = xp.astype(xp.max(X, axis=0) > xp.min(X, axis=0), P.dtype)
-        lengths = xp.sqrt(xp.sum(P * P, axis=1)) * varies
-        self.feature_importances_ = xp.astype(lengths / xp.sum(lengths), X.dtype)
-        return self
+        self._dtype = X.dtype
+        task = self._array_task(y) if is_array_api(y) else self._task(np.asarray(y))
+        if task == "classification":
+            _check_one_column(y)
+            classes, codes = encode_device_labels(y, X)
+            targets: Any = ArrayLabels(codes, len(classes), X.dtype)
+        else:
+            Y = namespace(X).asarray(y, dtype=X.dtype, device=device_of(X))
+            targets = ArrayNumbers(Y[:, None] if Y.ndim == 1 else Y, Y.ndim == 2)
+        scaled = learn_map(X, weights, "standardized")
+        self.mean_, self.scale_ = scaled.mean, scaled.scale
+        return ArrayRows.place(Table(X, targets, weights, None), scaled)
 
-    def _device_task(self, y, xp) -> str:
+    def _keep(self, data, maps, products) -> None:
+        xp, Z = namespace(data.rows), data.rows
+        self.maps_ = xp.astype(xp.stack(maps), Z.dtype)
+        self.outer_products_ = xp.astype(xp.stack(products), Z.dtype)
+        P = maps[-1]
+        self.components_ = xp.astype(P.T, Z.dtype)
+        varies = xp.astype(xp.max(Z, axis=0) > xp.min(Z, axis=0), P.dtype)
+        lengths = xp.sqrt(xp.sum(P * P, axis=1)) * varies
+        total = xp.sum(lengths)
+        total = xp.where(total > 0.0, total, xp.ones_like(total))
+        self.feature_importances_ = xp.astype(lengths / total, Z.dtype)
+
+    def _array_task(self, y) -> str:
         if self.task != "auto":
             return self.task
-        if not xp.isdtype(y.dtype, "real floating"):
-            numbers = xp.astype(y, xp.float64)
-        else:
-            numbers = y
-        distinct = xp.unique_values(numbers).shape[0]
-        is_count = distinct > max(20, 0.1 * y.shape[0])
-        if is_count or bool(xp.any(numbers != xp.round(numbers))):
-            return "regression"
-        return "classification"
+        xp = namespace(y)
+        numbers = y if xp.isdtype(y.dtype, "real floating") else xp.astype(y, xp.float64)
+        is_count = xp.unique_values(numbers).shape[0] > max(20, 0.1 * y.shape[0])
+        is_number = is_count or y.ndim == 2 or bool(xp.any(numbers != xp.round(numbers)))
+        return "regression" if is_number else "classification"
 
     def _task(self, y) -> str:
         if self.task != "auto":
             return self.task
         if np.asarray(y).dtype.kind in "OUSb":
             return "classification"
-        distinct = len(np.unique(y))
-        is_count = distinct > max(20, 0.1 * len(y))
-        return "regression" if is_count or np.any(y != np.rint(y)) else "classification"
-
-    def _learn(self, Z, Y, weights, alpha):
-        rng = check_random_state(self.random_state)
-        total = float(len(Z) if weights is None else weights.sum())
-        k = self._count_neighbors(Z.shape[1], total)
-        queries = slope_queries(len(Z), Z.shape[1], k, rng)
-        P = np.eye(Z.shape[1])
-        maps, products = [], []
-        with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
-            for _ in range(self.n_rounds):
-                step, G = gradient_round(
-                    np.ascontiguousarray(Z @ P),
-                    Y,
-                    weights,
-                    queries,
-                    n_neighbors=k,
-                    alpha=alpha if self.alpha == "auto" else self.alpha,
-                    diagonal=self.diagonal,
-                    n_jobs=self.n_jobs,
-                )
-                products.append(P @ G @ P.T)
-                P = rescaled(P @ step)
-                maps.append(P)
-                progress.advance()
-        return np.stack(maps), np.stack(products)
+        is_count = len(np.unique(y)) > max(20, 0.1 * len(y))
+        is_number = is_count or np.ndim(y) == 2 or np.any(y != np.rint(y))
+        return "regression" if is_number else "classification"
 
     def _count_neighbors(self, n_features: int, total: float) -> int:
         k = slope_neighbors(n_features, total) if self.n_neighbors == "auto" else self.n_neighbors
@@ -276,6 +271,19 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
                 "lower n_neighbors."
             )
         return k
+
+    def linear_map(self):
+        """Return the map in the columns given.
+
+        Returns
+        -------
+        matrix : array of shape (n_features, n_features)
+            ``transform(X)`` is ``(X - mean) @ matrix``.
+        mean : array of shape (n_features,)
+            Origin.
+        """
+        check_is_fitted(self)
+        return self.components_.T / self.scale_[:, None], self.mean_
 
     def transform(self, X):
         """Map rows.
@@ -311,22 +319,42 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return tags
 
 
-def _outputs(y, task: str, weights) -> np.ndarray:
-    """Return indicator columns, or targets in units of their spread."""
-    if task == "classification":
-        _, codes = encode_labels(y)
-        return np.eye(int(codes.max()) + 1)[codes]
-    Y = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
-    mean, scale = standard_scale(Y, weights)
-    return (Y - mean) / scale
+def _check_one_column(y) -> None:
+    """Refuse labels in several columns."""
+    if y.ndim != 1:
+        raise ValueError(
+            f"y should be a 1d array of labels, got an array of shape {tuple(y.shape)}; a table of "
+            'numbers in several columns is read with task="regression".'
+        )
 
 
-def _device_outputs(y, task: str, base):
-    """Return the same on the device of the rows."""
-    xp, device = namespace(base.X), device_of(base.X)
-    if task == "classification":
-        classes, codes = encode_device_labels(y, base.X)
-        return indicators(codes, len(classes), base.X)
-    Y = xp.asarray(y, dtype=base.X.dtype, device=device)
-    Y = Y[:, None] if Y.ndim == 1 else Y
-    return make_device_data(Y, base.weights, "standardized").X
+def gradient_rounds(
+    data, Y, n_rounds: int, queries, count: int, alpha: float, diagonal: bool, n_jobs
+) -> Iterator:
+    """Yield (map, outer product in the first coordinates) after every round.
+
+    The one driver of the gradient metric: ``data`` are rows in scaled columns and supply slopes and
+    linear algebra of their array library; ``queries`` are the rows at which slopes are taken.
+    """
+    solver = RidgeSolver(n_jobs=n_jobs)
+    P = data.identity()
+    for _ in range(n_rounds):
+        G = data.mapped(P).outer_product(solver, Y, queries, count=count, alpha=alpha)
+        product = P @ G @ P.T
+        P = P @ data.metric_step(G, floor=_FLOOR, diagonal=diagonal)
+        P = P * (P.shape[0] ** 0.5 / namespace(P).sum(P * P) ** 0.5)
+        yield P, product
+
+
+def slope_neighbors(n_features: int, total_weight: float) -> int:
+    """Return a neighbourhood that can carry a slope per column without seeing everything."""
+    return max(2, int(min(max(40, 2 * n_features), 160, total_weight / 3)))
+
+
+def slope_queries(n_samples: int, n_features: int, n_neighbors: int, rng) -> np.ndarray:
+    """Draw the rows at which slopes are taken."""
+    affordable = int(_FLOPS / (n_neighbors * n_features**2 + n_features**3 / 3))
+    limit = min(_MAX_QUERIES, max(_MIN_QUERIES, affordable))
+    if n_samples <= limit:
+        return np.arange(n_samples)
+    return np.sort(rng.choice(n_samples, limit, replace=False))

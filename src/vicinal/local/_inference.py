@@ -5,7 +5,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from vicinal.local._neighborhood import Neighborhoods
+from vicinal.local._fits import squared_norms
+from vicinal.local._neighborhoods import Neighborhoods
 
 # Above this number of rows the second moment of the residual operator is estimated by probes.
 MAX_EXACT_ROWS = 2000
@@ -62,15 +63,6 @@ class SmootherStatistics:
         """Generalised cross-validation."""
         n = self.n_observations
         return n * self.rss / (n - self.trace) ** 2
-
-
-def squared_norms(found: Neighborhoods, smoother: np.ndarray, weights) -> np.ndarray:
-    """Return |l(q)|^2 = sum_i l_i^2 / s_i, the variance of a prediction in units of the noise."""
-    terms = smoother**2
-    if weights is not None:
-        terms = terms / weights[found.indices]
-    query = np.repeat(np.arange(found.n_queries), found.sizes())
-    return np.bincount(query, terms, minlength=found.n_queries)
 
 
 def smoother_statistics(

@@ -8,8 +8,8 @@ import numpy as np
 from vicinal._base import atomic_fit
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._kernels.local._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
-from vicinal.local._fits import smooth
-from vicinal.local._neighborhood import NearestRule, RadiusRule
+from vicinal.local._fits import LineFit
+from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._regression import BaseLocalRegressor
 
 
@@ -174,36 +174,17 @@ class LoessRegressor(BaseLocalRegressor):
         self._build_surface()
         return self
 
-    def predict(self, X, return_std=False):
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-        return_std : bool, default=False
-            Also return the standard error of each prediction.
-
-        Returns
-        -------
-        y : ndarray of shape (n_queries,) or (n_queries, n_outputs)
-            Predictions.
-        std : ndarray of the same shape
-            Standard errors, if asked for.
-        """
-        X = self._validate_queries(X)
-        if return_std:
-            return self._predict_with_std(X)
+    def _answers(self, X) -> np.ndarray:
         if self._surface is None:
-            return self._shape(self._predict_values(X)[0])
-        return self._shape(self._from_surface(self._locate(X)[1]))
+            return self._model.answers(X)
+        return self._from_surface(self._model.data.locate(X)[1])
 
     # --- rules ---
 
     def _size_is_open(self) -> bool:
         return False
 
-    def _rules(self, data, sizes=None) -> list[NearestRule | RadiusRule]:
+    def _rules(self, data) -> list[NearestRule]:
         total = data.total_weight
         if self.span > 1.0:
             stretch = float(self.span ** (1.0 / data.rows.shape[1]))
@@ -217,18 +198,19 @@ class LoessRegressor(BaseLocalRegressor):
         if self.surface == "direct":
             return super()._fitted_values()
         self._build_surface()
-        return self._from_surface(self._data.rows)
+        return self._from_surface(self._model.data.rows)
 
     def _build_surface(self) -> None:
         if self.surface == "direct":
             return
-        rows = self._data.rows
+        data = self._model.data
+        rows = data.rows
         if rows.shape[1] > 2:
             raise ValueError(
                 f'surface="interpolate" handles one or two columns, X has {rows.shape[1]}; use '
                 'surface="direct".'
             )
-        n_cells = self._data.total_weight / max(1.0, self.cell * self.n_neighbors_)
+        n_cells = data.total_weight / max(1.0, self.cell * self.n_neighbors_)
         if rows.shape[1] == 1:
             self._surface = self._fit_line(quantile_nodes(rows[:, 0], int(np.ceil(n_cells))))
         else:
@@ -256,19 +238,18 @@ class LoessRegressor(BaseLocalRegressor):
     def _fit_nodes(self, nodes):
         """Return values and slopes of the direct surface at the nodes."""
         self.n_nodes_ = len(nodes)
-        if self._line is not None:
-            values, slopes, _, solved = self._line.evaluate(
-                nodes[:, 0], self._settings, self._factor, want_norms=False, n_jobs=self.n_jobs
-            )
+        model = self._model
+        if isinstance(model, LineFit):
+            values, slopes, _, solved = model.on_line(nodes)
             if solved.all():
                 return values, slopes[:, :, None]
-        localizer = self._data.localizer(self._settings.rule, self._factor)
+        localizer = model.data.localizer(model.rule, model.factor)
         values, slopes = [], []
-        for block in self._query_blocks(len(nodes), localizer):
+        for block in model.data.blocks(len(nodes), model.rule):
             found = localizer.neighborhoods(nodes[block])
-            smoother = self._smoother(nodes[block], found)
-            values.append(smooth(found, smoother, self._targets))
-            slopes.append(self._slopes(nodes[block], found, self._targets))
+            kernel = model.block_kernel(nodes[block], found)
+            values.append(model.data.targets.smooth(found, kernel))
+            slopes.append(model.solver.slopes(model.data, nodes[block], found, model.alpha))
         return np.concatenate(values), np.concatenate(slopes)
 
     def _from_surface(self, design) -> np.ndarray:
@@ -294,10 +275,4 @@ class LoessRegressor(BaseLocalRegressor):
         return out
 
     def _direct(self, design) -> np.ndarray:
-        if self._line is not None:
-            return self._line_predictions(design, with_norms=False)[0]
-        localizer = self._data.localizer(self._settings.rule, self._factor)
-        parts = [np.empty((0, self._targets.shape[1]))]
-        for block in self._query_blocks(len(design), localizer):
-            parts.append(self._evaluate(design[block], localizer.neighborhoods(design[block])))
-        return np.concatenate(parts)
+        return self._model.at(design)

@@ -19,10 +19,10 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
         leave-one-out. ``None`` uses ``n_neighbors``.
     n_neighbors : int, float or "auto", default="auto"
         Size of the neighbourhood, as in :class:`LocalRegressor`; ``"auto"`` is chosen by
-        leave-one-out from 10 to 160.
+        leave-one-out from 10 to 640.
     kernel : str or callable, default="tricube"
         Smoothing kernel, as in :class:`LocalRegressor`.
-    metric : str, callable or transformer, default="auto"
+    metric : str, callable or transformer, default="standardized"
         As in :class:`LocalRegressor`.
     metric_params : dict, default=None
         Further arguments of the metric.
@@ -114,7 +114,7 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
         *,
         n_neighbors="auto",
         kernel="tricube",
-        metric="auto",
+        metric="standardized",
         metric_params=None,
         algorithm="auto",
         outside="nearest",
@@ -153,30 +153,6 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
         """
         self._fit_rows(X, y, sample_weight, groups)
         return self
-
-    def predict(self, X, return_std=False):
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
-            Queries.
-        return_std : bool, default=False
-            Also return the standard error of each prediction.
-
-        Returns
-        -------
-        y : ndarray of shape (n_queries,) or (n_queries, n_outputs)
-            Predictions.
-        std : ndarray of the same shape
-            Standard errors, if asked for.
-        """
-        X = self._validate_queries(X)
-        if return_std:
-            return self._predict_with_std(X)
-        if self._device is not None:
-            return self._predict_on_device(X)
-        return self._shape(self._predict_values(X)[0])
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

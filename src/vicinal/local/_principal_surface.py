@@ -10,7 +10,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, positive_rows, row_blocks, thread_map
+from vicinal._base import atomic_fit, check_magnitude, positive_rows, row_blocks, thread_map
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.local._density_ridge import left_out_log_density, project_to_ridge
 
@@ -162,6 +162,7 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Fitted estimator.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
+        check_magnitude("X", X)
         if self.n_components >= X.shape[1]:
             raise ValueError(
                 f"n_components={self.n_components} must be below the number of columns, "
@@ -225,7 +226,9 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             With ``points``, ``converged`` and ``n_iter``, one entry per row.
         """
         check_is_fitted(self)
-        return self._project(validate_data(self, X, reset=False, dtype=[np.float64, np.float32]))
+        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        check_magnitude("X", X)
+        return self._project(X)
 
     def _project(self, X) -> Projection:
         Q = np.require(X, np.float64, ["C", "W"])

@@ -1,44 +1,94 @@
-"""Choice of metric, degree, neighbourhood size and penalty by leaving rows out."""
+"""Choice of size, penalty and degree by leaving rows out."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from sklearn.model_selection import GroupKFold, KFold
 from sklearn.utils import check_random_state
 
-from vicinal._base import Progress, row_blocks, saved
+from vicinal._base import as_numpy
 from vicinal.local._forest import ForestRule
-from vicinal.local._neighborhood import NearestRule, Neighborhoods, RadiusRule, drop_zeros
+from vicinal.local._neighborhoods import NearestRule, RadiusRule
 
-NEIGHBOR_LADDER = (10, 15, 20, 30, 40, 60, 80, 120, 160)
-ALPHA_LADDER = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
+NEIGHBORS = (10, 20, 40, 80, 160, 320, 640)
+ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 # 700 rows were far too few to choose by: letter 1.4 % estimated, 3.5 % true.
 MAX_ROWS = 3000
 # Bandwidths tried, as multiples of the median distance to the 40th neighbour.
-BANDWIDTH_LADDER = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
-# Candidates that differ by rounding are ties.
-_TIE = 1e-12
+BANDWIDTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
+# Rounds of the gradient metric: most of them, half on small tables, and how many without gain end
+# the search.
+MAX_ROUNDS, SMALL, PATIENCE = 6, 300, 2
 _N_FOLDS = 5
+# Settings whose losses differ by less than this many standard errors are as good as one another.
+_STANDARD_ERRORS = 0.5
 
 
-@saved()
 @dataclass(frozen=True)
 class Candidate:
-    """One combination, with its leave-one-out loss."""
+    """One setting, with the loss of every row that was left out."""
 
-    metric: object
+    metric: Any
     degree: int
     rule: NearestRule | RadiusRule | ForestRule
     alpha: float
-    loss: float
+    losses: np.ndarray
+    weights: np.ndarray  # how often each row counts
 
     @property
-    def size(self) -> float:
-        """Number of neighbours, or bandwidth."""
-        if isinstance(self.rule, ForestRule):
-            return self.rule.max_size
-        return self.rule.count if isinstance(self.rule, NearestRule) else self.rule.bandwidth
+    def loss(self) -> float:
+        """Mean loss."""
+        return float(np.average(self.losses, weights=self.weights))
+
+    def is_close_to(self, best: "Candidate") -> bool:
+        """Tell whether the excess over the best is within half its standard error.
+
+        Excesses are those of the same rows. Where two rows carry a difference, its standard error
+        is about as large as the difference itself.
+        """
+        excess = self.losses - best.losses
+        mean = np.average(excess, weights=self.weights)
+        variance = np.average((excess - mean) ** 2, weights=self.weights)
+        return bool(mean <= _STANDARD_ERRORS * np.sqrt(variance / self.weights.sum()))
+
+    def is_smoother_than(self, other: "Candidate") -> bool:
+        """Tell whether penalty and size are at least those of another setting of its kind."""
+        same = self.metric is other.metric and self.degree == other.degree
+        return same and self.alpha >= other.alpha and self.rule.size >= other.rule.size
+
+
+def best_candidate(candidates: list[Candidate]) -> Candidate:
+    """Return the smoothest setting that the rows can hardly tell from the one of least loss.
+
+    Leave-one-out flatters fits that follow the rows closely, and a few rows can carry a difference.
+    Of the settings at least as smooth as the best and close to it, the one of largest penalty, then
+    of largest size, is taken.
+    """
+    best = min(candidates, key=lambda c: c.loss)
+    close = [c for c in candidates if c.is_smoother_than(best) and c.is_close_to(best)]
+    return max(close, key=lambda c: (c.alpha, c.rule.size))
+
+
+def selection_table(candidates: list[Candidate]) -> dict[str, np.ndarray]:
+    """Return the path of the choice as columns, one entry per candidate."""
+    return {
+        "metric": np.array([metric_name(c.metric) for c in candidates], dtype=object),
+        "degree": np.array([c.degree for c in candidates]),
+        "size": np.array([c.rule.size for c in candidates]),
+        "alpha": np.array([c.alpha for c in candidates]),
+        "loss": np.array([c.loss for c in candidates]),
+    }
+
+
+def metric_name(metric) -> str:
+    """Return how a metric is called in a table."""
+    if isinstance(metric, str):
+        return metric
+    name = getattr(metric, "__name__", type(metric).__name__)
+    rounds = getattr(metric, "n_rounds", None)
+    return name if rounds is None else f"gradient {rounds}"
 
 
 def draw_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray:
@@ -49,122 +99,87 @@ def draw_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray
     return np.sort(rng.choice(n_samples, limit, replace=False))
 
 
-def neighbor_ladder(total_weight: float, ladder: Sequence[int] = NEIGHBOR_LADDER) -> list[int]:
-    """Cut the ladder so that a row left out still has a neighbour beyond the last."""
-    most = int(total_weight) - 2
-    return [k for k in ladder if k <= most] or [max(1, most)]
+def affordable_sizes(sizes: Sequence[int], total_weight: float, n_columns: int) -> list[int]:
+    """Cut the sizes by what the rows allow and by what a prediction may cost.
+
+    A row left out still has a neighbour beyond the last.
+    """
+    most = int(min(total_weight, 2**31)) - 2
+    dear = max(160, int(2e6 / n_columns**2))
+    return [k for k in sizes if k <= min(most, dear)] or [max(1, min(most, sizes[0]))]
 
 
-def cross_fit_folds(rows: np.ndarray, n_samples: int, groups, random_state) -> list[np.ndarray]:
-    """Split the compared rows into folds; a metric for a fold is learned without its labels."""
+def label_folds(n_samples: int, groups, random_state) -> list[np.ndarray]:
+    """Return folds; a metric for a fold is learned without its labels."""
     n_folds = min(_N_FOLDS, n_samples)
     if groups is None:
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
         splits = KFold(n_folds, shuffle=True, random_state=seed).split(np.arange(n_samples))
     else:
         splits = GroupKFold(min(n_folds, len(np.unique(groups)))).split(groups, groups=groups)
-    return [np.intersect1d(test, rows) for _, test in splits]
+    return [test for _, test in splits]
 
 
-def leave_one_out_losses(
-    data,
-    rules: Sequence[NearestRule | RadiusRule],
-    rows: np.ndarray,
-    n_alphas: int,
-    evaluate: Callable[[np.ndarray, Neighborhoods], np.ndarray],
-    loss: Callable[[np.ndarray, np.ndarray], np.ndarray],
-) -> np.ndarray:
-    """Return the summed loss of each (rule, alpha), each row left out of its neighbourhood.
+@dataclass(frozen=True)
+class View:
+    """Training rows under one metric, and those of them that it did not see.
 
-    Parameters
-    ----------
-    data : LocalData
-        Training rows.
-    rules : sequence of NearestRule or of RadiusRule
-        Neighbourhood sizes in ascending order; one search serves a whole ladder of nearest rules.
-    rows : ndarray
-        Rows to leave out, one at a time.
-    n_alphas : int
-        Number of penalties that ``evaluate`` answers for.
-    evaluate : callable
-        (design rows of the queries, neighbourhoods) -> predictions (n_alphas, n_queries, ...).
-    loss : callable
-        (predictions of one alpha, rows) -> loss of each row, weighted.
-
-    Returns
-    -------
-    ndarray of shape (n_rules, n_alphas)
+    ``places`` says where the answers to ``rows`` belong among all answers.
     """
-    total = np.zeros((len(rules), n_alphas))
-    for block, j, predictions in leave_one_out_answers(data, rules, rows, evaluate):
-        for c in range(n_alphas):
-            total[j, c] += loss(predictions[c], rows[block]).sum()
-    return total
+
+    data: Any
+    rows: np.ndarray
+    places: np.ndarray
 
 
-def leave_one_out_answers(
-    data, rules, rows, evaluate, *, factor=None, prior=None
-) -> Iterator[tuple[slice, int, np.ndarray]]:
-    """Yield (block of the rows, number of the rule, predictions of each alpha), rows left out.
+def left_out_paths(views, rules, solver, alphas, factor=None) -> Iterator[tuple]:
+    """Yield (view, block of its rows, number of the rule, answers for each penalty).
 
-    ``factor`` multiplies the weights of training rows; ``prior`` answers where nobody is near.
+    The one leave-one-out loop: one neighbour search serves all sizes, one factor all penalties
+    where the solver can. Rows are left out of their own neighbourhoods, with their groups; where
+    nobody is near, the prior answers.
     """
-    size = data.localizer(rules[-1]).expected_size()
-    for block in row_blocks(len(rows), 8 * 20 * size, max_rows=2048):
-        own = rows[block]
-        for j, found in enumerate(_ladder(data, rules, own)):
-            if factor is not None:
-                found = drop_zeros(found._replace(weights=found.weights * factor[found.indices]))
-            said = evaluate(data.rows[own], found)
-            if prior is not None:
-                said[:, found.sizes() == 0] = prior
-            yield block, j, said
+    for view in views:
+        data = view.data
+        prior = data.targets.prior(data.sample_weight)
+        for block, j, design, found in data.left_out(rules, view.rows, factor):
+            answers = solver.path(data, design, found, alphas)
+            empty = found.nobody()
+            if empty.any():
+                answers[:, empty] = prior
+            yield view, block, j, answers
 
 
-def _ladder(data, rules, own) -> Iterator[Neighborhoods]:
-    """Yield the neighbourhoods of the rows under each rule."""
-    places = data.index.X[own]
-    if isinstance(rules[0], RadiusRule) or len(rules) == 1:
-        for rule in rules:
-            yield data.localizer(rule).neighborhoods(places, rows=own, groups=data.groups)
-        return
-    localizer = data.localizer(rules[-1])
-    found = localizer.candidates(places, rules[-1].count, rows=own, groups=data.groups)
-    for rule in rules:
-        yield localizer.from_candidates(found, rule.count)
+def compare(metric, views, rules_of, solver, alphas, factor, sample_weight) -> list[Candidate]:
+    """Return a candidate for every size and penalty under one metric."""
+    views = list(views)
+    rules = rules_of(views[0].data)
+    n_rows = sum(len(view.rows) for view in views)
+    order = np.empty(n_rows, dtype=np.int64)
+    for view in views:
+        order[view.places] = view.rows
+    losses = np.empty((len(rules), len(alphas), n_rows))
+    loss_of = {id(v): v.data.targets.losses(v.data.sample_weight) for v in views}
+    for view, block, j, answers in left_out_paths(views, rules, solver, alphas, factor):
+        own = view.data.numbers(view.rows[block])
+        for c in range(len(alphas)):
+            losses[j, c, view.places[block]] = as_numpy(loss_of[id(view)](answers[c], own))
+    weights = np.ones(n_rows) if sample_weight is None else as_numpy(sample_weight)[order]
+    return [
+        Candidate(metric, solver.degree, rule, float(alpha), losses[j, c], weights)
+        for j, rule in enumerate(rules)
+        for c, alpha in enumerate(alphas)
+    ]
 
 
-def best_candidate(candidates: list[Candidate]) -> Candidate:
-    """Return the least loss; ties go to the earlier metric and degree, larger k, larger alpha."""
-    least = min(candidate.loss for candidate in candidates)
-    tied = [c for c in candidates if c.loss <= least + _TIE * max(1.0, abs(least))]
-    first = [c for c in tied if c.metric is tied[0].metric and c.degree == tied[0].degree]
-    return max(first, key=lambda c: (c.size, c.alpha))
-
-
-def selection_table(candidates: list[Candidate]) -> dict[str, np.ndarray]:
-    """Return the path of the choice as columns, one entry per candidate."""
-    return {
-        "metric": np.array([_metric_name(c.metric) for c in candidates], dtype=object),
-        "degree": np.array([c.degree for c in candidates]),
-        "size": np.array([c.size for c in candidates]),
-        "alpha": np.array([c.alpha for c in candidates]),
-        "loss": np.array([c.loss for c in candidates]),
-    }
-
-
-def _metric_name(metric) -> str:
-    if isinstance(metric, str):
-        return metric
-    return getattr(metric, "__name__", type(metric).__name__)
-
-
-def compare(plans: Sequence[tuple], run: Callable, label: str, verbose: int) -> list[Candidate]:
-    """Run every (metric, degree) plan and gather its candidates, with progress."""
-    candidates: list[Candidate] = []
-    with Progress(len(plans), label, verbose=verbose) as progress:
-        for plan in plans:
-            candidates += run(*plan)
-            best = min(candidates, key=lambda c: c.loss)
-            progress.advance(note=f"least loss {best.loss:.4g}")
-    return candidates
+def candidate_answers(views, rules_of, solver, alphas, factor) -> tuple[list, np.ndarray]:
+    """Return (rules, answers of every size and penalty), in the places that the views name."""
+    views = list(views)
+    rules = rules_of(views[0].data)
+    n_answers = sum(len(view.rows) for view in views)
+    shape = (len(rules), len(alphas), n_answers, views[0].data.targets.n_outputs)
+    out = np.empty(shape, dtype=np.float32)
+    for view, block, j, answers in left_out_paths(views, rules, solver, alphas, factor):
+        for c in range(len(alphas)):
+            out[j, c, view.places[block]] = as_numpy(answers[c])
+    return rules, out.reshape(-1, *shape[2:])

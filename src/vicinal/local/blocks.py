@@ -14,8 +14,8 @@ from sklearn.frozen import FrozenEstimator
 from vicinal._base import Blocks, Survey, rows_at, survey
 from vicinal._kernels.calibration._temperature import fit_temperature
 from vicinal._kernels.linear._maps import usable_scale
-from vicinal.local._forest import FORESTS
-from vicinal.local._metrics import search_metric
+from vicinal.local._coordinates import FORESTS, search_metric
+from vicinal.local._coordinates import location_mask as columns_mask
 from vicinal.local._selection import MAX_ROWS, draw_rows
 from vicinal.neighbors.blocks import Ball, BlockSearch, Found
 
@@ -121,10 +121,11 @@ class LocalFrame:
 
     def around(self, found: Found):
         """Return the model of the rows found: for their queries, as good as that of all rows."""
+        # A weight that these rows share need not be that of all rows: partial_fit counts it.
         X, y, sample_weight = found.columns
-        if self.classes is None:
-            return clone(self.estimator).fit(X, y, sample_weight)
         model = clone(self.estimator)
+        if self.classes is None:
+            return model.partial_fit(X, y, sample_weight)
         model.partial_fit(X, y, classes=self.classes, sample_weight=sample_weight)
         model.temperature_ = self.temperature
         return model
@@ -155,10 +156,9 @@ class LocalFrame:
 def _left_out_scores(frame: LocalFrame, found: Found, positions: np.ndarray):
     """Return scores of training rows, each left out; ``None`` where the model has its own."""
     model = frame.around(found)
-    model.calibration = "temperature"
-    if not model._has_temperature():
+    if model._model.solver.link not in ("score", "margin"):
         return None
-    return model._left_out_scores(np.searchsorted(found.positions, positions), model._data)
+    return model.leave_one_out(np.searchsorted(found.positions, positions), method="score")
 
 
 def balanced_weights(found: Survey) -> np.ndarray:
@@ -171,9 +171,8 @@ def location_mask(model: Any, blocks: Blocks) -> np.ndarray | None:
     """Return which columns locate a row, by position: blocks have no names."""
     if model.location_columns is None:
         return None
-    if blocks.feature_names is not None:
-        model.feature_names_in_ = blocks.feature_names
-    return model._location_mask(blocks.n_features)
+    names: Any = [] if blocks.feature_names is None else blocks.feature_names
+    return columns_mask(model.location_columns, blocks.n_features, names)
 
 
 def check_settled(estimator: Any) -> None:
@@ -181,13 +180,8 @@ def check_settled(estimator: Any) -> None:
     name = type(estimator).__name__
     if type(estimator).__name__ not in ("LocalClassifier", "LocalRegressor"):
         raise TypeError(f"local_predict takes a LocalClassifier or LocalRegressor, not {name}.")
-    if estimator.anchors is not None:
-        raise ValueError(
-            f"{name} with anchors is a model of its own; use vicinal.distributed.fit and predict."
-        )
     own_model = estimator.estimator is not None
     is_open = {
-        "metric": isinstance(estimator.metric, str) and estimator.metric == "auto",
         "alpha": isinstance(estimator.alpha, str) and not own_model,
         "degree": isinstance(estimator.degree, str) and not own_model,
     }

@@ -6,21 +6,17 @@ import numpy as np
 
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Writer
-from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
 
 # Where all speakers are equally far their weights vanish together; this keeps them equal.
 _TINY = 1e-300
+_EUCLIDEAN = ("euclidean", "standardized", "ranked", "within_class", "gradient")
 
 
 def _blended(graph: Graph, model: Any, x: str) -> str:
     """Write sum_j v_j (a_j + B_j (z - o_j)) / sum_j v_j over the nearest anchors, (n, outputs)."""
-    anchors = getattr(model, "anchors_", None)
-    if anchors is None:
-        raise OnnxExportError(
-            f"{type(model).__name__} fits a model around every query and so needs its training "
-            "rows; fit with anchors=m, which stores m models and blends them, and export that."
-        )
-    if not model._data.index.is_euclidean:
+    anchors = model.anchors_
+    if not _is_euclidean(model):
         raise OnnxExportError(
             f"{type(model).__name__} searches anchors by metric={model.metric_!r}, and the graph "
             "knows Euclidean distance (of scaled, whitened or transformed columns) only."
@@ -41,14 +37,20 @@ def _blended(graph: Graph, model: Any, x: str) -> str:
     return graph.add("Add", level_of, graph.reshape(rise, 0, n_outputs))
 
 
+def _is_euclidean(model: Any) -> bool:
+    """Tell whether anchors are searched by Euclidean distance, in whatever coordinates."""
+    learned = hasattr(model.metric, "transform") or model.metric in _EUCLIDEAN
+    return learned and not model.metric_params
+
+
 def _located(graph: Graph, model: Any, x: str) -> tuple[str, str]:
     """Write the coordinates of the search and the columns of the planes."""
     located, design = x, None
-    if model.location_columns is not None:
-        mask = model._location_mask(model.n_features_in_)
+    mask = model.location_mask_
+    if mask is not None:
         located = graph.columns(x, np.flatnonzero(mask))
         design = graph.columns(x, np.flatnonzero(~mask))
-    coordinates = model._data.coordinates
+    coordinates = model.coordinates_
     place = located
     if coordinates.transformer is not None:
         place = graph.write("features", coordinates.transformer, place)
@@ -124,24 +126,22 @@ def _mixed(graph: Graph, table: np.ndarray, numbers: str, share: str, count: int
 
 def _local_proba(graph: Graph, model: Any, x: str) -> str:
     scores = _blended(graph, model, x)
-    n_classes, solver = len(model.classes_), model._objective.solver
-    if model._exact_alpha is not None and solver == "logistic":
-        return graph.probabilities(graph.columns(scores, [1]), 2)
+    n_classes = len(model.classes_)
     if model.temperature_ is not None:
         return graph.add(
             "Softmax", graph.times(scores, 1.0 / model.temperature_, n_classes), axis=1
         )
-    if solver != "ridge":
+    if model.solver != "ridge":
         scores = graph.add("Sigmoid", scores)
     positive = graph.add("Relu", scores)
     return graph.add("Div", positive, graph.total(positive, 1, keep=True))
 
 
 def _local_value(graph: Graph, model: Any, x: str) -> str:
-    if model._is_multi_output:
-        raise OnnxExportError("LocalRegressor has several targets; export one for each.")
+    if model.anchors_.values.shape[1] > 1:
+        raise OnnxExportError("AnchoredLocalRegressor has several targets; export one for each.")
     return _blended(graph, model, x)
 
 
-PROBA: dict[type, Writer] = {LocalClassifier: _local_proba}
-VALUES: dict[type, Writer] = {LocalRegressor: _local_value}
+PROBA: dict[type, Writer] = {AnchoredLocalClassifier: _local_proba}
+VALUES: dict[type, Writer] = {AnchoredLocalRegressor: _local_value}

@@ -1,6 +1,6 @@
-"""Who speaks for a query, and with which weight."""
+"""Which training rows are near a query, and with which weight."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
@@ -15,7 +15,7 @@ from vicinal._kernels.local._smoothing import (
     nearest_scale,
     vanishes_at_one,
 )
-from vicinal.local._search import NeighborIndex
+from vicinal.neighbors import NeighborSearch
 
 
 class Neighborhoods(NamedTuple):
@@ -36,21 +36,32 @@ class Neighborhoods(NamedTuple):
         """Return the number of neighbours of each query."""
         return np.diff(self.indptr)
 
+    def nobody(self) -> np.ndarray:
+        """Tell which queries have no neighbour."""
+        return self.sizes() == 0
+
 
 @saved()
 @dataclass(frozen=True)
 class NearestRule:
     """Bandwidth = the radius that holds ``count`` neighbours (or as much user weight).
 
-    Kernels that vanish at one take the distance of the (k+1)-th neighbour, so that k of them speak;
-    the others that of the k-th, and everybody at that distance speaks. ``loess`` takes the k-th for
-    every kernel, times ``stretch``, and LOESS's guards on tricube weights.
+    Kernels that vanish at one take the distance of the (k+1)-th neighbour, so that k of them count;
+    the others that of the k-th, and everybody at that distance counts. ``loess`` takes the k-th for
+    every kernel, times ``stretch``, and LOESS's guards on tricube weights. Where no row would count
+    (all neighbours are equally far, or a query is so far away that they seem to be) all rows within
+    the bandwidth count alike.
     """
 
     count: float
     kernel: str | Callable = "tricube"
     loess: bool = False
     stretch: float = 1.0
+
+    @property
+    def size(self) -> float:
+        """Number of neighbours."""
+        return self.count
 
     @property
     def exceed(self) -> bool:
@@ -79,6 +90,16 @@ class RadiusRule:
     kernel: str | Callable = "tricube"
     outside: str = "nearest"
 
+    @property
+    def size(self) -> float:
+        """The bandwidth."""
+        return self.bandwidth
+
+    @property
+    def is_global(self) -> bool:
+        """Whether every row has the same weight everywhere."""
+        return bool(np.isinf(self.bandwidth))
+
 
 def leave_out(rows, indices, weights, groups) -> np.ndarray:
     """Return the weights with one observation left out: the row itself, or its whole group.
@@ -91,6 +112,53 @@ def leave_out(rows, indices, weights, groups) -> np.ndarray:
         return np.where(groups[indices] == groups[rows], 0.0, weights)
     copies = np.maximum(weights - 1.0, 0.0)
     return np.where(indices == rows, copies, weights)
+
+
+@saved()
+class NeighborIndex:
+    """Exact search among fixed rows.
+
+    Parameters
+    ----------
+    X : ndarray or CSR matrix of shape (n_samples, n_coordinates)
+        Rows to search.
+    metric : str or callable
+        Any metric of scikit-learn.
+    metric_params : dict or None
+        Its further arguments.
+    algorithm : {"auto", "tree", "brute"}
+        ``"auto"`` takes a tree where few coordinates make it faster.
+    n_jobs : int or None
+        Threads.
+    """
+
+    def __init__(self, X, *, metric="euclidean", metric_params=None, algorithm="auto", n_jobs=None):
+        self.X = X
+        self.is_euclidean = metric == "euclidean" and not metric_params
+        self._search = NeighborSearch(
+            metric=metric, metric_params=metric_params, algorithm=algorithm, n_jobs=n_jobs
+        )
+        self._is_built = False
+
+    def _built(self) -> NeighborSearch:
+        """Build the search at first use: one sorted column and global models need none."""
+        if not self._is_built:
+            self._search.fit(self.X)
+            self._is_built = True
+        return self._search
+
+    def nearest(self, Q, m: int) -> tuple[np.ndarray, np.ndarray]:
+        """Return distances (ascending, ties by row number) and row numbers of the ``m`` nearest."""
+        if Q.shape[0] == 0:
+            return np.empty((0, m)), np.empty((0, m), dtype=np.int64)
+        return self._built().kneighbors(Q, m)
+
+    def within(self, Q, radius) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+        """Return the rows within ``radius`` (one, or one per query) as flat arrays."""
+        if Q.shape[0] == 0:
+            return np.zeros(1, np.int64), np.empty(0, np.int64), np.empty(0)
+        found = self._built().radius_neighbors(Q, radius)
+        return found.indptr, found.indices, found.distances
 
 
 class Localizer:
@@ -144,6 +212,22 @@ class Localizer:
             found = self._within_radius(Q, rows, groups)
         else:
             found = self._nearest(Q, self.rule, rows, groups)
+        return self._times_factor(found)
+
+    def path(self, rules, Q, *, rows=None, groups=None) -> Iterator[Neighborhoods]:
+        """Yield the neighbourhoods under each rule; nearest rules share one search."""
+        if isinstance(self.rule, RadiusRule) or len(rules) == 1:
+            for rule in rules:
+                one = type(self)(
+                    self.index, rule, sample_weight=self.sample_weight, factor=self.factor
+                )
+                yield one.neighborhoods(Q, rows=rows, groups=groups)
+            return
+        found = self.candidates(Q, rules[-1].count, rows=rows, groups=groups)
+        for rule in rules:
+            yield self._times_factor(self.from_candidates(found, rule.count))
+
+    def _times_factor(self, found: Neighborhoods) -> Neighborhoods:
         if self.factor is None:
             return found
         return drop_zeros(found._replace(weights=found.weights * self.factor[found.indices]))
@@ -153,7 +237,7 @@ class Localizer:
     def candidates(self, Q, count: float, *, rows=None, groups=None):
         """Return distances, indices and user weights that suffice for every count up to ``count``.
 
-        One search then serves a whole ladder of neighbourhood sizes (``from_candidates``).
+        One search then serves a whole list of neighbourhood sizes (``from_candidates``).
         """
         rule, n = replace(self.rule, count=count), self.n_samples
         m = min(n, int(np.ceil(count)) + 1 + (rows is not None))
@@ -215,7 +299,11 @@ class Localizer:
             h = _enough_for_all(h, distances, user, rule)
             complete = np.ones(len(h), dtype=bool)
         else:
-            needs_ties = (h <= 0) | (not vanishes_at_one(rule.kernel))
+            # Where the nearest row is as far as the bandwidth, every row at it counts.
+            nearest = distances[:, 0]
+            if user is not None:
+                nearest = np.where(user > 0.0, distances, np.inf).min(axis=1)
+            needs_ties = (h <= nearest) | (not vanishes_at_one(rule.kernel))
             complete = np.isfinite(h) & ~(needs_ties & (distances[:, -1] <= h))
         return h * rule.stretch, complete, user
 
@@ -223,6 +311,10 @@ class Localizer:
         weights = rule.weights(distances, h)
         if user is not None:
             weights = weights * user
+        nobody = ~weights.any(axis=1)
+        if nobody.any():
+            within = distances[nobody] <= h[nobody][:, None]
+            weights[nobody] = within if user is None else within * user[nobody]
         mask = weights > 0.0
         indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
         return Neighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)

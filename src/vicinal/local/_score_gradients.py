@@ -1,96 +1,86 @@
 """Decision scores of a local classifier and their exact gradients."""
 
 import numpy as np
-from scipy import sparse
 
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._smoothing import kernel_slopes, nearest_bandwidth, nearest_scale
-from vicinal._kernels.local._workspace import Fits, Motion, Queries
-from vicinal.local._fits import over_queries
-from vicinal.local._neighborhood import NearestRule, Neighborhoods, take_queries
+from vicinal._kernels.local._workspace import Fits, Motion
+from vicinal.local._fits import GlobalFit, LocalFit
+from vicinal.local._neighborhoods import NearestRule, Neighborhoods, take_queries
+from vicinal.local._solvers import NewtonSolver, Objective, RidgeSolver, bundled, over_queries
 
 
-def has_gradient(model) -> bool:
-    """Tell whether the fitted classifier is one whose gradient is known in closed form."""
-    if getattr(model, "_settings", None) is None or model._device is not None:
-        return False
-    data = model._data
+def has_gradient(fit: LocalFit) -> bool:
+    """Tell whether the fit is one whose gradient is known in closed form."""
+    data, solver = fit.data, fit.solver
     return (
-        model._generic is None
-        and model.anchors_ is None
-        and model._settings.degree < 2
+        data.is_host
+        and isinstance(solver, (RidgeSolver, NewtonSolver))
+        and solver.name != "multinomial"
+        and solver.degree < 2
         and data.index.is_euclidean
-        and not sparse.issparse(data.rows)
-        and data.coordinates.transformer is None
+        and data.placement.coordinates.transformer is None
     )
 
 
-def scores_and_gradients(model, X, weights_move: bool) -> tuple[np.ndarray, np.ndarray]:
+def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarray, np.ndarray]:
     """Return class scores (n_queries, n_classes) and gradients (n_queries, n_classes, n_features).
 
     With ``weights_move`` False the weights are held fixed: the gradients are the slopes of the
     local models.
     """
-    n_classes = len(model.classes_)
-    scores = np.empty((X.shape[0], n_classes))
-    gradients = np.zeros((X.shape[0], n_classes, model.n_features_in_))
-    if model._has_global_model():
-        return model._global_scores(X), gradients + _global_slopes(model, X)
-    localizer = model._data.localizer(model._settings.rule, model._factor)
-    place, design = model._locate(X)
-    for block in model._query_blocks(X.shape[0], localizer):
+    if isinstance(fit, GlobalFit):
+        return fit.answers(X), fit.slopes(X)
+    data = fit.data
+    scores = np.empty((X.shape[0], data.targets.n_outputs))
+    gradients = np.zeros((*scores.shape, X.shape[1]))
+    localizer = data.localizer(fit.rule, fit.factor)
+    place, design = data.locate(X)
+    for block in data.blocks(X.shape[0], fit.rule):
         found = localizer.neighborhoods(place[block])
-        empty = found.sizes() == 0
-        scores[block][empty] = model._class_shares()
+        empty = found.nobody()
+        scores[block][empty] = fit.outside
         some = np.flatnonzero(~empty)
         if not some.size:
             continue
         found, rows = take_queries(found, some), block.start + some
         move = weight_slopes(localizer, place[rows], found) if weights_move else _still(found)
-        values, slopes, pulls = _block(model, design[rows], place[rows], found, move)
+        values, slopes, pulls = _block(fit, design[rows], place[rows], found, move)
         scores[rows] = values
-        gradients[rows] = _join(model, slopes, pulls, X[rows])
+        gradients[rows] = _join(data.placement, slopes, pulls, X[rows])
     return scores, gradients
 
 
-def _global_slopes(model, X) -> np.ndarray:
-    origin = X[:1].astype(np.float64)
-    steps = origin + np.eye(X.shape[1])
-    return (model._global_scores(steps) - model._global_scores(origin)).T
-
-
-def _block(model, design, place, found, move):
+def _block(fit: LocalFit, design, place, found, move):
     """Fit the local models of a block; return scores, slopes and pulls through the weights."""
-    data, settings = model._data, model._settings
-    objective = model._objective.compiled(settings.alpha, settings.relative)
-    n_classes, n_queries = len(model.classes_), found.n_queries
+    data, solver = fit.data, fit.solver
+    loss = getattr(solver, "objective", Objective("ridge"))
+    objective = loss.compiled(fit.alpha, solver.relative)
+    n_classes, n_queries = data.targets.n_outputs, found.n_queries
     scores = np.empty((n_queries, n_classes))
-    slopes = np.zeros((n_queries, n_classes, data.rows.shape[1]))
+    slopes = np.zeros((n_queries, n_classes, data.n_columns))
     pulls = np.zeros((n_queries, n_classes, data.index.X.shape[1]))
     converged = np.ones(n_queries, dtype=bool)
     radial, common, extra = move
 
     def solve(part):
-        indptr = found.indptr[part.start : part.stop + 1]
-        queries = Queries(
-            data.rows, design[part], indptr, found.indices, found.weights, settings.degree
-        )
+        queries = bundled(data.rows, design, found, part, solver.degree)
         out = Fits(scores[part], slopes[part], converged[part])
         motion = Motion(data.index.X, place[part], radial, common, extra[part], pulls[part])
-        local_classifiers(queries, model._codes, objective, out, motion)
+        local_classifiers(queries, data.targets.codes, objective, out, motion)
 
-    over_queries(solve, n_queries, model.n_jobs)
+    over_queries(solve, n_queries, solver.n_jobs)
     return scores, slopes, pulls
 
 
-def _join(model, slopes, pulls, X) -> np.ndarray:
+def _join(placement, slopes, pulls, X) -> np.ndarray:
     """Put both parts of the gradient into the columns of X."""
-    if model.location_columns is None:
-        return model._data.coordinates.pull_back(slopes + pulls, X)
-    mask = model._location_mask(X.shape[1])
+    mask = placement.located
+    if mask is None:
+        return placement.coordinates.pull_back(slopes + pulls, X)
     full = np.zeros((*slopes.shape[:2], X.shape[1]))
     full[:, :, ~mask] = slopes
-    full[:, :, mask] = model._data.coordinates.pull_back(pulls, X[:, mask])
+    full[:, :, mask] = placement.coordinates.pull_back(pulls, X[:, mask])
     return full
 
 

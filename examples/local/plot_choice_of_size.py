@@ -1,14 +1,14 @@
 """
-What the default does
-=====================
+What the default chooses
+========================
 
-``LocalClassifier()`` tries several ideas of "near", and global models too, judges each on rows it
-has not seen, and averages those that carry weight. Every part of the answer can be looked at.
+``LocalClassifier()`` is one local model: columns are scaled, size and penalty are chosen by leaving
+rows out. Every part of the answer can be looked at.
 """
 
 # %%
-# Fit, and look at the climb
-# --------------------------
+# Fit, and look at the choice
+# ---------------------------
 from sklearn.datasets import load_breast_cancer
 from sklearn.model_selection import train_test_split
 
@@ -18,21 +18,21 @@ from vicinal.local import LocalClassifier
 data = load_breast_cancer()
 X, X_test, y, y_test = train_test_split(data.data, data.target, random_state=0)
 model = LocalClassifier(random_state=0).fit(X, y)
-print(f"expected error {model.loo_score_:.3f} +- {model.loo_score_error_:.3f}")
+print(f"{model.n_neighbors_} neighbours, alpha = {model.alpha_:g}")
+print(f"leave-one-out error {model.loo_score_:.3f}")
 print(f"error of fresh rows {1.0 - model.score(X_test, y_test):.3f}")
 LocalChoiceDisplay.from_estimator(model)
 
 # %%
-# Who speaks for one row
-# ----------------------
-# The stack is a weighted mean, and so are its reasons: the slopes at a row, and the training rows
-# whose labels carried the answer.
+# The reasons for one row
+# -----------------------
+# The slopes of the model around a row, and the training rows whose labels carried the answer.
 import matplotlib.pyplot as plt
 import numpy as np
 
 row = X_test[[4]]
 slopes = model.local_coef(row)[0] * X.std(axis=0)
-voices = model.neighbors(row).toarray()[0]
+weights = model.neighbors(row).toarray()[0]
 print(f"probability of {data.target_names[1]}: {model.predict_proba(row)[0, 1]:.2f}")
 print(f"worth {model.effective_sample_size(row)[0]:.0f} equally weighted rows")
 
@@ -40,8 +40,8 @@ fig, axes = plt.subplots(1, 2, figsize=(11, 4), layout="constrained")
 largest = np.argsort(-np.abs(slopes))[:10][::-1]
 axes[0].barh(data.feature_names[largest], slopes[largest], color="C0")
 axes[0].set(title="slope of the score per standard deviation")
-loudest = np.argsort(-voices)[:40]
-colors = np.where(y[loudest] == 1, "C2", "C3")
-axes[1].bar(np.arange(40), voices[loudest], color=colors)
-axes[1].set(title="forty loudest neighbours (green: benign)", xlabel="neighbour", ylabel="weight")
+nearest = np.argsort(-weights)[:40]
+colors = np.where(y[nearest] == 1, "C2", "C3")
+axes[1].bar(np.arange(40), weights[nearest], color=colors)
+axes[1].set(title="forty heaviest neighbours (green: benign)", xlabel="neighbour", ylabel="weight")
 plt.show()

@@ -1,0 +1,233 @@
+"""Regression by local models that are fitted once, at anchors, and blended."""
+
+from numbers import Integral
+from typing import Any
+
+from sklearn.base import MultiOutputMixin, RegressorMixin
+
+from vicinal._base import atomic_fit, atomic_fit_blocks
+from vicinal._base._compat import Interval, Options, StrOptions
+from vicinal.local._anchored_blocks import fit_anchored_blocks
+from vicinal.local._anchors import AnchorSearch, blended_fit, check_anchored
+from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
+from vicinal.local._data import Numbers
+from vicinal.local._local_regressor import ALPHAS
+from vicinal.local._regression import read_numbers
+from vicinal.local._solvers import RidgeSolver
+
+
+class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
+    r"""Regression by local models that are fitted once, at anchors, and blended.
+
+    A prediction of :class:`LocalRegressor` searches all training rows and fits a model. Here a
+    number of models are fitted in ``fit``, at centres placed by k-means or at the centres given,
+    and a prediction blends the nearest of them: its cost does not depend on the number of training
+    rows, which are not kept.
+
+    Parameters
+    ----------
+    anchors : int, "auto" or array-like of shape (n_anchors, n_features), default="auto"
+        Number of models, or their centres. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096
+        whose held-out loss is within one standard error of the model fitted around every query, or
+        else the best of them.
+    degree : {0, 1, 2}, default=1
+        Degree of the local polynomial; one of degree 2 is stored as its tangent plane.
+    n_neighbors : int, float or "auto", default="auto"
+        Size of the smallest neighbourhoods tried at an anchor, as in :class:`LocalRegressor`;
+        ``"auto"`` is that of the model fitted around every query.
+    bandwidth : float, "auto" or None, default=None
+        Fixed radius instead of ``n_neighbors``; ``inf`` is the global model.
+    kernel : str or callable, default="tricube"
+        Smoothing kernel, as in :class:`LocalRegressor`.
+    metric : str, callable or transformer, default="standardized"
+        As in :class:`LocalRegressor`, but for the metrics of forests, which know no distances.
+    metric_params : dict, default=None
+        Further arguments of the metric.
+    alpha : float or "auto", default="auto"
+        Ridge penalty; ``"auto"`` is chosen.
+    penalty : {"relative", "absolute"}, default="relative"
+        Unit of ``alpha``, as in :class:`LocalRegressor`.
+    location_columns : array-like, default=None
+        Columns that give distances; models are then fitted on the others.
+    algorithm : {"auto", "tree", "brute"}, default="auto"
+        Neighbour search.
+    n_jobs : int, default=None
+        Threads; ``None`` uses every core.
+    random_state : int, RandomState instance or None, default=None
+        Draws the rows on which candidates are compared and the centres.
+    verbose : int, default=0
+        Show progress.
+
+    Attributes
+    ----------
+    anchors_ : Anchors
+        Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
+        ``n_blended``.
+    anchor_selection_ : dict of ndarray
+        Path of their choice: ``n_anchors``, ``size``, ``alpha``, ``n_blended``, ``n_refits``,
+        ``loss``.
+    n_refits_ : int
+        How often the models were refitted to what their blend left over.
+    n_neighbors_, bandwidth_, alpha_, degree_, metric_
+        Settings of the models at the anchors.
+    selection_ : dict of ndarray
+        Path of the choice of the model fitted around every query, when something was chosen.
+    loo_score_ : float
+        Its leave-one-out mean squared error, in units of the variance of y.
+    n_features_in_ : int
+        Number of columns seen in ``fit``.
+    feature_names_in_ : ndarray of shape (`n_features_in_`,)
+        Their names, when X has string names.
+
+    See Also
+    --------
+    LocalRegressor : A model fitted anew around every query.
+    AnchoredLocalClassifier : The same for classes; its notes say how anchors are blended.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.local import AnchoredLocalRegressor
+    >>> x = np.linspace(0, 6, 500)[:, None]
+    >>> model = AnchoredLocalRegressor(20, alpha=0.01, random_state=0).fit(x, np.sin(x).ravel())
+    >>> print(model.predict([[1.0]]).round(2), len(model.anchors_.centers))
+    [0.84] 20
+    """
+
+    _parameter_constraints: dict = {
+        **SHARED_CONSTRAINTS,
+        "anchors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), "array-like"],
+        "degree": [Options(Integral, {0, 1, 2})],
+    }
+
+    outside = "nearest"
+
+    def __init__(
+        self,
+        anchors="auto",
+        *,
+        degree=1,
+        n_neighbors="auto",
+        bandwidth=None,
+        kernel="tricube",
+        metric="standardized",
+        metric_params=None,
+        alpha="auto",
+        penalty="relative",
+        location_columns=None,
+        algorithm="auto",
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.anchors = anchors
+        self.degree = degree
+        self.n_neighbors = n_neighbors
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.metric = metric
+        self.metric_params = metric_params
+        self.alpha = alpha
+        self.penalty = penalty
+        self.location_columns = location_columns
+        self.algorithm = algorithm
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Place the anchors and fit their models.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts; rows of weight 0 are removed.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of the same group are held out together.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        check_anchored(self, X)
+        table, engine = self._read(X, y, sample_weight, groups)
+        self._settle(table, engine)
+        search = AnchorSearch.of(self, table, engine)
+        centers, plan = search.choose()
+        self._keep_anchors(search.fit_plan(centers, plan), plan, search.results)
+        return self
+
+    def _read(self, X, y, sample_weight, groups):
+        return read_numbers(self, X, y, sample_weight, groups, self._solver(1))
+
+    def _keep_anchors(self, anchors, plan, results=None) -> None:
+        """Keep the stored models in place of the rows."""
+        targets = Numbers(anchors.values, self._model.data.targets.is_multi_output)
+        self._model = blended_fit(anchors, plan.alpha, self._model, targets)
+        plan.note_on(self, anchors, results)
+
+    def _solver(self, degree: int) -> RidgeSolver:
+        return RidgeSolver(degree, self._is_relative(), n_jobs=self.n_jobs)
+
+    def _alphas(self) -> list[float]:
+        return list(ALPHAS) if isinstance(self.alpha, str) else [float(self.alpha)]
+
+    def _as_answers(self, values, solver, rows, table) -> Any:
+        return values
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit the models to a table in blocks of rows.
+
+        Centres and all that is open come from a sample of 100,000 rows, the models from all rows.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_anchored_blocks(self, blocks)
+
+    def predict(self, X):
+        """Predict targets.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries,) or (n_queries, n_outputs)
+            Predictions.
+        """
+        X = self._queries(X)
+        return self._shaped(self._model.answers(X))
+
+    def local_coef(self, X):
+        """Return the blended slopes at each query.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_queries, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_features) or (n_queries, n_outputs, n_features)
+            Gradient of the blended planes, their weights held fixed, with respect to the columns of
+            X.
+        """
+        X = self._queries(X)
+        return self._shaped(self._model.slopes(X))

@@ -1,0 +1,709 @@
+"""Local models: what is fitted to a block of weighted neighbourhoods.
+
+Every solver has the same contract. ``path(data, design, found, alphas)`` returns the answers at
+the queries for each penalty, shape (n_alphas, n_queries, n_outputs); ``slopes(data, design, found,
+alpha)`` the gradients of the local models in the coordinates of the design, shape (n_queries,
+n_outputs, n_columns). Linear smoothers (``is_linear``) also return equivalent kernels, ``kernels``,
+of shape (n_alphas, nnz): the answer is ``sum_i l_i(q) y_i``. ``data`` are the training rows with
+their targets, ``design`` the rows of the queries, ``found`` their neighbourhoods.
+"""
+
+import warnings
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.svm import LinearSVC
+from sklearn.utils.validation import has_fit_parameter
+
+from vicinal._base import n_threads, parallel_map, saved, thread_map
+from vicinal._kernels.local._classifiers import local_classifiers
+from vicinal._kernels.local._least_squares import (
+    design_matrix,
+    polynomial_equivalent_kernels,
+    polynomial_slopes,
+    pseudo_inverse_fit,
+)
+from vicinal._kernels.local._ridge import (
+    ridge_equivalent_kernels,
+    ridge_slopes,
+    smooth_targets,
+)
+from vicinal._kernels.local._workspace import (
+    LOGISTIC,
+    MULTINOMIAL,
+    SQUARED,
+    SQUARED_HINGE,
+    FitObjective,
+    Fits,
+    Queries,
+    n_design_columns,
+)
+from vicinal.local._neighborhoods import Neighborhoods, take_queries
+
+# Enough queries per task to forget the cost of a call, few enough to share the work evenly.
+_QUERIES_PER_TASK = 256
+_FITS_PER_TASK = 32
+_LOSSES = {
+    "ridge": SQUARED,
+    "squared_hinge": SQUARED_HINGE,
+    "logistic": LOGISTIC,
+    "multinomial": MULTINOMIAL,
+}
+# Neighbours whose spread is this small a share of their squared distance look like one point.
+_FLAT = 1e-14
+# Offsets whose squares underflow.
+_TINY = 1e-140
+
+
+def over_queries(function: Callable[[slice], None], n_queries: int, n_jobs: int | None) -> None:
+    """Call ``function`` on slices of the queries, in threads."""
+    threads = n_threads(n_jobs)
+    size = max(1, min(_QUERIES_PER_TASK, -(-n_queries // threads)))
+    slices = [slice(i, min(i + size, n_queries)) for i in range(0, n_queries, size)]
+    thread_map(function, slices, n_jobs)
+
+
+def bundled(X, Q, found: Neighborhoods, some: slice, degree: int) -> Queries:
+    """Bundle some queries; entries keep their places in the flat arrays."""
+    indptr = found.indptr[some.start : some.stop + 1]
+    return Queries(X, Q[some], indptr, found.indices, found.weights, degree)
+
+
+# --- ridge ---
+
+
+@saved()
+@dataclass(frozen=True)
+class RidgeSolver:
+    """Polynomials of a degree with a ridge penalty on all but the intercept.
+
+    ``relative`` multiplies the penalty by the mean squared spread of the neighbourhood;
+    ``own_alpha`` is the penalty of an estimator that this solver stands in for.
+    """
+
+    degree: int = 1
+    relative: bool = True
+    own_alpha: float | None = None
+    n_jobs: int | None = None
+
+    name = "ridge"
+    link = "score"
+    is_linear = True
+    is_compiled = True
+
+    @property
+    def depends_on_origin(self) -> bool:
+        """Whether one model of all rows could not answer every query."""
+        return self.degree == 2
+
+    def asked(self, method: str | None) -> "RidgeSolver":
+        """Return the solver that answers with a method of the estimator."""
+        return self
+
+    def path(self, data, design, found, alphas) -> np.ndarray:
+        """Return answers of shape (n_alphas, n_queries, n_outputs)."""
+        flat = self.kernels(data, design, found, alphas, skip=data.targets.one_class(found))
+        return np.stack([data.targets.smooth(found, kernel) for kernel in flat])
+
+    def kernels(self, data, design, found, alphas, skip=None) -> np.ndarray:
+        """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of the neighbours."""
+        return equivalent_kernels(
+            data.rows,
+            design,
+            found,
+            alphas,
+            relative=self.relative,
+            degree=self.degree,
+            skip=skip,
+            n_jobs=self.n_jobs,
+        )
+
+    def slopes(self, data, design, found, alpha) -> np.ndarray:
+        """Return gradients of shape (n_queries, n_outputs, n_columns)."""
+        return self.slopes_of(data.rows, data.targets.columns, design, found, alpha)
+
+    def slopes_of(self, rows, Y, design, found, alpha) -> np.ndarray:
+        """Return the gradients of fits to other targets."""
+        return local_slopes(
+            rows,
+            Y,
+            design,
+            found,
+            alpha,
+            relative=self.relative,
+            degree=self.degree,
+            n_jobs=self.n_jobs,
+        )
+
+    def planes(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
+        """Return values and slopes at the origins; one class is answered without a fit."""
+        pure = data.targets.one_class(found)
+        if pure is None or not pure.any():
+            return self.planes_of(data.rows, data.targets.columns, origins, found, alpha)
+        columns = data.targets.columns
+        values = columns[found.indices[found.indptr[:-1]]]
+        slopes = np.zeros((found.n_queries, columns.shape[1], origins.shape[1]))
+        mixed = np.flatnonzero(~pure)
+        some = take_queries(found, mixed)
+        values[mixed], slopes[mixed] = self.planes_of(
+            data.rows, columns, origins[mixed], some, alpha
+        )
+        return values, slopes
+
+    def planes_of(self, rows, Y, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
+        """Return values (n, n_outputs) and slopes (n, n_outputs, n_columns) of ridge fits.
+
+        A polynomial of degree 2 is stored as its tangent plane.
+        """
+        slopes = self.slopes_of(rows, Y, origins, found, alpha)
+        if self.degree == 1 and alpha > 0.0:
+            # A fit with a free intercept passes through the weighted mean of its rows.
+            share = weight_shares(found)
+            offset = _smooth(found, share, rows) - origins
+            return _smooth(found, share, Y) - np.einsum("tp,tcp->tc", offset, slopes), slopes
+        flat = equivalent_kernels(
+            rows,
+            origins,
+            found,
+            [alpha],
+            relative=self.relative,
+            degree=self.degree,
+            n_jobs=self.n_jobs,
+        )
+        return _smooth(found, flat[0], Y), slopes
+
+
+def weight_shares(found: Neighborhoods) -> np.ndarray:
+    """Return the weights of every neighbourhood, scaled to sum one."""
+    owner = np.repeat(np.arange(found.n_queries), found.sizes())
+    return found.weights / np.bincount(owner, found.weights, minlength=found.n_queries)[owner]
+
+
+def _smooth(found: Neighborhoods, kernel: np.ndarray, Y: np.ndarray) -> np.ndarray:
+    out = np.empty((found.n_queries, Y.shape[1]))
+    smooth_targets(found.indptr, found.indices, kernel, Y, out)
+    return out
+
+
+def equivalent_kernels(
+    X, Q, found, alphas, *, relative: bool, degree: int, skip=None, n_jobs: int | None = None
+) -> np.ndarray:
+    """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of ``found.indices``."""
+    alphas = np.asarray(alphas, dtype=np.float64)
+    out = np.empty((len(alphas), len(found.indices)))
+    # Averages know no penalty; unpenalised polynomials go through QR.
+    ridged = np.ones(len(alphas), dtype=bool) if degree == 0 else alphas > 0.0
+    if ridged.any():
+        out[ridged] = _penalised(X, Q, found, alphas[ridged], relative, degree, skip, n_jobs)
+    if not ridged.all():
+        out[~ridged] = _unpenalised(X, Q, found, degree, n_jobs)
+    return out
+
+
+def _penalised(X, Q, found, alphas, relative, degree, skip, n_jobs) -> np.ndarray:
+    values = np.empty((len(alphas), len(found.indices)))
+    solved = np.ones(found.n_queries, dtype=bool)
+    if skip is None:
+        skip = np.zeros(found.n_queries, dtype=bool)
+
+    def ridge(some):
+        queries = bundled(X, Q, found, some, degree)
+        ridge_equivalent_kernels(queries, alphas, relative, skip[some], values, solved[some])
+
+    over_queries(ridge, found.n_queries, n_jobs)
+    # The few systems that are singular to working precision are solved by singular values.
+    for t in np.flatnonzero(~solved):
+        entries = slice(found.indptr[t], found.indptr[t + 1])
+        offsets, weights = X[found.indices[entries]] - Q[t], found.weights[entries]
+        for place, alpha in enumerate(alphas):
+            penalty = _absolute(offsets, weights, alpha, relative, degree)
+            values[place, entries] = pseudo_inverse_fit(offsets, weights, degree, penalty)[0]
+    return values
+
+
+def _unpenalised(X, Q, found, degree, n_jobs) -> np.ndarray:
+    values = np.empty(len(found.indices))
+    solved = np.ones(found.n_queries, dtype=bool)
+
+    def polynomial(some):
+        polynomial_equivalent_kernels(bundled(X, Q, found, some, degree), values, solved[some])
+
+    over_queries(polynomial, found.n_queries, n_jobs)
+    failed = np.flatnonzero(~solved)
+    _warn_underdetermined(X, found, failed, degree)
+    for t in failed:
+        entries = slice(found.indptr[t], found.indptr[t + 1])
+        offsets, weights = X[found.indices[entries]] - Q[t], found.weights[entries]
+        if _is_flat(offsets, weights):
+            values[entries] = weights / weights.sum()
+        else:
+            values[entries] = pseudo_inverse_fit(offsets, weights, degree)[0]
+    return values
+
+
+def _is_flat(offsets: np.ndarray, weights: np.ndarray) -> bool:
+    """Tell whether neighbours look like one point from the query: their mean answers for them."""
+    share = weights / weights.sum()
+    scale = np.abs(offsets).max()
+    if scale < _TINY:
+        return True
+    offsets = offsets / scale
+    spread = share @ ((offsets - share @ offsets) ** 2).sum(axis=1)
+    return bool(spread <= _FLAT * (share @ (offsets**2).sum(axis=1)))
+
+
+def _warn_underdetermined(X, found, failed, degree) -> None:
+    """Warn once when neighbourhoods hold fewer rows than the model has coefficients."""
+    needed = n_design_columns(X.shape[1], degree) + 1
+    short = int((found.sizes()[failed] < needed).sum())
+    if short:
+        warnings.warn(
+            f"{short} neighbourhoods hold fewer rows than the {needed} coefficients of the local "
+            "model; their minimum-norm fit is used. Raise n_neighbors or bandwidth, or set "
+            "alpha > 0.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+def _absolute(offsets, weights, alpha, relative, degree) -> float:
+    """Return lam = alpha tr(V) / p for the relative penalty."""
+    if not relative or alpha == 0.0:
+        return alpha
+    D = design_matrix(offsets, weights, degree)[:, 1:]
+    D = D - (weights @ D) / weights.sum()
+    return alpha * float(weights @ (D * D).sum(axis=1)) / D.shape[1]
+
+
+def local_slopes(
+    X, Y, Q, found, alpha: float, *, relative: bool, degree: int, n_jobs: int | None = None
+) -> np.ndarray:
+    """Return the gradients of the local models, shape (n_queries, n_outputs, n_features)."""
+    out = np.zeros((found.n_queries, Y.shape[1], X.shape[1]))
+    if degree == 0:
+        return out
+    solved = np.ones(found.n_queries, dtype=bool)
+
+    def slopes(some):
+        queries = bundled(X, Q, found, some, degree)
+        if alpha > 0.0:
+            ridge_slopes(queries, Y, float(alpha), relative, out[some], solved[some])
+        else:
+            polynomial_slopes(queries, Y, out[some], solved[some])
+
+    over_queries(slopes, found.n_queries, n_jobs)
+    for t in np.flatnonzero(~solved):
+        entries = slice(found.indptr[t], found.indptr[t + 1])
+        rows = found.indices[entries]
+        offsets, weights = X[rows] - Q[t], found.weights[entries]
+        if _is_flat(offsets, weights):
+            out[t] = 0.0
+            continue
+        penalty = _absolute(offsets, weights, alpha, relative, degree)
+        out[t] = (pseudo_inverse_fit(offsets, weights, degree, penalty)[1:] @ Y[rows]).T
+    return out
+
+
+# --- Newton ---
+
+
+@saved()
+@dataclass(frozen=True)
+class Objective:
+    """Loss and penalties of an iterative local classifier.
+
+    ``C`` multiplies the loss; the intercept's penalty is ``rho + rho_per_weight * sum(w)``.
+    """
+
+    loss: str
+    C: float = 1.0
+    rho: float = 0.0
+    rho_per_weight: float = 1e-8
+    tol: float = 1e-9
+    max_iter: int = 100
+
+    def compiled(self, alpha: float, relative: bool) -> FitObjective:
+        """Return what compiled code reads; the multinomial model has absolute penalties only.
+
+        Every number has one type, whatever the user gave: another type would be compiled anew.
+        """
+        return FitObjective(
+            _LOSSES[self.loss],
+            float(alpha),
+            bool(relative) and self.loss != "multinomial",
+            float(self.C),
+            float(self.rho),
+            float(self.rho_per_weight),
+            float(self.tol),
+            int(self.max_iter),
+        )
+
+
+@saved()
+@dataclass(frozen=True)
+class NewtonSolver:
+    """Logistic, squared hinge or multinomial models, fitted by Newton's method."""
+
+    objective: Objective
+    degree: int = 1
+    relative: bool = True
+    own_alpha: float | None = None
+    n_jobs: int | None = None
+
+    is_linear = False
+    is_compiled = True
+
+    @property
+    def name(self) -> str:
+        """Name of the loss."""
+        return self.objective.loss
+
+    @property
+    def link(self) -> str:
+        """How scores become probabilities: some estimators bring their own."""
+        if self.name == "multinomial":
+            return "softmax"
+        return "sigmoid" if self.name == "logistic" and self.own_alpha is not None else "margin"
+
+    @property
+    def depends_on_origin(self) -> bool:
+        """Whether one model of all rows could not answer every query."""
+        return self.degree == 2 or self.own_alpha is not None
+
+    def asked(self, method: str | None) -> "NewtonSolver":
+        """Return the solver that answers with a method of the estimator."""
+        return self
+
+    def path(self, data, design, found, alphas) -> np.ndarray:
+        """Return scores of shape (n_alphas, n_queries, n_classes)."""
+        return np.stack(
+            [self._fit(data, design, found, alpha, want_slopes=False)[0] for alpha in alphas]
+        )
+
+    def slopes(self, data, design, found, alpha) -> np.ndarray:
+        """Return gradients of shape (n_queries, n_classes, n_columns)."""
+        return self._fit(data, design, found, alpha, want_slopes=True)[1]
+
+    def planes(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
+        """Return scores and slopes at the origins."""
+        return self._fit(data, origins, found, alpha, want_slopes=True)
+
+    def _fit(self, data, design, found, alpha, *, want_slopes: bool):
+        n_classes, width = data.targets.n_outputs, design.shape[1] if want_slopes else 0
+        scores = np.full((found.n_queries, n_classes), np.nan)
+        slopes = np.zeros((found.n_queries, n_classes, width))
+        converged = np.ones(found.n_queries, dtype=bool)
+        objective = self.objective.compiled(alpha, self.relative)
+
+        def solve(some):
+            queries = bundled(data.rows, design, found, some, self.degree)
+            out = Fits(scores[some], slopes[some], converged[some])
+            local_classifiers(queries, data.targets.codes, objective, out)
+
+        over_queries(solve, found.n_queries, self.n_jobs)
+        warn_unconverged(self.objective, int((~converged).sum()), len(converged))
+        return scores, slopes
+
+
+def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:
+    """Warn if some of the fits stopped early."""
+    if n_failed:
+        warnings.warn(
+            f"{n_failed} of {n_fits} local {objective.loss} fits stopped after "
+            f"{objective.max_iter} iterations without meeting the tolerance; raise alpha or the "
+            "number of neighbours.",
+            ConvergenceWarning,
+            stacklevel=2,
+        )
+
+
+def class_solver(estimator, solver: str, kernel, n_classes: int, **settings: Any) -> Any:
+    """Return the solver of a classifier's parameters: compiled where that is the same model."""
+    if estimator is None:
+        if solver == "ridge":
+            return RidgeSolver(**settings)
+        # A class of tiny weight bends the logistic loss little: the gradient must be smaller.
+        return NewtonSolver(
+            Objective(solver, tol=1e-11 if solver == "logistic" else 1e-9), **settings
+        )
+    exact = exact_class_solver(estimator, n_classes)
+    if exact is not None:
+        return replace(exact, degree=settings["degree"], n_jobs=settings["n_jobs"])
+    weighted = check_local_estimator(estimator, kernel)
+    return EstimatorSolver(estimator, weighted, settings["n_jobs"])
+
+
+def exact_class_solver(estimator, n_classes: int = 2) -> Any:
+    """Return the solver of an estimator that compiled code reproduces, or ``None``.
+
+    By exact type only: a subclass may differ. Beyond two classes ``LogisticRegression`` is one
+    multinomial model, not one against the rest.
+    """
+    if getattr(estimator, "class_weight", None) is not None or not getattr(
+        estimator, "fit_intercept", False
+    ):
+        return None
+    if type(estimator) is RidgeClassifier and not estimator.positive:
+        return RidgeSolver(relative=False, own_alpha=float(estimator.alpha))
+    if type(estimator) is LinearSVC and _is_plain_svc(estimator):
+        scale = 1.0 / estimator.intercept_scaling**2
+        objective = Objective("squared_hinge", C=2.0 * estimator.C, rho=scale, rho_per_weight=0.0)
+        return NewtonSolver(objective, relative=False, own_alpha=1.0)
+    if type(estimator) is LogisticRegression and _is_plain_logistic(estimator):
+        loss = "logistic" if n_classes == 2 else "multinomial"
+        objective = Objective(loss, C=estimator.C, rho_per_weight=0.0, tol=1e-11)
+        return NewtonSolver(objective, relative=False, own_alpha=1.0)
+    return None
+
+
+def _is_plain_svc(estimator: LinearSVC) -> bool:
+    is_l2 = estimator.penalty == "l2" and estimator.loss == "squared_hinge"
+    return is_l2 and estimator.multi_class == "ovr"
+
+
+def _is_plain_logistic(estimator: LogisticRegression) -> bool:
+    params = estimator.get_params()
+    return (
+        params.get("penalty", "deprecated") in ("deprecated", "l2")
+        and params.get("l1_ratio") in (None, 0, 0.0)
+        and bool(np.isfinite(estimator.C))
+        and estimator.solver != "liblinear"
+    )
+
+
+# --- any estimator ---
+
+
+@saved()
+@dataclass(frozen=True)
+class EstimatorSolver:
+    """Clones of any estimator, fitted around every query.
+
+    Attributes
+    ----------
+    estimator : estimator
+        Cloned and fitted on the neighbours, centred at the query.
+    weighted : bool
+        Whether its ``fit`` takes the weights of the neighbours.
+    n_jobs : int or None
+        Fits at once.
+    method : str
+        What a classifier answers with. A class that the neighbourhood lacks has probability 0
+        (decision -inf) and its column stays in place; one class is answered without a fit.
+    """
+
+    estimator: Any
+    weighted: bool
+    n_jobs: int | None = None
+    method: str = "predict"
+
+    name = "estimator"
+    link = "probability"
+    is_linear = False
+    is_compiled = False
+    depends_on_origin = True
+    relative = False
+    degree = 1
+    own_alpha = 0.0
+
+    def asked(self, method: str | None) -> "EstimatorSolver":
+        """Return the solver that answers with a method of the estimator."""
+        offered = ("predict_proba", "decision_function")
+        method = method or next((m for m in offered if hasattr(self.estimator, m)), "predict")
+        return replace(self, method=method)
+
+    def path(self, data, design, found, alphas) -> np.ndarray:
+        """Return answers of shape (1, n_queries, n_outputs); the penalties are the estimator's."""
+        one = self._class_scores if data.targets.are_labels else self._numbers
+        answers = _map_neighborhoods(one(data), data.rows, design, found, self.n_jobs)
+        shape = (1, found.n_queries, data.targets.n_outputs)
+        return np.array(answers, dtype=np.float64).reshape(shape)
+
+    def _fitted(self, offsets, targets, weights):
+        model = clone(self.estimator)
+        if self.weighted:
+            return model.fit(offsets, targets, sample_weight=weights)
+        return model.fit(offsets, targets)
+
+    def _numbers(self, data) -> Callable:
+        origin = np.zeros((1, data.n_columns))
+        values = data.targets.columns
+        values = values[:, 0] if values.shape[1] == 1 else values
+
+        def predict(offsets, indices, weights):
+            return np.ravel(self._fitted(offsets, values[indices], weights).predict(origin))
+
+        return predict
+
+    def _class_scores(self, data) -> Callable:
+        origin = np.zeros((1, data.n_columns))
+        absent = 0.0 if self.method == "predict_proba" else -np.inf
+
+        def score(offsets, indices, weights):
+            labels = data.targets.codes[indices]
+            out = np.full(data.targets.n_outputs, absent)
+            if np.all(labels == labels[0]):
+                out[labels[0]] = 1.0
+                return out
+            model = self._fitted(offsets, labels, weights)
+            if self.method == "predict":
+                out[model.predict(origin)[0]] = 1.0
+                return out
+            values = np.ravel(getattr(model, self.method)(origin))
+            if len(values) == 1:
+                values = np.array([-values[0], values[0]])
+            out[model.classes_] = values
+            return out
+
+        return score
+
+
+def check_local_estimator(estimator, kernel) -> bool:
+    """Return whether the estimator takes weights; without them only equal weights make sense."""
+    if has_fit_parameter(estimator, "sample_weight"):
+        return True
+    if kernel == "uniform":
+        return False
+    raise ValueError(
+        f"{type(estimator).__name__}.fit takes no sample_weight, which kernel={kernel!r} needs; "
+        'use kernel="uniform", or an estimator that accepts sample_weight.'
+    )
+
+
+def _map_neighborhoods(function, rows, design, found: Neighborhoods, n_jobs) -> list:
+    """Call ``function(offsets, indices, weights)`` for every query, through joblib."""
+
+    def some(queries):
+        answers = []
+        for t in queries:
+            entries = slice(found.indptr[t], found.indptr[t + 1])
+            indices = found.indices[entries]
+            answers.append(function(rows[indices] - design[t], indices, found.weights[entries]))
+        return answers
+
+    order = np.arange(found.n_queries)
+    tasks = [(order[i : i + _FITS_PER_TASK],) for i in range(0, len(order), _FITS_PER_TASK)]
+    parts = parallel_map(some, tasks, n_jobs=n_jobs, prefer="threads")
+    return [value for part in parts for value in part]
+
+
+# --- around another solver ---
+
+
+@saved()
+@dataclass(frozen=True)
+class ClippedSolver:
+    """Another solver, its answers bounded by the range of the neighbours' targets."""
+
+    inner: Any
+
+    depends_on_origin = True
+
+    def asked(self, method: str | None) -> "ClippedSolver":
+        """Return the solver that answers with a method of the estimator."""
+        return ClippedSolver(self.inner.asked(method))
+
+    def __getattr__(self, name: str):
+        if name == "inner" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def path(self, data, design, found, alphas) -> np.ndarray:
+        """Return answers of shape (n_alphas, n_queries, n_outputs)."""
+        answers = self.inner.path(data, design, found, alphas)
+        occupied = np.flatnonzero(found.sizes() > 0)
+        if occupied.size == 0:
+            return answers
+        starts = found.indptr[occupied]
+        targets = data.targets.columns[found.indices]
+        low = np.minimum.reduceat(targets, starts, axis=0)
+        high = np.maximum.reduceat(targets, starts, axis=0)
+        answers[:, occupied] = np.clip(answers[:, occupied], low, high)
+        return answers
+
+
+@saved()
+@dataclass(frozen=True)
+class SparseSolver:
+    """Another solver on sparse rows: a dense block of the few columns that a query's rows use.
+
+    A column that neither the neighbours nor the query use is constant over the neighbourhood: it
+    has slope 0 and adds nothing to the fit. The relative penalty counts it all the same.
+    """
+
+    inner: Any
+
+    def __getattr__(self, name: str):
+        if name == "inner" or name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    def asked(self, method: str | None) -> "SparseSolver":
+        """Return the solver that answers with a method of the estimator."""
+        return SparseSolver(self.inner.asked(method))
+
+    def path(self, data, design, found, alphas) -> np.ndarray:
+        """Return answers of shape (n_alphas, n_queries, n_outputs)."""
+        out = np.empty((len(alphas), found.n_queries, data.targets.n_outputs))
+        for t, block, query, one, _, share in self._blocks(data, design, found):
+            out[:, t] = self.inner.path(block, query, one, np.multiply(alphas, share))[:, 0]
+        return out
+
+    def kernels(self, data, design, found, alphas, skip=None) -> np.ndarray:
+        """Return l(q) for each penalty, shape (n_alphas, nnz)."""
+        out = np.empty((len(alphas), len(found.indices)))
+        for t, block, query, one, _, share in self._blocks(data, design, found):
+            entries = slice(found.indptr[t], found.indptr[t + 1])
+            out[:, entries] = self.inner.kernels(block, query, one, np.multiply(alphas, share))
+        return out
+
+    def slopes(self, data, design, found, alpha) -> np.ndarray:
+        """Return gradients as a dense array, shape (n_queries, n_outputs, n_columns)."""
+        out = np.zeros((found.n_queries, data.targets.n_outputs, data.n_columns))
+        for t, block, query, one, used, share in self._blocks(data, design, found):
+            out[t][:, used] = self.inner.slopes(block, query, one, float(alpha * share))[0]
+        return out
+
+    def _blocks(self, data, design, found) -> Iterator[tuple]:
+        """Yield (query number, its rows, the query, neighbourhood, columns in use, their share)."""
+        counted = n_design_columns(data.n_columns, self.inner.degree)
+        for t in range(found.n_queries):
+            entries = slice(found.indptr[t], found.indptr[t + 1])
+            indices = found.indices[entries]
+            rows = data.rows[indices]
+            used = np.union1d(rows.indices, design[t].indices)
+            if used.size == 0:
+                used = np.zeros(1, dtype=np.int64)
+            block = _Block(
+                np.ascontiguousarray(rows[:, used].toarray()), data.targets.take(indices)
+            )
+            query = np.ascontiguousarray(design[t][:, used].toarray())
+            one = Neighborhoods(
+                np.array([0, len(indices)], dtype=np.int64),
+                np.arange(len(indices), dtype=np.int64),
+                found.weights[entries],
+                found.distances[entries],
+                found.bandwidths[t : t + 1],
+            )
+            share = 1.0
+            if self.inner.relative and self.inner.degree > 0:
+                share = n_design_columns(len(used), self.inner.degree) / counted
+            yield t, block, query, one, used, share
+
+
+@dataclass(frozen=True)
+class _Block:
+    """The neighbours of one query on the columns in use."""
+
+    rows: np.ndarray
+    targets: Any
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns in use."""
+        return self.rows.shape[1]

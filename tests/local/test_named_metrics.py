@@ -1,0 +1,88 @@
+"""Metrics that have a name: what they learn, and what local models make of them."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from sklearn.datasets import load_wine, make_friedman1
+
+from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor
+from vicinal.local._forest import grow_forest
+
+
+@pytest.mark.parametrize("metric", ["ranked", "gradient", "forest", "extra_forest"])
+def test_every_metric_can_be_named(metric):
+    X, y = load_wine(return_X_y=True)
+    model = LocalClassifier(metric=metric, random_state=0).fit(X[::2], y[::2])
+    assert (model.predict(X[1::2]) == y[1::2]).mean() > 0.9
+    weights = model.neighbors(X[:3])
+    assert weights.shape == (3, 89)
+    if metric != "ranked":
+        assert model.local_coef(X[:3]).shape == (3, 3, 13)
+
+
+def test_normal_scores_do_not_care_about_monotone_bends(rng):
+    X = rng.normal(size=(60, 3))
+    y = X[:, 0] + np.sin(X[:, 1])
+    model = LocalRegressor(metric="ranked", n_neighbors=30, alpha=0.1, degree=1)
+    plain = model.fit(X, y).predict(X)
+    bent = model.fit(np.exp(3 * X), y).predict(np.exp(3 * X))
+    assert_allclose(bent, plain, rtol=1e-6)
+
+
+def test_slopes_through_normal_scores_match_differences(rng):
+    X = rng.normal(size=(200, 3))
+    y = X[:, 0] ** 2 + X[:, 1]
+    # A uniform kernel wide enough for everybody: the prediction is then linear in the scores.
+    model = LocalRegressor(metric="ranked", bandwidth=np.inf, alpha=0.1, degree=1).fit(X, y)
+    Q, step = X[:20] + 1e-3, 1e-6
+    slopes = model.local_coef(Q)
+    for j in range(3):
+        shift = np.zeros(3)
+        shift[j] = step
+        difference = (model.predict(Q + shift) - model.predict(Q - shift)) / (2 * step)
+        assert_allclose(slopes[:, j], difference, rtol=1e-4, atol=1e-6)
+
+
+def test_forest_weights_reproduce_the_forest():
+    X, y = make_friedman1(150, random_state=0)
+    index = grow_forest("forest", X, y, None, classify=False, random_state=0, n_jobs=1)
+    found = index.neighborhoods(index.leaves_of(X), None, 150)
+    rows = np.repeat(np.arange(150), found.sizes())
+    means = np.bincount(rows, found.weights * y[found.indices], minlength=150)
+    assert_allclose(means, index.forest.predict(X), rtol=1e-10)
+
+
+def test_rows_left_out_ask_trees_grown_without_them():
+    X, y = make_friedman1(120, random_state=0)
+    index = grow_forest("forest", X, y, None, classify=False, random_state=0, n_jobs=1)
+    found = index.neighborhoods(index.leaves, index.out_of_bag, 120)
+    rows = np.repeat(np.arange(120), found.sizes())
+    assert not (found.indices == rows).any()
+    trees = [tree.predict(X) for tree in index.forest.estimators_]
+    expected = [
+        np.mean([trees[t][i] for t in np.flatnonzero(index.out_of_bag[i])]) for i in range(120)
+    ]
+    means = np.bincount(rows, found.weights * y[found.indices], minlength=120)
+    assert_allclose(means, expected, rtol=1e-10)
+
+
+def test_irrelevant_columns_fade():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(-1, 1, size=(600, 12))
+    y = np.sin(3.0 * X[:, 0]) * X[:, 1]
+    plain = LocalRegressor(random_state=0).fit(X, y)
+    bent = LocalRegressor(metric="gradient", random_state=0).fit(X, y)
+    assert bent.loo_score_ < 0.3 * plain.loo_score_
+    assert isinstance(bent.metric_, GradientMetric)
+    assert bent.metric_.n_rounds > 1
+
+
+def test_groups_stay_together():
+    rng = np.random.RandomState(0)
+    groups = np.repeat(np.arange(30), 6)
+    X = rng.normal(size=(30, 4))[groups] + 0.01 * rng.normal(size=(180, 4))
+    y = rng.randint(0, 2, 30)[groups]
+    assert LocalClassifier(random_state=0).fit(X, y).loo_score_ < 0.1
+    for metric in ("standardized", "gradient"):
+        model = LocalClassifier(metric=metric, random_state=0).fit(X, y, groups=groups)
+        assert model.loo_score_ > 0.3
