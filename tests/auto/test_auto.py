@@ -254,7 +254,7 @@ class Slow(DecisionTreeClassifier):
 def test_a_member_that_would_take_too_long_is_left_out():
     X, y = blobs()
     members = [("quick", LogisticRegression()), ("slow", Slow())]
-    with pytest.warns(UserWarning, match="'slow' is left out: .* (would not fit|no time was left)"):
+    with pytest.warns(UserWarning, match="'slow' is left out: .*(would not fit|no time was left)"):
         model = AutoClassifier(members, max_fit_time=2.0, n_jobs=1, random_state=0).fit(X, y)
     assert model.members_[0].name == "quick"
 

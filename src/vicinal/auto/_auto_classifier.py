@@ -29,7 +29,8 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
     members : "default" or list, default="default"
         Members to try: pairs (name, classifier), names of kinds of default members (``"constant"``,
         ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``,
-        ``"kernel"``), or both. ``"default"`` tries every kind, each where it can pay.
+        ``"kernel"``, ``"neural"``), or both. ``"default"`` tries every kind but the last, which
+        takes minutes, each where it can pay.
     max_fit_time : float, default=None
         Seconds for the whole fit: a member whose projected time does not fit is left out. ``None``
         sets no limit.

@@ -34,7 +34,7 @@ from vicinal._base._compat import (
     threadpool_controller,
 )
 from vicinal._base._explanation import ExplainRowMixin, member_section
-from vicinal.auto._default_members import KINDS, Shape, Spec
+from vicinal.auto._default_members import DEFAULT_KINDS, KINDS, Shape, Spec
 from vicinal.auto._explain import neighbor_section
 from vicinal.auto._forms import Forms, is_mixed_frame
 from vicinal.auto._member import Member
@@ -150,7 +150,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _try_members(self, search: Search, codes) -> None:
         """Try every kind, or every pair, in the order given."""
-        plan = list(KINDS) if isinstance(self.members, str) else list(self.members)
+        plan = DEFAULT_KINDS if isinstance(self.members, str) else self.members
         if not plan:
             raise ValueError("members is empty; name at least one, or leave members='default'.")
         shape = self._shape(search.table, codes)

@@ -16,7 +16,11 @@ from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.auto._normal_scores import NormalScores
 from vicinal.auto._scaled_svr import ScaledSVR
 from vicinal.local import LocalClassifier, LocalRegressor
-from vicinal.metric import GradientKernelRegressor
+from vicinal.metric import (
+    GradientKernelRegressor,
+    NeuralNeighborsClassifier,
+    NeuralNeighborsRegressor,
+)
 
 # Local models live in at most so many coordinates; wider tables are reduced to principal axes.
 _MAX_COORDINATES = 100
@@ -212,6 +216,14 @@ def kernel(shape: Shape, tried: Tried) -> Iterator[Spec]:
         yield Spec("gradient kernel", model, once=True, lead=_KERNEL_LEAD)
 
 
+def neural(shape: Shape, tried: Tried) -> Iterator[Spec]:
+    """Yield neighbours in coordinates learned by small nets: minutes, so only where asked for."""
+    if shape.is_classification:
+        yield Spec("neural neighbors", NeuralNeighborsClassifier(), once=True)
+    else:
+        yield Spec("neural neighbors", NeuralNeighborsRegressor(), once=True)
+
+
 KINDS: dict[str, Callable[[Shape, Tried], Iterator[Spec]]] = {
     "constant": constant,
     "local": local,
@@ -221,4 +233,6 @@ KINDS: dict[str, Callable[[Shape, Tried], Iterator[Spec]]] = {
     "gradient": gradient,
     "svm": svm,
     "kernel": kernel,
+    "neural": neural,
 }
+DEFAULT_KINDS = [kind for kind in KINDS if kind != "neural"]

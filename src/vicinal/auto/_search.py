@@ -187,7 +187,7 @@ class Search:
         else:
             first = self._ask(spec, folds[:1])
             seconds = time.monotonic() - start
-            if start + seconds * (len(folds) + 1) > self._deadline:
+            if self.kept() and start + seconds * (len(folds) + 1) > self._deadline:
                 raise LeftOut(f"about {seconds * (len(folds) + 1):.1f} s would not fit the time")
             if cuts:
                 self._check_lead(first, spec.lead)
