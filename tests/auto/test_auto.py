@@ -364,8 +364,9 @@ def test_more_columns_than_rows():
     X = rng.normal(size=(60, 300))
     y = np.repeat([0, 1], 30)
     X[y == 1, :5] += 2.0
-    model = AutoClassifier(random_state=0).fit(X, y)
+    model = AutoClassifier(["constant", "local", "forest", "linear"], random_state=0).fit(X, y)
     assert model.score_ > 0.8
+    assert {member.name: member for member in model.members_}["forest"].loss < np.log(2)
 
 
 def test_torch_tensors_give_the_same_answers_as_tensors():

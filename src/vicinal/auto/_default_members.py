@@ -107,12 +107,12 @@ def _coordinates(name: str, shape: Shape, most: int) -> list:
     return steps
 
 
-def _local_in(name: str, shape: Shape, **settings):
+def _local_in(name: str, shape: Shape):
     """Return a local model in named coordinates."""
     if shape.n_columns <= _MAX_COORDINATES:
-        return _local(shape, metric=name, **settings)
+        return _local(shape, metric=name)
     steps = _coordinates(name, shape, _MAX_COORDINATES)
-    return make_pipeline(*steps, _local(shape, metric="euclidean", **settings))
+    return make_pipeline(*steps, _local(shape, metric="euclidean"))
 
 
 def constant(shape: Shape, tried: Tried) -> Iterator[Spec]:
@@ -130,8 +130,10 @@ def local(shape: Shape, tried: Tried) -> Iterator[Spec]:
 def forest(shape: Shape, tried: Tried) -> Iterator[Spec]:
     """Yield local models over leaves; trees that did not draw a row have seen its group."""
     if not shape.has_groups:
+        # Where columns are too many for a slope each, leaves vote.
+        degree = 1 if shape.n_columns <= _MAX_COORDINATES else 0
         for name in ("forest", "extra_forest"):
-            yield Spec(name, _local_in(name, shape, degree=1), once=True)
+            yield Spec(name, _local(shape, metric=name, degree=degree), once=True)
 
 
 def linear(shape: Shape, tried: Tried) -> Iterator[Spec]:
