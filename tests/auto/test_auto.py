@@ -70,6 +70,15 @@ def test_a_member_that_knows_takes_the_weight_of_one_that_does_not():
     assert model.weights_[0] == 1.0
 
 
+def test_the_constant_answers_where_nothing_is_known():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(90, 4)), rng.permutation(np.repeat([0, 1, 2], 30))
+    model = AutoClassifier(QUICK, random_state=0).fit(X, y)
+    assert model.members_[0].name == "constant"
+    assert model.weights_[0] == 1.0
+    np.testing.assert_allclose(model.predict_proba(X), 1 / 3, atol=1e-6)
+
+
 def test_held_out_answers_come_from_models_that_had_not_seen_the_row():
     # A tree grown to the end knows every row it has seen; of coin labels it knows no other.
     rng = np.random.RandomState(0)

@@ -73,7 +73,8 @@ class AutoRegressor(RegressorMixin, BaseAuto):
     .. math:: \sum_i s_i \Big(y_i - \sum_m w_m f_m^{-i}(x_i)\Big)^2, \qquad w \ge 0, \sum_m w_m = 1,
 
     which is convex; outputs are compared in units of their variance. Members below 2 % are dropped
-    and at most six remain. Local models leave the row out of its neighbourhood, forests ask the
+    and at most six remain; where none beats the constant answer by two standard errors, the
+    constant answers. Local models leave the row out of its neighbourhood, forests ask the
     trees that did not draw it, whatever else learns from targets learns from the other folds.
 
     Examples

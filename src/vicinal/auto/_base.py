@@ -142,7 +142,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             raise ValueError(f"No member of {type(self).__name__} could be judged: {reasons}.")
         self._warn_of_left_out(search)
         everything = np.arange(len(table.entries))
-        pool = choose_pool(trials, scorer, everything)
+        pool = choose_pool(trials, scorer, everything, table.entries)
         error, self.score_error_ = nested_error(trials, scorer, table, scorer.share)
         self.score_ = 1.0 - error
         self._keep_answers(pool.mix(trials, scorer, everything), rows[table.entries])

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 from sklearn.base import clone
+from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold
 
 from vicinal._base import (
@@ -32,6 +33,8 @@ _MIDDLE = 1000
 _LEAST_WEIGHT, _MAX_MEMBERS = 0.02, 6
 # Nor one whose loss is far from the least: this factor and this much more.
 _BEHIND, _SLACK = 1.5, 0.05
+# By so many standard errors the best member must beat the constant answer.
+_CERTAIN = 2.0
 # What is left of the time for fitting the chosen members to all rows.
 _SEARCH_SHARE = 0.8
 
@@ -315,8 +318,14 @@ class Pool:
         )
 
 
-def choose_pool(trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> Pool:
-    """Choose settings, calibration, members and weights on some entries."""
+def choose_pool(
+    trials: list[Trial], scorer: Scorer, entries: np.ndarray, units: np.ndarray
+) -> Pool:
+    """Choose settings, calibration, members and weights on some entries.
+
+    ``units`` are the rows of all entries. Where no member is better than the constant answer by two
+    standard errors, the constant answers: what chance prefers among many members is not signal.
+    """
     part = scorer.part(entries)
     tables = [trial.losses[:, entries] @ part.share for trial in trials]
     chosen = [int(table.argmin()) for table in tables]
@@ -324,6 +333,12 @@ def choose_pool(trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> Poo
     slopes = np.array([part.slope(answers) for answers in said])
     losses = np.array([table.min() for table in tables])
     near = np.flatnonzero(losses <= _BEHIND * losses.min() + _SLACK)
+    floor = _constant(trials)
+    best = int(losses.argmin())
+    if floor is not None and best != floor:
+        gain = trials[floor].losses[0] - trials[best].losses[chosen[best]]
+        mean, error = mean_and_error(gain[entries], part.share, units[entries])
+        near = near if mean > _CERTAIN * error else np.array([floor])
     pools = []
     for sharpness in part.sharpness:
         own = sharpness * slopes
@@ -333,6 +348,14 @@ def choose_pool(trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> Poo
         weights[near] = found
         pools.append((part.pool_loss(stack, found), Pool(chosen, own, weights)))
     return min(pools, key=lambda pair: pair[0])[1]
+
+
+def _constant(trials: list[Trial]) -> int | None:
+    """Return which trial looked at no column."""
+    for m, trial in enumerate(trials):
+        if isinstance(trial.spec.estimator, (DummyClassifier, DummyRegressor)):
+            return m
+    return None
 
 
 def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
@@ -352,7 +375,7 @@ def nested_error(
     """
 
     def choose(outside):
-        pool = choose_pool(trials, scorer, outside)
+        pool = choose_pool(trials, scorer, outside, table.entries)
         return lambda inside: scorer.part(inside).errors(pool.mix(trials, scorer, inside))
 
     errors = nested_errors(choose, table.entry_folds)
