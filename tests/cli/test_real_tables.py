@@ -239,3 +239,22 @@ def test_groups_weights_and_columns_to_drop_by_comma(tmp_path, capsys):
     said = capsys.readouterr().err
     assert "90 rows, 1 columns" in said
     assert "on held-out rows: accuracy 1.0000" in said
+
+
+def test_page_of_a_very_wide_table_has_the_leaderboard_alone(tmp_path, capsys):
+    from sklearn.dummy import DummyRegressor
+
+    from vicinal.cli._check_table import check_table
+    from vicinal.cli._compare import _write_report
+    from vicinal.inspection import compare
+
+    rng = np.random.RandomState(0)
+    table = pl.DataFrame({**{f"g{j}": rng.rand(20) for j in range(1001)}, "y": rng.rand(20)})
+    checked = check_table(table, "y")
+    models = {"mean": DummyRegressor()}
+    board = compare(models, checked.X, checked.y, cv=2)
+    page = _write_report(
+        board, models, checked, "wide", 0, tmp_path / "page.html", time.monotonic()
+    )
+    assert "Leaderboard" in page.read_text()
+    assert "more than 1000 columns" in capsys.readouterr().err

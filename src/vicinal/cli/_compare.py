@@ -31,6 +31,7 @@ _MOST_JOBS = 4
 _EXPLAINED_ROWS = 24
 _RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
 _COMPILED_ROWS = 60
+_MOST_EXPLAINED_COLUMNS = 1000  # reasons move one column at a time, which takes their square
 # The page's share of the budget, and of that, the shares of its parts.
 _PAGE_SHARE, _PAGE_SECONDS = 0.25, 45.0
 _REFIT_SHARE, _REGIONS_SHARE, _REASONS_SHARE = 0.4, 0.15, 0.6
@@ -164,7 +165,11 @@ def _write_report(board, models, checked, title, seed, out, end) -> Path:
     from vicinal.report import ComparisonReport
 
     heading = f"{title}: local models beside baselines"
-    detail = _closer_look(board, models, checked, seed, end)
+    detail = None
+    if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
+        detail = _closer_look(board, models, checked, seed, end)
+    else:
+        say(f"more than {_MOST_EXPLAINED_COLUMNS} columns: the page has the leaderboard alone")
     return ComparisonReport(board, heading, detail=detail).write_html(out)
 
 
