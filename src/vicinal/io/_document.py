@@ -17,7 +17,7 @@ object is made once, each number means one object, and nothing can contain itsel
 import math
 import types
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -119,7 +119,7 @@ class Writer:
         return {"class": name, "state": {key: self.value(part) for key, part in state.items()}}
 
 
-_PACKERS = {
+_PACKERS: dict[type, Callable[[Writer, Any], Any]] = {
     list: lambda writer, x: writer._values("list", x),
     tuple: lambda writer, x: writer._values("tuple", x),
     set: lambda writer, x: writer._values("set", sorted(x, key=repr)),
@@ -262,7 +262,7 @@ def _made(kind: type, state: dict[str, Any]) -> Any:
         if len(values) != len(kind._fields):  # type: ignore[attr-defined]
             raise ModelFileError(f"the document has a {kind.__name__} of {len(values)} values.")
         return tuple.__new__(kind, values)
-    made = kind.__new__(kind)
+    made: Any = kind.__new__(kind)
     if isinstance(made, dict):
         made.update(state[_TUPLE_STATE])
     elif hasattr(kind, "__restore__"):
@@ -329,7 +329,7 @@ def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str]:
     """Return dtype, shape and order of an array as a document describes it."""
     text, shape, order = entry
     dtype = plain_dtype(text)
-    lengths = tuple(_length(length) for length in shape)
+    lengths: Any = tuple(_length(length) for length in shape)
     if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
         raise ModelFileError(f"the document has an array {entry!r}.")
     return dtype, lengths, order
