@@ -307,7 +307,7 @@ def test_tables_of_few_rows_get_an_answer(n_rows):
 
 
 def test_one_row_is_one_clear_error():
-    with pytest.raises(ValueError, match="at least 2|one class|minimum of"):
+    with pytest.raises(ValueError, match="n_samples=1 cannot be both"):
         AutoRegressor().fit([[1.0, 2.0]], [1.0])
 
 

@@ -252,8 +252,8 @@ def draw_folds(n_rows: int, codes, groups, cv: int, seed: int) -> tuple[list[np.
     n_units = n_rows if groups is None else len(np.unique(groups))
     if n_units < 2:
         raise ValueError(
-            f"Found {n_units} {'row' if groups is None else 'group'} to learn from; members are "
-            "judged on rows they have not seen, so at least 2 are needed."
+            f"{'n_samples' if groups is None else 'n_groups'}={n_units} cannot be both learned "
+            "from and held out; members are judged on rows they have not seen, so 2 are needed."
         )
     n_folds = min(cv, n_units)
     n_draws = 2 if n_rows < _MIDDLE else 1
