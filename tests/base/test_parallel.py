@@ -68,7 +68,7 @@ X, y = make_classification(600, 20, n_informative=5, random_state=0)
 models = [
     DivideConquerSVC(random_state=0),
     LocalRegressor(n_neighbors=30, metric="standardized"),
-    LocalDiscriminantTransformer(n_local=2, n_init=1, random_state=0),
+    LocalDiscriminantTransformer(n_regions=2, n_init=1, random_state=0),
     NeighborSearch(metric="manhattan", algorithm="brute"),
 ]
 methods = ["predict", "predict", "transform", "kneighbors"]
