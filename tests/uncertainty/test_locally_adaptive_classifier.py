@@ -27,15 +27,19 @@ def digits():
     return train_test_split(X[:900], y[:900], stratify=y[:900], test_size=0.3, random_state=0)
 
 
-@pytest.fixture(scope="module")
-def crossing():
+def crossing_borders(seed):
     """Two borders that want two metrics: each pair of classes differs in a feature of its own."""
-    rng = np.random.RandomState(0)
+    rng = np.random.RandomState(seed)
     X = rng.normal(size=(1400, 6))
     right = rng.uniform(size=1400) < 0.5
     X[:, 0] += np.where(right, 6.0, -6.0)
     y = np.where(right, X[:, 1] > 0, X[:, 2] > 0).astype(int)
     return X[:400], X[400:], y[:400], y[400:]
+
+
+@pytest.fixture(scope="module")
+def crossing():
+    return crossing_borders(0)
 
 
 def quick(n_regions=2, **options):
@@ -78,10 +82,14 @@ def test_beats_nearest_neighbours_on_digits(digits):
     assert model.score(X_test, y_test) >= nearest.score(X_test, y_test)
 
 
-def test_two_metrics_beat_one_where_two_are_needed(crossing):
-    X, X_test, y, y_test = crossing
-    scores = {k: quick(k, n_splits=1).fit(X, y).score(X_test, y_test) for k in (1, 2)}
-    assert scores[2] > scores[1]
+def test_two_metrics_beat_one_where_two_are_needed():
+    # One draw is a matter of luck: a point of accuracy on average, and rounding decides a row.
+    gains = []
+    for seed in range(4):
+        X, X_test, y, y_test = crossing_borders(seed)
+        one, two = (quick(k, n_splits=1).fit(X, y).score(X_test, y_test) for k in (1, 2))
+        gains.append(two - one)
+    assert np.mean(gains) > 0.003
 
 
 def test_auto_takes_what_rows_held_out_prefer(rng):
