@@ -55,7 +55,7 @@ def main():
         "surface_fuzz",
         "Decision surfaces of small ugly problems",
         "Two or three classes on 6-30 rows with duplicates, constant columns, lattices, tiny, huge "
-        "or shifted units, one row against all others; eleven kinds of classifier; queries on "
+        "or shifted units, one row against all others; ten kinds of classifier; queries on "
         "rows, near rows and a thousand ranges away. Every projection, ray, distance and "
         "counterfactual must be finite or carry a status, and every counterfactual must have "
         "another label when predicted again.",

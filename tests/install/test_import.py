@@ -45,14 +45,23 @@ def test_public_names_are_reachable_and_listed():
         assert name in dir(vicinal)
 
 
-FAMILIES = ("partition", "local", "surface", "uncertainty", "subspace", "ensemble")
+ROOMS = (
+    "auto",
+    "ensemble",
+    "local",
+    "metric",
+    "partition",
+    "subspace",
+    "surface",
+    "uncertainty",
+)
 
 
 def test_every_estimator_of_a_family_is_reachable_at_the_top():
     family_of = {
         name: cls.__module__.split(".")[1]
         for name, cls in public_estimators().items()
-        if cls.__module__.split(".")[1] in FAMILIES
+        if cls.__module__.split(".")[1] in ROOMS
     }
     assert vicinal._ESTIMATORS == family_of
 

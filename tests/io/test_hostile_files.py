@@ -605,7 +605,7 @@ def test_a_thousand_mutations_run_nothing_and_raise_one_error(good, tmp_path):
     n_flipped, n_cut, n_spliced, n_rewritten = map(int, n_loaded)
     assert n_cut == 0
     assert max(n_flipped, n_spliced) < 75
-    assert 0 < n_rewritten < 125
+    assert 0 < n_rewritten < 150
 
 
 def test_the_helpers_repack_a_file_without_changing_it(good, tmp_path):

@@ -42,9 +42,9 @@ def draw_data(rng):
 
 
 def draw_model(rng):
-    k = rng.randint(11)
-    if k < 4:
-        solver = ("ridge", "logistic", "squared_hinge", "hinge")[k]
+    k = rng.randint(10)
+    if k < 3:
+        solver = ("ridge", "logistic", "squared_hinge")[k]
         size = [{"n_neighbors": 4}, {"bandwidth": 1.0}, {"bandwidth": 0.1}][rng.randint(3)]
         kernel = ("tricube", "gaussian", "uniform")[rng.randint(3)]
         return LocalClassifier(
@@ -61,7 +61,7 @@ def draw_model(rng):
         RandomForestClassifier(3, random_state=0, n_jobs=1),
         KNeighborsClassifier(min(3, 1 + rng.randint(3))),
         DecisionTreeClassifier(max_depth=3, random_state=0),
-    ][k - 4]  # fmt: skip
+    ][k - 3]  # fmt: skip
 
 
 def check_problem(seed):

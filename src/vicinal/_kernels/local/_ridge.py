@@ -59,16 +59,17 @@ def _system(queries, t, rows, w, work):
     trace = moments(R, w, p, m)
     if trace == 0.0:
         return unit, trace
+    is_wide = p > k
     for i in range(k):
         root = np.sqrt(w[i])
         for a in range(p):
-            R[i, a] = (R[i, a] - m[a]) * root
-    if p > k:
+            value = (R[i, a] - m[a]) * root
+            R[i, a] = value
+            if not is_wide:
+                Z[a, i] = value
+    if is_wide:
         gram_lower(R, k, p, work.G)
     else:
-        for i in range(k):
-            for a in range(p):
-                Z[a, i] = R[i, a]
         gram_lower(Z, p, k, work.G)
     return unit, trace
 
