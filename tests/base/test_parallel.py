@@ -38,7 +38,8 @@ def test_thread_map_raises_what_its_function_raises():
     def fail(item):
         raise RuntimeError(f"item {item}")
 
-    with pytest.raises(RuntimeError, match="item 0"):
+    # Whichever thread comes first: the others are not waited for.
+    with pytest.raises(RuntimeError, match="item [0-2]"):
         thread_map(fail, range(3), 2)
 
 

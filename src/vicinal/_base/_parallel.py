@@ -66,7 +66,8 @@ def thread_map(
     with ThreadPoolExecutor(threads) as pool:
         futures = [pool.submit(function, item) for item in items]
         try:
-            for future in wait(futures, return_when=FIRST_EXCEPTION).done:
+            done = wait(futures, return_when=FIRST_EXCEPTION).done
+            for future in (future for future in futures if future in done):
                 future.result()
             return [future.result() for future in futures]
         except BaseException:
