@@ -21,14 +21,14 @@ from vicinal._kernels.local import _batched as _local_batched
 from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
 from vicinal._kernels.subspace import _truncated_rbf_device
 from vicinal.datasets import load_dataset
-from vicinal.local import LocalClassifier, _device
+from vicinal.local import LocalClassifier, _arrays
 from vicinal.neighbors import NeighborSearch
-from vicinal.partition import SpacePartitioningClassifier, _device_sweeps
+from vicinal.partition import SpacePartitioningClassifier, _device_training_set, _stages
 from vicinal.subspace import (
     FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
-    _on_device,
     _truncated_rbf_classifier,
+    _truncated_rbf_on_device,
 )
 
 CACHE = ROOT / "benchmarks" / ".cache"
@@ -175,21 +175,21 @@ class Watch:
 
 LOCAL_PHASES = {
     "search": [(NeighborSearch, "kneighbors")],
-    "gather": [(_local_batched, "take_rows"), (_device, "take_rows")],
+    "gather": [(_local_batched, "take_rows"), (_arrays, "take_rows")],
     "Gram": [(_local_batched, "weighted_gram"), (_local_batched, "smaller_gram")],
     "solve": [(_local_batched, "solve_regular")],
 }
 TRBF_PHASES = {
     "features": [(_truncated_rbf_device, "truncated_rbf_features")],
-    "Gram and solve": [(_on_device, "device_ridge_primal")],
-    "leverages": [(_on_device, "device_primal_leverage")],
+    "Gram and solve": [(_truncated_rbf_on_device, "device_ridge_primal")],
+    "leverages": [(_truncated_rbf_on_device, "device_primal_leverage")],
     "slope": [(_truncated_rbf_classifier, "device_slope")],
 }
 PARTITION_PHASES = {
-    "first regions": [(_device_sweeps, "device_kmeans")],
-    "sums": [(_device_sweeps, "device_lda_statistics")],
-    "small systems (host)": [(_device_sweeps, "lda_coefficients")],
-    "errors of regions": [(_device_sweeps, "device_linear_errors")],
+    "first regions": [(_device_training_set, "device_kmeans")],
+    "sums": [(_device_training_set, "device_lda_statistics")],
+    "small systems (host)": [(_stages, "lda_coefficients")],
+    "errors of regions": [(_device_training_set, "device_linear_errors")],
 }
 
 

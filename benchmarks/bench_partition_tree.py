@@ -16,13 +16,18 @@ from _partition import load_split
 from vicinal._kernels.cascade._hard import assign_kmeans, gate_problem
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.partition._base import make_learner
-from vicinal.partition._learners import TrainingSet, constant_gate, passes_on
+from vicinal.partition._learners import TrainingSet
 from vicinal.partition._space_partitioning_classifier import BUILT_IN_LEARNERS
-from vicinal.partition._stages import aligned_proba
+from vicinal.partition._stages import ConstantGate, aligned_proba
 
 SETS = ("satimage", "letter", "optdigits", "pendigits")
 DEPTH, STARTS, SWEEPS = 3, 5, 10
 MAX_ROWS = 6000
+
+
+def passes_on(gate, X) -> np.ndarray:
+    """Return which samples a gate sends to the right."""
+    return gate.decision_function(X) > 0
 
 
 class TreeStart:
@@ -60,10 +65,11 @@ class TreeStart:
         """Fit the gate of a node, or keep it where nothing depends on it."""
         if len(rows) == 0:
             if self.gates[node] is None:
-                self.gates[node] = constant_gate(np.zeros(1))
+                self.gates[node] = ConstantGate(False)
             return
-        gate = constant_gate(labels)
-        if gate is None:
+        if len(np.unique(labels)) == 1:
+            gate = ConstantGate(labels[0] > 0)
+        else:
             gate = self.learner.fit_gate(
                 self.data, rows, labels, weights, self.seed(), self.gates[node]
             )

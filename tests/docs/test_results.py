@@ -129,3 +129,21 @@ def test_every_page_with_stored_cases_is_what_they_say(tmp_path):
     assert rebuilt, done.stdout
     for page in rebuilt:
         assert page.read_text() == (ROOT / "docs" / "results" / page.name).read_text(), page.name
+
+
+IMPORTS = """
+import importlib, pathlib
+for script in sorted(pathlib.Path(".").glob("bench_*.py")):
+    importlib.import_module(script.stem)
+"""
+
+
+def test_every_benchmark_finds_what_it_imports():
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", IMPORTS],
+        cwd=BENCHMARKS,
+        env={**os.environ, "PYTHONPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 0, done.stderr
