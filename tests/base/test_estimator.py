@@ -89,3 +89,18 @@ def test_fits_inside_a_pipeline():
     from sklearn.pipeline import make_pipeline
 
     assert make_pipeline(_Mean()).fit(X)[-1].n_features_in_ == 2
+
+
+def test_numbers_that_overflow_are_refused_by_position_and_by_name():
+    for fit in (lambda: _Mean().fit(1e200 * X), lambda: _Mean().fit(X=1e200 * X)):
+        with pytest.raises(ValueError, match="scale X first"):
+            fit()
+    with pytest.raises(ValueError, match="scale y first"):
+        _Mean().fit(X, y=np.array([1e200, 0.0, 0.0]))
+
+
+def test_words_are_answered_by_the_argument_that_holds_them_and_the_remedy():
+    words = X.astype(object)
+    words[1, 0] = "red"
+    with pytest.raises(ValueError, match=r"'red'\. X must be numbers here: put .*TableEncoder"):
+        _Mean().fit(words)

@@ -1,16 +1,25 @@
 """Odd inputs for every estimator: the outcome is a right answer or an error that says what to do.
 
 A case is a number: it chooses the estimator and what is odd about rows, targets, weights and
-queries, so any case can be run again alone: ``outcome(17)``.
+queries, so any case can be run again alone: ``outcome(17)``. All of them, on all cores:
+``python -m tests.common.fuzz``.
 """
 
+import argparse
+import os
+import re
+import signal
 import warnings
+from concurrent.futures import ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
 
 import numpy as np
 from numpy.linalg import LinAlgError
 from scipy import sparse
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.exceptions import NotFittedError
+from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
 
 from tests.common.instances import all_instances
@@ -127,6 +136,12 @@ QUERIES = {
 }
 # They fit dozens of members of the other families, seconds each time: drawn more rarely.
 SLOW = ("AutoClassifier", "AutoRegressor")
+# Errors of the types that we raise, but from the depths: they name neither input nor remedy.
+RAW = re.compile(
+    r"ufunc|broadcast|not aligned|reshape array|zero-size|empty sequence|unpack|NoneType|subscript"
+    r"|out of bounds|with_mean|mismatch in its core|unexpected keyword|positional argument"
+    r"|attribute|has no len|infinite loop|cannot convert float|math domain|singular|SVD"
+)
 METHODS = ("predict_proba", "predict", "decision_function", "transform", "kneighbors")
 
 
@@ -190,7 +205,8 @@ def _fault(label, place, error):
     is_clear = isinstance(error, ValueError | TypeError) and not isinstance(
         error, LinAlgError | UnicodeError
     )
-    if is_clear and "numba" not in type(error).__module__ and len(str(error)) > 20:
+    is_raw = "numba" in type(error).__module__ or RAW.search(str(error))
+    if is_clear and not is_raw and len(str(error)) > 20:
         return None
     return f"{label}: {place} raises {type(error).__name__}: {str(error)[:200]}"
 
@@ -206,11 +222,56 @@ def _half_fitted(label, estimator):
 def _wrong_answer(label, fitted, method, said):
     values = said[0] if isinstance(said, tuple) else said
     values = np.asarray(values.toarray() if sparse.issparse(values) else values)
-    if values.dtype.kind == "f" and not np.isfinite(values).all() and method != "decision_function":
-        return f"{label}: {method} is not finite"
+    if values.dtype.kind == "f" and method != "decision_function":  # of a sure answer, infinite
+        # What goes to trees keeps its gaps.
+        keeps_gaps = method == "transform" and get_tags(fitted).input_tags.allow_nan
+        if not (np.isfinite(values) | (np.isnan(values) & keeps_gaps)).all():
+            return f"{label}: {method} is not finite"
     if method == "predict_proba":
         if np.abs(values.sum(axis=1) - 1.0).max(initial=0.0) > 1e-4 or (values < 0).any():
             return f"{label}: probabilities do not sum to one"
     if method == "predict" and is_classifier(fitted) and not np.isin(values, fitted.classes_).all():
         return f"{label}: predicts an unknown class"
     return None
+
+
+def _within(seconds, case):
+    """Run a case in a worker; one that takes longer than ``seconds`` is a finding too."""
+
+    def stop(*_):
+        raise TimeoutError(f"no answer within {seconds} seconds")
+
+    signal.signal(signal.SIGALRM, stop)
+    signal.alarm(seconds)
+    try:
+        return outcome(case)
+    except TimeoutError as error:
+        estimator, kinds = describe(case)
+        return f"case {case}: {type(estimator).__name__}, {kinds}: {error}"
+    finally:
+        signal.alarm(0)
+
+
+def main():
+    """Run the cases ``--first`` to ``--last`` in ``--jobs`` processes; print what is wrong."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--first", type=int, default=0)
+    parser.add_argument("--last", type=int, default=10_000)
+    parser.add_argument("--jobs", type=int, default=os.cpu_count())
+    parser.add_argument("--seconds", type=int, default=120, help="limit for one case")
+    arguments = parser.parse_args()
+    cases = range(arguments.first, arguments.last)
+    # A case is small: one thread each, and a worker that dies does not hang the others.
+    with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
+        run = partial(_within, arguments.seconds)
+        wrong = 0
+        for line in pool.map(run, cases, chunksize=10):
+            if line:
+                wrong += 1
+                print(line, flush=True)
+    print(f"{len(cases)} cases, {wrong} wrong")
+    return min(wrong, 1)
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())

@@ -91,3 +91,10 @@ def test_string_labels_equal_codes(wine):
 def test_members_without_probabilities_are_refused(wine):
     with pytest.raises(ValueError, match="has no predict_proba"):
         BayesianModelAveragingClassifier([("svm", LinearSVC())]).fit(*wine)
+
+
+def test_rows_beyond_what_members_can_answer_are_refused(wine):
+    X, y = wine
+    model = BayesianModelAveragingClassifier([("bayes", GaussianNB())], random_state=0).fit(X, y)
+    with pytest.raises(ValueError, match="X reaches 1e"):
+        model.predict_proba(np.full((1, X.shape[1]), 1e300))

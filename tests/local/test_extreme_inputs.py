@@ -190,3 +190,11 @@ def test_sparse_and_dense_rows_give_the_same_default_regressor():
     thin = LocalRegressor(random_state=0).fit(sparse.csr_matrix(X), y)
     assert (thin.degree_, thin.alpha_) == (dense.degree_, dense.alpha_)
     assert_allclose(thin.predict(sparse.csr_matrix(X)), dense.predict(X), atol=1e-6)
+
+
+def test_sparse_rows_without_an_entry_are_rows_of_zeros():
+    y = np.arange(40) % 4 == 0
+    dense = LocalClassifier(random_state=0).fit(np.zeros((40, 3)), y)
+    thin = LocalClassifier(random_state=0).fit(sparse.csr_matrix((40, 3)), y, np.full(40, 1000.0))
+    expected = dense.predict_proba(np.zeros((2, 3)))
+    assert_allclose(thin.predict_proba(sparse.csr_matrix((2, 3))), expected)

@@ -525,3 +525,9 @@ def test_breast_cancer_by_any_route():
     for arguments in ({}, {"region_estimator": "lda", "n_regions": 2}, {"gating": "soft"}):
         model = SpacePartitioningClassifier(n_init=2, random_state=0, **arguments)
         assert model.fit(X[::2], y[::2]).score(X[1::2], y[1::2]) > 0.93
+
+
+def test_sparse_queries_to_a_model_of_dense_rows(blobs):
+    X, y = blobs
+    model = SpacePartitioningClassifier(n_regions=2, n_init=1, random_state=0).fit(X, y)
+    assert_allclose(model.predict_proba(sparse.csr_array(X)), model.predict_proba(X))

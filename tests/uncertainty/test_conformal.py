@@ -8,6 +8,7 @@ from sklearn.datasets import load_diabetes, load_iris, make_classification
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.model_selection import KFold, ShuffleSplit, cross_val_predict
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
@@ -156,3 +157,15 @@ def test_a_table_of_words_and_gaps():
     width = np.diff(model.predict_interval(table)).ravel()
     assert width[city == "Rome"].mean() > 2.0 * width[city == "Oslo"].mean()
     assert model.support(table.iloc[:2]).shape == (2,)
+
+
+@pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")
+def test_a_model_that_answers_nan_is_named():
+    """GaussianNB answers NaN for columns whose variance vanishes, and for rows far away."""
+    X, y = load_iris(return_X_y=True)
+    with pytest.raises(ValueError, match=r"GaussianNB\(\) answers nan .* scale X first"):
+        ConformalClassifier(GaussianNB()).fit(1e-300 * X, y)
+    model = ConformalClassifier(GaussianNB(), random_state=0).fit(X, y)
+    for ask in (model.predict_proba, model.predict, model.predict_set):
+        with pytest.raises(ValueError, match="X reaches 1e"):
+            ask(np.full((1, 4), 1e300))

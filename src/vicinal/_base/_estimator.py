@@ -4,6 +4,8 @@ import functools
 import inspect
 from typing import Any
 
+import numpy as np
+
 from vicinal._base._compat import fit_context
 from vicinal._base._validation import check_magnitude
 
@@ -38,19 +40,37 @@ def atomic_fit(method):
 
     @functools.wraps(method)
     def wrapper(self, *args, **kwargs):
-        for name, values in zip(("X", "y"), args, strict=False):
-            check_magnitude(name, values)
+        given = {**dict(zip(("X", "y", "sample_weight"), args, strict=False)), **kwargs}
+        for name in ("X", "y"):
+            check_magnitude(name, given.get(name))
         before = dict(vars(self))
         if starts_afresh:
             _forget(self)
         try:
             return validated(self, *args, **kwargs)
-        except BaseException:
+        except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
+            if str(error).startswith("could not convert string to float"):
+                raise ValueError(f"{error}. {_numbers_wanted(self, given)}") from error
             raise
 
     return wrapper
+
+
+def _numbers_wanted(estimator, given: dict[str, Any]) -> str:
+    """Return which argument of a failed ``fit`` holds words, and what to do about it."""
+    remedies = {
+        "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
+        "y": "use a classifier for labels",
+        "sample_weight": "count how often each row is seen",
+    }
+    for name, remedy in remedies.items():
+        try:
+            np.asarray(given.get(name, 0.0), dtype=np.float64)
+        except (TypeError, ValueError):
+            return f"{name} must be numbers here: {remedy}."
+    return "Numbers are needed here."
 
 
 _BLOCKS_SECTIONS = """

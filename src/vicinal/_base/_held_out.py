@@ -200,6 +200,18 @@ def aligned_answers(fitted: Any, X: Any, method: str, classes: Any = None) -> np
     return out
 
 
+def finite_answers(model: Any, said: np.ndarray) -> np.ndarray:
+    """Return what a model says if all of it is numbers; others' models may answer NaN."""
+    wrong = ~np.isfinite(said)
+    if wrong.any():
+        raise ValueError(
+            f"{model!r} answers {said[wrong][0]} for {len(np.unique(np.nonzero(wrong)[0]))} of "
+            f"{len(said)} rows; its sums overflow or vanish there, so scale X first (with "
+            "sklearn.preprocessing.StandardScaler in a pipeline), or take another model."
+        )
+    return said
+
+
 def last_step(estimator: Any) -> Any:
     """Return the estimator at the end of (nested) pipelines, or the estimator itself."""
     while isinstance(estimator, Pipeline):

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     Progress,
+    check_magnitude,
     cross_fit,
     draw_seeds,
     fit_weighted,
@@ -279,6 +280,7 @@ class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
 
     def _checked(self, X):
         check_is_fitted(self)
+        check_magnitude("X", X)
         return validate_data(
             self,
             X,

@@ -12,7 +12,14 @@ from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import Progress, atomic_fit_blocks, draw_seeds, fit_weighted, takes_weights
+from vicinal._base import (
+    Progress,
+    atomic_fit_blocks,
+    check_magnitude,
+    draw_seeds,
+    fit_weighted,
+    takes_weights,
+)
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.ensemble._corrective import (
@@ -261,6 +268,7 @@ class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=A
     def _checked(self, X):
         """Validate queries; returns them and the floating type of the answer."""
         check_is_fitted(self)
+        check_magnitude("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         return X, X.dtype
 

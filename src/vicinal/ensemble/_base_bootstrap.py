@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit_blocks,
+    check_magnitude,
     draw_seeds,
     is_frame,
     parallel_map,
@@ -149,6 +150,7 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _checked(self, X):
         check_is_fitted(self)
+        check_magnitude("X", X)
         if is_frame(X) and reads_frames(self._learner()):
             return validate_data(self, X, skip_check_array=True, reset=False)
         return validate_data(

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import (
     Progress,
     atomic_fit,
+    check_magnitude,
     encode_labels,
     fit_weighted,
     positive_rows,
@@ -197,6 +198,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def _staged_scores(self, X):
         check_is_fitted(self)
+        check_magnitude("X", X)
         X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
         n_classes = len(self.classes_)
         score = np.zeros((X.shape[0], n_classes))

@@ -5,6 +5,7 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
+from vicinal._base import check_magnitude
 from vicinal._base._explanation import ExplainRowMixin, linear_sections
 
 
@@ -33,6 +34,7 @@ class LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             Scores per class; for two classes the score of ``classes_[1]`` against ``classes_[0]``.
         """
         check_is_fitted(self)
+        check_magnitude("X", X)
         X = validate_data(
             self,
             X,

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, positive_rows
+from vicinal._base import atomic_fit, check_magnitude, positive_rows
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal._kernels.linear._lda import class_means, lda_statistics, within_covariance
 from vicinal._kernels.linear._whitening import WHITENINGS, refine_whitening
@@ -158,6 +158,7 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
             Whitened samples.
         """
         check_is_fitted(self)
+        check_magnitude("X", X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return (X - self.mean_) @ self.whitening_
 

@@ -251,5 +251,4 @@ def _sparse_scale(X, sample_weight) -> np.ndarray:
     terms = share[owner] * (X.data - mean[X.indices]) ** 2
     filled = np.bincount(X.indices, share[owner], minlength=X.shape[1])
     variance = np.bincount(X.indices, terms, minlength=X.shape[1])
-    variance += np.maximum(1.0 - filled, 0.0) * mean**2
-    return usable_scale(mean, variance)
+    return usable_scale(mean, variance + np.maximum(1.0 - filled, 0.0) * mean**2)

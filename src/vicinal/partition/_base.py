@@ -14,6 +14,7 @@ from threadpoolctl import threadpool_limits
 
 from vicinal._base import (
     as_numpy,
+    check_magnitude,
     check_same_library,
     draw_seeds,
     is_array_api,
@@ -245,6 +246,7 @@ class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
     def _prepared(self, X: Any) -> Any:
         """Validate and scale samples given after fit."""
         check_is_fitted(self)
+        check_magnitude("X", X)
         if self._reference is not None:
             check_same_library(self._reference, X)
             X = validate_array_api(self, X, reset=False)

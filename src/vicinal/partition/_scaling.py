@@ -4,6 +4,7 @@ from typing import Any
 
 import numpy as np
 from array_api_compat import device as device_of
+from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
 from vicinal._base import is_array_api, namespace
@@ -26,7 +27,9 @@ def scale_rows(scaler: StandardScaler | None, X: Any) -> Any:
     if scaler is None:
         return X
     if not is_array_api(X):
-        return scaler.transform(X)
+        # Sparse queries to a model of dense rows are few; a model of sparse rows does not centre.
+        is_centred = scaler.with_mean and sparse.issparse(X)
+        return scaler.transform(X.toarray() if is_centred else X)
     xp, device = namespace(X), device_of(X)
     mean = xp.asarray(scaler.mean_, dtype=X.dtype, device=device)
     return (X - mean) / xp.asarray(scaler.scale_, dtype=X.dtype, device=device)

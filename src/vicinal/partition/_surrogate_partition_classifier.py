@@ -10,7 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels, parallel_map
+from vicinal._base import (
+    atomic_fit,
+    check_magnitude,
+    check_weights,
+    draw_seeds,
+    encode_labels,
+    parallel_map,
+)
 from vicinal._base._compat import Interval
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.cascade._surrogate import alternate_blocks
@@ -301,6 +308,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
 
     def _prepared(self, X):
         check_is_fitted(self)
+        check_magnitude("X", X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
         return X if self.scaler_ is None else self.scaler_.transform(X)
 

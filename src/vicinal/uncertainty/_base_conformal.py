@@ -10,7 +10,15 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import aligned_answers, check_weights, cross_fit, fit_weighted, takes_weights
+from vicinal._base import (
+    aligned_answers,
+    check_magnitude,
+    check_weights,
+    cross_fit,
+    finite_answers,
+    fit_weighted,
+    takes_weights,
+)
 from vicinal._base._compat import HasMethods, check_y, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._rows import Place, Support
@@ -47,6 +55,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _check_queries(self, X):
         check_is_fitted(self)
+        check_magnitude("X", X)
         return self._validated(X, reset=False)
 
     def _validated(self, X, **options):
@@ -78,6 +87,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         else:
             answers = self._held_out_answers(X, y, folds, method, classes)
             self.estimator_ = fit_weighted(clone(self.estimator), X, y, self._weights)
+        finite_answers(self.estimator, answers)
         self._table = TableEncoder().fit(X) if hasattr(X, "columns") else None
         self._place = Place(self._numbers(X), self.n_jobs)
         self._support = Support(self._place)
@@ -131,8 +141,11 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         ndarray
             Its predictions.
         """
-        X = self._check_queries(X)
-        return self.estimator_.predict(X)
+        return self._answers(self._check_queries(X), "predict")
+
+    def _answers(self, X, method):
+        said = getattr(self.estimator_, method)(X)
+        return finite_answers(self.estimator_, said) if said.dtype.kind == "f" else said
 
     def support(self, X):
         """Return how usual each query is among the training rows.

@@ -136,8 +136,7 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
         ndarray of shape (n_queries, n_classes)
             Columns follow ``classes_``.
         """
-        X = self._check_queries(X)
-        return self.estimator_.predict_proba(X)
+        return self._answers(self._check_queries(X), "predict_proba")
 
     def predict_set(self, X, coverage=0.9, *, method="adaptive", by_class=False, local=False):
         """Return sets of labels that hold the true one with the given chance.
@@ -163,7 +162,7 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
             Which labels are in the set; columns follow ``classes_``.
         """
         X = self._check_queries(X)
-        proba = np.asarray(self.estimator_.predict_proba(X), dtype=np.float64)
+        proba = np.asarray(self._answers(X, "predict_proba"), dtype=np.float64)
         return self._sets.of(
             proba, self._numbers(X), coverage, method=method, by_class=by_class, local=local
         )

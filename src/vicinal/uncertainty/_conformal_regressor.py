@@ -142,7 +142,7 @@ class ConformalRegressor(RegressorMixin, BaseConformal):
             Lower and upper ends.
         """
         X = self._check_queries(X)
-        values = np.asarray(self.estimator_.predict(X), dtype=np.float64)
+        values = np.asarray(self._answers(X, "predict"), dtype=np.float64)
         ends = self._intervals.around(
             values.reshape(len(values), -1), self._numbers(X), coverage, local=local
         )
