@@ -13,6 +13,7 @@ from vicinal._base._arrays import (
 )
 from vicinal._base._blocks import Block, Blocks, add_tuples, join_blocks, rows_at, stack_rows
 from vicinal._base._capture import captured
+from vicinal._base._docs import documented
 from vicinal._base._draws import row_uniforms
 from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
 from vicinal._base._files import whole_file, write_whole
@@ -83,6 +84,7 @@ __all__ = [
     "cross_fit",
     "dense",
     "device_classes",
+    "documented",
     "draw_seeds",
     "encode_device_labels",
     "encode_labels",

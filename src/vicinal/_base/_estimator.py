@@ -1,7 +1,6 @@
 """The contract of ``fit``: all or nothing."""
 
 import functools
-import inspect
 from typing import Any
 
 import numpy as np
@@ -73,25 +72,8 @@ def _numbers_wanted(estimator, given: dict[str, Any]) -> str:
     return "Numbers are needed here."
 
 
-_BLOCKS_SECTIONS = """
-
-Parameters
-----------
-blocks : Blocks
-    The table, as :func:`vicinal.distributed.fit` hands it over.
-
-Returns
--------
-self : object
-    Fitted estimator.
-"""
-
-
 def atomic_fit_blocks(method):
-    """Decorate ``fit_blocks(blocks)``: ``atomic_fit`` for a table that comes in blocks of rows.
-
-    Sections on what is given and returned are the same for all, and are added to the docstring.
-    """
+    """Decorate ``fit_blocks(blocks)``: ``atomic_fit`` for a table that comes in blocks of rows."""
 
     @functools.wraps(method)
     def wrapper(self, blocks):
@@ -101,9 +83,6 @@ def atomic_fit_blocks(method):
             self.feature_names_in_ = blocks.feature_names
         return self
 
-    summary = inspect.cleandoc(method.__doc__ or "")
-    if "Parameters" not in summary:
-        wrapper.__doc__ = summary + _BLOCKS_SECTIONS
     return atomic_fit(wrapper)
 
 

@@ -6,13 +6,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, documented, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.ensemble._pool import log_proba
 from vicinal.auto._base import BaseAuto, as_given
 from vicinal.auto._scorers import ClassScorer
 
 
+@documented
 class AutoClassifier(ClassifierMixin, BaseAuto):
     r"""Classification of a table by a mixture of models, each judged on rows it had not seen.
 
@@ -42,13 +43,9 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
         Threads; ``None`` uses every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds, rows on which members are compared (at most 3,000), forests.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     members_ : list of Member
         Everything that was tried, heaviest first: ``name``, ``weight``, ``reason`` (why it was left
         out), ``loss``, ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``estimator``.
@@ -62,10 +59,6 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
         not drawn.
     cv_results_ : dict of ndarray
         Every setting that was tried: ``member``, ``params``, ``loss``.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -140,17 +133,6 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
         X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
             Training rows; NaN are gaps. Words, dates and the like are encoded by
             :class:`~vicinal.table.TableEncoder`.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of the same group are held out together.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y = self._validated(X, y)
         X, y, weight, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
@@ -177,11 +159,6 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
             Queries; NaN are gaps.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-            Probabilities, of sum one.
         """
         return as_given(self._pooled(X), X)
 
@@ -192,11 +169,6 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
             Queries; NaN are gaps.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-            Class labels.
         """
         pooled = self._pooled(X)
         return self.classes_[pooled.argmax(axis=1)]

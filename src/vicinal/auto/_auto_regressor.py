@@ -4,11 +4,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, documented
 from vicinal.auto._base import BaseAuto, as_given
 from vicinal.auto._scorers import NumberScorer
 
 
+@documented
 class AutoRegressor(RegressorMixin, BaseAuto):
     r"""Regression on a table by a mixture of models, each judged on rows it had not seen.
 
@@ -36,8 +37,6 @@ class AutoRegressor(RegressorMixin, BaseAuto):
         Threads; ``None`` uses every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds, rows on which members are compared (at most 3,000), forests.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
@@ -54,10 +53,6 @@ class AutoRegressor(RegressorMixin, BaseAuto):
         drawn.
     cv_results_ : dict of ndarray
         Every setting that was tried: ``member``, ``params``, ``loss``.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -120,15 +115,6 @@ class AutoRegressor(RegressorMixin, BaseAuto):
             :class:`~vicinal.table.TableEncoder`.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of the same group are held out together.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         self._is_flat = y.ndim == 1
@@ -160,11 +146,6 @@ class AutoRegressor(RegressorMixin, BaseAuto):
         ----------
         X : {array-like, sparse matrix} of shape (n_queries, n_features)
             Queries; NaN are gaps.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,) or (n_queries, n_outputs)
-            Predictions.
         """
         return as_given(self._flat(self._pooled(X)), X)
 

@@ -17,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import (
     Progress,
     as_numpy,
+    documented,
     draw_seeds,
     fit_weighted,
     import_optional,
@@ -53,6 +54,7 @@ from vicinal.auto._search import (
 _TIMED_ROWS = 100
 
 
+@documented
 class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     """Mixture of members by their held-out answers."""
 
@@ -269,7 +271,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Queries.
 
         Returns

@@ -16,6 +16,7 @@ from vicinal._base import (
     Progress,
     atomic_fit_blocks,
     check_magnitude,
+    documented,
     draw_seeds,
     fit_weighted,
     takes_weights,
@@ -39,6 +40,7 @@ _N_FOLDS = 5
 _MAX_HALVINGS = 60
 
 
+@documented
 class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     """Boosting of any regressor by any differentiable loss."""
 

@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import (
     atomic_fit_blocks,
     check_magnitude,
+    documented,
     draw_seeds,
     is_frame,
     parallel_map,
@@ -57,6 +58,7 @@ class RunningMoments:
         return np.sqrt(self._squares / max(1, self.count - 1))
 
 
+@documented
 class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     """Copies of a learner fitted to rows drawn with replacement."""
 

@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import draw_seeds, parallel_map
+from vicinal._base import documented, draw_seeds, parallel_map
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, path_section
 from vicinal._kernels.ensemble._pruning import (
@@ -47,6 +47,7 @@ def _fold_losses(tree, X, y, weight, train, test, node_values, power, grid):
     )
 
 
+@documented
 class BasePrunedTree(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     """A tree grown large and pruned back to the size that cross-validation chooses."""
 

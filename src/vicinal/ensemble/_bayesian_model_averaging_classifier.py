@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from vicinal._base import atomic_fit, encode_labels, last_step
+from vicinal._base import atomic_fit, documented, encode_labels, last_step
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters
 from vicinal.ensemble._explain import averaging_sections
@@ -14,6 +14,7 @@ from vicinal.ensemble._learners import class_probabilities
 _LEAST_PROBABILITY = 1e-15
 
 
+@documented
 class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
     r"""Weighted mean of unlike classifiers, the weights learned from held-out log-likelihoods.
 
@@ -35,13 +36,9 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds and bootstraps.
-    verbose : int, default=0
-        1 shows progress.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     weights_ : ndarray of shape (n_models,)
         Weights of the members, not negative, of sum one.
     elpd_ : ndarray of shape (n_models,)
@@ -56,10 +53,6 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         Members fitted on all rows; they predict class codes, positions in ``classes_``.
     named_estimators_ : dict
         The same by name.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -124,15 +117,8 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; every member must take them if they differ.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y, weight = self._validated(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
@@ -169,18 +155,7 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         return np.array(values)
 
     def predict_proba(self, X):
-        """Weighted mean of the members' probabilities.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        probability : ndarray of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Weighted mean of the members' probabilities."""
         X = self._checked(X)
         output = self._output()
         probability = sum(w * output(member, X) for member, w, _ in self._weighted_members())
@@ -190,17 +165,6 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         return averaging_sections(self, X, self._output())
 
     def predict(self, X):
-        """Predict the class of largest probability.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Class labels.
-        """
+        """Predict the class of largest probability."""
         probability = self.predict_proba(X)
         return self.classes_.take(probability.argmax(axis=1))

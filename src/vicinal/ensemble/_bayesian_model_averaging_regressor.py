@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import atomic_fit, last_step
+from vicinal._base import atomic_fit, documented, last_step
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.ensemble._simplex import stacked_mean_weights
 from vicinal._kernels.local._equivalent_kernels import ridge_log_evidence, ridge_summary
@@ -37,6 +37,7 @@ def _log_normal(residual, variance):
     return -0.5 * (_LOG_2PI + np.log(variance) + residual**2 / variance)
 
 
+@documented
 class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
     r"""Weighted mean of unlike regressors, the weights learned from held-out densities.
 
@@ -68,8 +69,6 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds and bootstraps.
-    verbose : int, default=0
-        1 shows progress.
 
     Attributes
     ----------
@@ -90,10 +89,6 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         Members fitted on all rows.
     named_estimators_ : dict
         The same by name.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -185,15 +180,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; every member must take them if they differ.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y, weight = self._validated(X, y, sample_weight, y_numeric=True)
         y = y.astype(np.float64)
@@ -301,8 +289,6 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
         return_std : bool, default=False
             Also return the deviation of the mixture: noise, and disagreement of the members.
 
@@ -329,8 +315,6 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
         y : array-like of shape (n_samples,)
             Their targets.
 

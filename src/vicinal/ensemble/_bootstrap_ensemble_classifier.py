@@ -6,11 +6,12 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal._base import atomic_fit, encode_labels, is_frame
+from vicinal._base import atomic_fit, documented, encode_labels, is_frame
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 from vicinal.ensemble._learners import class_probabilities
 
 
+@documented
 class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
     r"""Bootstrap of any classifier: mean probabilities and their spread over members.
 
@@ -28,13 +29,9 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seeds of the draws and of learners that have one.
-    verbose : int, default=0
-        1 shows progress.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     estimators_ : list of length n_estimators
         Fitted members; they predict class codes, positions in ``classes_``.
     oob_decision_function_ : ndarray of shape (n_samples, n_classes)
@@ -42,10 +39,6 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         did. Rows of weight zero are left out.
     oob_score_ : float
         Accuracy of ``oob_decision_function_``, NaN where every row was always drawn.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -96,15 +89,8 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Chances of being drawn, up to a factor; any learner will do.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         weight, X, y = self._training_rows(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
@@ -132,8 +118,6 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
         return_std : bool, default=False
             Also return the deviation over members.
 
@@ -151,17 +135,6 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         return (mean, moments.std().astype(dtype, copy=False)) if return_std else mean
 
     def predict(self, X):
-        """Predict the class of largest mean probability.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Class labels.
-        """
+        """Predict the class of largest mean probability."""
         probability = self.predict_proba(X)
         return self.classes_.take(probability.argmax(axis=1))

@@ -5,7 +5,7 @@ from sklearn.base import RegressorMixin
 from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 
-from vicinal._base import atomic_fit, is_frame
+from vicinal._base import atomic_fit, documented, is_frame
 from vicinal._kernels.calibration._quantiles import weighted_quantile
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 
@@ -14,6 +14,7 @@ def _output(member, X):
     return np.asarray(member.predict(X), dtype=np.float64)
 
 
+@documented
 class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
     r"""Bootstrap of any regressor: mean, spread over members, and prediction intervals.
 
@@ -34,8 +35,6 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seeds of the draws and of learners that have one.
-    verbose : int, default=0
-        1 shows progress.
 
     Attributes
     ----------
@@ -48,10 +47,6 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         Target minus ``oob_prediction_``.
     oob_score_ : float
         :math:`R^2` of ``oob_prediction_``.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -108,15 +103,8 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Chances of being drawn, up to a factor; any learner will do.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         weight, X, y = self._training_rows(X, y, sample_weight, y_numeric=True)
         y = y.astype(np.float64)
@@ -147,8 +135,6 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
         return_std : bool, default=False
             Also return the deviation over members: the model's variance alone, without noise.
 
@@ -170,8 +156,6 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
         coverage : float, default=0.9
             Chance, between 0 and 1.
 

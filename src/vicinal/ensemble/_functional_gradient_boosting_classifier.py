@@ -5,12 +5,13 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, encode_labels, positive_rows
+from vicinal._base import atomic_fit, documented, encode_labels, positive_rows
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal._kernels.ensemble._losses import Exponential, Logistic, Multinomial
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 
+@documented
 class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradientBoosting):
     r"""Gradient boosting of any regressor, for classes.
 
@@ -61,13 +62,9 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         Relative fall of the held-out loss that counts as one.
     random_state : int, RandomState instance or None, default=None
         Seeds of learners that have one, draws of rows, and folds.
-    verbose : int, default=0
-        1 shows progress.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     estimators_ : list of length `n_iter_`
         Fitted members; with more than two classes each is a list of one member per class.
     coef_ : ndarray of shape (`n_iter_`,)
@@ -80,10 +77,6 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         Mean held-out loss after each round, with early stopping only.
     n_iter_ : int
         Number of members kept.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -184,15 +177,8 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; the learner must take them if they differ.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight, X, y = positive_rows(sample_weight, X, y)
@@ -214,61 +200,23 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         return self.loss
 
     def decision_function(self, X):
-        """Raw scores: log-odds for two classes, one column per class for more.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        score : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Scores; positive means the second of two classes.
-        """
+        """Raw scores: log-odds for two classes, one column per class for more."""
         X, dtype = self._checked(X)
         score = self._raw_scores(X).astype(dtype, copy=False)
         return score[:, 0] if score.shape[1] == 1 else score
 
     def predict_proba(self, X):
-        """Probabilities of the classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        probability : ndarray of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Probabilities of the classes."""
         X, dtype = self._checked(X)
         return self._probability(self._raw_scores(X)).astype(dtype, copy=False)
 
     def predict(self, X):
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Class labels.
-        """
+        """Predict the most probable class."""
         probability = self.predict_proba(X)
         return self.classes_.take(probability.argmax(axis=1))
 
     def staged_predict_proba(self, X):
         """Probabilities after each round; after ``post_fit``, with the kept members one by one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
 
         Yields
         ------
@@ -281,11 +229,6 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
 
     def staged_predict(self, X):
         """Predict after each round; after ``post_fit``, with the kept members one by one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
 
         Yields
         ------

@@ -6,12 +6,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, positive_rows
+from vicinal._base import atomic_fit, documented, positive_rows
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.ensemble._losses import REGRESSION_LOSSES
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 
+@documented
 class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradientBoosting):
     r"""Gradient boosting of any regressor by any loss.
 
@@ -65,8 +66,6 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         Relative fall of the held-out loss that counts as one.
     random_state : int, RandomState instance or None, default=None
         Seeds of learners that have one, draws of rows, and folds.
-    verbose : int, default=0
-        1 shows progress.
 
     Attributes
     ----------
@@ -82,10 +81,6 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         Mean held-out loss after each round, with early stopping only.
     n_iter_ : int
         Number of members kept.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -187,15 +182,8 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; the learner must take them if they differ.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
@@ -215,28 +203,12 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         )
 
     def predict(self, X):
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Predictions.
-        """
+        """Predict the target."""
         X, dtype = self._checked(X)
         return self._mean(self._raw_scores(X)).astype(dtype, copy=False)
 
     def staged_predict(self, X):
         """Predict after each round; after ``post_fit``, with the kept members one by one.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
 
         Yields
         ------

@@ -6,7 +6,7 @@ from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, draw_seeds, encode_labels, positive_rows
+from vicinal._base import atomic_fit, documented, draw_seeds, encode_labels, positive_rows
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_pruned_tree import BasePrunedTree
 
@@ -16,6 +16,7 @@ def _node_classes(tree):
     return tree.classes_[tree.tree_.value[:, 0, :].argmax(axis=1)]
 
 
+@documented
 class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
     r"""Classification tree, grown large and pruned to the size that cross-validation chooses.
 
@@ -46,26 +47,18 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     tree_ : DecisionTreeClassifier
         The pruned tree.
     ccp_alpha_ : float
         Chosen penalty per leaf.
     alphas_ : ndarray of shape (n_alphas,)
         Penalties tried, rising.
-    `n_leaves_` : ndarray of shape (n_alphas,)
-        Leaves of the tree grown on all rows, pruned at each penalty.
     cv_error_ : ndarray of shape (n_alphas,)
         Cross-validated misclassification rate at each penalty.
     cv_error_se_ : ndarray of shape (n_alphas,)
         Its standard error over folds.
     feature_importances_ : ndarray of shape (`n_features_in_`,)
         Impurity-based importances of the pruned tree.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -134,15 +127,8 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, of growth and of errors.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight, X, y = positive_rows(sample_weight, X, y)
@@ -159,33 +145,11 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
         return self
 
     def predict_proba(self, X):
-        """Class frequencies in the leaf of each query.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        probability : ndarray of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Class frequencies in the leaf of each query."""
         X = self._checked(X)
         return self.tree_.predict_proba(X).astype(X.dtype, copy=False)
 
     def predict(self, X):
-        """Predict the most frequent class of the leaf.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Class labels.
-        """
+        """Predict the most frequent class of the leaf."""
         probability = self.predict_proba(X)
         return self.classes_.take(probability.argmax(axis=1))

@@ -5,7 +5,7 @@ from sklearn.base import RegressorMixin
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, draw_seeds, positive_rows
+from vicinal._base import atomic_fit, documented, draw_seeds, positive_rows
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_pruned_tree import BasePrunedTree
 
@@ -14,6 +14,7 @@ def _node_means(tree):
     return tree.tree_.value[:, 0, 0]
 
 
+@documented
 class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
     r"""Regression tree, grown large and pruned to the size that cross-validation chooses.
 
@@ -45,18 +46,12 @@ class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
         Chosen penalty per leaf.
     alphas_ : ndarray of shape (n_alphas,)
         Penalties tried, rising.
-    `n_leaves_` : ndarray of shape (n_alphas,)
-        Leaves of the tree grown on all rows, pruned at each penalty.
     cv_error_ : ndarray of shape (n_alphas,)
         Cross-validated mean squared (or absolute) error at each penalty.
     cv_error_se_ : ndarray of shape (n_alphas,)
         Its standard error over folds.
     feature_importances_ : ndarray of shape (`n_features_in_`,)
         Impurity-based importances of the pruned tree.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -122,15 +117,8 @@ class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights, of growth and of errors.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
@@ -148,17 +136,6 @@ class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
         return self
 
     def predict(self, X):
-        """Predict the mean (or median) of the leaf.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Predictions.
-        """
+        """Predict the mean (or median) of the leaf."""
         X = self._checked(X)
         return self.tree_.predict(X).astype(X.dtype, copy=False)

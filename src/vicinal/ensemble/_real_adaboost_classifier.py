@@ -13,6 +13,7 @@ from vicinal._base import (
     Progress,
     atomic_fit,
     check_magnitude,
+    documented,
     encode_labels,
     fit_weighted,
     positive_rows,
@@ -29,6 +30,7 @@ from vicinal.ensemble._learners import (
 )
 
 
+@documented
 class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""AdaBoost that combines probabilities instead of votes.
 
@@ -52,23 +54,15 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         Probabilities are kept within ``[eps, 1 - eps]``; pure leaves would give infinite scores.
     random_state : int, RandomState instance or None, default=None
         Seeds of learners that have one, and draws of rows.
-    verbose : int, default=0
-        1 shows progress.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     estimators_ : list of length `n_iter_`
         Fitted members; they predict class codes, positions in ``classes_``.
     estimator_errors_ : ndarray of shape (`n_iter_`,)
         Weighted training error of each member.
     n_iter_ : int
         Number of members.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has string names.
 
     See Also
     --------
@@ -143,15 +137,8 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights before the first round.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight, X, y = positive_rows(sample_weight, X, y)
@@ -219,11 +206,6 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     def decision_function(self, X):
         """Sum of the members' scores.
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
         Returns
         -------
         score : ndarray of shape (n_samples,) or (n_samples, n_classes)
@@ -233,44 +215,17 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return self._decision(score).astype(dtype)
 
     def predict_proba(self, X):
-        """Probabilities of the classes, the softmax of the scores over ``n_classes - 1``.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        probability : ndarray of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Probabilities of the classes, the softmax of the scores over ``n_classes - 1``."""
         score, dtype = self._final_scores(X)
         return softmax(score / (len(self.classes_) - 1), axis=1).astype(dtype)
 
     def predict(self, X):
-        """Predict the most probable class.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Class labels.
-        """
+        """Predict the most probable class."""
         probability = self.predict_proba(X)
         return self.classes_.take(probability.argmax(axis=1))
 
     def staged_predict(self, X):
         """Predict after each round.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
 
         Yields
         ------

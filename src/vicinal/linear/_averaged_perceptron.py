@@ -6,12 +6,20 @@ import numpy as np
 from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, draw_seeds, encode_labels, positive_rows, row_blocks
+from vicinal._base import (
+    atomic_fit,
+    documented,
+    draw_seeds,
+    encode_labels,
+    positive_rows,
+    row_blocks,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
 from vicinal.linear._base import LinearScores
 
 
+@documented
 class AveragedPerceptron(LinearScores):
     r"""Multi-class perceptron whose weights are the mean over all steps of training.
 
@@ -31,8 +39,6 @@ class AveragedPerceptron(LinearScores):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Averaged weights.
     intercept_ : ndarray of shape (1,) or (n_classes,)
@@ -44,10 +50,6 @@ class AveragedPerceptron(LinearScores):
     margin_scale_ : float
         Standard deviation of the training margins, by which scores are divided before the softmax
         in :meth:`predict_proba`. These probabilities rank well but are not calibrated.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where all are strings.
 
     See Also
     --------
@@ -115,11 +117,6 @@ class AveragedPerceptron(LinearScores):
             Labels of at least two classes.
         sample_weight : array-like of shape (n_samples,), default=None
             Factors on the steps; 0 equals the row removed.
-
-        Returns
-        -------
-        self : AveragedPerceptron
-            The fitted classifier.
         """
         X, y = validate_data(
             self,

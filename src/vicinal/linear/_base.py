@@ -5,10 +5,11 @@ from scipy.special import expit, log_expit, log_softmax, softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import check_magnitude
+from vicinal._base import check_magnitude, documented
 from vicinal._base._explanation import ExplainRowMixin, linear_sections
 
 
+@documented
 class LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     """Predictions from ``coef_``, ``intercept_`` and ``classes_``, as scikit-learn shapes them.
 
@@ -21,18 +22,7 @@ class LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     _score_scale = 1.0
 
     def decision_function(self, X):
-        """Return the score of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Scores per class; for two classes the score of ``classes_[1]`` against ``classes_[0]``.
-        """
+        """Return the score of each class."""
         check_is_fitted(self)
         check_magnitude("X", X)
         X = validate_data(
@@ -46,35 +36,13 @@ class LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return scores[:, 0] if scores.shape[1] == 1 else scores
 
     def predict(self, X):
-        """Predict the class of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
+        """Predict the class of each sample."""
         scores = self.decision_function(X)
         codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[codes]
 
     def predict_proba(self, X):
-        """Predict the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of ``classes_``; rows sum to one.
-        """
+        """Predict the probability of each class."""
         scores = self.decision_function(X) / self._score_scale
         if scores.ndim == 1:
             return np.column_stack([expit(-scores), expit(scores)])
@@ -82,11 +50,6 @@ class LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def predict_log_proba(self, X):
         """Predict the logarithm of the probability of each class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
 
         Returns
         -------

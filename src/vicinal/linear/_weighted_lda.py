@@ -7,7 +7,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, encode_labels, positive_rows
+from vicinal._base import atomic_fit, documented, encode_labels, positive_rows
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.linear._lda import (
     add_statistics,
@@ -31,6 +31,7 @@ def _adds_up(estimator):
     return True
 
 
+@documented
 class WeightedLDA(LinearScores):
     r"""Linear discriminant analysis with sample weights and reusable statistics.
 
@@ -53,8 +54,6 @@ class WeightedLDA(LinearScores):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
     coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
         Coefficients of the scores.
     intercept_ : ndarray of shape (1,) or (n_classes,)
@@ -69,10 +68,6 @@ class WeightedLDA(LinearScores):
         Shrinkage in use.
     statistics_ : LDAStatistics
         Class weights, class sums and Gram matrix, see Notes.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where all are strings.
 
     See Also
     --------
@@ -142,17 +137,8 @@ class WeightedLDA(LinearScores):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
         y : array-like of shape (n_samples,)
             Labels of at least two classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights: 2 equals the row twice, 0 equals the row removed.
-
-        Returns
-        -------
-        self : WeightedLDA
-            The fitted classifier.
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         weights, X, y = positive_rows(sample_weight, X, y, compact=True)
@@ -172,19 +158,8 @@ class WeightedLDA(LinearScores):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
-        y : array-like of shape (n_samples,)
-            Labels.
         classes : array-like of shape (n_classes,), default=None
             All labels that will ever come; needed at the first call.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights of the rows.
-
-        Returns
-        -------
-        self : WeightedLDA
-            The updated classifier.
         """
         first = not hasattr(self, "statistics_")
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], reset=first)

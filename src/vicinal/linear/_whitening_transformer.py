@@ -6,12 +6,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_magnitude, positive_rows
+from vicinal._base import atomic_fit, check_magnitude, documented, positive_rows
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal._kernels.linear._lda import class_means, lda_statistics, within_covariance
 from vicinal._kernels.linear._whitening import WHITENINGS, refine_whitening
 
 
+@documented
 class WhiteningTransformer(TransformerMixin, BaseEstimator):
     r"""Centre the data and make its covariance the identity.
 
@@ -49,10 +50,6 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
         Columns dropped as dependent on those before them (``"cholesky"`` only, else empty).
     rank_ : int
         Number of columns or axes found to vary on their own.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where all are strings.
 
     See Also
     --------
@@ -112,17 +109,8 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
         y : None
             Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights: 2 equals the row twice, 0 equals the row removed.
-
-        Returns
-        -------
-        self : WhiteningTransformer
-            The fitted transformer.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         weights, rows = positive_rows(sample_weight, X, compact=True)
@@ -146,11 +134,6 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         """Whiten samples.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
 
         Returns
         -------

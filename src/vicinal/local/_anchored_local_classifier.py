@@ -2,7 +2,7 @@
 
 from numbers import Integral
 
-from vicinal._base import atomic_fit, atomic_fit_blocks
+from vicinal._base import atomic_fit, atomic_fit_blocks, documented
 from vicinal._base._compat import Interval, Options, StrOptions
 from vicinal._kernels.calibration._temperature import fit_temperature
 from vicinal.local._anchored_blocks import fit_anchored_blocks
@@ -12,6 +12,7 @@ from vicinal.local._classification import SOLVERS, BaseLocalClassifier
 from vicinal.local._data import Labels
 
 
+@documented
 class AnchoredLocalClassifier(BaseLocalClassifier):
     r"""Classification by local models that are fitted once, at anchors, and blended.
 
@@ -57,13 +58,9 @@ class AnchoredLocalClassifier(BaseLocalClassifier):
         Threads; ``None`` uses every core.
     random_state : int, RandomState instance or None, default=None
         Draws the rows on which candidates are compared and the centres.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     anchors_ : Anchors
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
@@ -80,10 +77,6 @@ class AnchoredLocalClassifier(BaseLocalClassifier):
         Path of the choice of the model fitted around every query, when something was chosen.
     loo_score_ : float
         Its leave-one-out error rate.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -176,21 +169,8 @@ class AnchoredLocalClassifier(BaseLocalClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of the same group are held out together.
         classes : array-like of shape (n_classes,), default=None
             All labels, if these rows lack some.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         check_anchored(self, X)
         table, engine = self._read(X, y, sample_weight, groups, classes)

@@ -5,7 +5,7 @@ from typing import Any
 
 from sklearn.base import MultiOutputMixin, RegressorMixin
 
-from vicinal._base import atomic_fit, atomic_fit_blocks
+from vicinal._base import atomic_fit, atomic_fit_blocks, documented
 from vicinal._base._compat import Interval, Options, StrOptions
 from vicinal.local._anchored_blocks import fit_anchored_blocks
 from vicinal.local._anchors import AnchorSearch, blended_fit, check_anchored
@@ -16,6 +16,7 @@ from vicinal.local._regression import read_numbers
 from vicinal.local._solvers import RidgeSolver
 
 
+@documented
 class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
     r"""Regression by local models that are fitted once, at anchors, and blended.
 
@@ -55,8 +56,6 @@ class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         Threads; ``None`` uses every core.
     random_state : int, RandomState instance or None, default=None
         Draws the rows on which candidates are compared and the centres.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
@@ -74,10 +73,6 @@ class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         Path of the choice of the model fitted around every query, when something was chosen.
     loo_score_ : float
         Its leave-one-out mean squared error, in units of the variance of y.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -141,19 +136,8 @@ class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of the same group are held out together.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         check_anchored(self, X)
         table, engine = self._read(X, y, sample_weight, groups)
@@ -200,28 +184,12 @@ class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         fit_anchored_blocks(self, blocks)
 
     def predict(self, X):
-        """Predict targets.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,) or (n_queries, n_outputs)
-            Predictions.
-        """
+        """Predict targets."""
         X = self._queries(X)
         return self._shaped(self._model.answers(X))
 
     def local_coef(self, X):
         """Return the blended slopes at each query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
 
         Returns
         -------

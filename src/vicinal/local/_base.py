@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import HeldOut, Progress, fold_entries
+from vicinal._base import HeldOut, Progress, documented, fold_entries
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._smoothing import KERNELS
@@ -61,6 +61,7 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
+@documented
 class BaseLocal(ExplainRowMixin, BaseEstimator):
     """Private base of the local estimators.
 
@@ -356,11 +357,6 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
     def neighbors(self, X):
         """Return the rows around each query and their weights.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
         Returns
         -------
         weights : CSR matrix of shape (n_queries, n_samples)
@@ -373,11 +369,6 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
 
     def effective_sample_size(self, X):
         r"""Return how many equally weighted rows each local model is worth.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
 
         Returns
         -------

@@ -11,6 +11,7 @@ from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base import (
     as_numpy,
+    documented,
     encode_device_labels,
     encode_labels,
     is_array_api,
@@ -43,6 +44,7 @@ def _has_scores(method: str):
     return check
 
 
+@documented
 class BaseLocalClassifier(ClassifierMixin, BaseLocal):
     """Private base of local classifiers."""
 
@@ -175,13 +177,8 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-            The class of largest score.
         """
         X = self._queries(X)
         return self._model.data.targets.decode(self.classes_, self._model.answers(X))
@@ -192,13 +189,8 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-            Rows sum to one; columns follow ``classes_``.
         """
         X = self._queries(X)
         return self._model.data.as_given(self._proba(self._model.answers(X, "predict_proba")))
@@ -212,13 +204,8 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,) or (n_queries, n_classes)
-            Two classes: positive where the second one wins.
         """
         X = self._queries(X)
         scores = self._model.answers(X, "decision_function")
@@ -230,11 +217,6 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
 
     def local_coef(self, X):
         """Return the slopes of the local models at each query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
 
         Returns
         -------

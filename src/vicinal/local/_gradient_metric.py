@@ -14,6 +14,7 @@ from vicinal._base import (
     Progress,
     atomic_fit,
     check_same_library,
+    documented,
     encode_device_labels,
     encode_labels,
     is_array_api,
@@ -41,6 +42,7 @@ _FLOOR = 1e-3
 _MAX_QUERIES, _MIN_QUERIES, _FLOPS = 1500, 200, 2e9
 
 
+@documented
 class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""A linear map under which columns that do not change the answer fade away.
 
@@ -69,8 +71,6 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Threads; ``None`` uses every core.
     random_state : int, RandomState instance or None, default=None
         Draws the rows at which slopes are taken when there are more than needed.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
@@ -84,10 +84,6 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Gradient outer product of every round, in the scaled columns.
     feature_importances_ : ndarray of shape (n_features,)
         Length of each scaled column under the map, as a share; near zero where it has faded.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -164,17 +160,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Class labels, or targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-
-        Returns
-        -------
-        self : object
-            Fitted transformer.
         """
         read = self._read_arrays if is_array_api(X) else self._read_rows
         data = read(X, y, sample_weight)
@@ -287,11 +274,6 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def transform(self, X):
         """Map rows.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Rows.
 
         Returns
         -------

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, documented
 from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._classification import SOLVERS, BaseLocalClassifier
@@ -19,6 +19,7 @@ def _has_gradient(self) -> bool:
     return getattr(self, "_model", None) is not None and has_gradient(self._model)
 
 
+@documented
 class LocalClassifier(BaseLocalClassifier):
     r"""Classification by a weighted model around every query.
 
@@ -91,8 +92,6 @@ class LocalClassifier(BaseLocalClassifier):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Class labels.
     n_neighbors_ : int or None
         Number of neighbours in use.
     bandwidth_ : float or None
@@ -110,10 +109,6 @@ class LocalClassifier(BaseLocalClassifier):
         something was chosen.
     loo_score_ : float
         Leave-one-out error rate of the setting chosen, on the rows it was chosen by.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -222,18 +217,9 @@ class LocalClassifier(BaseLocalClassifier):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
         groups : array-like of shape (n_samples,), default=None
             Rows of the same group are left out together when candidates are compared and
             probabilities calibrated.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         return self._fit_rows(X, y, sample_weight, groups)
 
@@ -257,15 +243,8 @@ class LocalClassifier(BaseLocalClassifier):
             Their labels.
         classes : array-like of shape (n_classes,), default=None
             All labels that will ever be seen; in the first call, if its rows lack some.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
         groups : array-like of shape (n_samples,), default=None
             Groups, in every call or in none; rows of different calls never share one.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         if not hasattr(self, "classes_"):
             return self._fit_rows(X, y, sample_weight, groups, classes, first=False)
@@ -299,7 +278,7 @@ class LocalClassifier(BaseLocalClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features)
+        X : array-like of shape (n_samples, n_features)
             Queries.
         weights_move : bool, default=True
             ``False`` holds the weights fixed and gives the slopes of the local models.
@@ -325,7 +304,7 @@ class LocalClassifier(BaseLocalClassifier):
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features)
+        X : array-like of shape (n_samples, n_features)
             Queries.
 
         Returns

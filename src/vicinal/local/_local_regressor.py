@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from sklearn.linear_model import LinearRegression, Ridge
 
-from vicinal._base import atomic_fit, is_array_api
+from vicinal._base import atomic_fit, documented, is_array_api
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._regression import BaseLocalRegressor
@@ -23,6 +23,7 @@ ALPHAS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 _MAX_QUADRATIC_COLUMNS = 8
 
 
+@documented
 class LocalRegressor(BaseLocalRegressor):
     r"""Regression by a weighted model around every query.
 
@@ -104,10 +105,6 @@ class LocalRegressor(BaseLocalRegressor):
     loo_score_ : float
         Leave-one-out mean squared error of the setting chosen, in units of the variance of y, on
         the rows it was chosen by.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -217,15 +214,8 @@ class LocalRegressor(BaseLocalRegressor):
             Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
         groups : array-like of shape (n_samples,), default=None
             Rows of the same group are left out together when candidates are compared.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         self._fit_rows(X, y, sample_weight, groups)
         return self
@@ -242,15 +232,8 @@ class LocalRegressor(BaseLocalRegressor):
             Further rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
         groups : array-like of shape (n_samples,), default=None
             Groups, in every call or in none; rows of different calls never share one.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         if not hasattr(self, "_model"):
             self._fit_rows(X, y, sample_weight, groups, first=False)

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, documented
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._kernels.local._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
 from vicinal.local._fits import LineFit
@@ -13,6 +13,7 @@ from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._regression import BaseLocalRegressor
 
 
+@documented
 class LoessRegressor(BaseLocalRegressor):
     r"""Local polynomial regression with tricube weights and standard errors (LOESS).
 
@@ -57,10 +58,6 @@ class LoessRegressor(BaseLocalRegressor):
         Metric in use.
     n_nodes_ : int or None
         Number of fits behind an interpolated surface.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -156,17 +153,8 @@ class LoessRegressor(BaseLocalRegressor):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         self.n_nodes_ = None
         self._surface = None

@@ -1,11 +1,12 @@
 """Regression by weighted averages."""
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, documented
 from vicinal._base._compat import StrOptions
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._regression import BaseLocalRegressor
 
 
+@documented
 class NadarayaWatsonRegressor(BaseLocalRegressor):
     r"""Weighted average of the targets around every query (local constant regression).
 
@@ -51,10 +52,6 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
         Path of the choice, when something was chosen.
     loo_score_ : float
         Leave-one-out mean squared error of the choice, in units of the variance of y.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -141,15 +138,8 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
             Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
         groups : array-like of shape (n_samples,), default=None
             Rows of the same group are left out together when candidates are compared.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         self._fit_rows(X, y, sample_weight, groups)
         return self

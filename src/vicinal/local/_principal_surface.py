@@ -10,7 +10,14 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_magnitude, positive_rows, row_blocks, thread_map
+from vicinal._base import (
+    atomic_fit,
+    check_magnitude,
+    documented,
+    positive_rows,
+    row_blocks,
+    thread_map,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.local._density_ridge import left_out_log_density, project_to_ridge
 
@@ -28,6 +35,7 @@ class Projection(NamedTuple):
     n_iter: np.ndarray
 
 
+@documented
 class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Curve or surface through the middle of a cloud of points: the ridge of its density.
 
@@ -64,10 +72,6 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
         Largest number of steps that one of them took.
     bandwidth_ : float
         Bandwidth in use.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -149,17 +153,8 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
         y : None
             Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
         check_magnitude("X", X)
@@ -185,8 +180,6 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
             Training rows.
         y : None
             Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
 
         Returns
         -------
@@ -197,11 +190,6 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def transform(self, X):
         """Move rows to the surface.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Rows.
 
         Returns
         -------
@@ -214,11 +202,6 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
 
     def project(self, X):
         """Move rows to the surface and tell how that went.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Rows.
 
         Returns
         -------

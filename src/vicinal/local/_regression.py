@@ -10,7 +10,13 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import is_array_api, namespace, validate_array_api, weighted_device_rows
+from vicinal._base import (
+    documented,
+    is_array_api,
+    namespace,
+    validate_array_api,
+    weighted_device_rows,
+)
 from vicinal._kernels.local._smoothing import robustness_weights
 from vicinal.local._arrays import ArrayEngine, ArrayNumbers, check_array_parameters
 from vicinal.local._base import BaseLocal
@@ -47,6 +53,7 @@ def read_numbers(
     return Table(X, targets, weights, None), ArrayEngine()
 
 
+@documented
 class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
     """Private base of the regressors that fit around every query."""
 
@@ -117,7 +124,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Queries.
         return_std : bool, default=False
             Also return the standard error of each prediction.
@@ -186,8 +193,6 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
         level : float, default=0.95
             Coverage under independent normal noise of constant variance.
         kind : {"prediction", "confidence"}, default="prediction"
@@ -214,11 +219,6 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
     def extrapolates(self, X):
         """Tell where a prediction leans on its neighbours harder than any training row does.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
         Returns
         -------
         ndarray of bool of shape (n_queries,)
@@ -232,11 +232,6 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
     def equivalent_kernel(self, X):
         """Return the weight of every training target in each prediction.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
         Returns
         -------
         CSR matrix of shape (n_queries, n_samples)
@@ -249,11 +244,6 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
 
     def local_coef(self, X):
         """Return the slopes of the local model at each query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
 
         Returns
         -------

@@ -4,12 +4,13 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, class_factors, encode_labels, positive_rows
+from vicinal._base import atomic_fit, class_factors, documented, encode_labels, positive_rows
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.calibration._temperature import fit_slope, temperature_proba
 from vicinal.metric._gradient_kernel import BaseGradientKernel
 
 
+@documented
 class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
     r"""Kernel ridge on class indicators in coordinates stretched along its own slopes.
 
@@ -35,13 +36,9 @@ class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
         Factors on the weights of the classes.
     random_state : int, RandomState instance or None, default=None
         Draws the 2,000 rows from which the metric of a larger block is learned.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
     temperature_ : float
         What scores are divided by before the softmax.
     mean_, scale_ : ndarray of shape (n_features,)
@@ -58,10 +55,6 @@ class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
     loo_proba_ : ndarray of shape (n_samples, n_classes)
         Probabilities of every training row of positive weight without that row, scale, penalty and
         metric held; they have seen the row, so errors of it are somewhat too small.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -110,22 +103,7 @@ class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Learn the metric and the ridge.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-
-        Returns
-        -------
-        self : object
-            Fitted classifier.
-        """
+        """Learn the metric and the ridge."""
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         weights, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
@@ -138,45 +116,18 @@ class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
         return self
 
     def predict_proba(self, X):
-        """Return the probability of every class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-            Probabilities; rows sum to one.
-        """
+        """Return the probability of every class."""
         Z, dtype = self._validated(X)
         proba = temperature_proba(self._answers(Z), self.temperature_)
         return proba.astype(dtype, copy=False)
 
     def predict(self, X):
-        """Return the most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-            Labels.
-        """
+        """Return the most probable class."""
         codes = self.predict_proba(X).argmax(axis=1)
         return self.classes_[codes]
 
     def local_coef(self, X):
         """Return the slopes of the log-probabilities, blend of blocks held.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
 
         Returns
         -------

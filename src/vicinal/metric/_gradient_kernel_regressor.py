@@ -4,11 +4,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, positive_rows
+from vicinal._base import atomic_fit, documented, positive_rows
 from vicinal._kernels.linear._maps import standard_scale
 from vicinal.metric._gradient_kernel import BaseGradientKernel
 
 
+@documented
 class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
     r"""Kernel ridge regression in coordinates stretched along its own slopes.
 
@@ -36,8 +37,6 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
         answers are blended there.
     random_state : int, RandomState instance or None, default=None
         Draws the 2,000 rows from which the metric of a larger block is learned.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
@@ -58,10 +57,6 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
         Answer to every training row of positive weight without that row, scale, penalty and metric
         held. They have seen the row, so errors of it are somewhat too small: a few per cent with a
         diagonal metric, up to a third with a full one of many columns.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -124,17 +119,8 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-
-        Returns
-        -------
-        self : object
-            Fitted regressor.
         """
         X, y = validate_data(
             self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
@@ -148,28 +134,12 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
         return self
 
     def predict(self, X):
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,) or (n_queries, n_outputs)
-            Predicted values.
-        """
+        """Predict the target."""
         Z, dtype = self._validated(X)
         return self._in_units(self._answers(Z), dtype)
 
     def local_coef(self, X):
         """Return the slopes of the answer at each query, blend of blocks held.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
 
         Returns
         -------

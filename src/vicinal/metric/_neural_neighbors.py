@@ -15,6 +15,7 @@ from vicinal._base import (
     Progress,
     as_numpy,
     check_same_library,
+    documented,
     draw_seeds,
     free_memory,
     is_array_api,
@@ -43,6 +44,7 @@ class _Interrupted(Exception):
     """Ends the epochs of other threads when one of them fails."""
 
 
+@documented
 class BaseNeuralNeighbors(
     ExplainRowMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
@@ -317,8 +319,6 @@ class BaseNeuralNeighbors(
 
         Parameters
         ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
         n_neighbors : int, default=10
             How many rows to return, at most all.
 
@@ -344,11 +344,6 @@ class BaseNeuralNeighbors(
 
     def transform(self, X):
         """Map rows to the learned coordinates.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Rows.
 
         Returns
         -------

@@ -9,6 +9,7 @@ from vicinal._base import (
     atomic_fit,
     class_factors,
     device_classes,
+    documented,
     encode_device_labels,
     encode_labels,
     is_array_api,
@@ -23,6 +24,7 @@ from vicinal.metric._neural_neighbors import BaseNeuralNeighbors
 _FLOOR = 1e-7  # of a probability whose logarithm is taken, as in the training
 
 
+@documented
 class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
     r"""Classification by near rows, in a map learned so that near rows predict.
 
@@ -69,13 +71,9 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
         Nets trained at a time, in threads; ``None`` uses every core.
     random_state : int, RandomState instance or None, default=None
         Draws the nets, the rows held out and the batches.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
     nets_ : list of dict
         Per net whether it is ``periodic``, its ``parameters`` and ``statistics``, and its
         ``loss_curve`` and ``validation_loss_curve`` by epochs.
@@ -91,10 +89,6 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
         Mean of each column.
     n_iter_ : int
         Epochs of the net that was trained longest.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -186,22 +180,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Train the nets.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,)
-            Class labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-
-        Returns
-        -------
-        self : object
-            Fitted classifier.
-        """
+        """Train the nets."""
         X, y, weights = self._training_rows(X, y, sample_weight, reset=True)
         if is_array_api(X):
             self.classes_, codes = encode_device_labels(y, X)
@@ -227,8 +206,6 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
             Their labels, of classes seen in the first call.
         classes : array-like of shape (n_classes,), default=None
             As in scikit-learn; all of them must be in the first call's y.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
 
         Returns
         -------
@@ -274,35 +251,13 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
         return namespace(X).asarray(rows, dtype=X.dtype, device=X.device)
 
     def predict_proba(self, X):
-        """Return the probability of every class: its share of the votes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-            Probabilities; rows sum to one.
-        """
+        """Return the probability of every class: its share of the votes."""
         proba = self._answers(self._validated(X))
         xp = namespace(proba)
         return xp.astype(proba / xp.sum(proba, axis=1, keepdims=True), self._dtype)
 
     def predict(self, X):
-        """Return the most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-            Labels.
-        """
+        """Return the most probable class."""
         proba = self.predict_proba(X)
         if is_array_api(proba):
             return device_classes(self.classes_, proba, on_device=self._labels_on_device)
@@ -311,11 +266,6 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
 
     def local_coef(self, X):
         """Return the slopes of the log-probabilities at each query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
 
         Returns
         -------

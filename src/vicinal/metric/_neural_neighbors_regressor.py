@@ -6,6 +6,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
+    documented,
     is_array_api,
     namespace,
     positive_rows,
@@ -15,6 +16,7 @@ from vicinal._base import (
 from vicinal.metric._neural_neighbors import BaseNeuralNeighbors
 
 
+@documented
 class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
     r"""Regression by near rows, in a map learned so that near rows predict.
 
@@ -59,8 +61,6 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         Nets trained at a time, in threads; ``None`` uses every core.
     random_state : int, RandomState instance or None, default=None
         Draws the nets, the rows held out and the batches.
-    verbose : int, default=0
-        Show progress.
 
     Attributes
     ----------
@@ -81,10 +81,6 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         Mean of each column.
     n_iter_ : int
         Epochs of the net that was trained longest.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -172,17 +168,8 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed.
-
-        Returns
-        -------
-        self : object
-            Fitted regressor.
         """
         X, y, weights = self._training_rows(X, y, sample_weight, reset=True)
         xp = namespace(X)
@@ -206,8 +193,6 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
             Rows to add.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Their targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
 
         Returns
         -------
@@ -248,29 +233,13 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         return X, y.astype(np.float64), weights
 
     def predict(self, X):
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,) or (n_queries, n_outputs)
-            Predicted values.
-        """
+        """Predict the target."""
         answers = self._answers(self._validated(X)) * self.target_scale_ + self.target_mean_
         answers = namespace(answers).astype(answers, self._dtype)
         return answers[:, 0] if self._is_flat else answers
 
     def local_coef(self, X):
         """Return the slopes of the answer at each query.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_queries, n_features)
-            Queries.
 
         Returns
         -------

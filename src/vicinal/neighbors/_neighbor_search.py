@@ -13,6 +13,7 @@ from vicinal._base import (
     atomic_fit,
     check_magnitude,
     check_same_library,
+    documented,
     draw_seeds,
     is_array_api,
     is_ready,
@@ -40,6 +41,7 @@ _TREE_FROM_ROWS = (0, 0, 0, 0, 20_000, 50_000, 250_000, 1_000_000, np.inf)
 _MAX_TREE_FEATURES = 8
 
 
+@documented
 class NeighborSearch(BaseEstimator):
     """Exact or approximate search for nearest neighbours, with one answer for ties.
 
@@ -79,10 +81,6 @@ class NeighborSearch(BaseEstimator):
         training rows (each without itself); 1 for the exact algorithms.
     n_samples_fit_ : int
         Number of training rows.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, where ``X`` has names that are all strings.
 
     See Also
     --------
@@ -149,16 +147,10 @@ class NeighborSearch(BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, array of an array-API library} of shape \
-                (n_samples, n_features)
-            Training rows.
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows, also of an array-API library.
         y : Ignored
             Present by convention.
-
-        Returns
-        -------
-        self : object
-            The fitted search.
         """
         X = self._validate(X, reset=True)
         self.n_samples_fit_ = int(X.shape[0])

@@ -16,6 +16,7 @@ from vicinal._base import (
     as_numpy,
     check_magnitude,
     check_same_library,
+    documented,
     draw_seeds,
     is_array_api,
     namespace,
@@ -42,6 +43,7 @@ _MAX_SWEEPS = 8
 _AUTO_STARTS, _AUTO_SWEEPS = 4, 6
 
 
+@documented
 class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
     """Fit cascades from several starts and keep the best one, or all of them."""
 
@@ -261,7 +263,7 @@ class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
+            Queries.
 
         Returns
         -------
@@ -281,7 +283,7 @@ class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
+            Queries.
 
         Returns
         -------

@@ -17,6 +17,7 @@ from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     device_classes,
+    documented,
     encode_device_labels,
     encode_labels,
     import_optional,
@@ -48,6 +49,7 @@ BUILT_IN_LEARNERS = {
 _ITERATIONS_A_SWEEP = 10
 
 
+@documented
 class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
     r"""Cascade of reject classifiers over one simple classifier per region.
 
@@ -121,8 +123,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
     region_estimators_ : list of length `n_regions_`
         Classifiers of the regions of the best start. Fast linear ones have ``coef_`` of shape
         (n_classes, n_features) on scaled features and ``intercept_``, minus infinity for classes
@@ -153,10 +153,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         gates.
     scaler_ : StandardScaler or None
         The scaling of the features.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where all are strings.
 
     See Also
     --------
@@ -288,13 +284,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
             Training samples.
         y : array-like of shape (n_samples,)
             Labels of at least two classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights: 2 equals the row twice, 0 equals the row removed.
-
-        Returns
-        -------
-        self : SpacePartitioningClassifier
-            The fitted classifier.
         """
         if is_array_api(X):
             self._fit_cascades(self._device_training_set(X, y, sample_weight))
@@ -316,18 +305,7 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         fit_classifier_blocks(self, blocks)
 
     def predict(self, X):
-        """Predict the class of each sample.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
+        """Predict the class of each sample."""
         X = self._prepared(X)
         if self._reference is not None:
             scores = self._mean_proba(self.restarts_, X)
@@ -342,16 +320,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         in either case averaged over the starts with ``combine="average"``. Probabilities of
         perceptron regions are the softmax of scores scaled by the spread of the training margins:
         an order, not a calibrated chance.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        probabilities : ndarray of shape (n_samples, n_classes)
-            Probabilities in the order of ``classes_``; rows sum to one.
         """
         X = self._prepared(X)
         return self._mean_proba(self.restarts_, X)
@@ -361,8 +329,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
         y : array-like of shape (n_samples,)
             Their labels.
 
@@ -380,8 +346,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
         y : array-like of shape (n_samples,)
             Their labels.
 

@@ -5,7 +5,7 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, atomic_fit_blocks, import_optional
+from vicinal._base import atomic_fit, atomic_fit_blocks, documented, import_optional
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._block_fit import fit_regressor_blocks
@@ -17,6 +17,7 @@ from vicinal.partition._training_set import TrainingSet
 _BUILT_IN_REGRESSORS = {"ridge": Ridge()}
 
 
+@documented
 class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
     r"""Cascade of reject classifiers over one simple regressor per region.
 
@@ -93,10 +94,6 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         ``validation_error`` where rows were held out.
     scaler_ : StandardScaler or None
         The scaling of the features.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where all are strings.
 
     See Also
     --------
@@ -184,15 +181,6 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training samples.
-        y : array-like of shape (n_samples,)
-            Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights: 2 equals the row twice, 0 equals the row removed.
-
-        Returns
-        -------
-        self : SpacePartitioningRegressor
-            The fitted regressor.
         """
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
@@ -212,11 +200,6 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
     def predict(self, X):
         """Predict the target of each sample.
 
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
-
         Returns
         -------
         target : ndarray of shape (n_samples,)
@@ -231,8 +214,6 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Samples.
         y : array-like of shape (n_samples,)
             Their targets.
 

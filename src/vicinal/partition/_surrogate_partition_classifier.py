@@ -14,6 +14,7 @@ from vicinal._base import (
     atomic_fit,
     check_magnitude,
     check_weights,
+    documented,
     draw_seeds,
     encode_labels,
     parallel_map,
@@ -24,6 +25,7 @@ from vicinal._kernels.cascade._surrogate import alternate_blocks
 from vicinal.partition._explain import surrogate_sections
 
 
+@documented
 class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Two linear regions and a linear gate that minimise one smooth bound on the error.
 
@@ -76,10 +78,6 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         Whether the kept start stopped by ``tol``.
     scaler_ : StandardScaler or None
         The scaling of the features.
-    n_features_in_ : int
-        Number of features seen during fit.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of features, where all are strings.
 
     See Also
     --------
@@ -160,17 +158,8 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training samples.
         y : array-like of shape (n_samples,)
             Labels of two classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            Weights: 2 equals the row twice, 0 equals the row removed.
-
-        Returns
-        -------
-        self : SurrogatePartitionClassifier
-            The fitted classifier.
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
         weight = check_weights(sample_weight, X)
@@ -225,11 +214,6 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
     def decision_path(self, X):
         """Return the gate's score of each sample.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
         Returns
         -------
         scores : ndarray of shape (n_samples, 1)
@@ -241,11 +225,6 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
     def apply(self, X):
         """Return the region, 0 or 1, that each sample falls in.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
         Returns
         -------
         region : ndarray of int of shape (n_samples,)
@@ -255,11 +234,6 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
 
     def decision_function(self, X):
         """Return the score of each sample in its own region.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
 
         Returns
         -------
@@ -272,28 +246,12 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         return scores[np.arange(len(region)), region]
 
     def predict(self, X):
-        """Predict the class of each sample.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
-
-        Returns
-        -------
-        labels : ndarray of shape (n_samples,)
-            Predicted labels.
-        """
+        """Predict the class of each sample."""
         codes = (self.decision_function(X) > 0).astype(np.int64)
         return self.classes_[codes]
 
     def predict_proba(self, X):
         """Predict the probability of each class by the logistic model of the sample's region.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Samples.
 
         Returns
         -------

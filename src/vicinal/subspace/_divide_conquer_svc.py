@@ -20,6 +20,7 @@ from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     class_factors,
+    documented,
     draw_seeds,
     encode_labels,
     parallel_map,
@@ -48,6 +49,7 @@ _SPLIT_ROUNDS = 20
 
 
 @saved(cluster_centers_="k p", cluster_sizes_="k")
+@documented
 class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""RBF support vector machine trained cluster by cluster (DC-SVM).
 
@@ -104,8 +106,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
     n_clusters_ : int
         Number of clusters.
     cluster_sizes_ : ndarray of shape (`n_clusters_`,)
@@ -122,14 +122,8 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         For ``"exact"``: signed dual coefficients, one column per pair of classes.
     dual_objective_ : ndarray of shape (n_pairs,)
         For ``"exact"``: the value reached.
-    `n_steps_` : ndarray of shape (n_pairs,)
-        For ``"exact"``: steps of the final descent, after the clusters.
     slope_ : float
         With ``probability=True``: slope from scores to log-probabilities.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when they are strings.
 
     See Also
     --------
@@ -239,15 +233,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         ----------
         X : array-like of shape (n_samples, n_features)
             Training rows; features should have comparable scales.
-        y : array-like of shape (n_samples,)
-            Classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
-
-        Returns
-        -------
-        self : DivideConquerSVC
-            The fitted classifier.
         """
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
         weights, X, y = positive_rows(sample_weight, X, y)
@@ -277,18 +262,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         fit_divide_conquer(self, blocks)
 
     def decision_function(self, X):
-        """Return the scores of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Positive for the second of two classes; else one column per class.
-        """
+        """Return the scores of the classes."""
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
         if self.prediction == "exact":
@@ -305,18 +279,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     @available_if(lambda self: self.probability)
     def predict_proba(self, X):
-        """Return the probabilities of the classes; with ``probability=True`` only.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Return the probabilities of the classes; with ``probability=True`` only."""
         scores = self.decision_function(X)
         slope = scores.dtype.type(self.slope_)
         if scores.ndim == 1:
@@ -325,18 +288,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return softmax(slope * scores, axis=1)
 
     def predict(self, X):
-        """Return the class of the largest score.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Classes.
-        """
+        """Return the class of the largest score."""
         if self.probability:
             # Where rounding makes two probabilities equal, the label should follow them.
             chosen = self.predict_proba(X).argmax(axis=1)
@@ -347,11 +299,6 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def predict_cluster(self, X):
         """Return the cluster whose machine answers for each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
 
         Returns
         -------

@@ -16,6 +16,7 @@ from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     check_same_library,
+    documented,
     is_array_api,
     namespace,
     positive_rows,
@@ -32,6 +33,7 @@ _DEFAULT_DIRECTIONS = 256
 _BLOCK_METHODS = ("cholesky", "approximate")
 
 
+@documented
 class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     r"""Divide the feature space into subspaces, after a linear map that sets them apart.
 
@@ -96,10 +98,6 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         Columns that never vary; they belong to no subspace.
     classes_ : ndarray
         The classes, for ``"discriminant"``.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when they are strings.
 
     See Also
     --------
@@ -194,13 +192,6 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             Training rows.
         y : array-like of shape (n_samples,), default=None
             Classes, for ``method="discriminant"``; ignored otherwise.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
-
-        Returns
-        -------
-        self : FeatureSpaceDecomposition
-            The fitted decomposition.
         """
         self._learn(RowSums(*self._validate_training(X, y, sample_weight)))
         return self
@@ -216,8 +207,6 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to transform.
         i : int
             Index of the subspace.
 
@@ -236,11 +225,6 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
     def transform(self, X):
         """Return the features of all subspaces, side by side.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Rows to transform.
 
         Returns
         -------

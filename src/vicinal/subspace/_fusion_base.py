@@ -14,6 +14,7 @@ from vicinal._base import (
     Progress,
     check_magnitude,
     cross_fit,
+    documented,
     draw_seeds,
     fit_weighted,
     parallel_map,
@@ -53,6 +54,7 @@ def _fit_fold(estimator, decomposition, relearn, index, X, y, weights):
     return _fit_view(clone(estimator), decomposition, index, X, y, weights)
 
 
+@documented
 class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
     """Local models on subspaces and a fusion of their scores."""
 

@@ -6,7 +6,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from vicinal._base import atomic_fit, atomic_fit_blocks, encode_labels
+from vicinal._base import atomic_fit, atomic_fit_blocks, documented, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
@@ -29,6 +29,7 @@ def _fusion_can(method):
     return check
 
 
+@documented
 class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
     r"""Divide the features into subspaces, classify in each, and fuse the scores.
 
@@ -77,8 +78,6 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
     decompositions_ : list of FeatureSpaceDecomposition
         Fitted on all rows.
     subspace_names_ : list of str
@@ -91,10 +90,6 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         The fitted fusion. Its classes are codes, positions in ``classes_``.
     score_mean_, score_scale_ : ndarray of shape (n_scores,)
         Mean and deviation of the training scores.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when they are strings.
 
     See Also
     --------
@@ -175,15 +170,8 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows; features should have comparable scales.
-        y : array-like of shape (n_samples,)
-            Classes.
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts, for local classifiers and fusion.
-
-        Returns
-        -------
-        self : SubspaceFusionClassifier
-            The fitted classifier.
         """
         X, y, weights = self._validate(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
@@ -204,51 +192,18 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         fit_fusion(self, blocks)
 
     def decision_function(self, X):
-        """Return the scores of the fusion.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Positive for the second of two classes; else one column per class.
-        """
+        """Return the scores of the fusion."""
         R = self._fusion_input(X)
         return self.fusion_estimator_.decision_function(R)
 
     @available_if(_fusion_can("predict_proba"))
     def predict_proba(self, X):
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Return the probabilities of the classes."""
         R = self._fusion_input(X)
         return self.fusion_estimator_.predict_proba(R)
 
     def predict(self, X):
-        """Return the class that the fusion chooses.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Classes.
-        """
+        """Return the class that the fusion chooses."""
         R = self._fusion_input(X)
         if hasattr(self.fusion_estimator_, "predict_proba"):
             return self.classes_[self.fusion_estimator_.predict_proba(R).argmax(axis=1)]
@@ -256,11 +211,6 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
 
     def predict_subspaces(self, X):
         """Return the vote of every local classifier.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
 
         Returns
         -------

@@ -5,7 +5,7 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, documented
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
@@ -13,6 +13,7 @@ from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
 _MAX_MONOMIALS = 2000
 
 
+@documented
 class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
     r"""Divide the features into subspaces, predict in each, and fuse the predictions.
 
@@ -63,10 +64,6 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
         The fitted fusion.
     score_mean_, score_scale_ : ndarray of shape (n_scores,)
         Mean and deviation of the training predictions.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when they are strings.
 
     See Also
     --------
@@ -130,15 +127,8 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows; features should have comparable scales.
-        y : array-like of shape (n_samples,)
-            Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts, for local regressors and fusion.
-
-        Returns
-        -------
-        self : SubspaceFusionRegressor
-            The fitted regressor.
         """
         X, y, weights = self._validate(X, y, sample_weight, y_numeric=True)
         rng = check_random_state(self.random_state)
@@ -147,28 +137,12 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
         return self
 
     def predict(self, X):
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Predicted values.
-        """
+        """Predict the target."""
         R = self._fusion_input(X)
         return self.fusion_estimator_.predict(R)
 
     def predict_subspaces(self, X):
         """Return the prediction of every local regressor.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
 
         Returns
         -------

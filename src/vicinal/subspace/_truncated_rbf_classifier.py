@@ -14,6 +14,7 @@ from vicinal._base import (
     atomic_fit_blocks,
     class_factors,
     device_classes,
+    documented,
     encode_device_labels,
     encode_labels,
     is_array_api,
@@ -59,6 +60,7 @@ def _device_proba(scores, slope):
     return powers / xp.sum(powers, axis=1, keepdims=True)
 
 
+@documented
 class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     r"""Kernel classifier with the truncated RBF kernel, at a cost linear in the rows.
 
@@ -98,8 +100,6 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        The classes.
     mean_ : ndarray of shape (`n_features_in_`,)
         What is subtracted; zeros without centring.
     gamma_ : float
@@ -112,10 +112,6 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         Slope from scores to log-probabilities; 1 for the logistic loss.
     n_iter_ : int
         Newton steps made; 1 for the squared loss.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when they are strings.
 
     See Also
     --------
@@ -189,22 +185,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Fit the classifier.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,)
-            Classes.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
-
-        Returns
-        -------
-        self : TruncatedRBFClassifier
-            The fitted classifier.
-        """
+        """Fit the classifier."""
         if is_array_api(X):
             return self._fit_on_device(X, y, sample_weight)
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
@@ -226,18 +207,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         fit_classifier_blocks(self, blocks)
 
     def decision_function(self, X):
-        """Return the scores, relative to the threshold.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        scores : ndarray of shape (n_samples,) or (n_samples, n_classes)
-            Positive for the second of two classes; else one column per class.
-        """
+        """Return the scores, relative to the threshold."""
         scores = self._scores(X)
         if scores.shape[1] > 1:
             return scores
@@ -246,18 +216,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         return scores[:, 0] - scores.dtype.type(self.threshold_)
 
     def predict_proba(self, X):
-        """Return the probabilities of the classes.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        p : ndarray of shape (n_samples, n_classes)
-            Rows sum to one.
-        """
+        """Return the probabilities of the classes."""
         scores = self.decision_function(X)
         scores = scores[:, None] if scores.ndim == 1 else scores
         if self._on_device:
@@ -266,18 +225,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
 
     def predict(self, X):
-        """Return the most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,)
-            Classes.
-        """
+        """Return the most probable class."""
         proba = self.predict_proba(X)
         if self._on_device:
             return device_classes(self.classes_, proba, on_device=self._labels_on_device)

@@ -10,6 +10,7 @@ from vicinal._base import (
     atomic_fit,
     check_same_library,
     check_weights,
+    documented,
     free_memory,
     is_array_api,
     namespace,
@@ -23,6 +24,7 @@ from vicinal.subspace._base import check_expansion, learn_center_and_gamma
 from vicinal.subspace._truncated_rbf_on_device import device_center_and_gamma, device_training
 
 
+@documented
 class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Map rows to the monomials whose inner product is the truncated RBF kernel.
 
@@ -52,10 +54,6 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         The width used.
     n_output_features_ : int
         ``J``.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when they are strings.
 
     See Also
     --------
@@ -114,17 +112,8 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
         y : None
             Ignored.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
-
-        Returns
-        -------
-        self : TruncatedRBFFeatures
-            The fitted transformer.
         """
         on_device = is_array_api(X)
         if on_device:
@@ -143,11 +132,6 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     def transform(self, X):
         """Return the features.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows to map.
 
         Returns
         -------

@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, atomic_fit_blocks, is_array_api, positive_rows
+from vicinal._base import atomic_fit, atomic_fit_blocks, documented, is_array_api, positive_rows
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._truncated_rbf_blocks import fit_regressor_blocks
 from vicinal.subspace._truncated_rbf_on_device import (
@@ -15,6 +15,7 @@ from vicinal.subspace._truncated_rbf_on_device import (
 )
 
 
+@documented
 class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
     r"""Kernel ridge regression with the truncated RBF kernel, at a cost linear in the rows.
 
@@ -46,10 +47,6 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         The width used.
     solver_ : {"primal", "dual"}
         The problem that was solved.
-    n_features_in_ : int
-        Number of features seen during ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when they are strings.
 
     See Also
     --------
@@ -113,17 +110,8 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts.
-
-        Returns
-        -------
-        self : TruncatedRBFRegressor
-            The fitted regressor.
         """
         if is_array_api(X):
             return self._fit_on_device(X, y, sample_weight)
@@ -142,18 +130,7 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         fit_regressor_blocks(self, blocks)
 
     def predict(self, X):
-        """Predict the target.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        y : ndarray of shape (n_samples,) or (n_samples, n_targets)
-            Predicted values.
-        """
+        """Predict the target."""
         scores = self._scores(X)
         return scores[:, 0] if self._is_flat else scores
 

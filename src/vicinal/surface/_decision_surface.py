@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, draw_seeds, row_blocks
+from vicinal._base import atomic_fit, documented, draw_seeds, row_blocks
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.surface._fixed_point import (
     fixed_point,
@@ -64,6 +64,7 @@ def _is_fitted(estimator) -> bool:
     return True
 
 
+@documented
 class DecisionSurface(BaseEstimator):
     r"""Geometry of the decision surface of any classifier.
 
@@ -116,10 +117,6 @@ class DecisionSurface(BaseEstimator):
         ``tol`` and the longest step.
     surface_points_ : ndarray of shape (n_points, n_features)
         Points of the surface found in ``fit``.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -216,11 +213,6 @@ class DecisionSurface(BaseEstimator):
             Rows of the kind the classifier was trained on; searches start among them.
         y : array-like of shape (n_samples,), default=None
             Labels, needed if the classifier is not fitted yet, else not looked at.
-
-        Returns
-        -------
-        self : object
-            Fitted surface.
         """
         given = X
         is_fitted = _is_fitted(self.estimator)
@@ -434,11 +426,6 @@ class DecisionSurface(BaseEstimator):
     def project(self, X):
         """Find some point of the surface near each row.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
         Returns
         -------
         SurfaceProjection
@@ -507,8 +494,6 @@ class DecisionSurface(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
         direction : array-like of shape (n_features,) or (n_rows, n_features)
             Directions; their lengths do not matter.
         max_distance : float, default=None
@@ -594,8 +579,6 @@ class DecisionSurface(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
         label : object, default=None
             Measure to the region of this class: distances are positive inside and negative
             outside. ``None`` measures to the end of the region that a row is in.
@@ -632,8 +615,6 @@ class DecisionSurface(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
         label : object, default=None
             See ``orthogonal_projection``.
         method : {"orthogonal", "first_order"}, default="orthogonal"
@@ -670,11 +651,6 @@ class DecisionSurface(BaseEstimator):
 
     def normal(self, X):
         """Return the unit normal of the surface at the nearest point of each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
 
         Returns
         -------
@@ -731,8 +707,6 @@ class DecisionSurface(BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
         target : object, default=None
             Label wanted; ``None`` means any other than the one predicted. Rows that have it
             already come back unchanged.

@@ -11,7 +11,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from vicinal._base import atomic_fit, check_weights, draw_seeds, encode_labels
+from vicinal._base import atomic_fit, check_weights, documented, draw_seeds, encode_labels
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
 from vicinal._base._explanation import ExplainRowMixin, show
 from vicinal._kernels.calibration._platt import couple_pairs, fit_saturated_platt
@@ -20,6 +20,7 @@ from vicinal.surface._explain import distance_section
 from vicinal.surface._metric import METRICS
 
 
+@documented
 class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Probabilities from signed distances to the decision surface of any classifier.
 
@@ -52,8 +53,6 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
     surfaces_ : list of DecisionSurface
         One for two classes; else one per class (``"ovr"``) or per pair (``"ovo"``).
     slopes_, intercepts_ : ndarray of shape (n_surfaces,)
@@ -62,10 +61,6 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         Median sizes of the distances, by which they are divided.
     limits_ : ndarray of shape (n_surfaces,)
         Largest distances that count, in these units.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -142,18 +137,9 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,)
-            Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts; rows of weight 0 are removed. The classifier must take
             weights too, unless all are one.
-
-        Returns
-        -------
-        self : object
-            Fitted classifier.
         """
         given = X
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
@@ -260,11 +246,6 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     def decision_function(self, X):
         """Return the logits of the sigmoids.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
         Returns
         -------
         ndarray of shape (n_rows,) or (n_rows, n_classes)
@@ -289,18 +270,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         return clipped * self.slopes_ + self.intercepts_
 
     def predict_proba(self, X):
-        """Return class probabilities.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows, n_classes)
-            Rows sum to one; columns follow ``classes_``.
-        """
+        """Return class probabilities."""
         logits = self._logits(self._all_distances(X))
         p = expit(logits)
         if len(self.classes_) == 2:
@@ -322,18 +292,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         return couple_pairs(pairwise, counts)
 
     def predict(self, X):
-        """Predict class labels.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_rows, n_features)
-            Rows.
-
-        Returns
-        -------
-        ndarray of shape (n_rows,)
-            The most likely class.
-        """
+        """Predict class labels."""
         proba = self.predict_proba(X)
         return self.classes_[proba.argmax(axis=1)]
 

@@ -8,12 +8,13 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, is_frame
+from vicinal._base import atomic_fit, documented, is_frame
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal.table._decisions import KINDS, Rules, decide, lines, target_type_of
 from vicinal.table._frames import column_names, is_category, quoted, read_column
 
 
+@documented
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn a table of mixed columns into an array of numbers.
 
@@ -62,10 +63,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         The column of the table that each encoded column was made from.
     categorical_features_ : ndarray of bool of shape (n_features_out,)
         The encoded columns that are codes without an order, as histogram boosting wants to know.
-    n_features_in_ : int
-        Number of columns seen during fit.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the columns, where the table was a frame.
 
     See Also
     --------
@@ -126,11 +123,6 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             The target, for statistics of columns with many levels. Floats are values, everything
             else with few different values is classes.
-
-        Returns
-        -------
-        self : TableEncoder
-            The fitted encoder.
         """
         columns, target = self._decide(X, y)
         for j, encoder in self._encoders:

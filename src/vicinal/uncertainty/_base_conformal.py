@@ -15,6 +15,7 @@ from vicinal._base import (
     check_magnitude,
     check_weights,
     cross_fit,
+    documented,
     finite_answers,
     fit_weighted,
     takes_weights,
@@ -32,6 +33,7 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
+@documented
 class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     """Fit, answers of held-out rows, support; the children make intervals or sets of them."""
 
@@ -133,7 +135,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
+        X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
             Queries.
 
         Returns
@@ -152,7 +154,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Queries.
 
         Returns

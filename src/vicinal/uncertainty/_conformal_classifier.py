@@ -3,13 +3,14 @@
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from vicinal._base import atomic_fit, encode_labels
+from vicinal._base import atomic_fit, documented, encode_labels
 from vicinal._base._compat import HasMethods
 from vicinal._rows import LabelSets
 from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
 from vicinal.uncertainty._explain import set_section
 
 
+@documented
 class ConformalClassifier(ClassifierMixin, BaseConformal):
     r"""Sets of labels for any classifier, from the probabilities of its held-out answers.
 
@@ -38,15 +39,9 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
     ----------
     estimator_ : estimator object
         The model, fitted to all rows.
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
     held_out_ : ndarray of shape (n_samples, n_classes)
         Probabilities of the training rows by models that had not seen them; rows of zero sample
         weight are not counted.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -101,17 +96,8 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
         ----------
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
             Training rows, as the model takes them.
-        y : array-like of shape (n_samples,)
-            Labels.
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts, for the model and in the quantiles.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of a group are held out together.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y, weights, groups = self._check_rows(X, y, sample_weight, groups)
         counted = slice(None) if weights is None else weights > 0.0
@@ -124,18 +110,7 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
         return self
 
     def predict_proba(self, X):
-        """Return the probabilities of the wrapped model.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, n_classes)
-            Columns follow ``classes_``.
-        """
+        """Return the probabilities of the wrapped model."""
         return self._answers(self._check_queries(X), "predict_proba")
 
     def predict_set(self, X, coverage=0.9, *, method="adaptive", by_class=False, local=False):
@@ -143,8 +118,6 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
-            Queries.
         coverage : float, default=0.9
             Chance, between 0 and 1.
         method : {"adaptive", "threshold"}, default="adaptive"

@@ -4,12 +4,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import atomic_fit
+from vicinal._base import atomic_fit, documented
 from vicinal._rows import ResidualIntervals
 from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
 from vicinal.uncertainty._explain import interval_section
 
 
+@documented
 class ConformalRegressor(RegressorMixin, BaseConformal):
     r"""Prediction intervals for any regressor, from the errors of its held-out answers.
 
@@ -41,10 +42,6 @@ class ConformalRegressor(RegressorMixin, BaseConformal):
     held_out_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Answers to the training rows by models that had not seen them; rows of zero sample weight
         are not counted.
-    n_features_in_ : int
-        Number of columns seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Their names, when X has string names.
 
     See Also
     --------
@@ -104,13 +101,6 @@ class ConformalRegressor(RegressorMixin, BaseConformal):
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
             How often each row counts, for the model and in the quantiles.
-        groups : array-like of shape (n_samples,), default=None
-            Rows of a group are held out together.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         X, y, weights, groups = self._check_rows(
             X, y, sample_weight, groups, multi_output=True, y_numeric=True
@@ -127,8 +117,6 @@ class ConformalRegressor(RegressorMixin, BaseConformal):
 
         Parameters
         ----------
-        X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
-            Queries.
         coverage : float, default=0.9
             Chance, between 0 and 1.
         local : bool, default=False

@@ -19,6 +19,7 @@ from vicinal._base import (
     check_neighbor_count,
     check_same_library,
     check_weights,
+    documented,
     draw_seeds,
     encode_labels,
     n_threads,
@@ -85,6 +86,7 @@ class _Model(NamedTuple):
 
 
 @saved(classes_="c", **{"_voters.bounds": "c+1"})
+@documented
 class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Soft nearest neighbours in several learned metrics, placed where classes mix (LCU).
 
@@ -142,15 +144,11 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         counts as none.
     n_jobs : int, default=None
         Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
-    verbose : int, default=0
-        1 shows progress.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out, the mixture's starts, batches and annealing.
 
     Attributes
     ----------
-    classes_ : ndarray of shape (n_classes,)
-        Labels.
     metrics_ : array of shape (`n_splits_` * `n_regions_`, n_components, n_features)
         Local metrics: the distance of component k is ``norm(metrics_[k] @ (x - x_i))``, as learned
         in the first split; those of the next one follow. One of them can be handed to other models,
@@ -178,10 +176,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         Mean of the training rows.
     whitening_ : array of shape (rank, n_features)
         Map to the coordinates of the start.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has names that are all strings.
 
     See Also
     --------
@@ -303,22 +297,11 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Training rows.
-        y : array-like of shape (n_samples,)
-            Labels.
-        sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight zero are left out.
         X_val : array-like of shape (n_val, n_features), default=None
             Rows to hold out, instead of a part of ``X``. Take them like the data to come: other
             days, other speakers, other lightings than those learned from.
         y_val : array-like of shape (n_val,), default=None
             Their labels.
-
-        Returns
-        -------
-        self : LocallyAdaptiveClassifier
-            The fitted classifier.
         """
         X, codes, weights, kinds = self._validate(X, y, sample_weight)
         rng = check_random_state(self.random_state)
@@ -351,11 +334,6 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     def predict_proba(self, X):
         """Return the probability of each class.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
         Returns
         -------
         array of shape (n_samples, n_classes)
@@ -371,28 +349,12 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         return total / xp.sum(total, axis=1, keepdims=True)
 
     def predict(self, X):
-        """Return the most probable class.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_samples,)
-            Labels, on the host.
-        """
+        """Return the most probable class."""
         probabilities = as_numpy(self.predict_proba(X))
         return self.classes_[probabilities.argmax(axis=1)]
 
     def score_samples(self, X):
         """Return the log density of the mixture, small where no component is near.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Queries.
 
         Returns
         -------

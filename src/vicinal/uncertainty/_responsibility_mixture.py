@@ -18,6 +18,7 @@ from vicinal._base import (
     atomic_fit_blocks,
     check_same_library,
     check_weights,
+    documented,
     saved,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -30,6 +31,7 @@ from vicinal.uncertainty._uncertainty_map import _map_of_codes
 
 
 @saved(weights_="k", means_="k p")
+@documented
 class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     r"""Gaussian mixture of weighted rows, placed where classification is uncertain (RMM).
 
@@ -79,10 +81,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         EM steps of the best start.
     sample_weight_ : array of shape (n_samples,)
         Weights that were used.
-    n_features_in_ : int
-        Number of features seen in ``fit``.
-    feature_names_in_ : ndarray of shape (`n_features_in_`,)
-        Names of the features, when ``X`` has names that are all strings.
 
     See Also
     --------
@@ -165,17 +163,10 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
         y : array-like of shape (n_samples,), default=None
             Labels: each row is weighted by its uncertainty.
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; with labels they multiply the uncertainties.
-
-        Returns
-        -------
-        self : ResponsibilityMixture
-            The fitted mixture.
         """
         X = validate_rows(self, X, reset=True, ensure_min_samples=2)
         weights = self._row_weights(X, y, sample_weight)
@@ -227,11 +218,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     def predict_proba(self, X):
         """Return the responsibility of each component for each row.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
         Returns
         -------
         array of shape (n_samples, n_components)
@@ -243,11 +229,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     def predict(self, X):
         """Return the component that is most responsible for each row.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
         Returns
         -------
         array of shape (n_samples,)
@@ -258,11 +239,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
     def score_samples(self, X):
         """Return the logarithm of the mixture's density at each row.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------
@@ -276,8 +252,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
         Parameters
         ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
         y : ignored
             For the conventions of scikit-learn.
 
@@ -324,11 +298,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     def aic(self, X):
         """Return Akaike's information criterion on ``X``; lower is better.
 
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
-
         Returns
         -------
         float
@@ -338,11 +307,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
     def bic(self, X):
         """Return the Bayesian information criterion on ``X``; lower is better.
-
-        Parameters
-        ----------
-        X : array-like of shape (n_samples, n_features)
-            Rows.
 
         Returns
         -------

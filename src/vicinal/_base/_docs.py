@@ -1,0 +1,169 @@
+"""Docstrings that say once what several estimators share."""
+
+import inspect
+import re
+from collections.abc import Callable
+from typing import Any
+
+from sklearn.base import BaseEstimator, ClassifierMixin
+
+# What an argument means where its docstring does not say more; X is of the kind ``fit`` states.
+_ARGUMENTS = {
+    "X": "X : array-like of shape (n_samples, n_features)\n    Training rows.",
+    "y": "y : array-like of shape (n_samples,)\n    Targets.",
+    "sample_weight": "sample_weight : array-like of shape (n_samples,), default=None\n"
+    "    How often each row counts; rows of weight 0 are removed.",
+    "groups": "groups : array-like of shape (n_samples,), default=None\n"
+    "    Rows of the same group are held out together.",
+    "blocks": "blocks : Blocks\n    The table, as :func:`vicinal.distributed.fit` hands it over.",
+    "rows": "rows : array-like of int\n    Training rows, counted from 0.",
+    "ax": "ax : matplotlib Axes, default=None\n    Axes to draw on; ``None`` makes a figure.",
+    "input_features": "input_features : array-like of str, default=None\n"
+    "    Names of the columns, if not those seen in ``fit``.",
+    "plot_options": "**plot_options : dict\n    Options of :meth:`plot`.",
+    "verbose": "verbose : int, default=0\n    Show progress.",
+}
+_CLASSIFIER_ARGUMENTS = {"y": "y : array-like of shape (n_samples,)\n    Class labels."}
+_RETURNS = {
+    "fit": "self : object\n    Fitted estimator.",
+    "fit_blocks": "self : object\n    Fitted estimator.",
+    "partial_fit": "self : object\n    Fitted estimator.",
+    "predict": "ndarray of shape (n_samples,) or (n_samples, n_outputs)\n    Predicted values.",
+    "predict_proba": "ndarray of shape (n_samples, n_classes)\n"
+    "    Class probabilities; rows sum to one.",
+    "predict_log_proba": "ndarray of shape (n_samples, n_classes)\n"
+    "    Logarithms of the class probabilities.",
+    "decision_function": "ndarray of shape (n_samples,) or (n_samples, n_classes)\n"
+    "    Scores, for two classes of the second one.",
+    "transform": "ndarray of shape (n_samples, n_components)\n    Transformed rows.",
+    "fit_transform": "ndarray of shape (n_samples, n_components)\n    Transformed rows.",
+    "get_feature_names_out": "ndarray of str\n    Names of the columns of the output.",
+    "plot": "self : object\n    The display.",
+}
+_CLASSIFIER_RETURNS = {"predict": "ndarray of shape (n_samples,)\n    Class labels."}
+_ATTRIBUTES = {
+    "classes_": "classes_ : ndarray of shape (n_classes,)\n    Class labels.",
+    "n_features_in_": "n_features_in_ : int\n    Number of columns seen in ``fit``.",
+    "feature_names_in_": "feature_names_in_ : ndarray of shape (`n_features_in_`,)\n"
+    "    Their names, when X has string names.",
+}
+
+_TITLE = re.compile(r"^(\S.*)\n-{3,}$\n?", re.MULTILINE)
+_ENTRY = re.compile(r"^(\*{0,2}\w+)(?=$| *[:,]).*(?:\n+(?: +.*))*", re.MULTILINE)
+
+
+def documented(cls: type) -> type:
+    """Complete the docstrings of a class and of its public methods.
+
+    What is not written means what it means elsewhere. A parameter of ``__init__`` or of a method
+    that has no entry gets the one of the nearest base class that has it, else the one in the tables
+    above; entries stand in the order of the signature. A method without a ``Returns`` section gets
+    that of its name. Attributes of base classes, ``n_features_in_``, ``feature_names_in_`` and a
+    classifier's ``classes_`` are added.
+    """
+    is_classifier = issubclass(cls, ClassifierMixin)
+    if cls.__doc__:
+        cls.__doc__ = _complete_class(cls, is_classifier)
+    arguments = {**_ARGUMENTS, **(_CLASSIFIER_ARGUMENTS if is_classifier else {})}
+    returns = {**_RETURNS, **(_CLASSIFIER_RETURNS if is_classifier else {})}
+    # ``fit`` first: it states the kind of X.
+    for name in sorted(vars(cls), key=lambda name: name != "fit"):
+        function = _function(vars(cls)[name])
+        if name.startswith("_") or function is None or not function.__doc__:
+            continue
+        trains = name in ("fit", "partial_fit")
+        known = arguments if trains else {**arguments, "X": _queries(cls)}
+        function.__doc__ = _complete_method(cls, name, function, known, returns)
+    return cls
+
+
+def _queries(cls: type) -> str:
+    """Return the entry of rows to answer: what ``fit`` says of the training rows, but for them."""
+    fit = _function(getattr(cls, "fit", None))
+    kind, _, _ = _entries(fit, "Parameters").get("X", _ARGUMENTS["X"]).partition("\n")
+    return f"{kind}\n    Queries."
+
+
+def _complete_class(cls: type, is_classifier: bool) -> str:
+    sections = _sections(cls.__doc__)
+    if issubclass(cls, BaseEstimator):
+        known = [_entries(base, "Parameters") for base in cls.__mro__] + [_ARGUMENTS]
+        names = list(inspect.signature(cls).parameters)
+        _write(sections, "Parameters", "", _pick(names, known))
+    known = [_entries(base, "Attributes") for base in cls.__mro__]
+    first = ["classes_"] if is_classifier else []
+    last = ["n_features_in_", "feature_names_in_"] if hasattr(cls, "fit") else []
+    middle = [name for entries in known for name in entries if name not in (*first, *last)]
+    names = [*first, *middle, *last]
+    _write(sections, "Attributes", "Parameters", _pick(names, [*known, _ATTRIBUTES]))
+    return _joined(sections)
+
+
+def _complete_method(
+    cls: type, name: str, function: Callable, arguments: dict[str, str], returns: dict[str, str]
+) -> str:
+    sections = _sections(function.__doc__)
+    bases = [_function(vars(base).get(name)) for base in cls.__mro__[1:]]
+    known = [_entries(one, "Parameters") for one in (function, *bases)] + [arguments]
+    names = list(inspect.signature(function).parameters)[1:]
+    _write(sections, "Parameters", "", _pick(names, known))
+    if not {"Returns", "Yields"} & set(sections):
+        found = [_sections(one.__doc__).get("Returns") for one in bases if one is not None]
+        said = next((text for text in found if text), returns.get(name))
+        if said:
+            _write(sections, "Returns", "Parameters", [said])
+    return _joined(sections)
+
+
+def _pick(names: list[str], known: list[dict[str, str]]) -> list[str]:
+    """Return the first entry known for every name that has one; one entry may have two names."""
+    found = (next((entries[n] for entries in known if n in entries), None) for n in names)
+    return list(dict.fromkeys(entry for entry in found if entry))
+
+
+def _function(member: Any) -> Callable | None:
+    """Return the function behind a method, a class method or one that is there on condition."""
+    member = getattr(member, "fn", getattr(member, "__func__", member))
+    return member if inspect.isfunction(member) else None
+
+
+def _sections(doc: str | None) -> dict[str, str]:
+    """Return the text under each title; what stands before the first has the title ``""``."""
+    parts = _TITLE.split(inspect.cleandoc(doc or ""))
+    return {
+        title: text.strip("\n") for title, text in zip(["", *parts[1::2]], parts[::2], strict=True)
+    }
+
+
+def _entries(documented: Any, title: str) -> dict[str, str]:
+    """Return the entries of a section by name, those of a class from its own docstring."""
+    if documented is None:
+        return {}
+    doc = vars(documented).get("__doc__") if isinstance(documented, type) else documented.__doc__
+    found = {}
+    for match in _ENTRY.finditer(_sections(doc).get(title, "")):
+        for name in match[0].split("\n")[0].split(" : ")[0].split(", "):
+            found[name.lstrip("*")] = match[0].rstrip()
+    return found
+
+
+def _write(sections: dict[str, str], title: str, after: str, entries: list[str]) -> None:
+    """Set a section; a new one stands after the one named, or after the summary."""
+    if not entries:
+        return
+    if title not in sections:
+        place = list(sections).index(after if after in sections else "") + 1
+        rest = list(sections.items())[place:]
+        for key, _ in rest:
+            del sections[key]
+        sections[title] = ""
+        sections.update(rest)
+    sections[title] = "\n".join(entries)
+
+
+def _joined(sections: dict[str, str]) -> str:
+    parts = [
+        f"{title}\n{'-' * len(title)}\n{text}" if title else text
+        for title, text in sections.items()
+    ]
+    return "\n\n".join(parts) + "\n"
