@@ -32,33 +32,17 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
         ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``,
         ``"kernel"``, ``"neural"``), or both. ``"default"`` tries every kind but the last, which
         takes minutes, each where it can pay.
-    max_fit_time : float, default=None
-        Seconds for the whole fit: a member whose projected time does not fit is left out. ``None``
-        sets no limit.
-    cv : int, default=5
-        Folds, drawn twice on tables of fewer than 1,000 rows.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of each class's rows, for the members, the choice and the mixture.
-    n_jobs : int, default=None
-        Threads; ``None`` uses every core. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Folds, rows on which members are compared (at most 3,000), forests.
 
     Attributes
     ----------
-    members_ : list of Member
-        Everything that was tried, heaviest first: ``name``, ``weight``, ``reason`` (why it was left
-        out), ``loss``, ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``estimator``.
-    weights_ : ndarray of shape (n_members,)
-        Their weights, of sum one.
     score_, score_error_ : float
         Accuracy to expect on new rows and its standard error: for each fold, settings, members,
         calibration and weights were chosen on the other folds.
     held_out_ : ndarray of shape (n_samples, n_classes)
         Probabilities of each training row by models that had not seen it; NaN for rows that were
         not drawn.
-    cv_results_ : dict of ndarray
-        Every setting that was tried: ``member``, ``params``, ``loss``.
 
     See Also
     --------

@@ -56,7 +56,30 @@ _TIMED_ROWS = 100
 
 @documented
 class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
-    """Mixture of members by their held-out answers."""
+    """Mixture of members by their held-out answers.
+
+    Parameters
+    ----------
+    max_fit_time : float, default=None
+        Seconds for the whole fit: a member whose projected time does not fit is left out. ``None``
+        sets no limit.
+    cv : int, default=5
+        Folds, drawn twice on tables of fewer than 1,000 rows.
+    n_jobs : int, default=None
+        Threads; ``None`` uses every core. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Folds, rows on which members are compared (at most 3,000), forests.
+
+    Attributes
+    ----------
+    members_ : list of Member
+        Everything that was tried, heaviest first: ``name``, ``weight``, ``reason`` (why it was left
+        out), ``loss``, ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``estimator``.
+    weights_ : ndarray of shape (n_members,)
+        Their weights, of sum one.
+    cv_results_ : dict of ndarray
+        Every setting that was tried: ``member``, ``params``, ``loss``.
+    """
 
     _parameter_constraints: dict = {
         "members": [StrOptions({"default"}), list],

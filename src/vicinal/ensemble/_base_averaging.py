@@ -78,7 +78,27 @@ def count_parameters(name, model) -> int:
 
 
 class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
-    """Weighted mean of unlike models."""
+    """Weighted mean of unlike models.
+
+    Parameters
+    ----------
+    n_jobs : int, default=None
+        Fits at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Folds and bootstraps.
+
+    Attributes
+    ----------
+    weights_ : ndarray of shape (n_models,)
+        Weights of the members, not negative, of sum one.
+    elpd_se_ : ndarray of shape (n_models,)
+        Its standard error.
+    n_effective_ : float
+        Exponential of the entropy of the weights, the effective number of members.
+    named_estimators_ : dict
+        The same by name.
+    """
 
     _parameter_constraints: dict = {
         "estimators": [list],

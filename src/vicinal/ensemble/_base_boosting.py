@@ -42,7 +42,56 @@ _MAX_HALVINGS = 60
 
 @documented
 class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
-    """Boosting of any regressor by any differentiable loss."""
+    """Boosting of any regressor by any differentiable loss.
+
+    Parameters
+    ----------
+    estimator : regressor, default=None
+        Learner of every round; ``None`` is ``DecisionTreeRegressor(max_depth=3)``.
+    n_estimators : int, default=100
+        Largest number of rounds.
+    learning_rate : float, default=0.1
+        Shrinkage of each round. With ``coefficients="corrective"`` the share of the way to the
+        refitted coefficients that is gone in a round; 1 is the full refit.
+    coefficients : {"auto", "line_search", "leaf", "corrective", "fixed"}, default="auto"
+        How the coefficients are found. ``"line_search"``: by a search along the new member.
+        ``"leaf"``: by the best constant in each leaf of a
+        :class:`~sklearn.tree.DecisionTreeRegressor`. ``"corrective"``: by refitting the
+        coefficients of all members so far under a ridge penalty ``alpha``; lowers the training
+        loss fastest and overfits soonest. ``"fixed"``: 1. ``"auto"`` is ``"leaf"`` for trees and
+        ``"line_search"`` for other learners.
+    newton : bool, default=False
+        Fit each member to the Newton step, residual over curvature, weighted by the curvature,
+        instead of to the residual. Needs a learner that takes ``sample_weight``.
+    post_fit : {"l1"}, default=None
+        After the last round, refit all coefficients along one L1 path, its penalty chosen by 5-fold
+        cross-validation, and drop the members left with zero.
+    alpha : float, default=1e-3
+        Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to members of
+        unit deviation. The intercept goes free.
+    subsample : float, default=1.0
+        Share of the rows, drawn anew without replacement, that each round sees.
+    validation_fraction : float, default=0.1
+        Share of the rows held out for early stopping; used with ``n_iter_no_change`` only.
+    n_iter_no_change : int, default=None
+        Stop when the held-out loss has not fallen for this many rounds and go back to the best one.
+        ``None`` holds nothing out.
+    tol : float, default=1e-4
+        Relative fall of the held-out loss that counts as one.
+    random_state : int, RandomState instance or None, default=None
+        Seeds of learners that have one, draws of rows, and folds.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (`n_iter_`,)
+        Coefficient of each member, the learning rate included.
+    train_score_ : ndarray of shape (n_rounds,)
+        Mean training loss after each round. With ``subsample < 1`` over all rows.
+    validation_score_ : ndarray of shape (n_rounds,) or None
+        Mean held-out loss after each round, with early stopping only.
+    n_iter_ : int
+        Number of members kept.
+    """
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"]), None],

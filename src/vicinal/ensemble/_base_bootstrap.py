@@ -60,7 +60,18 @@ class RunningMoments:
 
 @documented
 class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
-    """Copies of a learner fitted to rows drawn with replacement."""
+    """Copies of a learner fitted to rows drawn with replacement.
+
+    Parameters
+    ----------
+    n_estimators : int, default=100
+        Number of members.
+    n_jobs : int, default=None
+        Members at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seeds of the draws and of learners that have one.
+    """
 
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"]), None],

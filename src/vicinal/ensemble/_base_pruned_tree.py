@@ -49,7 +49,35 @@ def _fold_losses(tree, X, y, weight, train, test, node_values, power, grid):
 
 @documented
 class BasePrunedTree(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
-    """A tree grown large and pruned back to the size that cross-validation chooses."""
+    """A tree grown large and pruned back to the size that cross-validation chooses.
+
+    Parameters
+    ----------
+    cv : int, cross-validation generator or iterable, default=10
+        Folds; a whole number means that many shuffled (and stratified) folds, fewer where there
+        are not enough rows.
+    rule : {"1se", "min"}, default="1se"
+        The smallest tree within one standard error of the least cross-validated error, or the tree
+        of least error.
+    min_samples_leaf : int, default=1
+        Smallest leaf of the grown tree.
+    n_jobs : int, default=None
+        Folds at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Folds, and the order in which the tree tries features.
+
+    Attributes
+    ----------
+    ccp_alpha_ : float
+        Chosen penalty per leaf.
+    alphas_ : ndarray of shape (n_alphas,)
+        Penalties tried, rising.
+    cv_error_se_ : ndarray of shape (n_alphas,)
+        Its standard error over folds.
+    feature_importances_ : ndarray of shape (`n_features_in_`,)
+        Impurity-based importances of the pruned tree.
+    """
 
     _parameter_constraints: dict = {
         "cv": ["cv_object"],

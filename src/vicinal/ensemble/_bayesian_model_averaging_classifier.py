@@ -31,28 +31,15 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
     cv : int or "loo", default=5
         Shuffled stratified folds of the held-out probabilities; ``"loo"`` leaves one row out at a
         time.
-    n_jobs : int, default=None
-        Fits at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Folds and bootstraps.
 
     Attributes
     ----------
-    weights_ : ndarray of shape (n_models,)
-        Weights of the members, not negative, of sum one.
     elpd_ : ndarray of shape (n_models,)
         Held-out log-likelihood of each member, summed over the rows.
-    elpd_se_ : ndarray of shape (n_models,)
-        Its standard error.
     log_densities_ : ndarray of shape (n_samples, n_models)
         Held-out log probability of each row's class under each member.
-    n_effective_ : float
-        Exponential of the entropy of the weights, the effective number of members.
     estimators_ : list
         Members fitted on all rows; they predict class codes, positions in ``classes_``.
-    named_estimators_ : dict
-        The same by name.
 
     See Also
     --------

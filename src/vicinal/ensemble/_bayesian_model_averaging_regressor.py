@@ -64,31 +64,18 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
     noise_variance : float, default=None
         Known variance of the noise, for ``weighting="evidence"`` with ridge members; ``None`` takes
         the most likely one of each member.
-    n_jobs : int, default=None
-        Fits at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Folds and bootstraps.
 
     Attributes
     ----------
-    weights_ : ndarray of shape (n_models,)
-        Weights of the members, not negative, of sum one.
     elpd_ : ndarray of shape (n_models,)
         Held-out log density of each member, summed over the rows.
-    elpd_se_ : ndarray of shape (n_models,)
-        Its standard error.
     log_densities_ : ndarray of shape (n_samples, n_models)
         Held-out log density of each row under each member.
     variances_ : ndarray of shape (n_models,)
         Mean squared held-out residual of each member; relative to its own variance for members
         whose ``predict`` has ``return_std``.
-    n_effective_ : float
-        Exponential of the entropy of the weights, the effective number of members.
     estimators_ : list
         Members fitted on all rows.
-    named_estimators_ : dict
-        The same by name.
 
     See Also
     --------

@@ -22,13 +22,6 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
     estimator : classifier, default=None
         Learner; ``None`` is :class:`~sklearn.tree.DecisionTreeClassifier`. Without
         ``predict_proba`` its members vote.
-    n_estimators : int, default=100
-        Number of members.
-    n_jobs : int, default=None
-        Members at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Seeds of the draws and of learners that have one.
 
     Attributes
     ----------

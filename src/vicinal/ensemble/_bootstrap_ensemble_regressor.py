@@ -28,13 +28,6 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
     ----------
     estimator : regressor, default=None
         Learner; ``None`` is :class:`~sklearn.tree.DecisionTreeRegressor`.
-    n_estimators : int, default=100
-        Number of members.
-    n_jobs : int, default=None
-        Members at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Seeds of the draws and of learners that have one.
 
     Attributes
     ----------

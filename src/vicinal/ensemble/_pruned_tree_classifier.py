@@ -29,36 +29,15 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
     ----------
     criterion : {"gini", "entropy", "log_loss"}, default="gini"
         Impurity, for growing and for pruning.
-    cv : int, cross-validation generator or iterable, default=10
-        Folds; a whole number means that many shuffled (and stratified) folds, fewer where there
-        are not enough rows.
-    rule : {"1se", "min"}, default="1se"
-        The smallest tree within one standard error of the least cross-validated error, or the tree
-        of least error.
-    min_samples_leaf : int, default=1
-        Smallest leaf of the grown tree.
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes, multiplied into ``sample_weight``.
-    n_jobs : int, default=None
-        Folds at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Folds, and the order in which the tree tries features.
 
     Attributes
     ----------
     tree_ : DecisionTreeClassifier
         The pruned tree.
-    ccp_alpha_ : float
-        Chosen penalty per leaf.
-    alphas_ : ndarray of shape (n_alphas,)
-        Penalties tried, rising.
     cv_error_ : ndarray of shape (n_alphas,)
         Cross-validated misclassification rate at each penalty.
-    cv_error_se_ : ndarray of shape (n_alphas,)
-        Its standard error over folds.
-    feature_importances_ : ndarray of shape (`n_features_in_`,)
-        Impurity-based importances of the pruned tree.
 
     See Also
     --------

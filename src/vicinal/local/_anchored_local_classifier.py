@@ -27,35 +27,11 @@ class AnchoredLocalClassifier(BaseLocalClassifier):
         Number of models, or their centres. ``"auto"`` takes the fewest of 64, 256, 1024 and 4096
         whose held-out loss is within one standard error of the model fitted around every query, or
         else the best of them.
-    solver : {"ridge", "logistic", "squared_hinge"}, default="ridge"
-        Local model, as in :class:`LocalClassifier`.
     n_neighbors : int, float or "auto", default="auto"
         Size of the smallest neighbourhoods tried at an anchor, as in :class:`LocalClassifier`;
         ``"auto"`` is that of the model fitted around every query.
-    bandwidth : float, "auto" or None, default=None
-        Fixed radius instead of ``n_neighbors``; ``inf`` is the global model.
-    kernel : str or callable, default="tricube"
-        Smoothing kernel, as in :class:`LocalClassifier`.
-    metric : str, callable or transformer, default="standardized"
-        As in :class:`LocalClassifier`, but for the metrics of forests, which know no distances.
-    metric_params : dict, default=None
-        Further arguments of the metric.
     degree : {0, 1, 2}, default=1
         Degree of the local polynomial; one of degree 2 is stored as its tangent plane.
-    alpha : float or "auto", default="auto"
-        Ridge penalty on the slopes; ``"auto"`` is chosen.
-    penalty : {"relative", "absolute"}, default="relative"
-        Unit of ``alpha``, as in :class:`LocalClassifier`.
-    location_columns : array-like, default=None
-        Columns that give distances; models are then fitted on the others.
-    algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search.
-    calibration : {"temperature", None}, default="temperature"
-        How scores become probabilities, as in :class:`LocalClassifier`.
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of each class's rows.
-    n_jobs : int, default=None
-        Threads; ``None`` uses every core.
     random_state : int, RandomState instance or None, default=None
         Draws the rows on which candidates are compared and the centres.
 
@@ -69,14 +45,6 @@ class AnchoredLocalClassifier(BaseLocalClassifier):
         ``loss``.
     n_refits_ : int
         How often the models were refitted to what their blend left over.
-    n_neighbors_, bandwidth_, alpha_, degree_, metric_
-        Settings of the models at the anchors.
-    temperature_ : float or None
-        Temperature of the probabilities.
-    selection_ : dict of ndarray
-        Path of the choice of the model fitted around every query, when something was chosen.
-    loo_score_ : float
-        Its leave-one-out error rate.
 
     See Also
     --------

@@ -36,24 +36,6 @@ class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
     n_neighbors : int, float or "auto", default="auto"
         Size of the smallest neighbourhoods tried at an anchor, as in :class:`LocalRegressor`;
         ``"auto"`` is that of the model fitted around every query.
-    bandwidth : float, "auto" or None, default=None
-        Fixed radius instead of ``n_neighbors``; ``inf`` is the global model.
-    kernel : str or callable, default="tricube"
-        Smoothing kernel, as in :class:`LocalRegressor`.
-    metric : str, callable or transformer, default="standardized"
-        As in :class:`LocalRegressor`, but for the metrics of forests, which know no distances.
-    metric_params : dict, default=None
-        Further arguments of the metric.
-    alpha : float or "auto", default="auto"
-        Ridge penalty; ``"auto"`` is chosen.
-    penalty : {"relative", "absolute"}, default="relative"
-        Unit of ``alpha``, as in :class:`LocalRegressor`.
-    location_columns : array-like, default=None
-        Columns that give distances; models are then fitted on the others.
-    algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search.
-    n_jobs : int, default=None
-        Threads; ``None`` uses every core.
     random_state : int, RandomState instance or None, default=None
         Draws the rows on which candidates are compared and the centres.
 
@@ -67,10 +49,6 @@ class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         ``loss``.
     n_refits_ : int
         How often the models were refitted to what their blend left over.
-    n_neighbors_, bandwidth_, alpha_, degree_, metric_
-        Settings of the models at the anchors.
-    selection_ : dict of ndarray
-        Path of the choice of the model fitted around every query, when something was chosen.
     loo_score_ : float
         Its leave-one-out mean squared error, in units of the variance of y.
 

@@ -46,7 +46,30 @@ def _has_scores(method: str):
 
 @documented
 class BaseLocalClassifier(ClassifierMixin, BaseLocal):
-    """Private base of local classifiers."""
+    """Private base of local classifiers.
+
+    Parameters
+    ----------
+    solver : {"ridge", "logistic", "squared_hinge"}, default="ridge"
+        Built-in local model, with an unpenalised intercept. ``"ridge"`` (on indicator columns) is
+        one linear system per query for all classes; ``"logistic"`` and ``"squared_hinge"`` are
+        fitted by Newton's method, one class against the rest, at ten times the cost.
+    degree : {0, 1, 2}, default=1
+        Degree of the local polynomial; 0 is a weighted vote.
+    calibration : {"temperature", None}, default="temperature"
+        ``"temperature"`` turns scores into softmax(score / T) with T of least leave-one-out log
+        loss; ``None`` cuts negative ridge scores to 0 and normalises (logistic and hinge scores go
+        through the logistic function first).
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of each class's rows; neighbourhood sizes do not change.
+
+    Attributes
+    ----------
+    temperature_ : float or None
+        Temperature of the probabilities.
+    loo_score_ : float
+        Leave-one-out error rate of the setting chosen, on the rows it was chosen by.
+    """
 
     estimator: Any = None
 

@@ -35,80 +35,9 @@ class LocalClassifier(BaseLocalClassifier):
         Local model, cloned and fitted on the neighbours centred at the query with their weights.
         ``None`` takes ``solver``. ``RidgeClassifier``, ``LogisticRegression`` and ``LinearSVC``
         themselves (not subclasses) are computed by compiled code that solves their own objective.
-    solver : {"ridge", "logistic", "squared_hinge"}, default="ridge"
-        Built-in local model, with an unpenalised intercept. ``"ridge"`` (on indicator columns) is
-        one linear system per query for all classes; ``"logistic"`` and ``"squared_hinge"`` are
-        fitted by Newton's method, one class against the rest, at ten times the cost.
-    n_neighbors : int, float or "auto", default="auto"
-        Size of the neighbourhood. An integer k puts the (k+1)-th neighbour at the edge of the
-        kernel; a fraction in (0, 1] takes that share of the rows (LOESS's rule). ``"auto"`` is
-        chosen by leave-one-out from 10 to 640. With sample weights, total weight is counted.
-    bandwidth : float, "auto" or None, default=None
-        Fixed radius instead of ``n_neighbors``; ``inf`` is the global model, ``"auto"`` is chosen
-        by leave-one-out.
-    kernel : str or callable, default="tricube"
-        ``"uniform"``, ``"epanechnikov"``, ``"tricube"``, ``"gaussian"``, ``"bisquare"``,
-        ``"triangular"``, ``"cosine"``, or a function K(u) of the scaled distance. With
-        ``n_neighbors`` only those neighbours speak; a Gaussian then has half their radius as its
-        standard deviation.
-    metric : str, callable or transformer, default="standardized"
-        A metric of scikit-learn; ``"standardized"`` (columns scaled to unit variance);
-        ``"ranked"`` (columns bent to normal scores, for long tails); ``"within_class"``
-        (whitening by the pooled within-class covariance); ``"gradient"`` (a linear map
-        learned from local slopes, see :class:`GradientMetric`); ``"forest"`` or ``"extra_forest"``
-        (rows that share leaves of a random forest or of extremely random trees); or a transformer,
-        whose output gives the coordinates of search and fit. ``"gradient"`` also chooses the number
-        of rounds; name it with ``GradientMetric(n_rounds)``.
-    metric_params : dict, default=None
-        Further arguments of the metric.
-    degree : {0, 1, 2}, default=1
-        Degree of the local polynomial; 0 is a weighted vote.
-    alpha : float or "auto", default="auto"
-        Ridge penalty on the slopes. ``"auto"`` is chosen by leave-one-out.
-    penalty : {"relative", "absolute"}, default="relative"
-        ``"relative"`` multiplies ``alpha`` by the mean squared spread of the neighbourhood, which
-        makes it free of scale.
-    location_columns : array-like, default=None
-        Columns (numbers, names or a mask) that give distances; the model is then fitted on the
-        other columns. ``None`` uses all columns for both.
-    algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
     outside : {"nearest", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
         the class shares of the training set, or an error.
-    calibration : {"temperature", None}, default="temperature"
-        ``"temperature"`` turns scores into softmax(score / T) with T of least leave-one-out log
-        loss; ``None`` cuts negative ridge scores to 0 and normalises (logistic and hinge scores go
-        through the logistic function first).
-    class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of each class's rows; neighbourhood sizes do not change.
-    n_jobs : int, default=None
-        Threads; ``None`` uses every core for compiled models.
-    random_state : int, RandomState instance or None, default=None
-        Draws the rows on which candidates are compared, the folds of what learns from labels, and
-        forests.
-    verbose : int, default=0
-        Show progress of the choice.
-
-    Attributes
-    ----------
-    n_neighbors_ : int or None
-        Number of neighbours in use.
-    bandwidth_ : float or None
-        Fixed bandwidth in use.
-    alpha_ : float
-        Penalty in use.
-    degree_ : int
-        Degree in use.
-    metric_ : str, callable or transformer
-        Metric in use; a transformer is the fitted one.
-    temperature_ : float or None
-        Temperature of the probabilities.
-    selection_ : dict of ndarray
-        Path of the choice: ``metric``, ``degree``, ``size``, ``alpha``, ``loss``; present when
-        something was chosen.
-    loo_score_ : float
-        Leave-one-out error rate of the setting chosen, on the rows it was chosen by.
 
     See Also
     --------

@@ -29,8 +29,6 @@ class LoessRegressor(BaseLocalRegressor):
         largest distance times ``span ** (1 / n_features)``.
     degree : {0, 1, 2}, default=2
         Degree of the local polynomial.
-    robust_iterations : int, default=0
-        Number of refits with bisquare weights on the residuals; 4 is LOESS's "symmetric" family.
     surface : {"direct", "interpolate"}, default="direct"
         ``"interpolate"`` fits at the nodes of a grid only and joins them by cubic blending: much
         faster for many rows, at a small error. For one or two columns.
@@ -39,10 +37,6 @@ class LoessRegressor(BaseLocalRegressor):
         Smaller is closer to the direct surface.
     metric : str or transformer, default="euclidean"
         As for :class:`LocalRegressor`; ``"standardized"`` for columns in different units.
-    algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
-    n_jobs : int, default=None
-        Threads; ``None`` uses every core.
 
     Attributes
     ----------
@@ -50,8 +44,6 @@ class LoessRegressor(BaseLocalRegressor):
         Number of rows in each neighbourhood.
     alpha_ : float
         0: LOESS has no penalty.
-    degree_ : int
-        Degree in use.
     bandwidth_ : None
         Neighbourhoods adapt to the density of the rows.
     metric_ : str or transformer

@@ -13,45 +13,12 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
     The preset of :class:`LocalRegressor` of degree 0: no slopes, never outside the range of the
     targets, robust in high dimensions where a linear model has too few rows.
 
-    Parameters
-    ----------
-    bandwidth : float, "auto" or None, default=None
-        Fixed radius of the kernel; ``inf`` gives the overall mean, ``"auto"`` is chosen by
-        leave-one-out. ``None`` uses ``n_neighbors``.
-    n_neighbors : int, float or "auto", default="auto"
-        Size of the neighbourhood, as in :class:`LocalRegressor`; ``"auto"`` is chosen by
-        leave-one-out from 10 to 640.
-    kernel : str or callable, default="tricube"
-        Smoothing kernel, as in :class:`LocalRegressor`.
-    metric : str, callable or transformer, default="standardized"
-        As in :class:`LocalRegressor`.
-    metric_params : dict, default=None
-        Further arguments of the metric.
-    algorithm : {"auto", "tree", "brute"}, default="auto"
-        Neighbour search; ``"auto"`` takes a tree where few columns make it faster.
-    outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
-        What to answer when no row lies within a fixed ``bandwidth``.
-    n_jobs : int, default=None
-        Threads; ``None`` uses every core.
-    random_state : int, RandomState instance or None, default=None
-        Draws the rows on which candidates are compared when there are more than 3000.
-
     Attributes
     ----------
-    n_neighbors_ : int or None
-        Number of neighbours in use.
-    bandwidth_ : float or None
-        Fixed bandwidth in use.
     alpha_ : float
         0: there are no slopes to shrink.
     degree_ : int
         0.
-    metric_ : str, callable or transformer
-        Metric in use.
-    selection_ : dict of ndarray
-        Path of the choice, when something was chosen.
-    loo_score_ : float
-        Leave-one-out mean squared error of the choice, in units of the variance of y.
 
     See Also
     --------

@@ -55,7 +55,23 @@ def read_numbers(
 
 @documented
 class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
-    """Private base of the regressors that fit around every query."""
+    """Private base of the regressors that fit around every query.
+
+    Parameters
+    ----------
+    robust_iterations : int, default=0
+        Number of refits in which rows with large residuals weigh less (bisquare weights); 4 is
+        LOESS's "symmetric" family.
+    outside : {"nearest", "nan", "prior", "raise"}, default="nearest"
+        What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
+        NaN, the overall mean, or an error.
+
+    Attributes
+    ----------
+    loo_score_ : float
+        Leave-one-out mean squared error of the setting chosen, in units of the variance of y, on
+        the rows it was chosen by.
+    """
 
     estimator: Any = None
     _accepts_sparse = True

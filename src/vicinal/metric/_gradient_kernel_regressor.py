@@ -21,38 +21,10 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
     eigendecomposition for all penalties. Strong on smooth targets of a few hundred to a few
     thousand rows.
 
-    Parameters
-    ----------
-    kernel : {"gaussian", "laplace"}, default="gaussian"
-        :math:`e^{-d^2/2h^2}` or :math:`e^{-d/h}` of the Euclidean distance in the metric.
-    metric : {"auto", "diagonal", "full"}, default="auto"
-        Scale the columns, or also turn them; ``"auto"`` tries both.
-    n_rounds : int, default=5
-        How often the metric is taken from the gradients; 0 is plain kernel ridge.
-    alphas : array-like of shape (n_alphas,), default=None
-        Penalties to choose from; ``None`` stands for powers of ten from 1e-6 to 10.
-    max_block_size : int, default=5000
-        More rows are cut at medians along the direction in which the answer changes most, until
-        no block has more; a tenth of the rows on either side of a cut belong to both blocks, whose
-        answers are blended there.
-    random_state : int, RandomState instance or None, default=None
-        Draws the 2,000 rows from which the metric of a larger block is learned.
-
     Attributes
     ----------
-    mean_, scale_ : ndarray of shape (n_features,)
-        Columns are centred and scaled first; constant ones keep scale one.
     target_mean_, target_scale_ : ndarray of shape (n_outputs,)
         What the targets were standardised by.
-    outer_product_ : ndarray of shape (n_features, n_features)
-        Mean outer product of the gradients in the scaled columns, over blocks.
-    feature_importances_ : ndarray of shape (n_features,)
-        Its diagonal, as shares.
-    blocks_ : list of dict
-        Per block its ``rows``, map ``components``, ``bandwidth``, ``alpha``, ``dual_coef`` and
-        ``intercept``.
-    splits_ : list of dict
-        Cuts of the tree above the blocks: ``direction``, ``threshold``, ``width``, ``children``.
     loo_prediction_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Answer to every training row of positive weight without that row, scale, penalty and metric
         held. They have seen the row, so errors of it are somewhat too small: a few per cent with a

@@ -28,59 +28,15 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
 
     Parameters
     ----------
-    n_estimators : int, default=4
-        Number of nets; their votes are averaged.
-    n_components : int, default=128
-        Coordinates of a net; 64 halve the time and cost about a twentieth of the accuracy.
-    n_hidden : int, default=128
-        Width of the hidden layer.
-    periodic : bool or "auto", default="auto"
-        Whether columns first pass sines and cosines of learned frequencies, which follow targets
-        that change quickly; ``"auto"`` gives them to every net from 1,000 rows on and to every
-        second one below, where they overfit.
-    n_voters : int or "auto", default="auto"
-        Rows that vote in a step beside the batch itself; ``"auto"`` is 15 % of the rows, at least
-        1,024 and at most 16,384. All rows vote at prediction.
-    batch_size : int or "auto", default="auto"
-        Rows answered in a step; ``"auto"`` is 256, or 1,024 above 20,000 rows.
-    learning_rate : float, default=0.004
-        Rate of AdamW at the start.
-    weight_decay : float, default=0.0002
-        Its decay of the parameters.
-    max_iter : int, default=300
-        Largest number of epochs.
-    n_iter_no_change : int, default=8
-        After so many epochs in which the held-out loss has not fallen by ``tol``, a net goes back
-        to its best state and on with three tenths of the rate; the third time it stops.
     tol : float, default=1e-4
         What counts as a better loss: a share of the variance.
-    validation_fraction : float, default=0.15
-        Share of the rows that each net holds out (other ones each) to be stopped by; they vote at
-        prediction.
-    n_jobs : int, default=None
-        Nets trained at a time, in threads; ``None`` uses every core.
-    random_state : int, RandomState instance or None, default=None
-        Draws the nets, the rows held out and the batches.
 
     Attributes
     ----------
-    nets_ : list of dict
-        Per net whether it is ``periodic``, its ``parameters`` and ``statistics``, and its
-        ``loss_curve`` and ``validation_loss_curve`` by epochs.
-    embedding_ : list of ndarray of shape (n_samples, n_components)
-        Coordinates of the voters in each net.
-    knots_ : list of (ndarray, ndarray)
-        Per column values and their normal scores, between which the map is linear.
     voter_outputs_ : ndarray of shape (n_samples, n_outputs)
         What each row votes for, standardised.
-    voter_log_weights_ : ndarray of shape (n_samples,)
-        Logarithms of the weights of the votes.
     target_mean_, target_scale_ : ndarray of shape (n_outputs,)
         What the targets were standardised by.
-    mean_ : ndarray of shape (n_features,)
-        Mean of each column.
-    n_iter_ : int
-        Epochs of the net that was trained longest.
 
     See Also
     --------

@@ -45,7 +45,35 @@ _AUTO_STARTS, _AUTO_SWEEPS = 4, 6
 
 @documented
 class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
-    """Fit cascades from several starts and keep the best one, or all of them."""
+    """Fit cascades from several starts and keep the best one, or all of them.
+
+    Parameters
+    ----------
+    n_regions : int or "auto", default="auto"
+        Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
+        held-out part of the training data, then fits to all of it; it takes 1 where there are too
+        few samples to hold any out.
+    n_init : int, default=10
+        Number of starts. One region needs none and takes one.
+    n_jobs : int, default=None
+        Starts at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
+        otherwise. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Seed of starts and learners.
+    verbose : int, default=0
+        Whether progress over the starts is shown.
+
+    Attributes
+    ----------
+    reject_estimators_ : list of length `n_regions_` - 1
+        Gates of the best start; they predict 1 for "pass on".
+    n_regions_ : int
+        Number of regions of the best start.
+    converged_ : bool
+        Whether the best start stopped by itself.
+    scaler_ : StandardScaler or None
+        The scaling of the features.
+    """
 
     # An empty array that tells library and device of the training rows; None for NumPy.
     _reference: Any = None

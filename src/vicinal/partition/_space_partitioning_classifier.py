@@ -73,12 +73,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         Not used with ``gating="soft"``.
     reject_estimator : {"logistic", "lda", "perceptron"} or classifier, default=None
         Classifier of the gates; ``None`` takes the region estimator.
-    n_regions : int or "auto", default="auto"
-        Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
-        held-out part of the training data, then fits to all of it; it takes 1 where there are too
-        few samples to hold any out.
-    n_init : int, default=10
-        Number of starts. One region needs none and takes one.
     max_iter : int, default=None
         Number of sweeps of a start (iterations of L-BFGS for soft gates); ``None`` means 8
         sweeps or 200 iterations. The sweeps need not settle, see Notes.
@@ -113,13 +107,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         deviation without centring.
     class_weight : dict or "balanced", default=None
         Weights of the classes, as elsewhere in scikit-learn.
-    n_jobs : int, default=None
-        Starts at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Seed of starts and learners.
-    verbose : int, default=0
-        Whether progress over the starts is shown.
 
     Attributes
     ----------
@@ -127,10 +114,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         Classifiers of the regions of the best start. Fast linear ones have ``coef_`` of shape
         (n_classes, n_features) on scaled features and ``intercept_``, minus infinity for classes
         that a region never saw.
-    reject_estimators_ : list of length `n_regions_` - 1
-        Gates of the best start; they predict 1 for "pass on".
-    n_regions_ : int
-        Number of regions of the best start.
     restarts_ : list of Cascade
         The cascades that predict, best first: all of them with ``combine="average"``, else one.
         Each has ``regions``, ``gates``, ``history`` and ``train_error``.
@@ -142,8 +125,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         two that were worse than a smaller one.
     n_iter_ : int
         Number of sweeps (or iterations) of the best start.
-    converged_ : bool
-        Whether the best start stopped by itself.
     train_error_ : float
         Weighted training error of the best start.
     training_history_ : dict of ndarray
@@ -151,8 +132,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         ``disagreement`` (n_sweeps, n_regions - 1), the share of samples on which each gate has a
         say; ``validation_error`` where rows were held out; ``objective`` per iteration for soft
         gates.
-    scaler_ : StandardScaler or None
-        The scaling of the features.
 
     See Also
     --------

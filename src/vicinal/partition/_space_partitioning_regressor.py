@@ -34,12 +34,6 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         has a fast path. Any other regressor is cloned for each stage, sweep and start.
     reject_estimator : {"logistic", "lda", "perceptron"} or classifier, default="logistic"
         Classifier of the gates; it must accept ``sample_weight``.
-    n_regions : int or "auto", default="auto"
-        Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
-        held-out part of the training data, then fits to all of it; it takes 1 where there are too
-        few samples to hold any out.
-    n_init : int, default=10
-        Number of starts. One region needs none and takes one.
     max_iter : int, default=None
         Number of sweeps of a start; ``None`` means 8. The sweeps need not settle.
     init : {"kmeans", "random", "hyperplane"} or array-like of int, default="kmeans"
@@ -61,22 +55,11 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         Whether stages that hold no training sample are deleted.
     scale : bool, default=True
         Whether features are standardised first; sparse ones without centring.
-    n_jobs : int, default=None
-        Starts at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
-    random_state : int, RandomState instance or None, default=None
-        Seed of starts and learners.
-    verbose : int, default=0
-        Whether progress over the starts is shown.
 
     Attributes
     ----------
     region_estimators_ : list of length `n_regions_`
         Regressors of the regions of the best start, on scaled features.
-    reject_estimators_ : list of length `n_regions_` - 1
-        Gates of the best start; they predict 1 for "pass on".
-    n_regions_ : int
-        Number of regions of the best start.
     restarts_ : list of Cascade
         The cascades that predict, best first: all of them with ``combine="average"``, else one.
     start_errors_ : ndarray of shape (n_init,)
@@ -85,15 +68,11 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
         Validation error of each candidate, for ``n_regions="auto"``.
     n_iter_ : int
         Number of sweeps of the best start.
-    converged_ : bool
-        Whether the best start stopped by itself.
     train_error_ : float
         Weighted mean squared error of the best start on the training data.
     training_history_ : dict of ndarray
         Per sweep of the best start: ``error``, ``region_sizes``, ``disagreement``, and
         ``validation_error`` where rows were held out.
-    scaler_ : StandardScaler or None
-        The scaling of the features.
 
     See Also
     --------

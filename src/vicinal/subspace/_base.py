@@ -67,7 +67,30 @@ def warn_if_cut_short(squares, weights, gamma, order):
 
 
 class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
-    """A linear model of truncated RBF features, fitted in the primal or in the dual."""
+    """A linear model of truncated RBF features, fitted in the primal or in the dual.
+
+    Parameters
+    ----------
+    order : int, default=2
+        Highest degree of the truncated series.
+    gamma : float or "scale", default="scale"
+        Width of the kernel; see :class:`TruncatedRBFFeatures`.
+    alpha : float, default=0.01
+        Strength of the penalty; small, because so are the features. The intercept is free.
+    center : bool, default=True
+        Whether to subtract the mean of the rows first.
+    max_features : int, default=20000
+        The primal refuses more monomials than this.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (`n_features_in_`,)
+        What is subtracted; zeros without centring.
+    gamma_ : float
+        The width used.
+    solver_ : {"primal", "dual"}
+        The problem that was solved.
+    """
 
     _parameter_constraints: dict = {
         "order": [Interval(Integral, 1, None, closed="left")],

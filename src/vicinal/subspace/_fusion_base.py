@@ -56,7 +56,28 @@ def _fit_fold(estimator, decomposition, relearn, index, X, y, weights):
 
 @documented
 class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
-    """Local models on subspaces and a fusion of their scores."""
+    """Local models on subspaces and a fusion of their scores.
+
+    Parameters
+    ----------
+    n_subspaces : int, default=4
+        Subspaces per named decomposition.
+    subspace_size : int, float or None, default=0.75
+        Columns per subspace, for the methods that draw subsets; ``None`` partitions instead.
+    n_blocks : int, default=2
+        Blocks per partition, for the methods that partition; ``n_subspaces / n_blocks``
+        partitions are made.
+    n_jobs : int, default=None
+        Subspaces and folds at once, through joblib; ``None`` is one, unless
+        ``joblib.parallel_config`` says otherwise. Results do not depend on it.
+    verbose : int, default=0
+        Shows progress.
+
+    Attributes
+    ----------
+    decompositions_ : list of FeatureSpaceDecomposition
+        Fitted on all rows.
+    """
 
     _parameter_constraints: dict = {
         "decompositions": ["array-like"],

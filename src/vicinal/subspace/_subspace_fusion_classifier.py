@@ -50,13 +50,6 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         order 2 (order 1 when that would make more than 2000 monomials), with squared loss, or with
         logistic loss if the rarest class has less than 0.4 of an even share (20 % of two
         classes).
-    n_subspaces : int, default=4
-        Subspaces per named decomposition.
-    subspace_size : int, float or None, default=0.75
-        Columns per subspace, for the methods that draw subsets; ``None`` partitions instead.
-    n_blocks : int, default=2
-        Blocks per partition, for the methods that partition; ``n_subspaces / n_blocks``
-        partitions are made.
     cv : int, splitter or "in-sample", default=5
         Folds for the scores that the fusion learns from. Few folds misstate the scores of the
         refitted models. ``"in-sample"`` is the published recipe, without folds.
@@ -68,18 +61,11 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
     refit : bool, default=True
         Whether to fit the local classifiers again on all rows; otherwise the models of the folds
         are kept and their scores averaged.
-    n_jobs : int, default=None
-        Subspaces and folds at once, through joblib; ``None`` is one, unless
-        ``joblib.parallel_config`` says otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Draws the subspaces, the folds, and seeds for the local classifiers.
-    verbose : int, default=0
-        Shows progress.
 
     Attributes
     ----------
-    decompositions_ : list of FeatureSpaceDecomposition
-        Fitted on all rows.
     subspace_names_ : list of str
         A name for every local classifier.
     estimators_ : list

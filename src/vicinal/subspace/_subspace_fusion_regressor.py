@@ -30,13 +30,6 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
         :class:`TruncatedRBFRegressor` of order 2 (1 above 60 columns).
     fusion_estimator : regressor, default=None
         Learns from the standardised predictions; ``None`` takes :class:`TruncatedRBFRegressor`.
-    n_subspaces : int, default=4
-        Subspaces per named decomposition.
-    subspace_size : int, float or None, default=0.75
-        Columns per subspace, for the methods that draw subsets; ``None`` partitions instead.
-    n_blocks : int, default=2
-        Blocks per partition, for the methods that partition; ``n_subspaces / n_blocks``
-        partitions are made.
     cv : int, splitter or "in-sample", default=5
         Folds for the predictions that the fusion learns from; ``"in-sample"`` uses none.
     include_full : bool, default=True
@@ -44,18 +37,11 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
     refit : bool, default=True
         Whether to fit the local regressors again on all rows; otherwise the models of the folds
         are kept and their predictions averaged.
-    n_jobs : int, default=None
-        Subspaces and folds at once, through joblib; ``None`` is one, unless
-        ``joblib.parallel_config`` says otherwise. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Draws the subspaces, the folds, and seeds for the local regressors.
-    verbose : int, default=0
-        Shows progress.
 
     Attributes
     ----------
-    decompositions_ : list of FeatureSpaceDecomposition
-        Fitted on all rows.
     subspace_names_ : list of str
         A name for every local regressor.
     estimators_ : list

@@ -70,12 +70,6 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
 
     Parameters
     ----------
-    order : int, default=2
-        Highest degree of the truncated series.
-    gamma : float or "scale", default="scale"
-        Width of the kernel; see :class:`TruncatedRBFFeatures`.
-    alpha : float, default=0.01
-        Strength of the penalty; small, because so are the features. The intercept is free.
     loss : {"squared_error", "log_loss"}, default="squared_error"
         ``"squared_error"`` solves one linear system, but pulls the scores of a rare class towards
         -1; ``"log_loss"`` does not, and takes about ten passes over the rows.
@@ -85,13 +79,9 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         Where two classes are told apart. ``"tuned"`` takes the threshold with the fewest errors
         (by ``sample_weight`` alone) over the leave-one-out scores, which least squares gives
         without refitting; for two classes and ``loss="squared_error"``.
-    center : bool, default=True
-        Whether to subtract the mean of the rows first.
     solver : {"auto", "primal", "dual"}, default="auto"
         ``"primal"`` solves ``J`` equations, ``"dual"`` one per row and keeps the rows for
         prediction; ``"auto"`` takes the smaller system. The logistic loss has the primal only.
-    max_features : int, default=20000
-        The primal refuses more monomials than this.
     max_iter : int, default=50
         Newton steps for the logistic loss.
     tol : float, default=1e-10
@@ -100,12 +90,6 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
 
     Attributes
     ----------
-    mean_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted; zeros without centring.
-    gamma_ : float
-        The width used.
-    solver_ : {"primal", "dual"}
-        The problem that was solved.
     threshold_ : float
         What was subtracted from the scores of two classes.
     slope_ : float

@@ -25,28 +25,9 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
 
     Parameters
     ----------
-    order : int, default=2
-        Highest degree of the truncated series.
-    gamma : float or "scale", default="scale"
-        Width of the kernel; see :class:`TruncatedRBFFeatures`.
-    alpha : float, default=0.01
-        Strength of the penalty; small, because so are the features. The intercept is free.
-    center : bool, default=True
-        Whether to subtract the mean of the rows first.
     solver : {"auto", "primal", "dual"}, default="auto"
         ``"primal"`` solves ``J`` equations, ``"dual"`` one per row and keeps the rows for
         prediction; ``"auto"`` takes the smaller system.
-    max_features : int, default=20000
-        The primal refuses more monomials than this.
-
-    Attributes
-    ----------
-    mean_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted; zeros without centring.
-    gamma_ : float
-        The width used.
-    solver_ : {"primal", "dual"}
-        The problem that was solved.
 
     See Also
     --------

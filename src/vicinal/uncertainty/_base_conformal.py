@@ -35,7 +35,20 @@ SHARED_CONSTRAINTS: dict = {
 
 @documented
 class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
-    """Fit, answers of held-out rows, support; the children make intervals or sets of them."""
+    """Fit, answers of held-out rows, support; the children make intervals or sets of them.
+
+    Parameters
+    ----------
+    n_jobs : int, default=None
+        Folds fitted at once, in threads. ``None`` means 1.
+    random_state : int, RandomState instance or None, default=None
+        Seed of the folds.
+
+    Attributes
+    ----------
+    estimator_ : estimator object
+        The model, fitted to all rows.
+    """
 
     def _check_rows(self, X, y, sample_weight, groups, **options):
         """Return (X, y, weights, groups) with numbers checked."""

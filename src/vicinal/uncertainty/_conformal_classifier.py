@@ -30,15 +30,9 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
     cv : int, cross-validation generator or iterable, default=None
         Folds by which rows are held out; ``None`` means 5, with the classes in their proportions.
         Each row must be held out once.
-    n_jobs : int, default=None
-        Folds fitted at once, in threads. ``None`` means 1.
-    random_state : int, RandomState instance or None, default=None
-        Seed of the folds.
 
     Attributes
     ----------
-    estimator_ : estimator object
-        The model, fitted to all rows.
     held_out_ : ndarray of shape (n_samples, n_classes)
         Probabilities of the training rows by models that had not seen them; rows of zero sample
         weight are not counted.
