@@ -8,9 +8,11 @@ import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
 
 from tests.common.discovery import public_estimators
+from vicinal import inspection
 from vicinal._base import documented
 
 ESTIMATORS = public_estimators()
+DISPLAYS = {name: getattr(inspection, name) for name in inspection.__all__ if "Display" in name}
 
 
 def section(doc, title):
@@ -62,9 +64,9 @@ def test_every_parameter_is_described_in_order_with_its_default(name):
             assert value_of(stated[1]) == expected, parameter
 
 
-@pytest.mark.parametrize("name", ESTIMATORS)
+@pytest.mark.parametrize("name", [*ESTIMATORS, *DISPLAYS])
 def test_every_method_describes_what_it_takes_and_returns(name):
-    for method, function in public_methods(ESTIMATORS[name]):
+    for method, function in public_methods({**ESTIMATORS, **DISPLAYS}[name]):
         doc = inspect.getdoc(function)
         assert doc, method
         assert list(heads(doc, "Parameters")) == list(inspect.signature(function).parameters)[1:], (
@@ -78,6 +80,11 @@ def test_attributes_common_to_all_are_described(name):
     described = heads(ESTIMATORS[name].__doc__, "Attributes")
     assert {"n_features_in_", "feature_names_in_"} <= set(described)
     assert "classes_" in described or not issubclass(ESTIMATORS[name], ClassifierMixin)
+
+
+@pytest.mark.parametrize("name", DISPLAYS)
+def test_displays_describe_their_axes(name):
+    assert {"ax_", "figure_"} <= set(heads(DISPLAYS[name].__doc__, "Attributes"))
 
 
 def test_what_is_not_written_comes_from_the_base_class_then_from_the_table():

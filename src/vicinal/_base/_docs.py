@@ -38,7 +38,10 @@ _RETURNS = {
     "transform": "ndarray of shape (n_samples, n_components)\n    Transformed rows.",
     "fit_transform": "ndarray of shape (n_samples, n_components)\n    Transformed rows.",
     "get_feature_names_out": "ndarray of str\n    Names of the columns of the output.",
-    "plot": "self : object\n    The display.",
+    "plot": "self : object\n    The same object, with its artists.",
+    "from_estimator": "display : object\n    The drawn picture with its numbers.",
+    "from_data": "display : object\n    The drawn picture with its numbers.",
+    "from_counterfactuals": "display : object\n    The drawn picture with its numbers.",
 }
 _CLASSIFIER_RETURNS = {"predict": "ndarray of shape (n_samples,)\n    Class labels."}
 _ATTRIBUTES = {

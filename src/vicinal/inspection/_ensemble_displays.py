@@ -5,9 +5,11 @@ from sklearn.base import is_classifier
 from sklearn.metrics import mean_squared_error, zero_one_loss
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal._base import documented
 from vicinal.inspection._display import DisplayMixin
 
 
+@documented
 class BoostingCurveDisplay(DisplayMixin):
     """Error of a boosted model after each round, on rows given or on those it was fitted to.
 
@@ -22,10 +24,6 @@ class BoostingCurveDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     lines_ : dict of str to matplotlib Line2D
         Curves by name.
 
@@ -62,13 +60,6 @@ class BoostingCurveDisplay(DisplayMixin):
             Rows to judge each round by; ``None`` draws the training loss (and the held-out one).
         y : array-like of shape (n_samples,), default=None
             Their targets.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
-
-        Returns
-        -------
-        display : BoostingCurveDisplay
-            The picture and its numbers.
         """
         check_is_fitted(estimator)
         if X is None:
@@ -91,15 +82,8 @@ class BoostingCurveDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
         label : str, default=None
             Name of the only curve in the legend; ``None`` uses the names in ``curves``.
-
-        Returns
-        -------
-        display : BoostingCurveDisplay
-            The same object, with its artists.
         """
         ax = self._axes(ax)
         self.lines_ = {}
@@ -112,6 +96,7 @@ class BoostingCurveDisplay(DisplayMixin):
         return self
 
 
+@documented
 class PruningPathDisplay(DisplayMixin):
     """Cross-validated error over the size of a pruned tree, with the tree that was chosen.
 
@@ -134,10 +119,6 @@ class PruningPathDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     line_ : matplotlib Line2D
         Curve of the error.
     band_ : matplotlib collection
@@ -179,13 +160,6 @@ class PruningPathDisplay(DisplayMixin):
         ----------
         estimator : PrunedTreeClassifier or PrunedTreeRegressor
             Fitted model.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
-
-        Returns
-        -------
-        display : PruningPathDisplay
-            The picture and its numbers.
         """
         check_is_fitted(estimator)
         return cls(
@@ -201,15 +175,8 @@ class PruningPathDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
         color : str, default="C0"
             Colour of curve and band.
-
-        Returns
-        -------
-        display : PruningPathDisplay
-            The same object, with its artists.
         """
         ax = self._axes(ax)
         low, high = self.error - self.error_se, self.error + self.error_se

@@ -3,9 +3,11 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal._base import documented
 from vicinal.inspection._display import DisplayMixin
 
 
+@documented
 class LocalChoiceDisplay(DisplayMixin):
     """Leave-one-out loss of every size and penalty that a local model compared.
 
@@ -24,10 +26,6 @@ class LocalChoiceDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     lines_ : list of matplotlib Line2D
         Loss by size, one line per metric, degree and penalty.
     point_ : matplotlib Line2D
@@ -63,13 +61,6 @@ class LocalChoiceDisplay(DisplayMixin):
         ----------
         estimator : LocalClassifier, LocalRegressor or another local model
             Fitted with something left open.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
-
-        Returns
-        -------
-        display : LocalChoiceDisplay
-            The picture and its numbers.
         """
         check_is_fitted(estimator)
         path = getattr(estimator, "selection_", None)
@@ -85,18 +76,7 @@ class LocalChoiceDisplay(DisplayMixin):
         return cls(names=names, size=path["size"], loss=path["loss"], chosen=chosen).plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw the loss by size.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
-
-        Returns
-        -------
-        display : LocalChoiceDisplay
-            The same object, with its artists.
-        """
+        """Draw the loss by size."""
         ax = self._axes(ax, figsize=(8, 4.5), layout="constrained")
         names = np.array(self.names)
         self.lines_ = []

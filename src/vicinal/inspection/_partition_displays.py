@@ -4,9 +4,11 @@ import numpy as np
 from sklearn.base import is_classifier
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal._base import documented
 from vicinal.inspection._display import DisplayMixin, feature_names, grid_over, plane_of
 
 
+@documented
 class PartitionRegionsDisplay(DisplayMixin):
     """Predictions of a partition model over the plane, with the lines of its gates.
 
@@ -30,10 +32,6 @@ class PartitionRegionsDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     surface_ : matplotlib QuadMesh
         The coloured background.
     gate_lines_ : list of matplotlib ContourSet
@@ -76,9 +74,8 @@ class PartitionRegionsDisplay(DisplayMixin):
 
         Parameters
         ----------
-        estimator : SpacePartitioningClassifier, SpacePartitioningRegressor or \
-                SurrogatePartitionClassifier
-            Fitted model of two features.
+        estimator : estimator
+            Fitted model of :mod:`vicinal.partition` of two features.
         X : array-like of shape (n_samples, 2)
             Samples that set the range of the picture.
         y : array-like of shape (n_samples,), default=None
@@ -87,15 +84,6 @@ class PartitionRegionsDisplay(DisplayMixin):
             Number of grid points along each axis.
         margin : float, default=0.1
             Space around the samples, as a share of their range.
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
-        **plot_options : dict
-            Options of :meth:`plot`.
-
-        Returns
-        -------
-        display : PartitionRegionsDisplay
-            The drawn picture with its numbers.
         """
         check_is_fitted(estimator)
         remedy = "Fit a model of two columns, or draw PartitionHistogramDisplay instead."
@@ -126,17 +114,10 @@ class PartitionRegionsDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
         cmap : str or matplotlib Colormap, default=None
             Colours; ``None`` takes ``"tab10"`` for classes and ``"viridis"`` for numbers.
         point_size : float, default=12
             Size of the samples.
-
-        Returns
-        -------
-        display : PartitionRegionsDisplay
-            The object itself.
         """
         ax = self._axes(ax)
         if self.classes is not None:
@@ -177,6 +158,7 @@ class PartitionRegionsDisplay(DisplayMixin):
         return self
 
 
+@documented
 class PartitionHistogramDisplay(DisplayMixin):
     """Classes in each region of a partition classifier, as in Figure 3 of Wang and Saligrama.
 
@@ -192,8 +174,6 @@ class PartitionHistogramDisplay(DisplayMixin):
 
     Attributes
     ----------
-    figure_ : matplotlib Figure
-        Figure of the last plot.
     axes_ : ndarray of matplotlib Axes of shape (n_regions,)
         One histogram per region.
 
@@ -231,11 +211,6 @@ class PartitionHistogramDisplay(DisplayMixin):
             Their labels.
         axes : sequence of matplotlib Axes, default=None
             One per region; ``None`` makes a new figure.
-
-        Returns
-        -------
-        display : PartitionHistogramDisplay
-            The drawn histograms with their numbers.
         """
         check_is_fitted(estimator)
         return cls(estimator.region_histogram(X, y), estimator.classes_).plot(axes=axes)
@@ -247,11 +222,6 @@ class PartitionHistogramDisplay(DisplayMixin):
         ----------
         axes : sequence of matplotlib Axes, default=None
             One per region; ``None`` makes a new figure.
-
-        Returns
-        -------
-        display : PartitionHistogramDisplay
-            The object itself.
         """
         n_regions = len(self.counts)
         if axes is None:
@@ -278,6 +248,7 @@ class PartitionHistogramDisplay(DisplayMixin):
         return self
 
 
+@documented
 class PartitionHistoryDisplay(DisplayMixin):
     """Training curve of each start of a partition model.
 
@@ -295,10 +266,6 @@ class PartitionHistoryDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     lines_ : list of matplotlib Line2D
         One per start.
 
@@ -324,16 +291,8 @@ class PartitionHistoryDisplay(DisplayMixin):
 
         Parameters
         ----------
-        estimator : SpacePartitioningClassifier, SpacePartitioningRegressor or \
-                SurrogatePartitionClassifier
-            Fitted model; starts that it did not keep are not shown.
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
-
-        Returns
-        -------
-        display : PartitionHistoryDisplay
-            The drawn curves with their numbers.
+        estimator : estimator
+            Fitted model of :mod:`vicinal.partition`; starts that it did not keep are not shown.
         """
         check_is_fitted(estimator)
         if hasattr(estimator, "objectives_"):
@@ -347,18 +306,7 @@ class PartitionHistoryDisplay(DisplayMixin):
         return display.plot(ax=ax)
 
     def plot(self, ax=None):
-        """Draw the curves, the best start in full colour.
-
-        Parameters
-        ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
-
-        Returns
-        -------
-        display : PartitionHistoryDisplay
-            The object itself.
-        """
+        """Draw the curves, the best start in full colour."""
         ax = self._axes(ax)
         self.lines_ = []
         for k, curve in reversed(list(enumerate(self.curves))):

@@ -2,9 +2,11 @@
 
 import numpy as np
 
+from vicinal._base import documented
 from vicinal.inspection._display import DisplayMixin
 
 
+@documented
 class SubspaceVotesDisplay(DisplayMixin):
     """Share of the votes of every subspace for every class, beside the fused decision.
 
@@ -25,10 +27,6 @@ class SubspaceVotesDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     bars_ : list of matplotlib BarContainer
         One per class.
 
@@ -66,13 +64,6 @@ class SubspaceVotesDisplay(DisplayMixin):
             Fitted model.
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Rows to vote on, one or many.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
-
-        Returns
-        -------
-        display : SubspaceVotesDisplay
-            The picture and its numbers.
         """
         votes, fused = estimator.predict_subspaces(X), estimator.predict(X)
         ballots = np.column_stack([votes, fused])
@@ -89,15 +80,8 @@ class SubspaceVotesDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
         cmap : str, default="viridis"
             Colours of the classes.
-
-        Returns
-        -------
-        display : SubspaceVotesDisplay
-            The same object, with its artists.
         """
         height = 0.3 * len(self.names) + 1.6
         ax = self._axes(ax, figsize=(6.4, height), layout="constrained")
@@ -117,6 +101,7 @@ class SubspaceVotesDisplay(DisplayMixin):
         return self
 
 
+@documented
 class SubspaceErrorDisplay(DisplayMixin):
     """Error of every subspace by itself, grouped by decomposition, and of their fusion.
 
@@ -135,10 +120,6 @@ class SubspaceErrorDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     points_ : list of matplotlib collections
         One per decomposition.
     line_ : matplotlib Line2D
@@ -181,8 +162,6 @@ class SubspaceErrorDisplay(DisplayMixin):
             Rows that were not used to fit.
         y : array-like of shape (n_samples,)
             Their targets.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
 
         Returns
         -------
@@ -205,15 +184,8 @@ class SubspaceErrorDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
         color : str, default="C0"
             Colour of the points.
-
-        Returns
-        -------
-        display : SubspaceErrorDisplay
-            The same object, with its artists.
         """
         ax = self._axes(ax, layout="constrained")
         # "cholesky 3" belongs to "cholesky"; the full space stands for itself.

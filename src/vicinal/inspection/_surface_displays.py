@@ -3,9 +3,11 @@
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal._base import documented
 from vicinal.inspection._display import DisplayMixin, feature_names, grid_over, plane_of
 
 
+@documented
 class DecisionSurfaceDisplay(DisplayMixin):
     """Surface of a classifier of two features, with a distance field and projections.
 
@@ -35,10 +37,6 @@ class DecisionSurfaceDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     field_ : matplotlib QuadMesh
         The coloured background.
     surface_ : matplotlib ContourSet
@@ -122,15 +120,6 @@ class DecisionSurfaceDisplay(DisplayMixin):
             grid twice as fine.
         margin : float, default=0.15
             Space around the rows, as a share of their range.
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
-        **plot_options : dict
-            Options of :meth:`plot`.
-
-        Returns
-        -------
-        display : DecisionSurfaceDisplay
-            The drawn picture with its numbers.
         """
         check_is_fitted(estimator)
         remedy = "Draw CounterfactualDisplay or SurfaceDistanceDisplay instead."
@@ -164,18 +153,11 @@ class DecisionSurfaceDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
         cmap : str or matplotlib Colormap, default=None
             Colours of the field; ``None`` takes ``"RdBu_r"`` for distances, ``"tab10"`` for
             classes.
         point_size : float, default=14
             Size of the rows.
-
-        Returns
-        -------
-        display : DecisionSurfaceDisplay
-            The object itself.
         """
         ax = self._axes(ax)
         box = (self.xx.min(), self.xx.max(), self.yy.min(), self.yy.max())
@@ -223,6 +205,7 @@ def _boundary(surface, grid):
     return np.searchsorted(surface.classes_, model.predict(grid))
 
 
+@documented
 class CounterfactualDisplay(DisplayMixin):
     """The changes that lead from a row to its counterfactual, as bars.
 
@@ -239,10 +222,6 @@ class CounterfactualDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     bars_ : matplotlib BarContainer
         One bar per column that changes.
 
@@ -282,15 +261,6 @@ class CounterfactualDisplay(DisplayMixin):
             Number of the row.
         scale : array-like of shape (n_features,), default=None
             Unit of each column, for example its standard deviation, so that bars can be compared.
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
-        **plot_options : dict
-            Options of :meth:`plot`.
-
-        Returns
-        -------
-        display : CounterfactualDisplay
-            The drawn picture with its numbers.
         """
         if not counterfactuals.found[row]:
             raise ValueError(f"No counterfactual was found for row {row}, so nothing changes.")
@@ -309,15 +279,8 @@ class CounterfactualDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
         max_bars : int, default=12
             Number of columns shown.
-
-        Returns
-        -------
-        display : CounterfactualDisplay
-            The object itself.
         """
         ax = self._axes(ax, layout="constrained")
         order = np.argsort(-np.abs(self.changes), kind="stable")[:max_bars]
@@ -334,6 +297,7 @@ class CounterfactualDisplay(DisplayMixin):
         return self
 
 
+@documented
 class SurfaceDistanceDisplay(DisplayMixin):
     """Histogram of the signed distances of rows to the surface, one colour per class.
 
@@ -346,10 +310,6 @@ class SurfaceDistanceDisplay(DisplayMixin):
 
     Attributes
     ----------
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     bars_ : list
         Bars of each class.
 
@@ -388,15 +348,6 @@ class SurfaceDistanceDisplay(DisplayMixin):
             Their labels.
         label : object, default=None
             Class whose region is measured to, see ``DecisionSurface.distance``.
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
-        **plot_options : dict
-            Options of :meth:`plot`.
-
-        Returns
-        -------
-        display : SurfaceDistanceDisplay
-            The drawn picture with its numbers.
         """
         display = cls(estimator.distance(X, label=label), np.asarray(y))
         return display.plot(ax=ax, **plot_options)
@@ -406,15 +357,8 @@ class SurfaceDistanceDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Where to draw; ``None`` makes a new figure.
         bins : int, default=30
             Number of bins.
-
-        Returns
-        -------
-        display : SurfaceDistanceDisplay
-            The object itself.
         """
         ax = self._axes(ax)
         finite = np.isfinite(self.distances)

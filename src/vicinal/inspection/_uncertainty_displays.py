@@ -4,11 +4,12 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import as_numpy
+from vicinal._base import as_numpy, documented
 from vicinal.inspection._display import DisplayMixin, feature_names
 from vicinal.uncertainty import uncertainty_map
 
 
+@documented
 class UncertaintyDisplay(DisplayMixin):
     """Map of the uncertainty of each row in the plane, or a table of the most uncertain rows.
 
@@ -33,10 +34,6 @@ class UncertaintyDisplay(DisplayMixin):
     ----------
     ranking_ : ndarray of shape (n_samples,)
         Rows from the most to the least uncertain.
-    ax_ : matplotlib Axes
-        Axes of the last plot.
-    figure_ : matplotlib Figure
-        Figure of these axes.
     points_ : list of matplotlib collections
         Points of each class, where a map was drawn.
     table_ : matplotlib Table
@@ -99,13 +96,6 @@ class UncertaintyDisplay(DisplayMixin):
             Features to draw; ``None`` draws both if there are two, and a table otherwise.
         plot : bool, default=True
             Whether to draw at once.
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
-
-        Returns
-        -------
-        display : UncertaintyDisplay
-            The picture and its numbers.
         """
         u = uncertainty_map(
             X, y, n_neighbors=n_neighbors, bandwidth=bandwidth, sample_weight=sample_weight
@@ -149,17 +139,10 @@ class UncertaintyDisplay(DisplayMixin):
 
         Parameters
         ----------
-        ax : matplotlib Axes, default=None
-            Axes to draw on; ``None`` makes a figure.
         n_rows : int, default=10
             Rows of the table.
         cmap : str, default="viridis"
             Colours of the map.
-
-        Returns
-        -------
-        display : UncertaintyDisplay
-            The same object, with its artists.
         """
         self._axes(ax)
         features = self.features

@@ -51,7 +51,6 @@ class Trained:
     statistics: np.ndarray
     losses: list[float]
     held_out_losses: list[float]
-    best_epoch: int
     converged: bool
 
 
@@ -124,7 +123,7 @@ def train_nets(
             steps()
         losses.append(as_numpy(loss) / (n_parts * at_once))
         held_losses.append(np.array(as_numpy(check())))
-        best.look(nets, held_losses[-1], epoch, plan)
+        best.look(nets, held_losses[-1], plan)
         on_epoch(f"held-out loss {best.losses.mean():.4g}")
         if best.stopped.all():
             break
@@ -135,7 +134,6 @@ def train_nets(
             statistics[e].copy(),
             [float(row[e]) for row in losses],
             [float(row[e]) for row in held_losses],
-            int(best.epochs[e]),
             bool(best.stopped[e]),
         )
         for e in range(len(seeds))
@@ -151,15 +149,14 @@ class _Best:
         self.statistics = xp.asarray(nets.statistics, copy=True)
         self.losses = np.full(n_nets, np.inf)
         self.marks = np.full(n_nets, np.inf)
-        self.epochs = np.zeros(n_nets, dtype=int)
         self.since = np.zeros(n_nets, dtype=int)
         self.n_cuts = np.zeros(n_nets, dtype=int)
         self.stopped = np.zeros(n_nets, dtype=bool)
 
-    def look(self, nets: Nets, losses: np.ndarray, epoch: int, plan: TrainingPlan) -> None:
+    def look(self, nets: Nets, losses: np.ndarray, plan: TrainingPlan) -> None:
         """Compare the state after an epoch with the best one."""
         better = ~self.stopped & (losses < self.losses)
-        self.losses[better], self.epochs[better] = losses[better], epoch
+        self.losses[better] = losses[better]
         moved = self.losses < self.marks - plan.tol
         self.marks[moved] = self.losses[moved]
         self.since = np.where(moved, 0, self.since + 1)

@@ -13,7 +13,6 @@ from vicinal._kernels.linear._lda import (
     ledoit_wolf_shrinkage,
     shift_statistics,
     statistics_means,
-    subtract_statistics,
     within_covariance,
 )
 
@@ -70,23 +69,6 @@ def test_halves_about_different_shifts_add_up(data):
     a = lda_statistics(X, codes, w, 3, rows=first)
     b = lda_statistics(X, codes, w, 3, rows=second, shifts=class_means(X, codes, w, 3))
     assert_same(add_statistics(a, b), whole, 1e-12)
-
-
-def test_moved_rows_can_be_taken_out(data):
-    X, codes, w = data
-    moved, kept = np.arange(0, 90, 7), np.setdiff1d(np.arange(90), np.arange(0, 90, 7))
-    whole = lda_statistics(X, codes, w, 3)
-    left = subtract_statistics(whole, lda_statistics(X, codes, w, 3, rows=moved))
-    assert_same(left, lda_statistics(X, codes, w, 3, rows=kept), 1e-12)
-
-
-def test_a_class_that_lost_all_rows_leaves_nothing(data):
-    X, codes, w = data
-    whole = lda_statistics(X, codes, w, 3)
-    gone = lda_statistics(X, codes, w, 3, rows=np.flatnonzero(codes == 1)[::-1])
-    left = subtract_statistics(whole, gone)
-    assert left.weights[1] == 0.0
-    assert lda_coefficients(left)[1][1] == -np.inf
 
 
 def test_shifting_there_and_back_is_the_identity(data):

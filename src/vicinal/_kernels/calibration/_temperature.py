@@ -6,14 +6,6 @@ import numpy as np
 from scipy.special import log_softmax, softmax
 
 
-def temperature_loss(
-    scores: np.ndarray, codes: np.ndarray, temperature: float, weights: np.ndarray | None = None
-) -> float:
-    """Return the mean log loss of softmax(scores / temperature)."""
-    log_proba = log_softmax(scores / temperature, axis=1)[np.arange(len(codes)), codes]
-    return float(-np.average(log_proba, weights=weights))
-
-
 def fit_temperature(
     scores: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
 ) -> float:
@@ -24,12 +16,6 @@ def fit_temperature(
 def temperature_proba(scores: np.ndarray, temperature: float) -> np.ndarray:
     """Return softmax(scores / temperature)."""
     return softmax(scores / temperature, axis=1)
-
-
-def clipped_proba(scores: np.ndarray) -> np.ndarray:
-    """Return negative scores cut to zero and rows scaled to sum one (order is kept)."""
-    positive = np.maximum(scores, 0.0)
-    return positive / positive.sum(axis=1, keepdims=True)
 
 
 def fit_slope(

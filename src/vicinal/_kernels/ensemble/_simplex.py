@@ -9,13 +9,6 @@ def log_score(weights: np.ndarray, log_density: np.ndarray, share: np.ndarray) -
     return float(share @ logsumexp(log_density, axis=1, b=weights))
 
 
-def em_step(weights: np.ndarray, log_density: np.ndarray, share: np.ndarray) -> np.ndarray:
-    """One step of expectation maximisation; never lowers :func:`log_score`."""
-    with np.errstate(divide="ignore"):
-        responsibility = softmax(log_density + np.log(weights), axis=1)
-    return share @ responsibility
-
-
 def stacking_weights(
     log_density: np.ndarray, share: np.ndarray, *, tol: float = 1e-10, max_iter: int = 20_000
 ) -> tuple[np.ndarray, int]:

@@ -85,17 +85,6 @@ def add_statistics(a: LDAStatistics, b: LDAStatistics) -> LDAStatistics:
     return LDAStatistics(a.weights + b.weights, a.sums + b.sums, a.gram + b.gram, a.shifts)
 
 
-def subtract_statistics(a: LDAStatistics, b: LDAStatistics) -> LDAStatistics:
-    """Return the statistics of the rows of ``a`` without those of ``b``, a subset of them."""
-    b = shift_statistics(b, a.shifts)
-    weights, sums = a.weights - b.weights, a.sums - b.sums
-    # What rounding leaves of a class that lost all its rows must not pass for a row.
-    emptied = weights <= 1e-12 * a.weights
-    weights[emptied] = 0.0
-    sums[emptied] = 0.0
-    return LDAStatistics(weights, sums, a.gram - b.gram, a.shifts)
-
-
 def shift_statistics(statistics: LDAStatistics, shifts: np.ndarray) -> LDAStatistics:
     """Express the statistics about other shifts, as if the rows had been summed about them."""
     weights, sums, gram, old = statistics
