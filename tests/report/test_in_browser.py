@@ -90,7 +90,9 @@ def test_page_loads_without_errors_and_asks_for_nothing(opened, page):
         "return performance.getEntriesByType('resource').map((part) => part.name)"
     )
     assert [name for name in loaded if not name.startswith("data:")] == []
-    for place in ("leaderboard", "answers", "map", "regions", "doubtful", "reasons"):
+    for place in ("leaderboard", "answers", "thresholds", "importance", "effects", "map"):
+        assert opened.find_element(By.ID, place).is_displayed()
+    for place in ("regions", "doubtful", "reasons", "profile"):
         assert opened.find_element(By.ID, place).is_displayed()
 
 
@@ -124,6 +126,25 @@ def test_rows_of_the_tables_and_points_of_the_map_lead_to_reasons(opened):
     point = opened.find_elements(By.CSS_SELECTOR, ".pt.ringed")[0]
     point.send_keys(Keys.ENTER)
     assert shown(opened)[0].get_attribute("id") == f"why-{point.get_attribute('data-row')}"
+
+
+def test_costs_choose_the_threshold(opened):
+    """Counted from the page's own points: the cheapest threshold is the one that is taken."""
+    points = opened.execute_script(
+        "return JSON.parse(document.querySelector('.chooser').dataset.points)"
+    )
+    field = opened.find_element(By.ID, "cost-missed")
+    field.clear()
+    field.send_keys("25")
+    button = opened.find_element(By.ID, "threshold-take")
+    opened.execute_script("arguments[0].click()", button)
+    best = min(points, key=lambda p: p["false_positive"] + 25 * p["false_negative"])
+    assert opened.find_element(By.ID, "threshold-value").text == f"{best['threshold']:.3f}"
+    assert f"{best['false_negative']} missed" in opened.find_element(By.ID, "threshold-says").text
+    slider = opened.find_element(By.ID, "threshold")
+    slider.send_keys(Keys.END)
+    last = opened.find_element(By.ID, "threshold-value").text
+    assert last == f"{points[-1]['threshold']:.3f}"
 
 
 @pytest.mark.parametrize("width", [360, 768, 1200])

@@ -12,6 +12,8 @@ from vicinal import LocalRegressor, SpacePartitioningClassifier
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection import compare
 from vicinal.report import ModelReport, _answers, _places
+from vicinal.report._calibration import calibration
+from vicinal.report._held_out import row_trouble
 
 pytest.importorskip("jinja2")
 
@@ -23,7 +25,7 @@ def test_calibration_of_two_classes_by_hand():
     classes = np.array(["no", "yes"])
     p = np.array([0.05, 0.05, 0.95, 0.95, 0.92])
     y = np.array(["no", "yes", "yes", "yes", "no"])
-    found = _answers.calibration(y, np.column_stack([1 - p, p]), classes)
+    found = calibration(y, np.column_stack([1 - p, p]), classes, 1)
     assert [point["count"] for point in found["points"]] == [2, 3]
     assert [point["happened"] for point in found["points"]] == [0.5, pytest.approx(2 / 3)]
     assert found["error"] == pytest.approx((2 * 0.45 + 3 * (0.94 - 2 / 3)) / 5)
@@ -32,7 +34,7 @@ def test_calibration_of_two_classes_by_hand():
 
 def test_calibration_of_more_classes_is_that_of_the_predicted_one():
     proba = np.array([[0.8, 0.1, 0.1], [0.2, 0.25, 0.55], [0.85, 0.15, 0.0]])
-    found = _answers.calibration(np.array([0, 1, 0]), proba, np.arange(3))
+    found = calibration(np.array([0, 1, 0]), proba, np.arange(3), 1)
     assert [(point["count"], point["happened"]) for point in found["points"]] == [(1, 0), (2, 1)]
 
 
@@ -62,13 +64,14 @@ def test_confusion_by_hand():
     found = _answers.confusion(y, prediction, np.array(["a", "b"]))
     assert [[cell["count"] for cell in row] for row in found["cells"]] == [[2, 1], [0, 1]]
     assert found["per_class"] == [
-        {"label": "a", "count": 3, "found": pytest.approx(2 / 3), "right": 1.0},
-        {"label": "b", "count": 1, "found": 1.0, "right": 0.5},
+        {"label": "a", "count": 3, "recall": pytest.approx(2 / 3), "precision": 1.0},
+        {"label": "b", "count": 1, "recall": 1.0, "precision": 0.5},
     ]
 
 
 def test_doubt_is_one_at_a_tie_and_zero_when_sure():
-    doubt = _answers.doubt(np.array([[0.5, 0.5], [1.0, 0.0]]))
+    proba = np.array([[0.5, 0.5], [1.0, 0.0]])
+    doubt = row_trouble(OutOfFold(np.arange(2), np.arange(2), proba, np.arange(2)), None)
     np.testing.assert_allclose(doubt, [1.0, 0.0], atol=1e-9)
 
 
@@ -123,16 +126,17 @@ def content(three_classes):
         StandardScaler(), SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0)
     )
     board = compare({"it": pipeline}, X, names, cv=3)
-    chosen = ModelReport.choose_rows(board.entries[0].out_of_fold, names, 8)
-    others = np.setdiff1d(np.arange(len(y)), chosen)
+    entry = board.entries[0]
+    train, unseen = board.fold_of(entry)
     report = ModelReport(
-        pipeline.fit(X[others], names[others]),
+        pipeline.fit(X[train], names[train]),
         X,
         names,
-        out_of_fold=board.entries[0].out_of_fold,
-        explained=chosen,
+        out_of_fold=entry.out_of_fold,
+        unseen=unseen,
+        n_explained=8,
     )
-    return report.as_dict(), board.entries[0], chosen
+    return report.as_dict(), entry, unseen
 
 
 def test_page_is_plain_data(content):
@@ -146,16 +150,45 @@ def test_scores_are_those_of_the_comparison(content):
     assert page["facts"]["accuracy"] == pytest.approx(entry.mean)
 
 
-def test_chosen_rows_are_explained_in_order_and_marked_on_the_map(content):
-    page, _, chosen = content
-    assert [part["row"] for part in page["explanations"]] == chosen.tolist()
+def test_rows_are_explained_that_the_model_had_not_seen_and_marked_on_the_map(content):
+    page, _, unseen = content
+    explained = [part["row"] for part in page["explanations"]]
+    assert len(explained) == 8
+    assert set(explained) <= set(unseen.tolist())
     ringed = {point["row"] for point in page["map"]["points"] if point["has_reasons"]}
-    assert ringed == set(chosen.tolist())
+    assert ringed == set(explained)
+
+
+def test_one_set_of_answers_throughout(content):
+    """The model fitted again on a fold's rows says what it said in the comparison."""
+    page, entry, _ = content
+    for part in page["explanations"]:
+        at = part["row"]
+        said = {share["label"]: share["share"] for share in part["shares"]}
+        stated = dict(zip(entry.out_of_fold.classes, entry.out_of_fold.proba[at], strict=True))
+        assert said == {label: pytest.approx(stated[label]) for label in said}
+        assert part["prediction"] == entry.out_of_fold.prediction[at]
+
+
+def test_answers_of_another_model_take_their_place(three_classes):
+    """Fitted again, a model may differ: then its answers are those of the whole page."""
+    X, y = three_classes
+    board = compare({"it": GaussianNB()}, X, y, cv=3)
+    entry = board.entries[0]
+    train, unseen = board.fold_of(entry)
+    other = GaussianNB(var_smoothing=1.0).fit(X[train], y[train])
+    report = ModelReport(other, X, y, out_of_fold=entry.out_of_fold, unseen=unseen, n_explained=4)
+    page = report.as_dict()
+    proba = entry.out_of_fold.proba.copy()
+    proba[unseen] = other.predict_proba(X[unseen])
+    assert page["facts"]["log loss"] == pytest.approx(metrics.log_loss(y, proba))
+    counted = np.array([[c["count"] for c in row] for row in page["confusion"]["cells"]])
+    np.testing.assert_array_equal(counted, metrics.confusion_matrix(y, proba.argmax(axis=1)))
 
 
 def test_doubtful_rows_have_the_flattest_probabilities(content):
     page, entry, _ = content
-    doubt = _answers.doubt(entry.out_of_fold.proba)
+    doubt = row_trouble(entry.out_of_fold, None)
     rows = [row["row"] for row in page["doubtful"]]
     assert min(doubt[rows]) >= np.sort(doubt)[-12]
 
@@ -219,10 +252,3 @@ def test_time_budget_limits_the_explanations(three_classes):
     model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
     page = ModelReport(model, X, y, n_explained=20, time_budget=0.0).as_dict()
     assert len(page["explanations"]) == 1
-
-
-def test_rows_are_chosen_among_the_answered_ones():
-    answers = OutOfFold(np.array([2, 5, 9]), np.array([1.0, 2.0, 3.0]), None, None)
-    rows = ModelReport.choose_rows(answers, np.zeros(10), 10)
-    assert sorted(rows) == [2, 5, 9]
-    assert rows[0] == 9

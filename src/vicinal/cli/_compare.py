@@ -34,7 +34,7 @@ _COMPILED_ROWS = 60
 _MOST_EXPLAINED_COLUMNS = 1000  # reasons move one column at a time, which takes their square
 # The page's share of the budget, and of that, the shares of its parts.
 _PAGE_SHARE, _PAGE_SECONDS = 0.25, 45.0
-_REFIT_SHARE, _REGIONS_SHARE, _REASONS_SHARE = 0.4, 0.15, 0.6
+_REFIT_SHARE, _REASONS_SHARE = 0.4, 0.75
 
 
 def compare(
@@ -174,54 +174,31 @@ def _write_report(board, models, checked, title, seed, out, end) -> Path:
 
 
 def _closer_look(board, models, checked, seed, end):
-    """Fit the best local model again, without the rows that it will be asked to explain."""
+    """Fit the winner again on the rows of a fold, and ask it about those that it has not seen."""
     from vicinal.report import ModelReport
 
     left = max(1.0, end - time.monotonic())
-    scored = [entry for entry in board.entries if len(entry.scores)]
-    own = [entry for entry in scored if _is_ours(models[entry.name])]
-    best = (own or scored)[0]
-    chosen = _spare(checked, best.out_of_fold, seed)
-    say(f"explaining {len(chosen)} rows with {best.name}")
-    fitted, used = _fit_without(checked, models[best.name], chosen, best, _REFIT_SHARE * left, seed)
-    regions = next((entry for entry in own if entry.name.startswith("SpacePartitioning")), None)
-    partition = None
-    if regions not in (None, best) and regions.fit_seconds < _REGIONS_SHARE * left:
-        partition = _fit_without(
-            checked, models[regions.name], chosen, regions, _REGIONS_SHARE * left, seed
-        )[0]
+    best = board.entries[0]
+    train, unseen = board.fold_of(best)
+    say(f"looking closer at {best.name}")
+    fitted, used = _fit_in_time(
+        checked, models[best.name], train, best.fit_seconds, _REFIT_SHARE * left, seed
+    )
     notes = list(checked.notes)
-    if used < checked.X.height - len(chosen):
-        notes.append(f"reasons are those of a model fitted on {used:,} rows drawn from the table")
+    if used < len(train):
+        notes.append(f"reasons are those of a model fitted on {used:,} of {len(train):,} rows")
     return ModelReport(
         fitted,
         checked.X,
         checked.y,
         target=checked.target,
         out_of_fold=best.out_of_fold,
-        partition=partition,
-        explained=chosen,
+        unseen=unseen,
+        n_explained=_EXPLAINED_ROWS,
         time_budget=max(1.0, _REASONS_SHARE * (end - time.monotonic())),
         notes=notes,
         random_state=seed,
     )
-
-
-def _spare(checked, answers, seed) -> np.ndarray:
-    """Choose rows to explain, at most a fifth, without which every class still has two rows."""
-    from vicinal.report import ModelReport
-
-    n_rows = min(_EXPLAINED_ROWS, max(1, checked.X.height // 5))
-    chosen = ModelReport.choose_rows(answers, checked.y, n_rows, seed)
-    if checked.task == "regression":
-        return chosen
-    left = dict(zip(*np.unique(checked.y, return_counts=True), strict=True))
-    spared = []
-    for row in chosen:
-        if left[checked.y[row]] > 2:
-            left[checked.y[row]] -= 1
-            spared.append(row)
-    return np.array(spared, dtype=int)
 
 
 def _is_ours(model: Any) -> bool:
@@ -229,16 +206,15 @@ def _is_ours(model: Any) -> bool:
     return type(last).__module__.startswith("vicinal.")
 
 
-def _fit_without(checked, model, rows, entry, seconds, seed) -> tuple[Any, int]:
-    """Fit on all other rows, or on as many as should take so many seconds."""
-    others = np.setdiff1d(np.arange(checked.X.height), rows)
-    share = min(1.0, seconds / max(entry.fit_seconds, 1e-9))
-    n_used = min(len(others), max(int(len(others) * share), 200))
-    used = np.random.RandomState(seed).permutation(others)[:n_used]
-    used.sort()
+def _fit_in_time(checked, model, rows, fit_seconds, seconds, seed) -> tuple[Any, int]:
+    """Fit on the rows, or on as many of them as should take so many seconds."""
+    n_used = len(rows)
     if "max_fit_time" in model.get_params():
         model = clone(model).set_params(max_fit_time=seconds)
-    return fit_on(checked, model, used), n_used
+    elif fit_seconds > seconds:
+        n_used = min(n_used, max(int(n_used * seconds / fit_seconds), 200))
+    used = np.sort(np.random.RandomState(seed).permutation(rows)[:n_used])
+    return fit_on(checked, clone(model), rows if n_used == len(rows) else used), n_used
 
 
 def _save_best(board, models, checked, source, path) -> None:

@@ -5,7 +5,8 @@ import os
 import time
 from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from html import escape
 from typing import Any
 
 import numpy as np
@@ -85,6 +86,8 @@ class Comparison:
         Number of folds.
     n_samples, n_features : int
         Shape of the table.
+    folds : list of (ndarray, ndarray)
+        Training and held-out rows of each fold.
     """
 
     entries: list[ComparisonEntry]
@@ -92,6 +95,7 @@ class Comparison:
     n_folds: int
     n_samples: int
     n_features: int
+    folds: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list, repr=False)
 
     @property
     def metric_label(self) -> str:
@@ -124,6 +128,43 @@ class Comparison:
                 for rank, entry in zip(self.ranks, self.entries, strict=True)
             ],
         }
+
+    def fold_of(self, entry: ComparisonEntry) -> tuple[np.ndarray, np.ndarray]:
+        """Return training and held-out rows of the largest fold that a model has finished.
+
+        Fitted again on these training rows, it gives the answers that it gave in the comparison.
+
+        Parameters
+        ----------
+        entry : ComparisonEntry
+            One that has scores.
+
+        Returns
+        -------
+        train, held_out : ndarray of int
+            Rows of the table.
+        """
+        rows = entry.out_of_fold.rows if entry.out_of_fold else np.empty(0, dtype=int)
+        finished = [fold for fold in self.folds if np.isin(fold[1], rows).all()]
+        if not finished:
+            raise ValueError(f"{entry.name!r} has finished no fold.")
+        return max(finished, key=lambda fold: len(fold[0]))
+
+    def _repr_html_(self) -> str:
+        direction = "higher" if self.sign > 0 else "lower"
+        names = ("", "model", self.metric_label, "± se", "fit s", "predict s", "")
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
+        body = "".join(
+            f"<tr><td>{rank or '–'}</td><td style='text-align: left'>{escape(entry.name)}</td>"
+            + _html_cells(entry, self.sign)
+            + "</tr>"
+            for rank, entry in zip(self.ranks, self.entries, strict=True)
+        )
+        return (
+            f"<p>{self.n_samples:,} rows, {self.n_features:,} columns; {self.n_folds}-fold "
+            f"{escape(self.metric_label)}, {direction} is better</p>"
+            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
 
     def __str__(self) -> str:
         width = max(len(entry.name) for entry in self.entries)
@@ -329,7 +370,8 @@ class _Board:
         entries = [self._entry(name) for name in names]
         entries.sort(key=lambda entry: (-len(entry.scores), -np.nan_to_num(entry.mean)))
         n_samples, n_features = len(runner.y), np.shape(runner.X)[1]
-        return Comparison(entries, self.metric, len(runner.folds), n_samples, n_features)
+        n_folds = len(runner.folds)
+        return Comparison(entries, self.metric, n_folds, n_samples, n_features, runner.folds)
 
     def _has_something_to_say(self, name) -> bool:
         return bool(self.scores[name]) or name in self.errors or name in self.stopped
@@ -461,6 +503,20 @@ def _share(board: _Board, left: float, n_workers: int) -> float:
 def _spread(entry: ComparisonEntry) -> str:
     """Return the standard error as text; a single fold has none."""
     return "" if math.isnan(entry.standard_error) else f"{entry.standard_error:.4f}"
+
+
+def _html_cells(entry: ComparisonEntry, sign: int) -> str:
+    if not len(entry.scores):
+        reason = f"failed: {entry.error}" if entry.error else entry.note
+        return f"<td colspan='5' style='text-align: left'>{escape(reason)}</td>"
+    cells = (
+        f"{sign * entry.mean:.4f}",
+        _spread(entry),
+        f"{entry.fit_seconds:.2f}",
+        f"{entry.predict_seconds:.3f}",
+        escape(entry.note),
+    )
+    return "".join(f"<td>{cell}</td>" for cell in cells)
 
 
 def _plain_entry(entry: ComparisonEntry) -> dict[str, Any]:

@@ -5,7 +5,6 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
-_CALIBRATION_BINS = 10
 _MOST_CLASSES = 12
 
 
@@ -35,33 +34,6 @@ def regression_facts(y: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
     }
 
 
-def calibration(y: np.ndarray, proba: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
-    """Compare stated probabilities with what happened, in bins of equal width.
-
-    With two classes the probability is that of the second; with more, that of the predicted class.
-    """
-    codes = np.searchsorted(classes, y)
-    if len(classes) == 2:
-        stated, happened = proba[:, 1], codes == 1
-        of = f"P({classes[1]})"
-    else:
-        stated, happened = proba.max(axis=1), proba.argmax(axis=1) == codes
-        of = "the probability of the predicted class"
-    bins = np.minimum((stated * _CALIBRATION_BINS).astype(int), _CALIBRATION_BINS - 1)
-    points = []
-    for k in np.unique(bins):
-        inside = bins == k
-        points.append(
-            {
-                "stated": float(stated[inside].mean()),
-                "happened": float(happened[inside].mean()),
-                "count": int(inside.sum()),
-            }
-        )
-    gaps = [point["count"] * abs(point["stated"] - point["happened"]) for point in points]
-    return {"of": of, "points": points, "error": float(sum(gaps) / len(stated))}
-
-
 def confusion(y: np.ndarray, prediction: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
     """Count predicted against true classes; of many classes, the most frequent mistakes only."""
     counts = metrics.confusion_matrix(y, prediction, labels=classes)
@@ -81,8 +53,8 @@ def confusion(y: np.ndarray, prediction: np.ndarray, classes: np.ndarray) -> dic
             {
                 "label": labels[k],
                 "count": int(counts[k].sum()),
-                "found": float(counts[k, k] / totals[k]),
-                "right": float(counts[k, k] / max(1, counts[:, k].sum())),
+                "recall": float(counts[k, k] / totals[k]),
+                "precision": float(counts[k, k] / max(1, counts[:, k].sum())),
             }
             for k in range(len(classes))
         ],
@@ -97,28 +69,3 @@ def confusion(y: np.ndarray, prediction: np.ndarray, classes: np.ndarray) -> dic
             if wrong[i, j]
         ],
     }
-
-
-def residuals(y: np.ndarray, prediction: np.ndarray, rows: np.ndarray) -> dict[str, Any]:
-    """Return true against predicted values of some rows, scaled to the unit square."""
-    low = float(min(y.min(), prediction.min()))
-    high = float(max(y.max(), prediction.max()))
-    span = (high - low) or 1.0
-    return {
-        "low": low,
-        "high": high,
-        "points": [
-            {
-                "row": int(i),
-                "x": float((prediction[i] - low) / span),
-                "y": float((y[i] - low) / span),
-            }
-            for i in rows
-        ],
-    }
-
-
-def doubt(proba: np.ndarray) -> np.ndarray:
-    """Return the entropy of each row's probabilities, 1 where all classes are equally likely."""
-    p = np.clip(proba, 1e-12, 1.0)
-    return -(p * np.log(p)).sum(axis=1) / np.log(proba.shape[1])

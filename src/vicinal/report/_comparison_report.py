@@ -7,6 +7,9 @@ from vicinal.inspection import Comparison
 from vicinal.report._model_report import ModelReport
 from vicinal.report._page import Page
 
+# Scorers whose name on a page is another.
+_NAMES = {"r2": "R²", "roc_auc": "ROC AUC"}
+
 
 class ComparisonReport(Page):
     """A page that shows a comparison of models.
@@ -52,7 +55,23 @@ class ComparisonReport(Page):
             ``leaderboard``, ``title`` and the parts of ``detail``.
         """
         detail = {} if self.detail is None else self.detail.as_dict()
-        return {**detail, "title": self.title, "leaderboard": self._leaderboard()}
+        content = {**detail, "title": self.title, "leaderboard": self._leaderboard()}
+        entry = self._entry_of_detail()
+        if entry is not None and "facts" in content:
+            # One quantity, one number: the leaderboard's mean, not the one over all rows together.
+            name = self._metric()
+            content["score"] = {"name": name, "value": self.comparison.sign * entry.mean}
+            content["facts"] = {k: v for k, v in content["facts"].items() if k != name}
+            content["model"] = entry.name
+        return content
+
+    def _metric(self) -> str:
+        return _NAMES.get(self.comparison.metric, self.comparison.metric_label)
+
+    def _entry_of_detail(self) -> Any:
+        answers = None if self.detail is None else self.detail.out_of_fold
+        entries = [entry for entry in self.comparison.entries if len(entry.scores)]
+        return next((entry for entry in entries if entry.out_of_fold is answers), None)
 
     def _leaderboard(self) -> dict[str, Any]:
         board = self.comparison
@@ -62,7 +81,7 @@ class ComparisonReport(Page):
         # The bars start a little below the worst model, so that close scores can be told apart.
         floor = worst - 0.05 * (best - worst or 1.0)
         return {
-            "metric": board.metric_label,
+            "metric": self._metric(),
             "direction": "higher" if board.sign > 0 else "lower",
             "n_folds": board.n_folds,
             "n_samples": board.n_samples,

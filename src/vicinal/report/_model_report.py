@@ -4,7 +4,7 @@ import time
 from typing import Any
 
 import numpy as np
-from sklearn.base import is_classifier
+from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
@@ -12,16 +12,30 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection import explain
 from vicinal.report import _answers, _places
+from vicinal.report._calibration import calibration
+from vicinal.report._effects import effects
+from vicinal.report._held_out import HeldOut, held_out_answers, row_errors, row_trouble
+from vicinal.report._importance import importance
 from vicinal.report._page import Page
+from vicinal.report._profile import profile
 from vicinal.report._reasons import answer_part, explanation_part, plain
+from vicinal.report._residuals import coverage, residuals
+from vicinal.report._segments import segments
+from vicinal.report._table import EncodedTable
+from vicinal.report._thresholds import ranking, thresholds
 
 _MAP_ROWS = 800
 _PLACE_ROWS = 4000
 _BACKGROUND_ROWS = 200
+_SHUFFLED_ROWS = 400
+# Shares of the time budget; reasons of rows get what these leave.
+_IMPORTANCE_SHARE, _EFFECTS_SHARE = 0.25, 0.15
 
 
 class ModelReport(Page):
     """A page about one model: how good its answers are, where it doubts, and why it says what.
+
+    Every part is computed from one set of answers to rows that the model had not seen.
 
     Parameters
     ----------
@@ -35,17 +49,20 @@ class ModelReport(Page):
         Heading of the page.
     target : str, default="target"
         Name of the target.
+    positive : label, default=None
+        Of two classes, the one whose probability is shown; ``None`` is the second.
     out_of_fold : OutOfFold, default=None
         Answers of models that had not seen the rows, as a comparison gives them. ``None`` asks
         ``model`` itself, so ``X`` should be rows that it has not seen.
-    partition : estimator, default=None
-        A fitted model whose regions are shown, when ``model`` has none.
-    explained : array-like of int, default=None
-        Rows to explain. ``None`` chooses ``n_explained`` of them, by :meth:`choose_rows`.
+    unseen : array-like of int, default=None
+        Rows of ``X`` that ``model`` has not seen: it answers these itself, and explanations,
+        importance and effects are about them. ``None`` is all rows.
     n_explained : int, default=24
-        How many rows are chosen.
+        How many rows are explained: a half where the model doubts or errs most, a half at random.
+    findings : sequence of Findings, default=()
+        What is odd about the table, each with a summary and a table.
     time_budget : float, default=60
-        Seconds after which no further row is explained.
+        Seconds for importance, effects and explanations together.
     notes : sequence of str, default=()
         Lines for the reader, shown below the heading.
     random_state : int, RandomState instance or None, default=0
@@ -75,18 +92,19 @@ class ModelReport(Page):
         *,
         title: str = "Report",
         target: str = "target",
+        positive: Any = None,
         out_of_fold: OutOfFold | None = None,
-        partition: Any = None,
-        explained: Any = None,
+        unseen: Any = None,
         n_explained: int = 24,
+        findings: Any = (),
         time_budget: float = 60.0,
         notes: Any = (),
         random_state: Any = 0,
     ) -> None:
         self.model, self.X, self.title, self.target = model, X, title, target
         self.y = None if y is None else np.asarray(y)
-        self.out_of_fold, self.partition = out_of_fold, partition
-        self.explained, self.n_explained, self.time_budget = explained, n_explained, time_budget
+        self.positive, self.out_of_fold, self.unseen = positive, out_of_fold, unseen
+        self.n_explained, self.findings, self.time_budget = n_explained, findings, time_budget
         self.notes, self.random_state = notes, random_state
 
     def as_dict(self) -> dict[str, Any]:
@@ -95,14 +113,12 @@ class ModelReport(Page):
         Returns
         -------
         dict
-            Facts, calibration, confusion or residuals, regions, map, doubtful rows, explanations.
+            One entry per part of the page; parts that would say nothing are ``None`` or absent.
         """
-        answers = self.out_of_fold or _ask(self.model, self.X)
+        end = time.monotonic() + self.time_budget
+        held_out = held_out_answers(self.model, self.X, self.out_of_fold, self.unseen)
+        answers = held_out.answers
         known = None if self.y is None else self.y[answers.rows]
-        chosen = self.explained
-        if chosen is None:
-            chosen = self.choose_rows(answers, self.y, self.n_explained, self.random_state)
-        explanations = self._explanations(np.asarray(chosen, dtype=int))
         content: dict[str, Any] = {
             "title": self.title,
             "target": self.target,
@@ -111,50 +127,39 @@ class ModelReport(Page):
             "task": "regression" if answers.classes is None else "classification",
             "classes": [] if answers.classes is None else [str(c) for c in answers.classes],
             "n_rows": num_samples(self.X),
+            "n_unseen": len(held_out.unseen),
             "is_out_of_fold": self.out_of_fold is not None,
-            "explanations": explanations,
-            "doubtful": self._doubtful(answers, {part["row"] for part in explanations}),
-            **self._places(answers, {part["row"] for part in explanations}),
+            "findings": [_finding(found) for found in self.findings if len(found)],
         }
         if known is not None:
             content |= self._goodness(answers, known)
+            if not sparse.issparse(self.X):
+                content |= self._columns(held_out, known)
+        explanations = self._explanations(self._chosen(held_out, known), end)
+        explained = {part["row"] for part in explanations}
+        content |= {
+            "explanations": explanations,
+            "doubtful": self._doubtful(answers, known, explained),
+            **self._places(answers, known, explained),
+        }
         return content
-
-    @staticmethod
-    def choose_rows(answers: OutOfFold, y: Any, n_rows: int, random_state: Any = 0) -> np.ndarray:
-        """Choose rows worth explaining.
-
-        Parameters
-        ----------
-        answers : OutOfFold
-            What a model said about a table.
-        y : array-like of shape (n_samples,) or None
-            Target of the table.
-        n_rows : int
-            How many.
-        random_state : int, RandomState instance or None, default=0
-            Draws the ordinary rows.
-
-        Returns
-        -------
-        ndarray of int
-            Positions in the table: a half where the model doubts or errs most, a half at random.
-        """
-        order = answers.rows[np.argsort(-_trouble(answers, y), kind="stable")]
-        n_rows = min(n_rows, len(order))
-        worst = order[: n_rows - n_rows // 2]
-        others = np.setdiff1d(answers.rows, worst)
-        drawn = check_random_state(random_state).choice(others, n_rows // 2, replace=False)
-        return np.concatenate([worst, np.sort(drawn)]).astype(int)
 
     # --- parts of the page ---
 
+    def _positive(self, classes: Any) -> int:
+        if self.positive is None:
+            return 1
+        found = np.flatnonzero(np.asarray(classes) == self.positive)
+        if len(found) != 1:
+            raise ValueError(f"positive={self.positive!r} is none of the classes {list(classes)}.")
+        return int(found[0])
+
     def _goodness(self, answers: OutOfFold, y: np.ndarray) -> dict[str, Any]:
         if answers.classes is None:
-            rows = self._sample(len(y), _MAP_ROWS)
             return {
                 "facts": _answers.regression_facts(y, answers.prediction),
-                "residuals": _answers.residuals(y, answers.prediction, rows),
+                "residuals": residuals(y, answers.prediction, self._sample(len(y), _MAP_ROWS)),
+                "coverage": coverage(y, answers.prediction, self._rng()),
             }
         parts: dict[str, Any] = {
             "confusion": _answers.confusion(y, answers.prediction, answers.classes)
@@ -162,32 +167,55 @@ class ModelReport(Page):
         if answers.proba is None:
             parts["facts"] = {"accuracy": float(np.mean(answers.prediction == y))}
             return parts
-        parts["facts"] = _answers.classification_facts(y, answers.proba, answers.classes)
-        parts["calibration"] = _answers.calibration(y, answers.proba, answers.classes)
-        return parts
+        given = y, answers.proba, answers.classes
+        positive = self._positive(answers.classes)
+        return parts | {
+            "facts": _answers.classification_facts(*given),
+            "calibration": calibration(*given, positive),
+            "ranking": ranking(*given, positive),
+            "thresholds": thresholds(*given, positive),
+        }
 
-    def _doubtful(self, answers: OutOfFold, explained: set[int]) -> list[dict[str, Any]]:
-        trouble = _trouble(answers, self.y)
+    def _columns(self, held_out: HeldOut, known: np.ndarray) -> dict[str, Any]:
+        """Return what columns are worth and how the answer moves with them."""
+        rows = held_out.unseen[self._sample(len(held_out.unseen), _SHUFFLED_ROWS)]
+        X, y = rows_of(self.X, rows), known[np.searchsorted(held_out.answers.rows, rows)]
+        seconds = _IMPORTANCE_SHARE * self.time_budget
+        found = importance(held_out, X, y, self._rng(), seconds) if len(rows) > 1 else None
+        if found is None:
+            return {"importance": None}
+        clear = [row["column"] for row in found["rows"] if row["is_clear"]]
+        positive = 0 if held_out.classes is None else self._positive(held_out.classes)
+        curves = effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
+        return {"importance": found, "effects": curves}
+
+    def _chosen(self, held_out: HeldOut, known: np.ndarray | None) -> np.ndarray:
+        """Choose rows worth explaining: a half where the model doubts or errs most."""
+        answers = held_out.answers
+        trouble = row_trouble(answers, known)[np.searchsorted(answers.rows, held_out.unseen)]
+        order = held_out.unseen[np.argsort(-trouble, kind="stable")]
+        n_rows = min(self.n_explained, len(order))
+        worst, others = np.split(order, [n_rows - n_rows // 2])
+        drawn = self._rng().choice(np.sort(others), n_rows // 2, replace=False)
+        return np.concatenate([worst, np.sort(drawn)]).astype(int)
+
+    def _doubtful(
+        self, answers: OutOfFold, known: np.ndarray | None, explained: set[int]
+    ) -> list[dict[str, Any]]:
+        trouble = row_trouble(answers, known)
         if not trouble.any():
             return []
-        return [
-            self._answer(
-                int(answers.rows[at]),
-                answers.prediction[at],
-                answers.classes,
-                None if answers.proba is None else answers.proba[at],
-            )
-            | {"has_reasons": int(answers.rows[at]) in explained}
-            for at in np.argsort(-trouble, kind="stable")[:12].tolist()
-        ]
+        parts = []
+        for at in np.argsort(-trouble, kind="stable")[:12].tolist():
+            row = int(answers.rows[at])
+            proba = None if answers.proba is None else answers.proba[at]
+            truth = None if known is None else plain(known[at])
+            part = answer_part(row, truth, answers.prediction[at], answers.classes, proba)
+            parts.append(part | {"has_reasons": row in explained})
+        return parts
 
-    def _answer(self, row: int, prediction: Any, classes: Any, proba: Any) -> dict[str, Any]:
-        truth = None if self.y is None else plain(self.y[row])
-        return answer_part(row, truth, prediction, classes, proba)
-
-    def _explanations(self, rows: np.ndarray) -> list[dict[str, Any]]:
+    def _explanations(self, rows: np.ndarray, end: float) -> list[dict[str, Any]]:
         """Explain every row, then add what compares with other rows while there is time."""
-        end = time.monotonic() + self.time_budget
         parts: list[dict[str, Any]] = []
         for row in rows.tolist():
             if parts and time.monotonic() > end:
@@ -209,31 +237,41 @@ class ModelReport(Page):
         truth = None if self.y is None else plain(self.y[row])
         return explanation_part(found, row, truth)
 
-    def _places(self, answers: OutOfFold, explained: set[int]) -> dict[str, Any]:
-        rows = answers.rows[self._sample(len(answers.rows), _PLACE_ROWS, answers, explained)]
+    def _places(
+        self, answers: OutOfFold, known: np.ndarray | None, explained: set[int]
+    ) -> dict[str, Any]:
+        """Return what lies where: the table, its plane, segments of errors, regions."""
+        at = self._sample(len(answers.rows), _PLACE_ROWS, answers, explained)
+        rows = answers.rows[at]
+        X = rows_of(self.X, rows)
+        X = X.toarray() if sparse.issparse(X) else X
+        y = None if known is None else known[at]
+        encoded = EncodedTable(X)
+        content: dict[str, Any] = {"profile": profile(X, encoded, y, self.target)}
+        if known is not None:
+            errors = row_errors(answers, known)[at]
+            content["segments"] = segments(
+                encoded, errors, answers.classes is not None, self._rng()
+            )
+        trouble = row_trouble(answers, known)[at]
+        shown = answers.prediction[at] if y is None else y
+        content["map"] = self._map(encoded.Z, shown, rows, trouble, answers.classes, explained)
         steps, last = _split(self.model)
-        table, names = _encoded(steps, rows_of(self.X, rows))
-        y = None if self.y is None else self.y[rows]
-        shown = answers.prediction[np.searchsorted(answers.rows, rows)] if y is None else y
-        Z = np.asarray(table, dtype=float)
-        content = {"map": self._map(Z, shown, rows, answers, explained)}
-        if self.partition is not None and not hasattr(last, "n_regions_"):
-            steps, last = _split(self.partition)
+        if hasattr(last, "n_regions_"):
             table, names = _encoded(steps, rows_of(self.X, rows))
-        content["regions"] = _places.regions(last, table, y, names)
+            content["regions"] = _places.regions(last, table, y, names)
         return content
 
-    def _map(self, Z, y, rows, answers, explained) -> dict[str, Any] | None:
-        is_classification = answers.classes is not None
-        if len(np.unique(y)) < 2 or len(rows) < 10:
+    def _map(self, Z, y, rows, trouble, classes, explained) -> dict[str, Any] | None:
+        if len(np.unique(y)) < 2 or len(rows) < 10 or not Z.shape[1]:
             return None
-        plane = _places.flat_picture(Z, y, is_classification)
-        if is_classification:
-            size, meaning = _places.neighbor_doubt(Z, y), "how much its neighbours disagree"
-            codes = np.searchsorted(answers.classes, y)
+        by_class = classes is not None
+        plane = _places.flat_picture(Z, y, by_class)
+        if by_class:
+            size, meaning = trouble, "the closer its probabilities are to a tie"
+            codes = np.searchsorted(classes, y)
         else:
-            trouble = _trouble(answers, self.y)[np.searchsorted(answers.rows, rows)]
-            size, meaning = trouble / (trouble.max() or 1.0), "how far the answer was off"
+            size, meaning = trouble / (trouble.max() or 1.0), "the farther the answer was off"
             codes = np.digitize(y, np.quantile(y, [0.2, 0.4, 0.6, 0.8]))
         keep = np.argsort(~np.isin(rows, list(explained)), kind="stable")[:_MAP_ROWS]
         points = [
@@ -250,21 +288,28 @@ class ModelReport(Page):
         ]
         # Doubtful rows are drawn last, on top; those with reasons above all.
         points.sort(key=lambda point: (point["has_reasons"], point["doubt"]))
-        return {
-            "points": points,
-            "meaning": meaning,
-            "by_class": is_classification,
-            "n_rows": len(points),
-            "mean_doubt": float(size.mean()),
-        }
+        return {"points": points, "meaning": meaning, "by_class": by_class, "n_rows": len(points)}
+
+    def _rng(self) -> np.random.RandomState:
+        return check_random_state(self.random_state)
 
     def _sample(self, n, at_most, answers=None, always=()) -> np.ndarray:
         if n <= at_most:
             return np.arange(n)
-        drawn = check_random_state(self.random_state).choice(n, at_most, replace=False)
+        drawn = self._rng().choice(n, at_most, replace=False)
         if always:
             drawn = np.concatenate([drawn, np.flatnonzero(np.isin(answers.rows, list(always)))])
         return np.unique(drawn)
+
+
+def _finding(found: Any) -> dict[str, Any]:
+    columns = {name: [plain(value) for value in found[name][:8]] for name in found.table}
+    return {
+        "summary": found.summary,
+        "columns": list(columns),
+        "rows": [list(row) for row in zip(*columns.values(), strict=True)],
+        "n_more": max(0, len(found) - 8),
+    }
 
 
 def _cost_beside(model: Any, background: Any) -> float:
@@ -274,30 +319,6 @@ def _cost_beside(model: Any, background: Any) -> float:
     started = time.perf_counter()
     model.predict(background)
     return 100 * (time.perf_counter() - started)
-
-
-def _ask(model: Any, X: Any) -> OutOfFold:
-    """Return the model's own answers in the form of a comparison's."""
-    rows = np.arange(num_samples(X))
-    if not is_classifier(model):
-        return OutOfFold(rows, np.asarray(model.predict(X)), None, None)
-    classes = np.asarray(model.classes_)
-    if not hasattr(model, "predict_proba"):
-        return OutOfFold(rows, np.asarray(model.predict(X)), None, classes)
-    proba = np.asarray(model.predict_proba(X))
-    return OutOfFold(rows, classes[proba.argmax(axis=1)], proba, classes)
-
-
-def _trouble(answers: OutOfFold, y: Any) -> np.ndarray:
-    """Return how doubtful each answer is; for numbers, how wrong it was."""
-    if answers.proba is not None:
-        return _answers.doubt(answers.proba)
-    if y is None:
-        return np.zeros(len(answers.rows))
-    truth = np.asarray(y)[answers.rows]
-    if answers.classes is None:
-        return np.abs(truth - answers.prediction)
-    return (truth != answers.prediction).astype(float)
 
 
 def _split(model: Any) -> tuple[list[Any], Any]:

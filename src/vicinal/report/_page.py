@@ -3,12 +3,14 @@
 import abc
 import math
 import os
+from html import escape
 from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
 import vicinal
 from vicinal._base import import_optional, write_whole
+from vicinal.report._charts import share_axis
 
 
 class Page(abc.ABC):
@@ -45,12 +47,19 @@ class Page(abc.ABC):
         """
         return write_whole(path, self.html())
 
+    def _repr_html_(self) -> str:
+        """Return the page in a frame of its own, so that its style stays in it."""
+        style = "width: 100%; height: 46rem; border: 1px solid #8888; border-radius: 6px"
+        return f'<iframe title="report" srcdoc="{escape(self.html())}" style="{style}"></iframe>'
+
 
 def render(content: dict[str, Any], template: str) -> str:
     """Return the page; every text in it is escaped."""
     jinja2 = import_optional("jinja2", needed_by="An HTML report", extra="cli")
     folder = files("vicinal.report").joinpath("templates")
-    sources = {name: folder.joinpath(name).read_text("utf-8") for name in _TEMPLATES}
+    sources = {part.name: part.read_text("utf-8") for part in folder.iterdir() if part.is_file()}
+    for part in folder.joinpath("sections").iterdir():
+        sources[f"sections/{part.name}"] = part.read_text("utf-8")
     environment = jinja2.Environment(
         loader=jinja2.DictLoader(sources),
         autoescape=True,
@@ -59,22 +68,33 @@ def render(content: dict[str, Any], template: str) -> str:
         lstrip_blocks=True,
     )
     environment.filters |= {"number": number, "percent": percent, "seconds": seconds}
+    environment.globals["share_axis"] = share_axis
     return environment.get_template(template).render(
         **{**_EMPTY, **content}, version=vicinal.__version__
     )
 
 
-_TEMPLATES = (
-    "page.html",
-    "explanation.html",
-    "reasons.html",
-    "charts.html",
-    "style.css",
-    "page.js",
-)
+# Parts that a page may lack.
 _EMPTY: dict[str, Any] = dict.fromkeys(
-    ("leaderboard", "model", "calibration", "confusion", "residuals", "regions", "map", "doubtful")
-) | {"explanations": [], "facts": {}, "notes": [], "classes": []}
+    (
+        "leaderboard",
+        "model",
+        "score",
+        "confusion",
+        "calibration",
+        "ranking",
+        "thresholds",
+        "residuals",
+        "coverage",
+        "importance",
+        "effects",
+        "segments",
+        "map",
+        "regions",
+        "doubtful",
+        "profile",
+    )
+) | {"explanations": [], "findings": [], "facts": {}, "notes": [], "classes": []}
 
 
 def number(value: Any) -> str:

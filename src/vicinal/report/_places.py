@@ -6,8 +6,6 @@ import numpy as np
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.preprocessing import StandardScaler
 
-from vicinal.uncertainty import uncertainty_map
-
 
 def flat_picture(Z: np.ndarray, y: np.ndarray, is_classification: bool) -> np.ndarray:
     """Return two coordinates per row, in the unit square: the plane that shows the target best.
@@ -28,11 +26,6 @@ def flat_picture(Z: np.ndarray, y: np.ndarray, is_classification: bool) -> np.nd
     plane = Z @ axes
     low, high = np.percentile(plane, [0.3, 99.7], axis=0)
     return np.clip((plane - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
-
-
-def neighbor_doubt(Z: np.ndarray, y: np.ndarray) -> np.ndarray:
-    """Return the share of each row's neighbours that belong to other classes."""
-    return uncertainty_map(StandardScaler().fit_transform(Z), y)
 
 
 def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | None:

@@ -40,4 +40,31 @@
     root.dataset.theme = dark ? "light" : "dark";
   });
   if (picks.length) show(picks[0].dataset.row, false);
+
+  const chooser = document.querySelector(".chooser");
+  if (chooser) {
+    const points = JSON.parse(chooser.dataset.points);
+    const get = (id) => document.getElementById(id);
+    const slide = get("threshold");
+    const percent = (share) => (100 * share).toFixed(1) + " %";
+    const cost = (point) => Math.max(0, Number(get("cost-alarm").value)) * point.false_positive
+      + Math.max(0, Number(get("cost-missed").value)) * point.false_negative;
+    const cheapest = () => points.reduce((best, point, k) => cost(point) < cost(points[best]) ? k : best, 0);
+    const update = () => {
+      const point = points[Number(slide.value)];
+      get("threshold-value").textContent = point.threshold.toFixed(3);
+      get("threshold-says").textContent = `Precision ${percent(point.precision)}, recall ${percent(point.recall)}: `
+        + `${point.true_positive} found, ${point.false_negative} missed, ${point.false_positive} false alarms; `
+        + `costs ${Number(cost(point).toPrecision(6))}.`;
+      const best = points[cheapest()];
+      get("threshold-best").textContent = `Cheapest on these rows: ${best.threshold.toFixed(3)}, costs ${Number(cost(best).toPrecision(6))}.`;
+    };
+    const half = points.reduce((near, point, k) =>
+      Math.abs(point.threshold - 0.5) < Math.abs(points[near].threshold - 0.5) ? k : near, 0);
+    slide.value = half;
+    for (const input of chooser.querySelectorAll("input")) input.addEventListener("input", update);
+    get("threshold-take").addEventListener("click", () => { slide.value = cheapest(); update(); });
+    chooser.hidden = false;
+    update();
+  }
 })();
