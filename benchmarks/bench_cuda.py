@@ -23,7 +23,7 @@ from vicinal._kernels.subspace import _truncated_rbf_device
 from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier, _arrays
 from vicinal.neighbors import NeighborSearch
-from vicinal.partition import SpacePartitioningClassifier, _device_training_set, _stages
+from vicinal.partition import SpacePartitioningClassifier, _device_training_set, stages
 from vicinal.subspace import (
     FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
@@ -188,7 +188,7 @@ TRBF_PHASES = {
 PARTITION_PHASES = {
     "first regions": [(_device_training_set, "device_kmeans")],
     "sums": [(_device_training_set, "device_lda_statistics")],
-    "small systems (host)": [(_stages, "lda_coefficients")],
+    "small systems (host)": [(stages, "lda_coefficients")],
     "errors of regions": [(_device_training_set, "device_linear_errors")],
 }
 

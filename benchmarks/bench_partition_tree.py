@@ -18,7 +18,7 @@ from vicinal.partition import SpacePartitioningClassifier
 from vicinal.partition._base import make_learner
 from vicinal.partition._learners import TrainingSet
 from vicinal.partition._space_partitioning_classifier import BUILT_IN_LEARNERS
-from vicinal.partition._stages import ConstantGate, aligned_proba
+from vicinal.partition.stages import ConstantGate, aligned_proba
 
 SETS = ("satimage", "letter", "optdigits", "pendigits")
 DEPTH, STARTS, SWEEPS = 3, 5, 10

@@ -151,7 +151,7 @@ def test_arrays_must_be_what_the_document_says(model_file, layout):
 POISON = {
     "function": ["function", "os.system"],
     "function of ours with effects": ["function", "vicinal.cli._run.run"],
-    "function of ours": ["function", "vicinal.partition._stages.gate_scores"],
+    "function of ours": ["function", "vicinal.partition.stages.gate_scores"],
     "function of an estimator's module": ["function", "numpy.lib._npyio_impl.save"],
     "type": ["type", "subprocess.Popen"],
     "type of ours": ["type", "vicinal.local.LocalClassifier"],

@@ -5,8 +5,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from vicinal.partition._stages import ConstantGate
 from vicinal.partition._sweeps import Engine, Outcome, Run, run_sweeps
+from vicinal.partition.stages import ConstantGate
 
 
 def region(n_rows, model="model", refuses=False):

@@ -118,10 +118,10 @@ def test_models_of_the_folds_may_be_kept(two_classes):
     model = _fuse(["discriminant"], RidgeClassifier(), refit=False, include_full=False).fit(X, y)
     assert [len(models) for models in model.estimators_] == [3, 3]
     # The maps of the folds differ, since each saw other labels.
-    maps = [part.components_[0] for part, _, _ in model._views[0]]
+    maps = [part.components_[0] for part, _, _ in model.views_[0]]
     assert not np.allclose(maps[0], maps[1])
     scores = [
-        local.decision_function(part.transform_subspace(X, i)) for part, i, local in model._views[0]
+        local.decision_function(part.transform_subspace(X, i)) for part, i, local in model.views_[0]
     ]
     expected = (np.mean(scores, axis=0) - model.score_mean_[0]) / model.score_scale_[0]
     assert_allclose(model.transform(X)[:, 0], expected, atol=1e-10)

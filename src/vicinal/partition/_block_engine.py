@@ -24,8 +24,8 @@ from vicinal._kernels.cascade._hard import (
 from vicinal._kernels.linear._logistic_steps import logistic_sums
 from vicinal.partition._block_learners import Logistic, MixedPerceptron, Start
 from vicinal.partition._linear_learners import training_margins
-from vicinal.partition._stages import LinearGate, gate_start, stacked_gates, stacked_regions
 from vicinal.partition._sweeps import Engine, GateProblem, Outcome, RegionProblem, Run
+from vicinal.partition.stages import LinearGate, gate_start, stacked_gates, stacked_regions
 
 # --- what tasks know of the table and of a start --------------------------------------------------
 

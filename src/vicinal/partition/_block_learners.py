@@ -19,7 +19,7 @@ from vicinal._kernels.linear._logistic_steps import Steps, logistic_steps
 from vicinal._kernels.linear._perceptron import fit_perceptron
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._linear_learners import is_plain_lda, is_plain_logistic, is_plain_ridge
-from vicinal.partition._stages import (
+from vicinal.partition.stages import (
     LinearGate,
     LinearRegionClassifier,
     LinearRegionRegressor,

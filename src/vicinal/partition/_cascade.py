@@ -13,7 +13,7 @@ from vicinal._kernels.cascade._device import (
     take_own,
 )
 from vicinal._kernels.cascade._soft import gate_log_priors
-from vicinal.partition._stages import aligned_proba, gate_scores, stacked_gates, stacked_regions
+from vicinal.partition.stages import aligned_proba, gate_scores, stacked_gates, stacked_regions
 
 
 @saved()

@@ -23,7 +23,8 @@ from vicinal._kernels.cascade._device import (
 from vicinal._kernels.cascade._hard import assign_classes, assign_random
 from vicinal.linear import WeightedLDA
 from vicinal.partition._scaling import scale_rows, scaler_of
-from vicinal.partition._stages import (
+from vicinal.partition._training_set import TrainingSet
+from vicinal.partition.stages import (
     LinearGate,
     LinearRegionClassifier,
     discriminant_gate,
@@ -31,7 +32,6 @@ from vicinal.partition._stages import (
     stacked_gates,
     stacked_regions,
 )
-from vicinal.partition._training_set import TrainingSet
 
 
 @dataclass(frozen=True)

@@ -17,7 +17,8 @@ from vicinal._kernels.linear._lda import lda_coefficients, lda_statistics
 from vicinal._kernels.linear._logistic import fit_logistic
 from vicinal._kernels.linear._perceptron import as_float32_csr, fit_perceptron, margin_scale
 from vicinal.linear import AveragedPerceptron, WeightedLDA
-from vicinal.partition._stages import (
+from vicinal.partition._training_set import TrainingSet
+from vicinal.partition.stages import (
     LinearGate,
     LinearRegionClassifier,
     LinearRegionRegressor,
@@ -25,7 +26,6 @@ from vicinal.partition._stages import (
     rows_by_class,
     stacked_regions,
 )
-from vicinal.partition._training_set import TrainingSet
 
 
 class LinearLearner(ABC):

@@ -35,8 +35,8 @@ from vicinal.partition._cascade import Cascade
 from vicinal.partition._device_training_set import DeviceTrainingSet
 from vicinal.partition._explain import with_votes
 from vicinal.partition._linear_learners import is_plain_lda
-from vicinal.partition._stages import LinearGate, LinearRegionClassifier
 from vicinal.partition._training_set import TrainingSet
+from vicinal.partition.stages import LinearGate, LinearRegionClassifier
 
 # Chosen on held-out training data, docs/results/partition_defaults.md.
 BUILT_IN_LEARNERS = {

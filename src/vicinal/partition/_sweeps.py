@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 import numpy as np
 
 from vicinal.partition._cascade import Cascade
-from vicinal.partition._stages import ConstantGate
+from vicinal.partition.stages import ConstantGate
 
 
 class Problem(Protocol):

@@ -90,6 +90,14 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
         The width used.
     solver_ : {"primal", "dual"}
         The problem that was solved.
+    intercept_ : ndarray of shape (n_outputs,)
+        Free term.
+    primal_coef_ : ndarray of shape (n_monomials, n_outputs)
+        Coefficients of the monomials, after ``solver="primal"``.
+    dual_coef_ : ndarray of shape (n_samples, n_outputs)
+        Coefficients of the kernel with the training rows, after ``solver="dual"``.
+    rows_ : ndarray of shape (n_samples, `n_features_in_`)
+        These rows, less their mean, after ``solver="dual"``.
     """
 
     _parameter_constraints: dict = {
@@ -129,7 +137,7 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
             plan = self._plan(Z.shape[1])
             blocks = feature_blocks(Z, self.gamma_, plan)
             coef, intercept, state = ridge_primal(blocks, Y, weights, self.alpha, plan.n_outputs)
-            self._coef, self._intercept = coef.astype(dtype), intercept.astype(dtype)
+            self.primal_coef_, self.intercept_ = coef.astype(dtype), intercept.astype(dtype)
             if unit is None:
                 return None
             fitted = np.vstack([P @ coef for _, P in blocks()]) + intercept
@@ -137,8 +145,8 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
         else:
             K = truncated_rbf_kernel(Z, Z, self.gamma_, self.order)
             dual, intercept, leverage = ridge_dual(K, Y, weights, self.alpha)
-            self._dual_coef, self._rows = dual.astype(dtype), Z.astype(dtype)
-            self._intercept = intercept.astype(dtype)
+            self.dual_coef_, self.rows_ = dual.astype(dtype), Z.astype(dtype)
+            self.intercept_ = intercept.astype(dtype)
             if unit is None:
                 return None
             fitted = K @ dual + intercept
@@ -154,14 +162,14 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
             return device_model_scores(self, X)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
         check_magnitude("X", X)
-        scores = np.empty((X.shape[0], self._intercept.shape[0]), dtype=X.dtype)
+        scores = np.empty((X.shape[0], self.intercept_.shape[0]), dtype=X.dtype)
         if self.solver_ == "primal":
             plan = monomial_plan(X.shape[1], self.order)
             for rows in row_blocks(X.shape[0], 24 * plan.n_outputs, max_rows=16384):
                 P = truncated_rbf_features(X[rows] - self.mean_, self.gamma_, plan)
-                scores[rows] = P @ self._coef + self._intercept
+                scores[rows] = P @ self.primal_coef_ + self.intercept_
         else:
-            for rows in row_blocks(X.shape[0], 24 * len(self._rows)):
-                K = truncated_rbf_kernel(X[rows] - self.mean_, self._rows, self.gamma_, self.order)
-                scores[rows] = K @ self._dual_coef + self._intercept
+            for rows in row_blocks(X.shape[0], 24 * len(self.rows_)):
+                K = truncated_rbf_kernel(X[rows] - self.mean_, self.rows_, self.gamma_, self.order)
+                scores[rows] = K @ self.dual_coef_ + self.intercept_
         return scores

@@ -77,6 +77,11 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
     ----------
     decompositions_ : list of FeatureSpaceDecomposition
         Fitted on all rows.
+    views_ : list of lists of tuple
+        For every subspace its models, each with its decomposition (or ``None``), the number of the
+        subspace in it, and the estimator; several without ``refit``.
+    score_mask_ : ndarray of bool
+        Columns of scores that varied in training, which the fusion sees.
     """
 
     _parameter_constraints: dict = {
@@ -129,8 +134,8 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
                 "refit=False keeps the models of the folds, and cv='in-sample' makes none; use "
                 "refit=True or a number of folds."
             )
-        self._views = [[view] for view in self._fit_views(X, y, weights, locals_)]
-        return np.hstack([self._local_scores(views[0], X) for views in self._views])
+        self.views_ = [[view] for view in self._fit_views(X, y, weights, locals_)]
+        return np.hstack([self._local_scores(views[0], X) for views in self.views_])
 
     def _out_of_fold(self, X, y, weights, locals_, seed):
         splitter = check_cv(self.cv, y, classifier=is_classifier(self))
@@ -166,7 +171,7 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
                 progress.advance()
         if self.refit:
             views = [[view] for view in self._fit_views(X, y, weights, locals_)]
-        self._views = views
+        self.views_ = views
         return np.hstack(blocks)
 
     def _fit_views(self, X, y, weights, locals_):
@@ -189,7 +194,7 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         mean = np.average(scores, axis=0, weights=total)
         scale = np.sqrt(np.average((scores - mean) ** 2, axis=0, weights=total))
         self._set_score_scale(mean, scale)
-        R = ((scores[:, self._kept] - self.score_mean_) / self.score_scale_).astype(dtype)
+        R = ((scores[:, self.score_mask_] - self.score_mean_) / self.score_scale_).astype(dtype)
         fusion = seeded_clone(self._fusion_template(R, y, total), draw_seeds(rng, 1)[0])
         self.fusion_estimator_ = fit_weighted(fusion, R, y, weights)
 
@@ -208,13 +213,13 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
 
     def _set_score_scale(self, mean, scale):
         """Keep the scores that vary, and how to standardise them."""
-        self._kept = scale > 1e-12 * np.maximum(1.0, np.abs(mean))
-        if not self._kept.any():
+        self.score_mask_ = scale > 1e-12 * np.maximum(1.0, np.abs(mean))
+        if not self.score_mask_.any():
             raise ValueError(
                 "every local model gives the same score to all rows, so there is nothing to fuse; "
                 "check the local estimator and the scale of X."
             )
-        self.score_mean_, self.score_scale_ = mean[self._kept], scale[self._kept]
+        self.score_mean_, self.score_scale_ = mean[self.score_mask_], scale[self.score_mask_]
 
     def _decomposition_specs(self, rng):
         """Unfitted decompositions with seeds, from names and instances."""
@@ -311,18 +316,18 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
             The subspace, with the class where there is a column for each.
         """
         check_is_fitted(self)
-        width = len(self._kept) // len(self._views)
+        width = len(self.score_mask_) // len(self.views_)
         names = [
             name if width == 1 else f"{name}, {label}"
             for name in self.subspace_names_
             for label in (self.classes_ if width > 1 else [None])
         ]
-        return np.array(names, dtype=object)[self._kept]
+        return np.array(names, dtype=object)[self.score_mask_]
 
     def _fusion_input(self, X):
         """``transform``, always as an array."""
         X = self._validate_queries(X)
-        R = (self._all_scores(X)[:, self._kept] - self.score_mean_) / self.score_scale_
+        R = (self._all_scores(X)[:, self.score_mask_] - self.score_mean_) / self.score_scale_
         return R.astype(X.dtype, copy=False)
 
     def _validate_queries(self, X):
@@ -333,7 +338,7 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
 
     def _all_scores(self, X):
         """Raw scores of all local models, side by side."""
-        tasks = [(views, X) for views in self._views]
+        tasks = [(views, X) for views in self.views_]
         return np.hstack(
             parallel_map(self._mean_scores, tasks, n_jobs=self.n_jobs, prefer="threads")
         )
@@ -344,11 +349,11 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
     @property
     def estimators_(self):
         """The fitted local models, one per subspace, or one list of them without ``refit``."""
-        if not hasattr(self, "_views"):
+        if not hasattr(self, "views_"):
             raise AttributeError(f"{type(self).__name__} has no estimators_ before fit.")
         if self.refit:
-            return [views[0][2] for views in self._views]
-        return [[estimator for _, _, estimator in views] for views in self._views]
+            return [views[0][2] for views in self.views_]
+        return [[estimator for _, _, estimator in views] for views in self.views_]
 
     def _sections(self, X, columns):
         return fusion_sections(self, X)

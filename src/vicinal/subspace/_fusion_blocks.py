@@ -45,9 +45,9 @@ def fit_fusion(model: Any, blocks: Blocks) -> None:
     fold_views = _fit_folds(model, locals_, blocks, folds)
     scores = blocks.then(_score, model, fold_views, folds, n_features=0).held()
     if model.refit:
-        model._views = [[view] for view in _fit_views(model, locals_, blocks)]
+        model.views_ = [[view] for view in _fit_views(model, locals_, blocks)]
     else:
-        model._views = [list(views) for views in zip(*fold_views, strict=True)]
+        model.views_ = [list(views) for views in zip(*fold_views, strict=True)]
     _fit_top(model, scores, found, rng)
 
 
@@ -177,9 +177,9 @@ def _fit_top(model, scores: Blocks, found: Survey, rng) -> None:
     """Standardise the scores and fit the model on top of them."""
     _, seen = survey(scores, has_classes=True)
     model._set_score_scale(seen.moments.mean, np.sqrt(seen.moments.variance))
-    n_kept = int(model._kept.sum())
+    n_kept = int(model.score_mask_.sum())
     R = scores.then(
-        _standardise, model._kept, model.score_mean_, model.score_scale_, n_features=n_kept
+        _standardise, model.score_mask_, model.score_mean_, model.score_scale_, n_features=n_kept
     )
     codes = np.arange(len(found.classes))
     template = model._fusion_template(np.empty((0, n_kept)), codes, found.class_weights)

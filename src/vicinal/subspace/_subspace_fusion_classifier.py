@@ -206,7 +206,7 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         """
         X = self._validate_queries(X)
         scores = self._all_scores(X)
-        width = scores.shape[1] // len(self._views)
+        width = scores.shape[1] // len(self.views_)
         if width == 1:
             middle = 0.5 if self.stack_method_ == "predict_proba" else 0.0
             return self.classes_[(scores > middle).astype(np.intp)]

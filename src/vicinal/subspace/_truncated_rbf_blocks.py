@@ -52,7 +52,15 @@ def fit_classifier_blocks(model: Any, blocks: Blocks) -> None:
     unit = class_factors(model.class_weight, found.classes, codes, found.class_weights)
     state, total = _fit_ridge(model, blocks, found.classes, unit)
     model.threshold_, model.n_iter_ = 0.0, 1
-    arguments = (_map_of(model), found.classes, unit, model._coef, model._intercept, total, state)
+    arguments = (
+        _map_of(model),
+        found.classes,
+        unit,
+        model.primal_coef_,
+        model.intercept_,
+        total,
+        state,
+    )
     model.slope_ = slope_of(blocks.then(_held_out_scores, *arguments), found)
 
 
@@ -88,7 +96,7 @@ def _map_of(model) -> tuple:
 def _fit_ridge(model, blocks: Blocks, classes, unit) -> tuple:
     """Solve the normal equations; return the state of the solution and the total weight."""
     sums = blocks.total(_sum_ridge, _map_of(model), classes, unit, combine=add_tuples)
-    model._coef, model._intercept, state = ridge_from_sums(RidgeSums(*sums), model.alpha)
+    model.primal_coef_, model.intercept_, state = ridge_from_sums(RidgeSums(*sums), model.alpha)
     return state, sums[0]
 
 

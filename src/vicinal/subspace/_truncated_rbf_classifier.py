@@ -286,7 +286,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
             tol=self.tol,
             max_iter=self.max_iter,
         )
-        self._coef, self._intercept = coef.astype(dtype), intercept.astype(dtype)
+        self.primal_coef_, self.intercept_ = coef.astype(dtype), intercept.astype(dtype)
         if not converged:
             warnings.warn(
                 f"the logistic fit did not reach tol={self.tol} in max_iter={self.max_iter} steps; "

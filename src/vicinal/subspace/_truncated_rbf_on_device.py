@@ -84,20 +84,20 @@ def fit_device_ridge(model: Any, Z: Any, Y: Any, weights: Any, *, unit: Any = No
     if model.solver_ == "primal":
         plan = model._plan(Z.shape[1])
         blocks = device_feature_blocks(Z, model.gamma_, plan)
-        model._coef, model._intercept, state = device_ridge_primal(
+        model.primal_coef_, model.intercept_, state = device_ridge_primal(
             blocks, Y, weights, model.alpha, plan.n_outputs
         )
         if unit is None:
             return None
-        fitted = xp.concat([P @ model._coef for _, P in blocks()], axis=0) + model._intercept
+        fitted = xp.concat([P @ model.primal_coef_ for _, P in blocks()], axis=0) + model.intercept_
         leverage = device_primal_leverage(blocks, xp.sum(weights), state)
     else:
         K = truncated_rbf_kernel(Z, Z, model.gamma_, model.order)
-        model._dual_coef, model._intercept, leverage = device_ridge_dual(K, Y, weights, model.alpha)
-        model._rows = Z
+        model.dual_coef_, model.intercept_, leverage = device_ridge_dual(K, Y, weights, model.alpha)
+        model.rows_ = Z
         if unit is None:
             return None
-        fitted = K @ model._dual_coef + model._intercept
+        fitted = K @ model.dual_coef_ + model.intercept_
     rest = 1.0 - unit * leverage
     return Y - (Y - fitted) / xp.where(rest > 1e-12, rest, xp.full_like(rest, 1e-12))[:, None]
 
@@ -110,10 +110,12 @@ def device_model_scores(model: Any, X: Any) -> Any:
     wide = xp.astype(X, model.mean_.dtype)
     if model.solver_ == "primal":
         plan = monomial_plan(X.shape[1], model.order)
-        scores = device_scores(wide, model.mean_, model.gamma_, plan, model._coef, model._intercept)
+        scores = device_scores(
+            wide, model.mean_, model.gamma_, plan, model.primal_coef_, model.intercept_
+        )
     else:
         scores = device_dual_scores(
-            wide, model.mean_, model.gamma_, model.order, model._rows, model._dual_coef,
-            model._intercept,
+            wide, model.mean_, model.gamma_, model.order, model.rows_, model.dual_coef_,
+            model.intercept_,
         )  # fmt: skip
     return xp.astype(scores, X.dtype)

@@ -11,7 +11,7 @@ from vicinal.partition import (
     SpacePartitioningRegressor,
     SurrogatePartitionClassifier,
 )
-from vicinal.partition._stages import (
+from vicinal.partition.stages import (
     ConstantGate,
     LinearGate,
     LinearRegionClassifier,

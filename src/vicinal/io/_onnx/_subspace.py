@@ -59,9 +59,9 @@ def _local_scores(graph: Graph, fusion: Any, view: Any, x: str) -> str:
 
 def _fused(graph: Graph, fusion: Any, write: Any, x: str) -> str:
     """Write the standardised scores that the fusion sees."""
-    width = len(fusion._kept) // len(fusion._views)
-    parts = [graph.mean_of([write(view) for view in views], width) for views in fusion._views]
-    scores = graph.columns(graph.concat(parts), np.flatnonzero(fusion._kept))
+    width = len(fusion.score_mask_) // len(fusion.views_)
+    parts = [graph.mean_of([write(view) for view in views], width) for views in fusion.views_]
+    scores = graph.columns(graph.concat(parts), np.flatnonzero(fusion.score_mask_))
     return graph.times(graph.plus(scores, -fusion.score_mean_), 1.0 / fusion.score_scale_)
 
 
@@ -104,9 +104,9 @@ def _truncated(graph: Graph, model: Any, x: str) -> str:
     """Write the linear predictor of a truncated RBF machine."""
     if model.solver_ == "primal":
         features = _monomials(graph, x, model.mean_, model.gamma_, model.order)
-        return graph.affine(features, model._coef, model._intercept)
+        return graph.affine(features, model.primal_coef_, model.intercept_)
     shifted = graph.plus(x, -np.asarray(model.mean_))
-    rows, gamma = np.asarray(model._rows, dtype=np.float64), model.gamma_
+    rows, gamma = np.asarray(model.rows_, dtype=np.float64), model.gamma_
     product = graph.affine(shifted, 2.0 * gamma * rows.T)
     series = graph.constant(1.0)
     for k in range(model.order, 0, -1):
@@ -115,7 +115,7 @@ def _truncated(graph: Graph, model: Any, x: str) -> str:
     square = graph.total(graph.add("Mul", shifted, shifted), 1, keep=True)
     own = graph.add("Exp", graph.times(square, -gamma, 1))
     kernel = graph.times(graph.add("Mul", series, own), np.exp(-gamma * (rows**2).sum(axis=1)))
-    return graph.affine(kernel, model._dual_coef, model._intercept)
+    return graph.affine(kernel, model.dual_coef_, model.intercept_)
 
 
 def _truncated_scores(graph: Graph, model: Any, x: str) -> str:
@@ -130,7 +130,7 @@ def _truncated_proba(graph: Graph, model: Any, x: str) -> str:
 
 
 def _truncated_value(graph: Graph, model: Any, x: str) -> str:
-    if not model._is_flat:
+    if len(model.intercept_) > 1:
         raise OnnxExportError("TruncatedRBFRegressor has several targets; export one for each.")
     return _truncated(graph, model, x)
 
