@@ -477,3 +477,68 @@ def test_rows_of_weight_zero_leave_a_frame():
     weight = (np.arange(len(price)) % 4 > 0).astype(float)
     model = AutoRegressor(["linear"], random_state=0).fit(frame, price, sample_weight=weight)
     assert np.isnan(model.held_out_[::4]).all()
+
+
+# --- what the held-out answers know about one row -------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def noisy_line():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(900, 1))
+    y = 2.0 * X[:, 0] + (0.1 + X[:, 0]) * rng.normal(size=900)
+    return AutoRegressor(["local", "linear"], random_state=0).fit(X[:500], y[:500]), X, y
+
+
+def test_intervals_cover_and_follow_the_noise(noisy_line):
+    model, X, y = noisy_line
+    low, high = model.predict_interval(X[500:], coverage=0.8).T
+    inside = (low <= y[500:]) & (y[500:] <= high)
+    assert abs(inside.mean() - 0.8) < 4 * np.sqrt(0.16 / 400)
+    quiet, noisy = np.diff(model.predict_interval([[0.05], [0.95]])).ravel()
+    assert noisy > 3 * quiet
+
+
+def test_support_is_small_far_away_only(noisy_line):
+    model, X, _ = noisy_line
+    assert model.support([[9.0]])[0] < 0.01
+    assert 0.4 < model.support(X[500:]).mean() < 0.6
+
+
+def test_the_scale_of_errors_is_that_of_the_intervals(noisy_line):
+    model, X, _ = noisy_line
+    scale = model.held_out_scale()
+    assert scale.shape == (500,)
+    assert np.corrcoef(scale, X[:500, 0])[0, 1] > 0.9
+
+
+def test_sets_of_labels_cover():
+    X, y = blobs(600)
+    model = AutoClassifier(QUICK, random_state=0).fit(X[:300], y[:300])
+    sets = model.predict_set(X[300:], coverage=0.9, method="threshold")
+    covered = sets[np.arange(300), y[300:]].mean()
+    assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 300)
+
+
+def test_class_weights_do_not_count_as_rows_in_sets():
+    X, y = blobs(300)
+    plain, weighted = (
+        AutoClassifier([("line", LogisticRegression())], class_weight=factors, random_state=0)
+        .fit(X, y)
+        .predict_set(X, 0.9)
+        for factors in (None, {0: 1e-6, 1: 1e-6, 2: 1e-6})
+    )
+    np.testing.assert_array_equal(plain, weighted)
+
+
+def test_rows_without_an_answer_are_not_calibrated_on():
+    X, y = load_diabetes(return_X_y=True)
+    weight = np.ones(len(y))
+    weight[::4] = 0.0
+    model = AutoRegressor([("line", Ridge())], random_state=0).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.predict_interval(X)).all()
+    assert np.isnan(model.held_out_scale()[::4]).all()
+    # Shares instead of counts: the new row does not outweigh all others.
+    shares = AutoRegressor([("line", Ridge())], random_state=0)
+    shares.fit(X, y, sample_weight=np.full(len(y), 1e-3))
+    assert np.isfinite(shares.predict_interval(X)).all()

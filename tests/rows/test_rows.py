@@ -5,8 +5,9 @@ import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from vicinal._rows import LocalScale, Place, ResidualIntervals, Support
-from vicinal._rows._local_scale import local_lines
+from vicinal._rows import Place, Support
+from vicinal._rows._local_scale import LocalScale, local_lines
+from vicinal._rows._residual_intervals import ResidualIntervals
 
 
 def noisy(n, seed=0, slope=2.0):

@@ -112,9 +112,19 @@ def test_sets_cover(method):
         6000, 6, n_informative=4, n_classes=3, n_clusters_per_class=1, flip_y=0.1, random_state=0
     )
     model = ConformalClassifier(LogisticRegression(), random_state=0).fit(X[:2000], y[:2000])
+    accuracy = model.score(X[2000:], y[2000:])
     for coverage in (0.8, 0.95):
         sets = model.predict_set(X[2000:], coverage, method=method)
-        assert abs(sets[np.arange(4000), y[2000:]].mean() - coverage) < 0.025
+        # Adaptive sets hold the most probable label, whatever is asked.
+        expected = max(coverage, accuracy) if method == "adaptive" else coverage
+        assert abs(sets[np.arange(4000), y[2000:]].mean() - expected) < 0.025
+
+
+def test_adaptive_sets_of_an_easy_table_are_single_labels():
+    X, y = load_iris(return_X_y=True)
+    model = ConformalClassifier(LogisticRegression(max_iter=500), random_state=0).fit(X, y)
+    assert (model.predict_set(X, 0.8).sum(axis=1) == 1).all()
+    assert (model.predict_set(X, 0.8, method="threshold").sum(axis=1) == 0).any()
 
 
 def test_sets_by_class_cover_the_rare_one():

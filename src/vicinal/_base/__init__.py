@@ -1,6 +1,7 @@
 """What every floor above stands on: arrays, validation, threads and blocks, progress."""
 
 from vicinal._base._arrays import (
+    as_given,
     as_numpy,
     check_same_device,
     check_same_library,
@@ -68,6 +69,7 @@ __all__ = [
     "Survey",
     "add_tuples",
     "aligned_answers",
+    "as_given",
     "as_numpy",
     "atomic_fit",
     "captured",

@@ -86,6 +86,15 @@ def as_numpy(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
+def as_given(answers: np.ndarray, X: Any) -> Any:
+    """Return answers in the precision, the array library and on the device of the queries."""
+    if is_array_api(X):
+        xp = namespace(X)
+        dtype = xp.float32 if X.dtype == xp.float32 else xp.float64
+        return xp.asarray(answers, dtype=dtype, device=compat.device(X))
+    return answers.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else answers
+
+
 def free_memory(x: Any) -> float | None:
     """Return the MiB that one block of work beside ``x`` may take, for `row_blocks`.
 

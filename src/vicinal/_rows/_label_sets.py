@@ -4,7 +4,6 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import saved
 from vicinal._kernels.calibration._conformal import (
     adaptive_scores,
     conformal_quantile,
@@ -16,7 +15,6 @@ from vicinal._rows._residual_intervals import _Neighbors, check_coverage
 SCORES = {"threshold": threshold_scores, "adaptive": adaptive_scores}
 
 
-@saved()
 class LabelSets:
     r"""Sets :math:`\{c : e_c(x) \le q\}` of labels, q the conformal quantile of the true ones.
 

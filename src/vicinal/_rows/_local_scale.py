@@ -3,7 +3,7 @@
 import numpy as np
 from scipy import sparse
 
-from vicinal._base import row_blocks, saved
+from vicinal._base import row_blocks
 from vicinal._rows._place import Place
 
 _SIZES = (20, 40, 80, 160, 320, 640)
@@ -17,7 +17,6 @@ _MAX_COLUMNS = 20
 _RIDGE = 0.01
 
 
-@saved()
 class LocalScale:
     r"""Local mean or local line of absolute errors, :math:`s(x) \approx E(|r| \mid x)`.
 

@@ -3,11 +3,9 @@
 import numpy as np
 from scipy import sparse
 
-from vicinal._base import saved
 from vicinal.neighbors import NeighborSearch
 
 
-@saved()
 class Place:
     """Coordinates in which rows are compared, and the search among the training rows.
 

@@ -5,17 +5,16 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import saved
 from vicinal._kernels.calibration._conformal import (
     conformal_quantile,
     is_skewed,
     local_quantiles,
+    own_weight,
 )
 from vicinal._rows._local_scale import LocalScale, tricube
 from vicinal._rows._place import Place
 
 
-@saved()
 class ResidualIntervals:
     r"""Intervals :math:`f(x) \mp q\, s(x)` with a local scale s and a conformal quantile q.
 
@@ -80,7 +79,7 @@ class _Neighbors:
         self.weights = tricube(distances)
         if weights is not None:
             self.weights = self.weights * weights[self.indices]
-        self.own = np.ones(len(distances))
+        self.own = np.full(len(distances), own_weight(weights))
 
     def quantiles(self, scores: np.ndarray, coverage: float) -> np.ndarray:
         """Return the conformal quantile around each query."""

@@ -2,13 +2,12 @@
 
 import numpy as np
 
-from vicinal._base import row_blocks, saved
+from vicinal._base import row_blocks
 from vicinal._rows._place import Place
 
 _NEIGHBOR = 10
 
 
-@saved()
 class Support:
     """The share of training rows that stand as far from the others as a query does.
 

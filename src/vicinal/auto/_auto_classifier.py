@@ -6,15 +6,16 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 
-from vicinal._base import atomic_fit, documented, encode_labels
+from vicinal._base import as_given, atomic_fit, documented, encode_labels
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.ensemble._pool import log_proba
-from vicinal.auto._base import BaseAuto, as_given
+from vicinal._rows import LabelSetMixin
+from vicinal.auto._base import BaseAuto
 from vicinal.auto._scorers import ClassScorer
 
 
 @documented
-class AutoClassifier(ClassifierMixin, BaseAuto):
+class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
     r"""Classification of a table by a mixture of models, each judged on rows it had not seen.
 
     Local ridge models, forests, linear and quadratic models, boosted trees and a support vector
@@ -41,8 +42,8 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
         Accuracy to expect on new rows and its standard error: for each fold, settings, members,
         calibration and weights were chosen on the other folds.
     held_out_ : ndarray of shape (n_samples, n_classes)
-        Probabilities of each training row by models that had not seen it; NaN for rows that were
-        not drawn.
+        Probabilities of each training row by models that had not seen it, mixed by a pool that was
+        not chosen on it; NaN for rows that were not drawn.
 
     See Also
     --------
@@ -119,12 +120,11 @@ class AutoClassifier(ClassifierMixin, BaseAuto):
             :class:`~vicinal.table.TableEncoder`.
         """
         X, y = self._validated(X, y)
-        X, y, weight, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
+        X, y, counts, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
         self.classes_, codes = encode_labels(y)
-        if self.class_weight is not None:
-            weight = weight * compute_sample_weight(self.class_weight, y)
+        factors = compute_sample_weight(self.class_weight, y)
         self._n_learned = len(y)
-        self._learn(X, y, rows, weight, groups, codes)
+        self._learn(X, y, rows, counts, groups, codes, factors)
         return self
 
     def _checked_targets(self, y) -> np.ndarray:

@@ -3,14 +3,16 @@
 import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils import check_array
+from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import atomic_fit, documented
-from vicinal.auto._base import BaseAuto, as_given
+from vicinal._base import as_given, atomic_fit, documented
+from vicinal._rows import IntervalMixin
+from vicinal.auto._base import BaseAuto
 from vicinal.auto._scorers import NumberScorer
 
 
 @documented
-class AutoRegressor(RegressorMixin, BaseAuto):
+class AutoRegressor(RegressorMixin, IntervalMixin, BaseAuto):
     r"""Regression on a table by a mixture of models, each judged on rows it had not seen.
 
     Local ridge models, forests, linear and quadratic models, boosted trees and a support vector
@@ -35,8 +37,8 @@ class AutoRegressor(RegressorMixin, BaseAuto):
         R2 to expect on new rows and its standard error: for each fold, settings, members and
         weights were chosen on the other folds.
     held_out_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        Predictions of each training row by models that had not seen it; NaN for rows that were not
-        drawn.
+        Predictions of each training row by models that had not seen it, mixed by a pool that was
+        not chosen on it; NaN for rows that were not drawn.
 
     See Also
     --------
@@ -65,6 +67,8 @@ class AutoRegressor(RegressorMixin, BaseAuto):
     >>> parts = model.contributions(X[:2])
     >>> bool(abs(parts.sum(axis=1)[:, 0] - model.predict(X[:2])).max() < 1e-9)
     True
+    >>> model.predict_interval(X[:2], coverage=0.9).shape
+    (2, 2)
     """
 
     _method = "predict"
@@ -103,8 +107,8 @@ class AutoRegressor(RegressorMixin, BaseAuto):
         X, y = self._validated(X, y, multi_output=True, y_numeric=True)
         self._is_flat = y.ndim == 1
         y = np.asarray(y, dtype=np.float64)
-        X, y, weight, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
-        self._learn(X, y, rows, weight, groups, None)
+        X, y, counts, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
+        self._learn(X, y, rows, counts, groups, None)
         self.held_out_ = self._flat(self.held_out_)
         return self
 
@@ -132,6 +136,20 @@ class AutoRegressor(RegressorMixin, BaseAuto):
             Queries; NaN are gaps.
         """
         return as_given(self._flat(self._pooled(X)), X)
+
+    def held_out_scale(self):
+        """Return how large errors are around each training row, its own left out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Local mean of the absolute errors of held-out answers; NaN where there is none.
+        """
+        check_is_fitted(self)
+        out = np.full(self.held_out_.shape, np.nan)
+        is_known = np.isfinite(self.held_out_.reshape(len(out), -1)).all(axis=1)
+        out[is_known] = self._flat(self._answered.intervals.scale.held_out)
+        return out
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

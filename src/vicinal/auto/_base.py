@@ -9,7 +9,6 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from array_api_compat import device as device_of
 from sklearn.base import BaseEstimator, clone
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -23,7 +22,6 @@ from vicinal._base import (
     import_optional,
     is_array_api,
     n_threads,
-    namespace,
     positive_rows,
     thread_map,
 )
@@ -35,6 +33,8 @@ from vicinal._base._compat import (
     threadpool_controller,
 )
 from vicinal._base._explanation import ExplainRowMixin, member_section
+from vicinal._kernels.ensemble._pool import mean_and_error
+from vicinal._rows import HeldOutRows
 from vicinal.auto._default_members import DEFAULT_KINDS, KINDS, Shape, Spec
 from vicinal.auto._explain import neighbor_section
 from vicinal.auto._forms import Forms, is_mixed_frame
@@ -47,7 +47,7 @@ from vicinal.auto._search import (
     choose_pool,
     draw_folds,
     draw_rows,
-    nested_error,
+    nested_pool,
 )
 
 # Rows answered to tell how long an answer takes.
@@ -145,10 +145,11 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         self._n_rows = n_rows
         return (X if len(rows) == n_rows else rows_of(X, rows)), y, weight, groups, rows
 
-    def _learn(self, X, y, rows, weight, groups, codes) -> None:
+    def _learn(self, X, y, rows, counts, groups, codes, factors=1.0) -> None:
         """Try the members, weigh them and fit those that carry weight.
 
-        ``rows`` are the places of X and y in the table given, which had rows of weight zero too.
+        ``rows`` are the places of X and y in the table given, which had rows of weight zero too;
+        ``counts`` the weights given, ``factors`` those of the classes.
         """
         fold_seed, row_seed, seed = draw_seeds(check_random_state(self.random_state), 3)
         self._forms, self._places, self._targets = Forms(), rows, y
@@ -156,7 +157,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         folds, n_draws = draw_folds(len(y), codes, groups, self.cv, fold_seed)
         n_rows, n_columns = forms["distance"].shape
         drawn = draw_rows(n_rows, n_columns, row_seed)
-        is_even = weight is None or np.ptp(weight) == 0.0
+        weight = counts * factors
+        is_even = np.ptp(weight) == 0.0
         table = Table(forms, y, None if is_even else weight, groups, folds, n_draws, drawn)
         scorer = self._scorer(y if codes is None else codes, table.entries, weight)
         search = Search(table, scorer, self._method, self.max_fit_time, self.n_jobs, seed)
@@ -168,9 +170,19 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         self._warn_of_left_out(search)
         everything = np.arange(len(table.entries))
         pool = choose_pool(trials, scorer, everything, table.entries)
-        error, self.score_error_ = nested_error(trials, scorer, table, scorer.share)
+        answers = nested_pool(trials, scorer, table)
+        errors = scorer.errors(answers)
+        error, self.score_error_ = mean_and_error(errors, scorer.share, table.entries)
         self.score_ = 1.0 - error
-        self._keep_answers(pool.mix(trials, scorer, everything), rows[table.entries])
+        self._keep_answers(answers, rows[table.entries])
+        targets = y.reshape(len(y), -1) if codes is None else codes
+        self._answered = HeldOutRows(
+            forms["distance"][drawn],
+            self.held_out_[rows[drawn]],
+            targets[drawn],
+            counts[drawn],
+            self.n_jobs,
+        )
         self._keep_members(search, pool, table)
 
     def _try_members(self, search: Search, codes) -> None:
@@ -335,6 +347,12 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     def _calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
         """Return what a member says after calibration."""
 
+    def _held_out_rows(self) -> HeldOutRows:
+        return self._answered
+
+    def _row_numbers(self, X) -> np.ndarray:
+        return self._forms.transform(self._queries(X), "distance")
+
     # --- showing ---
 
     def _sections(self, X, columns):
@@ -410,12 +428,3 @@ def _settings(search: Search) -> dict[str, np.ndarray]:
         "params": np.array(params, dtype=object),
         "loss": np.concatenate(losses),
     }
-
-
-def as_given(answers: np.ndarray, X):
-    """Return answers in the precision, the array library and on the device of the queries."""
-    if is_array_api(X):
-        xp = namespace(X)
-        dtype = xp.float32 if X.dtype == xp.float32 else xp.float64
-        return xp.asarray(answers, dtype=dtype, device=device_of(X))
-    return answers.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else answers

@@ -21,7 +21,7 @@ from vicinal._base import (
     seeded_clone,
     takes_weights,
 )
-from vicinal._kernels.ensemble._pool import few_weights, mean_and_error, nested_errors
+from vicinal._kernels.ensemble._pool import few_weights, mean_and_error, nested_answers
 from vicinal.auto._default_members import Spec
 from vicinal.auto._scorers import Scorer
 
@@ -365,10 +365,8 @@ def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
     return few_weights(solve, len(stack), least=_LEAST_WEIGHT, most=_MAX_MEMBERS)
 
 
-def nested_error(
-    trials: list[Trial], scorer: Scorer, table: Table, share: np.ndarray
-) -> tuple[float, float]:
-    """Return mean error and standard error of pools that did not choose on the rows they answer.
+def nested_pool(trials: list[Trial], scorer: Scorer, table: Table) -> np.ndarray:
+    """Return the answers to all entries of pools that did not choose on the rows they answer.
 
     For each fold, settings, calibration, members and weights are chosen on the answers to the
     other folds.
@@ -376,7 +374,6 @@ def nested_error(
 
     def choose(outside):
         pool = choose_pool(trials, scorer, outside, table.entries)
-        return lambda inside: scorer.part(inside).errors(pool.mix(trials, scorer, inside))
+        return lambda inside: pool.mix(trials, scorer, inside)
 
-    errors = nested_errors(choose, table.entry_folds)
-    return mean_and_error(errors, share, table.entries)
+    return nested_answers(choose, table.entry_folds)

@@ -21,7 +21,8 @@ def label_issues(held_out: Any, y: Any) -> Findings:
         A fitted model with ``held_out_``, such as :class:`~vicinal.uncertainty.ConformalClassifier`
         or :class:`~vicinal.auto.AutoClassifier`; or its held-out answers: probabilities of shape
         (n_samples, n_classes), columns in the order of the sorted labels, or predictions of shape
-        (n_samples,). Answers by a model that had seen the rows find nothing.
+        (n_samples,). Answers by a model that had seen the rows find nothing; rows answered by NaN
+        are not judged.
     y : array-like of shape (n_samples,)
         Labels or targets as they were given.
 
@@ -58,11 +59,16 @@ def label_issues(held_out: Any, y: Any) -> Findings:
     >>> int(label_issues(model, y)["row"][0])
     7
     """
-    answers = check_array(getattr(held_out, "held_out_", held_out), ensure_2d=False)
+    answers = getattr(held_out, "held_out_", held_out)
+    answers = check_array(answers, ensure_2d=False, ensure_all_finite="allow-nan")
     y = np.asarray(y)
     check_consistent_length(answers, y)
+    rows = np.flatnonzero(np.isfinite(answers.reshape(len(answers), -1)).all(axis=1))
+    if not len(rows):
+        raise ValueError("held_out has no row without NaN; there is nothing to judge labels by.")
     if answers.ndim == 1 or answers.shape[1] == 1:
-        return _far_targets(answers.reshape(len(answers)), y, held_out)
+        scale = held_out.held_out_scale()[rows] if hasattr(held_out, "held_out_scale") else None
+        return _far_targets(answers.reshape(len(answers))[rows], y[rows], scale, rows)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) != answers.shape[1]:
@@ -70,7 +76,7 @@ def label_issues(held_out: Any, y: Any) -> Findings:
             f"held_out has {answers.shape[1]} columns, y has {len(classes)} different labels; "
             "there must be one column for each label, in sorted order."
         )
-    return _wrong_labels(answers, classes, codes)
+    return _wrong_labels(answers[rows], classes, codes[rows], rows)
 
 
 def margins(proba: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
@@ -86,7 +92,8 @@ def confident_joint(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
     """Return estimated counts of (given label, true label), rows adding up to the given counts."""
     n_classes = proba.shape[1]
     given = np.bincount(codes, minlength=n_classes)
-    thresholds = np.array([proba[codes == c, c].mean() for c in range(n_classes)])
+    own = np.bincount(codes, proba[np.arange(len(codes)), codes], minlength=n_classes)
+    thresholds = np.where(given > 0, own / np.maximum(given, 1), 1.0)
     sure = np.where(proba >= thresholds * (1.0 - 1e-12), proba, -np.inf)
     counted = np.isfinite(sure).any(axis=1)
     joint = np.zeros((n_classes, n_classes))
@@ -96,14 +103,16 @@ def confident_joint(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
     return joint * (given / joint.sum(axis=1))[:, None]
 
 
-def _wrong_labels(proba: np.ndarray, classes: np.ndarray, codes: np.ndarray) -> Findings:
+def _wrong_labels(
+    proba: np.ndarray, classes: np.ndarray, codes: np.ndarray, rows: np.ndarray
+) -> Findings:
     joint = confident_joint(proba, codes)
     expected = float(joint.sum() - np.trace(joint))
     margin, best = margins(proba, codes)
     order = np.argsort(margin, kind="stable")[: round(expected)]
     order = order[margin[order] < 0.0]
     table = {
-        "row": order,
+        "row": rows[order],
         "given": classes[codes[order]],
         "suggested": classes[best[order]],
         "margin": margin[order],
@@ -118,13 +127,19 @@ def _wrong_labels(proba: np.ndarray, classes: np.ndarray, codes: np.ndarray) -> 
     return Findings(summary, table, {"expected": expected})
 
 
-def _far_targets(answers: np.ndarray, y: np.ndarray, model: Any) -> Findings:
+def _far_targets(
+    answers: np.ndarray, y: np.ndarray, scale: np.ndarray | None, rows: np.ndarray
+) -> Findings:
     residuals = y.astype(np.float64) - answers
-    scale = model.held_out_scale() if hasattr(model, "held_out_scale") else _spread(residuals)
-    ratio = np.abs(residuals) / scale
+    ratio = np.abs(residuals) / (_spread(residuals) if scale is None else scale)
     order = np.argsort(-ratio, kind="stable")
     order = order[ratio[order] > _FAR]
-    table = {"row": order, "given": y[order], "expected": answers[order], "ratio": ratio[order]}
+    table = {
+        "row": rows[order],
+        "given": y[order],
+        "expected": answers[order],
+        "ratio": ratio[order],
+    }
     summary = (
         f"{len(order)} of {len(y)} targets lie {_FAR:g} or more local mean errors off:"
         if len(order)

@@ -22,7 +22,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, check_y, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._rows import Place, Support
+from vicinal._rows import HeldOutRows
 from vicinal.table import TableEncoder
 
 SHARED_CONSTRAINTS: dict = {
@@ -35,7 +35,7 @@ SHARED_CONSTRAINTS: dict = {
 
 @documented
 class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
-    """Fit, answers of held-out rows, support; the children make intervals or sets of them.
+    """Fit, and answers of held-out rows.
 
     Parameters
     ----------
@@ -84,7 +84,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         return validate_data(self, X, accept_sparse="csr", ensure_all_finite=finite, **options)
 
     def _fit_model(self, X, y, weights, groups, *, method, classes=None):
-        """Fit the model; return the rows that count and answers by models that had not seen them.
+        """Fit the model and hold rows out; ``y`` are labels where there are ``classes``.
 
         Rows of weight zero are left out of all but the drawing of folds.
         """
@@ -94,28 +94,26 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         folds = [fold for fold in folds if len(fold)]
         if len(kept) < len(y):
             X, y, weights = rows_of(X, kept), y[kept], weights[kept]
-        self._weights = weights
         if isinstance(self.estimator, FrozenEstimator):
             # A model that is fitted already has not seen these rows: they only calibrate.
             self.estimator_ = self.estimator
             answers = aligned_answers(self.estimator_, X, method, classes)
         else:
-            answers = self._held_out_answers(X, y, folds, method, classes)
-            self.estimator_ = fit_weighted(clone(self.estimator), X, y, self._weights)
+            answers = self._held_out_answers(X, y, weights, folds, method, classes)
+            self.estimator_ = fit_weighted(clone(self.estimator), X, y, weights)
         finite_answers(self.estimator, answers)
         self._table = TableEncoder().fit(X) if hasattr(X, "columns") else None
-        self._place = Place(self._numbers(X), self.n_jobs)
-        self._support = Support(self._place)
-        return kept, answers
+        targets = y.reshape(len(y), -1) if classes is None else np.searchsorted(classes, y)
+        self._answered = HeldOutRows(self._as_numbers(X), answers, targets, weights, self.n_jobs)
 
-    def _held_out_answers(self, X, y, folds, method, classes) -> np.ndarray:
+    def _held_out_answers(self, X, y, weights, folds, method, classes) -> np.ndarray:
         _, said = cross_fit(
             lambda *rows: fit_weighted(clone(self.estimator), *rows),
             lambda model, rows: aligned_answers(model, rows, method, classes),
             X,
             y,
             folds,
-            sample_weight=self._weights,
+            sample_weight=weights,
             n_jobs=self.n_jobs,
             prefer="threads",
         )
@@ -162,30 +160,19 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         said = getattr(self.estimator_, method)(X)
         return finite_answers(self.estimator_, said) if said.dtype.kind == "f" else said
 
-    def support(self, X):
-        """Return how usual each query is among the training rows.
-
-        Parameters
-        ----------
-        X : {array-like, sparse matrix} of shape (n_samples, n_features)
-            Queries.
-
-        Returns
-        -------
-        ndarray of shape (n_queries,)
-            The share of training rows that are at least as far from their tenth neighbour: a
-            p-value, uniform on rows like those of ``fit``, near 0 far away from all of them.
-        """
-        X = self._check_queries(X)
-        return self._support(self._numbers(X))
-
     def _sections(self, X, columns):
         """Return what is promised, and the reasons of the model if it gives any."""
         offers = hasattr(self.estimator_, "explain_row")
         reasons = self.estimator_.explain_row(X, columns) if offers else []
         return [self._promise(X), *reasons]
 
-    def _numbers(self, X):
+    def _held_out_rows(self) -> HeldOutRows:
+        return self._answered
+
+    def _row_numbers(self, X):
+        return self._as_numbers(self._check_queries(X))
+
+    def _as_numbers(self, X):
         """Return X as numbers in which rows can be compared."""
         if self._table is not None:
             return self._table.transform(X)

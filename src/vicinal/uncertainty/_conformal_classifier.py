@@ -5,13 +5,13 @@ from sklearn.base import ClassifierMixin
 
 from vicinal._base import atomic_fit, documented, encode_labels
 from vicinal._base._compat import HasMethods
-from vicinal._rows import LabelSets
+from vicinal._rows import LabelSetMixin
 from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
 from vicinal.uncertainty._explain import set_section
 
 
 @documented
-class ConformalClassifier(ClassifierMixin, BaseConformal):
+class ConformalClassifier(ClassifierMixin, LabelSetMixin, BaseConformal):
     r"""Sets of labels for any classifier, from the probabilities of its held-out answers.
 
     Every training row is answered by a model that had not seen it. A label belongs to the set of a
@@ -44,7 +44,7 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
     Notes
     -----
     With the score :math:`e_c(x) = 1 - p_c(x)` ("threshold", LAC [1]_) or
-    :math:`e_c(x) = \sum_{k: p_k(x) \ge p_c(x)} p_k(x)` ("adaptive", APS [2]_ without randomisation)
+    :math:`e_c(x) = \sum_{k: p_k(x) > p_c(x)} p_k(x)` ("adaptive", APS [2]_ without randomisation)
     the set is :math:`\{c : e_c(x) \le q\}`, where q is the :math:`\lceil c (n + 1) \rceil`-th
     smallest score of a true label. ``by_class`` takes a quantile for each label [3]_.
 
@@ -65,7 +65,7 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
     >>> from vicinal.uncertainty import ConformalClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> model = ConformalClassifier(LogisticRegression(max_iter=500), random_state=0).fit(X, y)
-    >>> model.predict_set(X[[0, 51, 77]], coverage=0.95)
+    >>> model.predict_set(X[[0, 51, 77]], coverage=0.98)
     array([[ True, False, False],
            [False,  True,  True],
            [False, False,  True]])
@@ -96,43 +96,13 @@ class ConformalClassifier(ClassifierMixin, BaseConformal):
         X, y, weights, groups = self._check_rows(X, y, sample_weight, groups)
         counted = slice(None) if weights is None else weights > 0.0
         self.classes_ = encode_labels(y[counted])[0]
-        kept, self.held_out_ = self._fit_model(
-            X, y, weights, groups, method="predict_proba", classes=self.classes_
-        )
-        codes = np.searchsorted(self.classes_, y[kept])
-        self._sets = LabelSets(self._place, self.held_out_, codes, self._weights)
+        self._fit_model(X, y, weights, groups, method="predict_proba", classes=self.classes_)
+        self.held_out_ = self._answered.answers
         return self
 
     def predict_proba(self, X):
         """Return the probabilities of the wrapped model."""
         return self._answers(self._check_queries(X), "predict_proba")
-
-    def predict_set(self, X, coverage=0.9, *, method="adaptive", by_class=False, local=False):
-        """Return sets of labels that hold the true one with the given chance.
-
-        Parameters
-        ----------
-        coverage : float, default=0.9
-            Chance, between 0 and 1.
-        method : {"adaptive", "threshold"}, default="adaptive"
-            "adaptive" takes the most probable labels until their chances add up, and so follows how
-            hard a row is; "threshold" takes all labels above one probability, which gives the
-            smallest sets on average and sometimes an empty one.
-        by_class : bool, default=False
-            Keep the promise within every class, for rare ones.
-        local : bool, default=False
-            Take the quantile over the rows around each query.
-
-        Returns
-        -------
-        ndarray of bool of shape (n_queries, n_classes)
-            Which labels are in the set; columns follow ``classes_``.
-        """
-        X = self._check_queries(X)
-        proba = np.asarray(self._answers(X, "predict_proba"), dtype=np.float64)
-        return self._sets.of(
-            proba, self._numbers(X), coverage, method=method, by_class=by_class, local=local
-        )
 
     def _promise(self, X):
         proba = np.asarray(self.predict_proba(X), dtype=np.float64)[0]

@@ -1,17 +1,16 @@
 """Intervals for any regressor, wide where its errors are large."""
 
-import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import atomic_fit, documented
-from vicinal._rows import ResidualIntervals
+from vicinal._rows import IntervalMixin
 from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
 from vicinal.uncertainty._explain import interval_section
 
 
 @documented
-class ConformalRegressor(RegressorMixin, BaseConformal):
+class ConformalRegressor(RegressorMixin, IntervalMixin, BaseConformal):
     r"""Prediction intervals for any regressor, from the errors of its held-out answers.
 
     Every training row is answered by a model that had not seen it. The errors of these answers,
@@ -99,36 +98,9 @@ class ConformalRegressor(RegressorMixin, BaseConformal):
         X, y, weights, groups = self._check_rows(
             X, y, sample_weight, groups, multi_output=True, y_numeric=True
         )
-        kept, answers = self._fit_model(X, y, weights, groups, method="predict")
-        y = y[kept]
-        residuals = y.reshape(len(y), -1) - answers
-        self._intervals = ResidualIntervals(self._place, residuals, self._weights)
-        self.held_out_ = answers.reshape(y.shape)
+        self._fit_model(X, y, weights, groups, method="predict")
+        self.held_out_ = self._answered.answers.reshape(-1, *y.shape[1:])
         return self
-
-    def predict_interval(self, X, coverage=0.9, *, local=False):
-        """Return intervals that hold the target with the given chance.
-
-        Parameters
-        ----------
-        coverage : float, default=0.9
-            Chance, between 0 and 1.
-        local : bool, default=False
-            Take the quantile over the rows around each query too, not only the scale: for tables
-            whose errors change shape from place to place. Intervals are wider, and infinite, with a
-            warning, where too few rows speak.
-
-        Returns
-        -------
-        ndarray of shape (n_queries, 2) or (n_queries, n_outputs, 2)
-            Lower and upper ends.
-        """
-        X = self._check_queries(X)
-        values = np.asarray(self._answers(X, "predict"), dtype=np.float64)
-        ends = self._intervals.around(
-            values.reshape(len(values), -1), self._numbers(X), coverage, local=local
-        )
-        return ends if self.held_out_.ndim == 2 else ends[:, 0]
 
     def held_out_scale(self):
         """Return how large errors are around each training row, its own left out.
@@ -139,7 +111,7 @@ class ConformalRegressor(RegressorMixin, BaseConformal):
             Local mean of the absolute errors of held-out answers.
         """
         check_is_fitted(self)
-        return self._intervals.scale.held_out.reshape(self.held_out_.shape)
+        return self._answered.intervals.scale.held_out.reshape(self.held_out_.shape)
 
     def _promise(self, X):
         low, high = self.predict_interval(X)[0].reshape(-1, 2)[0].tolist()

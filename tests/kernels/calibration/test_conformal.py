@@ -50,7 +50,14 @@ def test_quantile_covers_exchangeable_rows():
 
 def test_adaptive_scores_add_up_the_labels_above():
     proba = np.array([[0.5, 0.2, 0.3], [0.25, 0.25, 0.5]])
-    assert_allclose(adaptive_scores(proba), [[0.5, 1.0, 0.8], [1.0, 1.0, 0.5]])
+    assert_allclose(adaptive_scores(proba), [[0.0, 0.8, 0.5], [0.5, 0.5, 0.0]])
+
+
+def test_a_new_row_counts_no_more_than_the_others():
+    scores = np.arange(10.0)
+    assert conformal_quantile(scores, 0.85) == 9.0
+    assert conformal_quantile(scores, 0.85, np.full(10, 1e-3)) == 9.0
+    assert conformal_quantile(scores, 0.85, np.full(10, 3.0)) == 8.0
 
 
 def test_threshold_scores():

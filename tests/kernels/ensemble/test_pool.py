@@ -8,7 +8,7 @@ from vicinal._kernels.ensemble._pool import (
     few_weights,
     log_proba,
     mean_and_error,
-    nested_errors,
+    nested_answers,
 )
 from vicinal._kernels.ensemble._pool_weights import pool_weights
 
@@ -92,17 +92,17 @@ def test_no_class_is_certain_and_none_changes_place():
     np.testing.assert_array_equal(z.argmax(axis=1), proba.argmax(axis=1))
 
 
-def test_nested_errors_never_choose_on_the_fold_they_judge():
-    folds = np.array([0, 0, 1, 1, 2])
+def test_nested_pools_never_choose_on_the_fold_they_answer():
+    folds = np.array([0, 2, 1, 0, 1])
     chosen_on = []
 
     def choose(outside):
         chosen_on.append(set(folds[outside]))
-        return lambda inside: 10.0 * folds[inside] + len(outside)
+        return lambda inside: 10.0 * folds[inside, None] + len(outside)
 
-    errors = nested_errors(choose, folds)
+    answers = nested_answers(choose, folds)
     assert chosen_on == [{1, 2}, {0, 2}, {0, 1}]
-    np.testing.assert_array_equal(errors, [3, 3, 13, 13, 24])
+    np.testing.assert_array_equal(answers[:, 0], [3, 23, 13, 3, 13])
 
 
 def test_answers_of_one_row_count_as_one():

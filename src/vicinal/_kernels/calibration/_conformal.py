@@ -20,16 +20,24 @@ def conformal_quantile(
     coverage : float
         Chance, between 0 and 1.
     weights : ndarray of shape (n_rows,), optional
-        How often each row counts; the new row counts once.
+        How often each row counts; the new row counts as :func:`own_weight` says.
 
     Returns
     -------
     float
         Infinite where the rows are too few.
     """
-    own = np.ones(1)
+    own = np.array([own_weight(weights)])
     given = np.ones((1, len(scores))) if weights is None else weights[None]
     return float(local_quantiles(scores[None], given, own, coverage)[0])
+
+
+def own_weight(weights: np.ndarray | None) -> float:
+    """Return the weight of a new row: one, where weights are counts, or else their mean.
+
+    Weights below one are shares; a new row that counted more than the others would drown them.
+    """
+    return 1.0 if weights is None or not len(weights) else min(1.0, float(weights.mean()))
 
 
 def local_quantiles(
@@ -80,14 +88,19 @@ def threshold_scores(proba: np.ndarray) -> np.ndarray:
 
 
 def adaptive_scores(proba: np.ndarray) -> np.ndarray:
-    """Return for every label the chance of all labels at least as probable: adaptive sets (APS)."""
+    """Return for every label the chance of all labels more probable: adaptive sets (APS).
+
+    The most probable label scores 0, so that no set is empty, and none reaches 1, where ties of
+    rows whose label was thought the least probable would decide.
+    """
     order = np.argsort(-proba, axis=1, kind="stable")
     ordered = np.take_along_axis(proba, order, axis=1)
-    reached = np.cumsum(ordered, axis=1)
+    above = np.zeros_like(ordered)
+    above[:, 1:] = np.cumsum(ordered, axis=1)[:, :-1]
     # Labels of equal chance are in or out together.
-    for column in range(proba.shape[1] - 2, -1, -1):
-        tied = ordered[:, column] == ordered[:, column + 1]
-        reached[tied, column] = reached[tied, column + 1]
-    scores = np.empty_like(reached)
-    np.put_along_axis(scores, order, np.minimum(reached, 1.0), axis=1)
+    for column in range(1, proba.shape[1]):
+        tied = ordered[:, column] == ordered[:, column - 1]
+        above[tied, column] = above[tied, column - 1]
+    scores = np.empty_like(above)
+    np.put_along_axis(scores, order, above, axis=1)
     return scores

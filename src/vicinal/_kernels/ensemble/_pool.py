@@ -47,24 +47,28 @@ def few_weights(
         kept = kept[~light]
 
 
-def nested_errors(
+def nested_answers(
     choose: Callable[[np.ndarray], Callable[[np.ndarray], np.ndarray]], folds: np.ndarray
 ) -> np.ndarray:
-    """Return the error of every entry by a pool in whose making its fold had no part.
+    """Return the answer to every entry by a pool in whose making its fold had no part.
 
     Parameters
     ----------
     choose : callable
-        (entries) -> function of entries that returns their errors; candidates, calibration and
-        weights come from the entries given.
+        (entries) -> function of entries that answers them; candidates, calibration and weights come
+        from the entries given.
     folds : ndarray of int of shape (n_entries,)
         Fold of each entry.
     """
-    errors = np.empty(len(folds))
+    parts, places = [], []
     for fold in np.unique(folds):
-        inside = folds == fold
-        errors[inside] = choose(np.flatnonzero(~inside))(np.flatnonzero(inside))
-    return errors
+        inside = np.flatnonzero(folds == fold)
+        parts.append(choose(np.flatnonzero(folds != fold))(inside))
+        places.append(inside)
+    answers = np.concatenate(parts)
+    out = np.empty_like(answers)
+    out[np.concatenate(places)] = answers
+    return out
 
 
 def mean_and_error(errors: np.ndarray, share: np.ndarray, units: np.ndarray) -> tuple[float, float]:

@@ -1,0 +1,69 @@
+"""Training rows with answers by models that had not seen them."""
+
+from functools import cached_property
+
+import numpy as np
+
+from vicinal._base import saved
+from vicinal._rows._label_sets import LabelSets
+from vicinal._rows._place import Place
+from vicinal._rows._residual_intervals import ResidualIntervals
+from vicinal._rows._support import Support
+
+_GIVEN = ("X", "answers", "targets", "weights", "n_jobs")
+
+
+@saved(X="n p", answers="n *", weights="n")
+class HeldOutRows:
+    """Training rows, their targets, and answers by models that had not seen them.
+
+    What is asked of them is computed once, when it is first asked for; model files keep the rows.
+
+    Parameters
+    ----------
+    X : {ndarray, sparse matrix} of shape (n_samples, n_columns)
+        Rows as numbers.
+    answers : ndarray of shape (n_samples, n_outputs) or (n_samples, n_classes)
+        Values or probabilities.
+    targets : ndarray of shape (n_samples, n_outputs) or ndarray of int of shape (n_samples,)
+        True values or classes.
+    weights : ndarray of shape (n_samples,), optional
+        How often each row counts.
+    n_jobs : int, optional
+        Threads of the search.
+    """
+
+    def __init__(self, X, answers, targets, weights=None, n_jobs=None):
+        self.X = X
+        self.answers = answers
+        self.targets = targets
+        self.weights = weights
+        self.n_jobs = n_jobs
+
+    @cached_property
+    def place(self) -> Place:
+        """Coordinates of the rows."""
+        return Place(self.X, self.n_jobs)
+
+    @cached_property
+    def support(self) -> Support:
+        """How usual rows are."""
+        return Support(self.place)
+
+    @cached_property
+    def intervals(self) -> ResidualIntervals:
+        """Intervals of values."""
+        return ResidualIntervals(self.place, self.targets - self.answers, self.weights)
+
+    @cached_property
+    def sets(self) -> LabelSets:
+        """Sets of labels."""
+        return LabelSets(self.place, self.answers, self.targets, self.weights)
+
+    def __saved_state__(self) -> dict[str, np.ndarray]:
+        """Return what a model file keeps."""
+        return {name: getattr(self, name) for name in _GIVEN}
+
+    def __restore__(self, state: dict) -> None:
+        """Take back what a model file kept."""
+        vars(self).update(state)
