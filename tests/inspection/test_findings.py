@@ -9,7 +9,7 @@ from sklearn.model_selection import cross_val_predict
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from vicinal.inspection import drift, duplicate_rows, label_issues, leaking_columns
+from vicinal.inspection import check, drift, duplicate_rows, label_issues, leaking_columns
 from vicinal.inspection._label_issues import confident_joint, margins
 from vicinal.uncertainty import ConformalRegressor
 
@@ -122,7 +122,8 @@ def test_a_change_in_how_columns_go_together_is_seen():
     old = rng.multivariate_normal([0, 0], [[1, 0.9], [0.9, 1]], 500)
     new = rng.multivariate_normal([0, 0], [[1, -0.9], [-0.9, 1]], 500)
     found = drift(old, new)
-    assert not found
+    assert found
+    assert len(found) == 0
     assert found.values["p_value"] < 1e-6
     assert "how columns go together" in str(found)
 
@@ -130,10 +131,100 @@ def test_a_change_in_how_columns_go_together_is_seen():
 def test_rows_of_the_same_kind_do_not_differ():
     for seed in range(8):
         rng = np.random.RandomState(seed)
-        assert not drift(rng.normal(size=(150, 4)), rng.normal(size=(150, 4))).values["differs"]
+        assert not drift(rng.normal(size=(150, 4)), rng.normal(size=(150, 4)))
 
 
 def test_findings_print_themselves():
     found = duplicate_rows(np.zeros((3, 1)))
     assert "[0, 1, 2]" in str(found)
     assert "<table>" in found._repr_html_()
+
+
+# --- all together ---
+
+
+@pytest.fixture(scope="module")
+def spoiled():
+    """Return a check of a table with one of each fault."""
+    pd = pytest.importorskip("pandas")
+    X, y = load_breast_cancer(return_X_y=True)
+    X, y = X[:200, :4], np.where(y[:200] == 1, "benign", "malignant")
+    table = pd.DataFrame(X, columns=["radius", "texture", "perimeter", "area"])
+    table["code"] = np.where(y == "benign", 7.0, 3.0) + 0.01 * np.arange(200) / 200
+    table["batch"] = 12
+    table["site"] = ["A"] * 199 + ["B"]
+    table.iloc[17] = table.iloc[4]
+    y[17] = y[4]
+    new = table.iloc[:60].assign(texture=table["texture"][:60] + 20.0)
+    new.iloc[5] = table.iloc[9]
+    return check(table, y, against=new)
+
+
+def test_each_planted_fault_is_found(spoiled):
+    found = spoiled
+    assert found["repeats"]["rows"].tolist() == ["[4, 17]"]
+    assert found["leaks"]["column"].tolist() == ["code"]
+    assert found["columns"]["column"].tolist() == ["batch", "site"]
+    assert found["drift"]["column"].tolist() == ["texture"]
+    assert found["overlap"]["new row"].tolist() == [5]
+    assert found["overlap"]["training row"].tolist() == [9]
+    assert "imbalance" not in found.found
+
+
+def test_a_check_prints_itself_in_three_forms(spoiled):
+    found = spoiled
+    assert "Nothing found: " in repr(found)
+    assert "'code' alone answers" in repr(found)
+    assert found._repr_html_().count("<h4>") == len(found.findings)
+    frame = found.to_frame()
+    assert list(frame.columns) == ["check", "subject", "detail"]
+    assert set(frame["check"]) == {name for name in found.found if len(found[name])}
+    assert found.to_dict()["findings"]["leaks"]["table"][0]["column"] == "code"
+
+
+def test_identifiers_and_gaps_are_named():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    table = pd.DataFrame({"a": rng.normal(size=50), "key": [f"k{i}" for i in range(50)]})
+    table["gone"] = [1.0, 2.0] * 10 + [None] * 30
+    issues = check(table)["columns"]
+    assert issues["column"].tolist() == ["key", "gone"]
+    assert issues["issue"].tolist() == ["left out, an identifier", "most values missing"]
+
+
+def test_a_wrong_label_and_a_mistyped_target_are_found_by_check():
+    X, y = load_breast_cancer(return_X_y=True)
+    y = y[:300].copy()
+    y[0] = 1 - y[0]
+    assert 0 in check(X[:300], y)["labels"]["row"]
+    X, y = load_diabetes(return_X_y=True)
+    y = y.copy()
+    y[11] *= 10.0
+    assert check(X, y)["labels"]["row"].tolist() == [11]
+
+
+def test_a_clean_table_raises_nothing():
+    for seed in range(3):
+        rng = np.random.RandomState(seed)
+        X = rng.normal(size=(300, 3))
+        y = X[:, 0] + 0.5 * rng.normal(size=300)
+        assert not check(X[:200], y[:200], against=X[200:])
+
+
+def test_rare_classes_and_common_numbers():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(200, 2))
+    few = check(X, np.r_[np.zeros(195, dtype=int), np.ones(5, dtype=int)])["imbalance"]
+    assert few["label"].tolist() == [1]
+    zeros = check(X, np.r_[np.zeros(150), rng.normal(size=50)])["imbalance"]
+    assert zeros["value"].tolist() == [0.0]
+    assert zeros["share"].tolist() == [0.75]
+
+
+def test_a_table_without_targets_is_checked_for_the_rest():
+    assert list(check(np.arange(20.0).reshape(10, 2)).findings) == ["repeats", "columns"]
+
+
+def test_a_task_is_one_of_two():
+    with pytest.raises(ValueError, match="task='clustering'"):
+        check(np.eye(3), [0, 1, 0], task="clustering")

@@ -1,6 +1,7 @@
 """Compare models and look into them: leaderboards and Displays over the public estimators."""
 
 from vicinal.inspection._candidates import candidate_models
+from vicinal.inspection._check import check
 from vicinal.inspection._compare import Comparison, compare
 from vicinal.inspection._drift import drift
 from vicinal.inspection._duplicate_rows import duplicate_rows
@@ -39,6 +40,7 @@ __all__ = [
     "SubspaceVotesDisplay",
     "SurfaceDistanceDisplay",
     "candidate_models",
+    "check",
     "compare",
     "drift",
     "duplicate_rows",

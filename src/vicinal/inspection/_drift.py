@@ -39,7 +39,7 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
         One row per column that differs by itself: ``column``, ``auc`` (how often a new value
         exceeds an old one; 0.5 for no shift), ``distance`` (Kolmogorov and Smirnov's) and
         ``p_value``, corrected for the number of columns. ``values`` holds ``auc`` and ``p_value``
-        of all columns together.
+        of all columns together; ``bool`` tells whether the tables differ, in columns or otherwise.
 
     Examples
     --------
@@ -69,7 +69,7 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
             f"The new rows differ in how columns go together (AUC {auc:.2f}, p = {p_value:.2g}), "
             "though in none alone."
         )
-    values = {"auc": auc, "p_value": p_value, "differs": bool(differs)}
+    values = {"auc": auc, "p_value": p_value, "found": bool(differs)}
     return Findings(summary, table, values)
 
 

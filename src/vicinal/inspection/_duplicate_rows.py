@@ -84,10 +84,11 @@ def _codes(X: Any) -> np.ndarray:
     if sparse.issparse(X):
         X = X.toarray()
     table = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
-    return np.column_stack([_column_codes(table[:, j]) for j in range(table.shape[1])])
+    return np.column_stack([column_codes(table[:, j]) for j in range(table.shape[1])])
 
 
-def _column_codes(column: np.ndarray) -> np.ndarray:
+def column_codes(column: np.ndarray) -> np.ndarray:
+    """Return integers that are equal where the values of a column are."""
     try:
         values = column.astype(np.float64)
     except (TypeError, ValueError):

@@ -20,7 +20,8 @@ class Findings:
     table : dict of str to ndarray
         Columns of equal length, most striking row first.
     values : dict
-        Single numbers behind the summary.
+        Single numbers behind the summary. ``found``, if there, says whether something was found
+        that is in no line of the table.
     """
 
     summary: str
@@ -31,10 +32,15 @@ class Findings:
         return len(next(iter(self.table.values()))) if self.table else 0
 
     def __bool__(self) -> bool:
-        return len(self) > 0
+        return bool(self.values.get("found", len(self) > 0))
 
     def __getitem__(self, name: str) -> np.ndarray:
         return self.table[name]
+
+    def lines(self) -> list[list[tuple[str, Any]]]:
+        """Return the lines of the table, each as pairs of column and value."""
+        rows = zip(*self.table.values(), strict=True)
+        return [list(zip(self.table, row, strict=True)) for row in rows]
 
     def to_frame(self):
         """Return the table as a pandas frame.
@@ -50,7 +56,7 @@ class Findings:
         return pandas.DataFrame(self.table)
 
     def __repr__(self) -> str:
-        if not self:
+        if not len(self):
             return self.summary
         lines = [self.summary, *text_table(self.table, _SHOWN)]
         if len(self) > _SHOWN:
@@ -67,7 +73,7 @@ class Findings:
         )
         more = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
-        return f"<p>{escape(self.summary)}</p>" + (table if self else "")
+        return f"<p>{escape(self.summary)}</p>" + (table if len(self) else "")
 
 
 def text_table(table: Mapping[str, Any], limit: int) -> list[str]:

@@ -68,7 +68,7 @@ def label_issues(held_out: Any, y: Any) -> Findings:
         raise ValueError("held_out has no row without NaN; there is nothing to judge labels by.")
     if answers.ndim == 1 or answers.shape[1] == 1:
         scale = held_out.held_out_scale()[rows] if hasattr(held_out, "held_out_scale") else None
-        return _far_targets(answers.reshape(len(answers))[rows], y[rows], scale, rows)
+        return far_targets(answers.reshape(len(answers))[rows], y[rows], scale, rows)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     if len(classes) != answers.shape[1]:
@@ -127,9 +127,10 @@ def _wrong_labels(
     return Findings(summary, table, {"expected": expected})
 
 
-def _far_targets(
+def far_targets(
     answers: np.ndarray, y: np.ndarray, scale: np.ndarray | None, rows: np.ndarray
 ) -> Findings:
+    """Return targets that lie far from held-out answers, in units of ``scale`` at each row."""
     residuals = y.astype(np.float64) - answers
     ratio = np.abs(residuals) / (_spread(residuals) if scale is None else scale)
     order = np.argsort(-ratio, kind="stable")

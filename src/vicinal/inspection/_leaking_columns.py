@@ -16,13 +16,13 @@ from vicinal.table import TableEncoder
 
 _MAX_ROWS = 5000
 _N_FOLDS = 3
-# Whole numbers as floats with more different values than this are numbers, not classes.
-_MAX_CLASSES = 10
+# Whole numbers with more different values than this are numbers, not classes; as floats sooner.
+_MAX_CLASSES, _MAX_FLOAT_CLASSES = 20, 10
 # A column leaks if it alone takes away this share of the loss, nearly as much as all columns do.
 _ALONE, _OF_ALL = 0.9, 0.95
 
 
-def leaking_columns(X: Any, y: Any, *, random_state=0) -> Findings:
+def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     """Find columns that alone answer nearly as well as all columns together.
 
     Such a column was often written after the target was known (a date of discharge, a fee that only
@@ -34,6 +34,8 @@ def leaking_columns(X: Any, y: Any, *, random_state=0) -> Findings:
         The table.
     y : array-like of shape (n_samples,)
         Labels or numbers.
+    task : {"classification", "regression"}, default=None
+        What y holds; ``None`` takes words, and whole numbers of few values, for classes.
     random_state : int, RandomState instance or None, default=0
         Seed of the rows used (at most 5,000) and of the folds.
 
@@ -42,7 +44,7 @@ def leaking_columns(X: Any, y: Any, *, random_state=0) -> Findings:
     Findings
         One row per suspicious column: ``column``, ``alone`` and ``all``, the shares of the loss
         (Gini impurity or variance) that a small tree on this column, and boosted trees on all, take
-        away on rows held out.
+        away on rows held out. The boosted trees are grown only where a column is suspicious.
 
     Examples
     --------
@@ -62,16 +64,16 @@ def leaking_columns(X: Any, y: Any, *, random_state=0) -> Findings:
     if n > _MAX_ROWS:
         rows = np.sort(rng.choice(n, _MAX_ROWS, replace=False))
         X, y, n = rows_of(X, rows), y[rows], _MAX_ROWS
-    task = _Task(y, int(rng.randint(np.iinfo(np.int32).max)))
+    judge = _Judge(y, is_classification(y, task), int(rng.randint(np.iinfo(np.int32).max)))
     encoder = TableEncoder(form="tree")
     Z = encoder.fit_transform(X if hasattr(X, "columns") else np.asarray(X), y)
     sources = np.asarray(encoder.sources_)
-    everything = task.skill(Z, task.boosting)
-    found = []
-    for name in dict.fromkeys(sources):
-        alone = task.skill(Z[:, sources == name], task.tree)
-        if alone >= _ALONE and alone >= _OF_ALL * everything:
-            found.append((alone, name))
+    skills = [
+        (judge.skill(Z[:, sources == name], judge.tree), name) for name in dict.fromkeys(sources)
+    ]
+    found = [pair for pair in skills if pair[0] >= _ALONE]
+    everything = judge.skill(Z, judge.boosting) if found else np.nan
+    found = [pair for pair in found if pair[0] >= _OF_ALL * everything]
     found.sort(key=lambda pair: -pair[0])
     table = {
         "column": np.array([name for _, name in found], dtype=object),
@@ -84,17 +86,28 @@ def leaking_columns(X: Any, y: Any, *, random_state=0) -> Findings:
         if found
         else "No column alone answers nearly as well as all of them."
     )
-    return Findings(summary, table, {"all": everything})
+    return Findings(summary, table)
 
 
-class _Task:
+def is_classification(y: np.ndarray, task: str | None = None) -> bool:
+    """Tell whether targets are classes; where ``task`` does not say so, by their values."""
+    if task is not None:
+        if task not in ("classification", "regression"):
+            raise ValueError(f'task={task!r} must be "classification", "regression" or None.')
+        return task == "classification"
+    if y.dtype.kind not in "iuf":
+        return True
+    limit = _MAX_FLOAT_CLASSES if y.dtype.kind == "f" else _MAX_CLASSES
+    return type_of_target(y) in ("binary", "multiclass") and len(np.unique(y)) <= limit
+
+
+class _Judge:
     """Shares of the loss that models take away on rows held out."""
 
-    def __init__(self, y: np.ndarray, seed: int) -> None:
+    def __init__(self, y: np.ndarray, has_classes: bool, seed: int) -> None:
         self.seed = seed
         self.classes = None
-        is_discrete = type_of_target(y) in ("binary", "multiclass")
-        if is_discrete and (y.dtype.kind != "f" or len(np.unique(y)) <= _MAX_CLASSES):
+        if has_classes:
             self.classes, y = np.unique(y, return_inverse=True)
         self.y = y.astype(np.float64) if self.classes is None else y
 

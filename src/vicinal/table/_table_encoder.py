@@ -57,6 +57,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         What each column was taken for, ``"drop"`` when it was left out.
     decisions_ : list of str
         What is worth knowing, one line for each kind of decision with all its columns.
+    remarks_ : dict of str to list of str
+        The same, column by column.
     input_to_outputs_ : dict of str to list of str
         The encoded columns that each column became, as skrub's encoders name this.
     sources_ : ndarray of shape (n_features_out,)
@@ -244,6 +246,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             for name, values in zip(self._names, columns, strict=True)
         }
         self.kinds_ = {name: decision.kind for name, decision in decisions.items()}
+        self.remarks_ = {name: decision.remarks for name, decision in decisions.items()}
         self.decisions_ = lines(decisions)
         self._encoders = [
             (j, decision.encoder)

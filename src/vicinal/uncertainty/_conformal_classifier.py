@@ -67,8 +67,8 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, BaseConformal):
     >>> model = ConformalClassifier(LogisticRegression(max_iter=500), random_state=0).fit(X, y)
     >>> model.predict_set(X[[0, 51, 77]], coverage=0.98)
     array([[ True, False, False],
-           [False,  True,  True],
-           [False, False,  True]])
+           [False,  True, False],
+           [False,  True,  True]])
     """
 
     _parameter_constraints: dict = {

@@ -1,0 +1,114 @@
+"""Look a table over before a model is fitted to it."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_array, check_consistent_length
+
+from vicinal._base import is_frame
+from vicinal._rows import HeldOutRows
+from vicinal.inspection._column_issues import column_issues, common_value, overlap, rare_classes
+from vicinal.inspection._drift import drift
+from vicinal.inspection._duplicate_rows import duplicate_rows
+from vicinal.inspection._findings import Findings
+from vicinal.inspection._label_issues import far_targets, label_issues
+from vicinal.inspection._leaking_columns import is_classification, leaking_columns
+from vicinal.inspection._table_check import TableCheck
+from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.table import TableEncoder
+
+
+def check(
+    X: Any, y: Any = None, *, against: Any = None, held_out: Any = None, task=None, random_state=0
+) -> TableCheck:
+    """Look a table over: what would mislead a model, or the one who judges it.
+
+    Gathers labels that the rows around them contradict, rows that repeat, columns that give the
+    answer away or tell nothing, rare classes and, beside new rows, drift and rows in both tables.
+    Takes seconds on ten thousand rows.
+
+    Parameters
+    ----------
+    X : {array-like, data frame} of shape (n_samples, n_features)
+        The table.
+    y : array-like of shape (n_samples,), default=None
+        Labels or numbers; without them, what needs them is left out.
+    against : {array-like, data frame} of shape (n_queries, n_features), default=None
+        Rows to be answered; further columns of a frame are ignored.
+    held_out : estimator or array-like, default=None
+        Held-out answers by which labels are judged, as in :func:`label_issues`; ``None`` asks a
+        local model that leaves each row out.
+    task : {"classification", "regression"}, default=None
+        What y holds; ``None`` takes words, and whole numbers of few values, for classes.
+    random_state : int, RandomState instance or None, default=0
+        Seed of rows and folds.
+
+    Returns
+    -------
+    TableCheck
+        Prints itself; ``found`` names the findings that found something, ``check["labels"]`` is one
+        of them, and ``to_frame()`` and ``to_dict()`` have all.
+
+    See Also
+    --------
+    label_issues, duplicate_rows, leaking_columns, drift : The findings one by one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal.inspection import check
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[7] = 2
+    >>> found = check(np.column_stack([X, np.ones(150)]), y)
+    >>> found.found
+    ['labels', 'repeats', 'columns']
+    >>> int(found["labels"]["row"][0])
+    7
+    >>> print(found["columns"])
+    1 column of 5 can tell little or nothing:
+    column                            issue  share
+        x4  left out, one value in all rows      1
+    """
+    X, against = _table(X), _table(against)
+    findings: dict[str, Findings] = {}
+    encoder = TableEncoder()
+    if y is None:
+        Z = encoder.fit_transform(X)
+        findings["repeats"] = duplicate_rows(X)
+        findings["columns"] = column_issues(X, encoder)
+    else:
+        check_consistent_length(X, y)
+        y = np.asarray(y)
+        has_classes = is_classification(y, task)
+        Z = encoder.fit_transform(X, y)
+        findings["labels"] = _labels(Z, y, has_classes, held_out)
+        findings["repeats"] = duplicate_rows(X, y)
+        findings["leaks"] = leaking_columns(X, y, task=task, random_state=random_state)
+        findings["columns"] = column_issues(X, encoder)
+        findings["imbalance"] = rare_classes(y) if has_classes else common_value(y)
+    if against is not None:
+        findings["drift"] = drift(X, against, random_state=random_state)
+        findings["overlap"] = overlap(X, against)
+    return TableCheck(findings, *X.shape)
+
+
+def _table(X: Any) -> Any:
+    """Return a frame as it is, and anything else as an array."""
+    if X is None or is_frame(X):
+        return X
+    return check_array(X, dtype=None, ensure_all_finite=False)
+
+
+def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> Findings:
+    """Return labels that held-out answers contradict, by default those of a local model."""
+    if held_out is not None:
+        return label_issues(held_out, y)
+    if has_classes:
+        if len(np.unique(y)) < 2:
+            return Findings("One label cannot be told from others.", {})
+        return label_issues(LocalClassifier(alpha=1.0).fit(Z, y).leave_one_out(), y)
+    y = y.astype(np.float64)
+    answers = LocalRegressor().fit(Z, y).leave_one_out()
+    rows = HeldOutRows(Z, answers[:, None], y[:, None])
+    return far_targets(answers, y, rows.intervals.scale.held_out[:, 0], np.arange(len(y)))
