@@ -112,30 +112,6 @@ def test_slow_model_is_stopped_and_the_others_are_not_made_to_wait(three_classes
     assert "over budget: 0 of 5 folds" in str(board)
 
 
-def test_first_folds_come_first_and_then_the_quickest_model():
-    from vicinal._base import Progress
-    from vicinal.inspection._compare import _Board
-    from vicinal.inspection._folds import FoldResult, FoldRunner
-
-    y = np.arange(6) % 2
-    folds = [(np.arange(6), np.arange(k, 6, 3)) for k in range(3)]
-    models = {"slow": GaussianNB(), "quick": DummyClassifier()}
-    with Progress(6, "test") as progress:
-        board = _Board(
-            FoldRunner(models, y[:, None], y, folds, None), "accuracy", None, progress, None
-        )
-        order = []
-        while board.todo:
-            name, fold = board.next_task()
-            order.append((name, fold))
-            board.todo.remove((name, fold))
-            seconds = 9.0 if name == "slow" else 1.0
-            answer = FoldResult(y[folds[fold][1]], np.array([0, 1]), None, None, seconds, 0.0)
-            board.finish((name, fold), answer)
-    quick = [("quick", 1), ("quick", 2)]
-    assert order == [("slow", 0), ("quick", 0), *quick, ("slow", 1), ("slow", 2)]
-
-
 def test_model_that_kills_its_process_is_listed_with_the_reason(three_classes):
     models = {"bayes": GaussianNB(), "suicidal": GaussianNB(priors=_Suicidal())}
     board = compare(models, *three_classes, n_jobs=1)

@@ -3,7 +3,6 @@
 import math
 import os
 import time
-from collections import Counter
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from html import escape
@@ -27,6 +26,7 @@ from vicinal._base._compat import rows_of
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection._fold_cache import FoldCache
 from vicinal.inspection._folds import FoldResult, FoldRunner, score
+from vicinal.inspection._schedule import Schedule
 from vicinal.inspection._worker_pool import WorkerPool
 
 
@@ -233,12 +233,13 @@ def compare(
         words as they are gets the rows as they are.
     time_budget : float, default=None
         Seconds for all models together, starts of processes and encoding included; ``None`` waits
-        for every fold. Every model gets its first fold before any gets its second, then quick
-        models go first, and a single fold may take half of the time that is left; a model with the
-        parameter ``max_fit_time`` is told so.
-        A fold that takes longer is stopped; when time is left in the end, its model gets it. A
-        model that lacks folds is listed below the others, with a note. Results of a cache cost
-        nothing.
+        for every fold. Every model gets its first fold before any gets its second, unless its folds
+        are a trifle, then quick models go first, and a single fold may take half of the time that
+        is left. A fold that takes longer is stopped; when time is left in the end, its model gets
+        it. For models with the parameter ``max_fit_time``, which plan their time, half of the
+        seconds are kept: each of their folds is told its part of them, and is not stopped before
+        the end. A model that lacks folds is listed below the others, with a note. Results of a
+        cache cost nothing.
     cache : path-like, default=None
         Folder in which the answers of every finished fold are kept. The same call again, also
         after a crash, computes only the folds that are missing there.
@@ -316,7 +317,8 @@ class _Board:
         self.errors: dict[str, str] = {}
         self.stopped: dict[str, float] = {}  # and the seconds that were not enough
         self.classes = _all_classes(runner)
-        self.todo = [(name, k) for k in range(len(runner.folds)) for name in runner.models]
+        self.n_folds = len(runner.folds)
+        self.todo = [(name, k) for k in range(self.n_folds) for name in runner.models]
         for name, fold in list(self.todo) if cache else []:
             known = cache.read(runner.models[name], fold)
             if known is not None:
@@ -344,20 +346,8 @@ class _Board:
         if hopeful:
             name = min(hopeful, key=lambda name: self.seconds(name) or self.stopped[name])
             del self.stopped[name]
-            missing = [k for k in range(len(self.runner.folds)) if k not in self.results[name]]
+            missing = [k for k in range(self.n_folds) if k not in self.results[name]]
             self.todo = [(name, fold) for fold in missing]
-
-    def next_task(self) -> tuple[str, int]:
-        """Return the fold to run next: first folds first, then the quickest model."""
-        waiting = Counter(name for name, _ in self.todo)
-
-        def key(task: tuple[str, int]) -> tuple[int, float, int]:
-            name, fold = task
-            if self.results[name]:
-                return 1, self.seconds(name), fold
-            return 2 * (waiting[name] < len(self.runner.folds)), 0.0, fold
-
-        return min(self.todo, key=key)
 
     def seconds(self, name: str) -> float:
         """Return how long the slowest finished fold of a model took; 0 without one."""
@@ -370,8 +360,7 @@ class _Board:
         entries = [self._entry(name) for name in names]
         entries.sort(key=lambda entry: (-len(entry.scores), -np.nan_to_num(entry.mean)))
         n_samples, n_features = len(runner.y), np.shape(runner.X)[1]
-        n_folds = len(runner.folds)
-        return Comparison(entries, self.metric, n_folds, n_samples, n_features, runner.folds)
+        return Comparison(entries, self.metric, self.n_folds, n_samples, n_features, runner.folds)
 
     def _has_something_to_say(self, name) -> bool:
         return bool(self.scores[name]) or name in self.errors or name in self.stopped
@@ -415,7 +404,7 @@ class _Board:
         )
 
     def _note(self, name) -> str:
-        done, total = len(self.scores[name]), len(self.runner.folds)
+        done, total = len(self.scores[name]), self.n_folds
         lacks = done < total and name in self.stopped
         return f"over budget: {done} of {total} folds" if lacks else ""
 
@@ -458,8 +447,9 @@ def _run_here(board: _Board) -> None:
 
 
 def _run_in_workers(board: _Board, n_workers: int, end: float) -> None:
-    """Run the folds in processes; stop what takes more than its share of the time until ``end``."""
+    """Run the folds in processes until ``end``."""
     with WorkerPool(board.runner, n_workers) as pool:
+        schedule = Schedule(board, board.runner.planners(), n_workers, end - time.monotonic())
         while board.todo or pool.busy:
             left = end - time.monotonic()
             if left <= 0:
@@ -467,17 +457,13 @@ def _run_in_workers(board: _Board, n_workers: int, end: float) -> None:
                     board.give_up(name, math.inf)
                 return
             if board.todo and pool.has_room():
-                task = board.next_task()
-                if board.seconds(task[0]) > left:
-                    board.give_up(task[0], left)
-                else:
-                    limit = _share(board, left, n_workers)
-                    board.todo.remove(task)
-                    pool.submit(task, limit)
+                turn = schedule.next(left)
+                if turn is not None:
+                    pool.submit(*turn)
             else:
                 _wait(board, pool, left)
             if not board.todo and not pool.busy:
-                board.take_up(end - time.monotonic())
+                schedule.use_what_is_left(end - time.monotonic())
 
 
 def _wait(board: _Board, pool: WorkerPool, left: float) -> None:
@@ -489,15 +475,6 @@ def _wait(board: _Board, pool: WorkerPool, left: float) -> None:
         board.give_up(name, limit)
     else:
         board.finish((name, fold), result)
-
-
-def _share(board: _Board, left: float, n_workers: int) -> float:
-    """Return the seconds a fold may take: half of what is left, or a fair share if that is more.
-
-    Half is generous on purpose: what is stopped was computed in vain.
-    """
-    waiting = len({name for name, _ in board.todo})
-    return left * max(0.5, min(1.0, n_workers / waiting))
 
 
 def _spread(entry: ComparisonEntry) -> str:

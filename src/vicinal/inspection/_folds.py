@@ -18,6 +18,7 @@ from vicinal._base._compat import rows_of
 from vicinal.auto import AutoClassifier, AutoRegressor
 
 _MOST_BYTES = 2**29
+_POLL_SECONDS = 0.02
 _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
 
 
@@ -77,11 +78,15 @@ class FoldRunner:
         except Exception:
             return
 
+    def planners(self) -> set[str]:
+        """Return the names of the models that plan their time and were not told how much."""
+        return {name for name, model in self.models.items() if _timed(model)}
+
     def _prepared(self, name, seconds):
         model = clone(self.models[name])
-        timed = [key for key in model.get_params() if key.split("__")[-1] == "max_fit_time"]
-        if timed and np.isfinite(seconds) and model.get_params()[timed[0]] is None:
-            model.set_params(**{timed[0]: _FIT_SHARE * seconds})
+        timed = _timed(model)
+        if timed and np.isfinite(seconds):
+            model.set_params(**{timed: _FIT_SHARE * seconds})
         return model
 
     def _fit_and_predict(self, model, name, fold) -> FoldResult:
@@ -105,8 +110,32 @@ class FoldRunner:
             )
             if known > _MOST_BYTES:
                 self._encoded.clear()
-            self._encoded[fold] = self._read(fold) or self._encode(fold)
+            self._encoded[fold] = self._encoded_once(fold)
         return self._encoded[fold]
+
+    def _encoded_once(self, fold):
+        """Encode the rows of a fold, or wait for the process that is at it."""
+        if self.folder is None:
+            return self._encode(fold)
+        claim = self.folder / f"{fold}.claimed"
+        while (found := self._read(fold)) is None:
+            try:
+                with open(claim, "x") as file:
+                    file.write(str(os.getpid()))
+            except FileExistsError:
+                time.sleep(_POLL_SECONDS)
+                continue
+            try:
+                return self._read(fold) or self._encode(fold)
+            finally:
+                claim.unlink()
+        return found
+
+    def release(self, pid: int) -> None:
+        """Let others encode what a process that is gone was at."""
+        for claim in self.folder.glob("*.claimed") if self.folder else ():
+            if claim.read_text() == str(pid):
+                claim.unlink()
 
     def _encode(self, fold):
         train, test = self.folds[fold]
@@ -120,11 +149,17 @@ class FoldRunner:
         return pair
 
     def _read(self, fold):
-        path = None if self.folder is None else self.folder / f"{fold}.npz"
-        if path is None or not path.exists():
+        path = self.folder / f"{fold}.npz"
+        if not path.exists():
             return None
         with np.load(path) as stored:
             return stored["train"], stored["test"]
+
+
+def _timed(model: Any) -> str | None:
+    """Return the name of the parameter that a model is told its time with, where it is not set."""
+    unset = (key for key, value in model.get_params().items() if value is None)
+    return next((key for key in unset if key.split("__")[-1] == "max_fit_time"), None)
 
 
 def takes_tables(model: Any) -> bool:

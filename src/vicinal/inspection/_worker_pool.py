@@ -46,9 +46,9 @@ class _Worker:
         threading.Thread(target=self._collect, args=(answers,), daemon=True).start()
         threading.Thread(target=self._write, args=(payload,), daemon=True).start()
 
-    def give(self, task: tuple[str, int], limit: float) -> None:
+    def give(self, task: tuple[str, int], told: float, limit: float) -> None:
         self.task, self.limit, self.started = task, limit, math.inf
-        self._write(pickle.dumps((*task, limit)))
+        self._write(pickle.dumps((*task, told)))
 
     def _write(self, data: bytes) -> None:
         try:
@@ -93,6 +93,7 @@ class WorkerPool:
 
     def __init__(self, runner: FoldRunner, n_workers: int) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="vicinal-", ignore_cleanup_errors=True)
+        self._runner = runner
         runner.folder = Path(self._folder.name)
         # Models defined in a script or notebook travel by value.
         self._payload = pickle.dumps(wrap_non_picklable_objects(runner, keep_wrapper=False))
@@ -123,9 +124,12 @@ class WorkerPool:
         """Say whether a worker waits for a task."""
         return bool(self._ready)
 
-    def submit(self, task: tuple[str, int], limit: float) -> None:
-        """Start a task; it is stopped ``limit`` seconds after its rows have been encoded."""
-        self._ready.pop().give(task, limit)
+    def submit(self, task: tuple[str, int], told: float, limit: float) -> None:
+        """Start a task; it is stopped ``limit`` seconds after its rows have been encoded.
+
+        A model that plans its time is told that it has ``told`` seconds.
+        """
+        self._ready.pop().give(task, told, limit)
 
     def wait(self, timeout: float) -> tuple[tuple[str, int], FoldResult | None, float] | None:
         """Return a task, its result, ``None`` if it was stopped at its limit, and that limit.
@@ -168,6 +172,7 @@ class WorkerPool:
 
     def _replace(self, worker) -> None:
         worker.kill()
+        self._runner.release(worker.process.pid)
         self._workers[self._workers.index(worker)] = self._new_worker()
 
     def _new_worker(self) -> _Worker:
