@@ -12,9 +12,11 @@ from sklearn.utils.validation import check_is_fitted
 
 import vicinal
 from vicinal._base import import_optional, write_whole
+from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx import _ensemble, _linear, _local, _metric, _partition, _subspace, _trees
 from vicinal.io._onnx._graph import Graph
+from vicinal.io._onnx._table import table_feeds, write_table
 from vicinal.local import (
     LocalClassifier,
     LocalRegressor,
@@ -22,6 +24,7 @@ from vicinal.local import (
     NadarayaWatsonRegressor,
 )
 from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
+from vicinal.table import TableEncoder
 from vicinal.uncertainty import (
     LocalDiscriminantTransformer,
     LocallyAdaptiveClassifier,
@@ -63,6 +66,10 @@ _REASONS: dict[type, str] = {
     "AnchoredLocalRegressor, which stores models and blends them",
     LocallyAdaptiveClassifier: "lets its training rows vote for every query; save it with "
     "vicinal.io.save, or export a SpacePartitioningClassifier",
+    AutoClassifier: "mixes members that need their training rows; export a single model, such as "
+    "SpacePartitioningClassifier",
+    AutoRegressor: "mixes members that need their training rows; export a single model, such as "
+    "SpacePartitioningRegressor",
     ResponsibilityMixture: "is a density, neither a classifier nor a regressor",
     LocalDiscriminantTransformer: "has no ONNX form; save it with vicinal.io.save",
     DecisionSurface: "is geometry, neither a classifier nor a regressor; export its estimator_",
@@ -96,7 +103,7 @@ def to_onnx(
     skl2onnx), pruned trees, boosting, AdaBoost, bootstrap and model averaging of such parts,
     fusions over subspaces, truncated RBF machines, support vector machines by clusters, anchored
     local models, neural neighbours and gradient kernels (over their stored rows), models of
-    scikit-learn that skl2onnx knows, and pipelines of all these.
+    scikit-learn that skl2onnx knows, and pipelines of all these, also behind a ``TableEncoder``.
 
     Parameters
     ----------
@@ -128,8 +135,12 @@ def to_onnx(
 
     Notes
     -----
-    The model refuses missing values and infinities; the graph computes whatever follows from them.
-    Labels that are neither text nor whole numbers are given as text.
+    Behind a :class:`~vicinal.table.TableEncoder` the graph has one input for each column that is
+    used: numbers as doubles with NaN for a gap, levels as text with "" for a gap, dates as days
+    since 1970 with NaN for a gap. Free text has no ONNX form.
+
+    Otherwise the model refuses missing values and infinities; the graph computes whatever follows
+    from them. Labels that are neither text nor whole numbers are given as text.
 
     Examples
     --------
@@ -175,7 +186,10 @@ def _steps_of(model: Any) -> tuple[list[Any], Any]:
 
 def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> str:
     """Declare the inputs and write the transformers."""
-    if steps and isinstance(steps[0], ColumnTransformer) and hasattr(X, "columns"):
+    if steps and isinstance(steps[0], TableEncoder):
+        x = write_table(graph, steps[0])
+        steps = steps[1:]
+    elif steps and isinstance(steps[0], ColumnTransformer) and hasattr(X, "columns"):
         x = _write_columns(graph, steps[0], X)
         steps = steps[1:]
     else:
@@ -282,7 +296,9 @@ def check_graph(graph: Any, model: Any, X: Any, tol: float) -> float:
     session = runtime.InferenceSession(
         graph.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    answer = session.run(None, feeds(graph, X))[-1]
+    steps, _ = _steps_of(model)
+    is_table = bool(steps) and isinstance(steps[0], TableEncoder)
+    answer = session.run(None, table_feeds(steps[0], X) if is_table else feeds(graph, X))[-1]
     expected = np.asarray(getattr(model, _METHODS[session.get_outputs()[-1].name])(X))
     scale = 1.0 if hasattr(model, "predict_proba") else max(1.0, float(np.abs(expected).max()))
     difference = float(np.abs(answer - expected.reshape(answer.shape)).max()) / scale

@@ -28,6 +28,7 @@ class ColumnEncoder(BaseEstimator):
     """What all of them do."""
 
     is_categorical = False  # whether the encoded columns are codes without an order
+    takes = "levels"  # or numbers, dates, text
     names_: list[str]
 
     def fit(self, values: np.ndarray, y: Any = None) -> "ColumnEncoder":
@@ -42,6 +43,10 @@ class ColumnEncoder(BaseEstimator):
         """Return an array of shape (n_rows, len(names_))."""
         raise NotImplementedError
 
+    def plain(self, values: np.ndarray) -> np.ndarray:
+        """Return values as floats with NaN for a gap, or as texts with "" for a gap."""
+        return np.array(_as_texts(values), dtype=object)
+
     def decode(self, block: np.ndarray) -> list[Any]:
         """Return a value of the column for every encoded row, ``None`` where there is none."""
         raise NotImplementedError
@@ -50,6 +55,8 @@ class ColumnEncoder(BaseEstimator):
 @saved()
 class NumberColumn(ColumnEncoder):
     """Itself; gaps stay, or are filled with the median and, if there were any, marked."""
+
+    takes = "numbers"
 
     def __init__(self, decimal=".", keep_gaps=False):
         self.decimal = decimal
@@ -62,8 +69,11 @@ class NumberColumn(ColumnEncoder):
         self.names_ = ["", "missing"] if gaps.any() and not self.keep_gaps else [""]
         return self
 
+    def plain(self, values):
+        return as_numbers(values, self.decimal)
+
     def encode(self, values):
-        numbers = as_numbers(values, self.decimal)
+        numbers = self.plain(values)
         if self.keep_gaps:
             return numbers[:, None]
         return _filled(numbers[:, None], np.array([self.fill_]), len(self.names_) == 2)
@@ -76,6 +86,8 @@ class NumberColumn(ColumnEncoder):
 @saved()
 class DateColumn(ColumnEncoder):
     """The parts of the calendar that vary, and a count of days."""
+
+    takes = "dates"
 
     def __init__(self, form="iso", keep_gaps=False):
         self.form = form
@@ -90,6 +102,9 @@ class DateColumn(ColumnEncoder):
         has_gaps = np.isnat(dates).any() and not self.keep_gaps
         self.names_ = [*self.parts_, "missing"] if has_gaps else list(self.parts_)
         return self
+
+    def plain(self, values):
+        return _calendar(as_dates(values, self.form))["days"]
 
     def encode(self, values):
         found = _calendar(as_dates(values, self.form))
@@ -128,9 +143,14 @@ class OneHotColumn(ColumnEncoder):
         return self
 
     def encode(self, values):
-        codes = _codes(values, self.levels_, self._fallback())
-        wanted = [self.levels_.index(level) for level in self.shown_]
-        return (codes[:, None] == np.array(wanted)).astype(np.float64)
+        codes = _codes(values, self.levels_, self._unseen())
+        return self.lookup()[1][codes]
+
+    def lookup(self):
+        """Return the levels, and a line for each and one more for what is none of them."""
+        shown = np.array([self.levels_.index(level) for level in self.shown_])
+        codes = np.array([*range(len(self.levels_)), self._unseen()])
+        return _with_gap(self.levels_), (codes[:, None] == shown).astype(np.float64)
 
     def decode(self, block):
         if len(self.shown_) < len(self.levels_):
@@ -140,7 +160,8 @@ class OneHotColumn(ColumnEncoder):
         found = [self.levels_[k] if block[i, k] >= 0.5 else GAP for i, k in enumerate(best)]
         return [None if level == GAP else level for level in found]
 
-    def _fallback(self):
+    def _unseen(self):
+        """Return where a level that was not seen is among the levels, -1 for nowhere."""
         for level in (OTHER, GAP):
             if level in self.levels_:
                 return self.levels_.index(level)
@@ -165,9 +186,16 @@ class CodeColumn(ColumnEncoder):
         return self
 
     def encode(self, values):
-        other = self.levels_.index(OTHER) if OTHER in self.levels_ else -1
-        codes = _codes(values, self.levels_, other, gap=-1).astype(np.float64)
+        codes = _codes(values, self.levels_, self._unseen(), gap=-1).astype(np.float64)
         return np.where(codes < 0, np.nan, codes)[:, None]
+
+    def lookup(self):
+        """Return the levels, and a line for each and one more for what is none of them."""
+        codes = np.array([*range(len(self.levels_)), np.nan, self._unseen()], dtype=np.float64)
+        return [*self.levels_, ""], np.where(codes < 0, np.nan, codes)[:, None]
+
+    def _unseen(self):
+        return self.levels_.index(OTHER) if OTHER in self.levels_ else -1
 
     def decode(self, block):
         return [None if np.isnan(code) else self.levels_[round(code)] for code in block[:, 0]]
@@ -198,6 +226,12 @@ class TargetColumn(ColumnEncoder):
     def encode(self, values):
         return self.encoder_.transform(_as_table(values))
 
+    def lookup(self):
+        """Return the levels, and a line for each and one more for what is none of them."""
+        known = np.column_stack(self.encoder_.encodings_)
+        mean = np.broadcast_to(np.ravel(self.encoder_.target_mean_), (1, known.shape[1]))
+        return _with_gap(self.encoder_.categories_[0].tolist()), np.vstack([known, mean])
+
     def decode(self, block):
         levels = self.encoder_.categories_[0]
         known = np.column_stack(self.encoder_.encodings_)
@@ -226,6 +260,8 @@ class TextColumn(ColumnEncoder):
     depend on what is installed. Latent columns have no way back to a text.
     """
 
+    takes = "text"
+
     def __init__(self, n_components=10):
         self.n_components = n_components
 
@@ -246,6 +282,11 @@ class TextColumn(ColumnEncoder):
 
     def decode(self, block):
         return [None] * len(block)
+
+
+def _with_gap(levels: list[str]) -> list[str]:
+    """Return the levels as plain columns have them."""
+    return ["" if level == GAP else level for level in levels]
 
 
 def levels_of(labels: np.ndarray) -> list[str]:

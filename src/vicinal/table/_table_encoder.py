@@ -217,6 +217,33 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         names = [label for labels in self.input_to_outputs_.values() for label in labels]
         return np.array(names, dtype=object)
 
+    @property
+    def column_encoders_(self):
+        """The fitted encoder of each column that was kept, by name."""
+        check_is_fitted(self)
+        return {self._names[j]: encoder for j, encoder in self._encoders}
+
+    def plain_columns(self, X):
+        """Return the columns that are encoded, each in the plain type that its encoder reads.
+
+        Parameters
+        ----------
+        X : data frame or array-like of shape (n_samples, n_features)
+            The table.
+
+        Returns
+        -------
+        columns : dict of str to ndarray of shape (n_samples,)
+            Numbers, and dates as days since 1970, as floats with NaN for a gap; levels and texts as
+            objects with "" for a gap.
+        """
+        check_is_fitted(self)
+        X, positions = self._located(X)
+        return {
+            self._names[j]: encoder.plain(read_column(X, positions[j]))
+            for j, encoder in self._encoders
+        }
+
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
