@@ -133,3 +133,10 @@ def test_the_pruned_tree_is_an_ordinary_tree(cancer):
     assert "class" in export_text(model.tree_)
     assert_array_equal(model.apply(X), model.tree_.apply(X))
     assert_allclose(model.feature_importances_.sum(), 1.0)
+
+
+def test_one_row_that_counts_cannot_be_held_out():
+    with pytest.raises(ValueError, match="n_samples=1 cannot be both learned from and held out"):
+        PrunedTreeRegressor().fit([[0.0], [1.0]], [0.0, 1.0], [1.0, 0.0])
+    with pytest.raises(ValueError, match="n_samples=2 without two rows of one class"):
+        PrunedTreeClassifier().fit([[0.0], [1.0]], [0, 1])

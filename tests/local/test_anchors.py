@@ -322,3 +322,9 @@ def test_centres_may_come_from_an_uncertainty_map(moons):
     assert_allclose(np.sort(model.anchors_.centers, axis=0), np.sort(mixture.means_, axis=0))
     lazy = LocalClassifier(**CLASSIFIER).fit(X[:400], y[:400])
     assert model.score(X[400:], y[400:]) > lazy.score(X[400:], y[400:]) - 0.03
+
+
+def test_heavy_rows_do_not_ask_for_more_anchors_than_rows():
+    X = np.random.RandomState(0).normal(size=(40, 2))
+    model = AnchoredLocalRegressor(random_state=0).fit(X, X[:, 0], np.arange(1, 41))
+    assert len(model.anchors_.centers) <= 40

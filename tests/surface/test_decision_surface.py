@@ -465,3 +465,9 @@ def test_sample_lies_on_the_surface(surface):
     assert points.shape == (50, 2)
     assert np.abs(surface.estimator_.decision_function(points)).max() < 1e-4
     assert_array_equal(points, surface.sample(50, random_state=0))
+
+
+def test_a_model_of_one_class_has_no_surface():
+    X = np.random.RandomState(0).normal(size=(20, 2))
+    with pytest.raises(ValueError, match="knows one class only"):
+        DecisionSurface(RidgeClassifier()).fit(X, np.zeros(20))

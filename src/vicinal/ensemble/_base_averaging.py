@@ -33,7 +33,7 @@ from vicinal._kernels.ensemble._simplex import (
     information_weights,
     stacking_weights,
 )
-from vicinal.ensemble._learners import fresh_learner
+from vicinal.ensemble._learners import fold_count, fresh_learner
 
 _N_DIRICHLET = 1000
 
@@ -207,12 +207,8 @@ class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
         if self.cv == "loo":
             return list(LeaveOneOut().split(y))
         seed = draw_seeds(self.random_state, 1)[0]
-        n_folds = min(self.cv, len(y))
-        if classifier:
-            n_folds = max(2, min(n_folds, int(np.bincount(y).max())))
-            folds = StratifiedKFold(n_folds, shuffle=True, random_state=seed)
-        else:
-            folds = KFold(n_folds, shuffle=True, random_state=seed)
+        kind = StratifiedKFold if classifier else KFold
+        folds = kind(fold_count(self.cv, y, classifier), shuffle=True, random_state=seed)
         return list(folds.split(y, y))
 
     def _held_out(self, members, judge, X, y, weight, folds):

@@ -19,6 +19,7 @@ from vicinal._kernels.ensemble._pruning import (
     penalty_grid,
     terminal_ranges,
 )
+from vicinal.ensemble._learners import fold_count
 
 
 def pruning_path(tree):
@@ -128,10 +129,7 @@ class BasePrunedTree(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _folds(self, y, classifier):
         """Fewer folds for data too small for the number asked for."""
-        if not isinstance(self.cv, Integral):
-            return self.cv
-        most = np.bincount(y).max() if classifier else len(y)
-        return max(2, min(self.cv, int(most)))
+        return fold_count(self.cv, y, classifier) if isinstance(self.cv, Integral) else self.cv
 
     def _checked(self, X):
         check_is_fitted(self)

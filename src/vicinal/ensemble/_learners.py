@@ -47,6 +47,20 @@ def class_probabilities(member, X, n_classes):
     return probability
 
 
+def fold_count(cv, y, classifier):
+    """Return the number of folds: fewer than ``cv`` for data too small for it.
+
+    Folds are drawn within classes, so the largest class decides.
+    """
+    most = int(np.bincount(y).max()) if classifier else len(y)
+    if most < 2:
+        raise ValueError(
+            f"n_samples={len(y)} {'without two rows of one class ' if classifier else ''}cannot be "
+            "both learned from and held out; give more rows."
+        )
+    return min(cv, most)
+
+
 def draw_rows(rng, weight, n_draws, codes=None):
     """Draw rows with replacement, with chances proportional to ``weight``.
 

@@ -556,7 +556,7 @@ def held_out_parts(rows, n_samples: int, groups, random_state) -> list[np.ndarra
 
 
 def place_centers(m: int, X, index: NeighborIndex, coordinates, codes, weights, random_state):
-    """Return ``m`` centres (fewer if rows repeat) as rows of X's columns, by weighted k-means.
+    """Return ``m`` centres (at most the different rows) as rows of X's columns, by k-means.
 
     k-means runs in the coordinates of the search. With class labels a row counts by how far
     classes mix around it, because pure regions need few models. Where the coordinates are not
@@ -566,6 +566,7 @@ def place_centers(m: int, X, index: NeighborIndex, coordinates, codes, weights, 
     n, size = X.shape[0], max(_MIN_ROWS, _ROWS_PER_ANCHOR * m)
     some = np.arange(n) if n <= size else np.sort(rng.choice(n, size, replace=False))
     rows, place = np.asarray(X[some], dtype=np.float64), index.X[some]
+    m = min(m, len(place))
     share = np.ones(len(some)) if weights is None else weights[some]
     if codes is not None:
         share = share * (_PURE_SHARE + _mixing(place, codes[some]))

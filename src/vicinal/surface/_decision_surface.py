@@ -225,6 +225,11 @@ class DecisionSurface(BaseEstimator):
         self._X = X.astype(np.float64)
         self.estimator_ = self._fitted_estimator(given, y, is_fitted)
         self.classes_ = self.estimator_.classes_
+        if len(self.classes_) < 2:
+            raise ValueError(
+                f"{type(self.estimator_).__name__} knows one class only ({self.classes_[0]!r}); a "
+                "surface lies between two, so give it labels of both."
+            )
         wrap = Framed(given) if hasattr(given, "columns") else AsIs()
         labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
         self._weights = metric_matrix(self.metric, self._X)
