@@ -5,6 +5,7 @@ A class whose attributes are not all worth keeping, or that has parts to build a
 one back; otherwise Python's own ``__getstate__`` and plain attributes do.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -16,16 +17,18 @@ def saved(**shapes: str):
     """Declare that a class may be part of a model file, and what its arrays must look like.
 
     Public estimators may be saved without it; private classes that fitted models hold may not.
-    Shapes are declared where compiled code reads an array without looking at its length.
+    Arrays are declared where answers are computed from them, and must be where compiled code reads
+    them without looking at their length. What is declared holds finite numbers.
 
     Parameters
     ----------
     **shapes : str
-        For an attribute (an array, a sparse matrix, or a list of them), the length of each axis: a
-        digit, ``*`` for any, or a name that stands for the same length throughout the object
-        (``c+1`` for one more). ``p`` is ``n_features_in_`` where the object has it. A last word
-        ``<name`` says that the values are row numbers from 0 to below that length. Attributes that
-        are absent or ``None`` are not looked at.
+        For an attribute (an array, a sparse matrix, or lists and dictionaries of them), the length
+        of each axis: a digit, ``*`` for any, or a name that stands for the same length throughout
+        the object (``c+1`` for one more). ``p`` is ``n_features_in_`` where the object has it. A
+        last word ``<name`` says that the values are row numbers from 0 to below that length,
+        ``labels`` that they may be anything, ``gaps`` that some may be NaN or infinite.
+        ``"p | k p"`` allows both shapes. Attributes that are absent or ``None`` are not looked at.
 
     Examples
     --------
@@ -77,19 +80,43 @@ def check_saved(part: Any) -> None:
         axes, _, stop = shape.partition("<")
         label = f"{type(part).__name__}.{attribute}"
         for array in _arrays(part, attribute):
-            _check_axes(label, array, axes.split(), sizes)
+            words = _matching(axes, array)
+            _check_axes(label, array, [word for word in words if word not in _CONTENTS], sizes)
+            _check_numbers(label, array, words)
             if stop:
                 row_numbers.append((label, array, stop))
     for label, array, stop in row_numbers:
         _check_range(label, array, _size(stop, sizes))
 
 
+_CONTENTS = ("labels", "gaps")
+
+
 def _arrays(part: Any, attribute: str) -> list:
     """Return the arrays of an attribute, or of an attribute of an attribute, without gaps."""
     for name in attribute.split("."):
         part = getattr(part, name, None)
-    parts = part if isinstance(part, list | tuple) else [part]
-    return [array for array in parts if array is not None]
+    if isinstance(part, list | tuple | dict):
+        return [leaf for leaf in _leaves(part) if getattr(leaf, "ndim", 0)]
+    return [] if part is None else [part]
+
+
+def _leaves(part: Any) -> Iterator[Any]:
+    """Yield what lists, tuples and dictionaries hold, however deep."""
+    if not isinstance(part, list | tuple | dict):
+        yield part
+        return
+    for item in part.values() if isinstance(part, dict) else part:
+        yield from _leaves(item)
+
+
+def _matching(shape: str, array: Any) -> list[str]:
+    """Return the words of the alternative with as many axes as the array, else of the last."""
+    alternatives = [choice.split() for choice in shape.split("|")]
+    for words in alternatives:
+        if len([word for word in words if word not in _CONTENTS]) == getattr(array, "ndim", -1):
+            return words
+    return alternatives[-1]
 
 
 def _check_axes(label: str, array: Any, axes: list[str], sizes: dict[str, int]) -> None:
@@ -107,6 +134,16 @@ def _check_axes(label: str, array: Any, axes: list[str], sizes: dict[str, int]) 
                 f"{label} has the shape {shape}, but must be {' x '.join(axes)}, where {axis} is "
                 f"{_size(axis, sizes)}."
             )
+
+
+def _check_numbers(label: str, array: Any, words: list[str]) -> None:
+    if "labels" in words or not isinstance(array.dtype, np.dtype):  # tensors are not in files
+        return
+    if array.dtype.kind not in "biuf":
+        raise ValueError(f"{label} must hold numbers, got {array.dtype}.")
+    values = getattr(array, "data", array) if not isinstance(array, np.ndarray) else array
+    if array.dtype.kind == "f" and "gaps" not in words and not np.isfinite(values).all():
+        raise ValueError(f"{label} holds NaN or infinity, but must be finite.")
 
 
 def _check_range(label: str, array: np.ndarray, stop: int) -> None:

@@ -5,7 +5,7 @@ import functools
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from vicinal._base import atomic_fit, documented, encode_labels, last_step
+from vicinal._base import atomic_fit, documented, encode_labels, last_step, saved
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters
 from vicinal.ensemble._explain import averaging_sections
@@ -14,6 +14,7 @@ from vicinal.ensemble._learners import class_probabilities
 _LEAST_PROBABILITY = 1e-15
 
 
+@saved(classes_="c labels", weights_="m")
 @documented
 class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
     r"""Weighted mean of unlike classifiers, the weights learned from held-out log-likelihoods.

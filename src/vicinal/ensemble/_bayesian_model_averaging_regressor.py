@@ -9,7 +9,7 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import atomic_fit, documented, last_step
+from vicinal._base import atomic_fit, documented, last_step, saved
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.ensemble._simplex import stacked_mean_weights
 from vicinal._kernels.local._equivalent_kernels import ridge_log_evidence, ridge_summary
@@ -37,6 +37,7 @@ def _log_normal(residual, variance):
     return -0.5 * (_LOG_2PI + np.log(variance) + residual**2 / variance)
 
 
+@saved(weights_="m", variances_="m | m *")
 @documented
 class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
     r"""Weighted mean of unlike regressors, the weights learned from held-out densities.

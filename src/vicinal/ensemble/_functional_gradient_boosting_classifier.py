@@ -5,12 +5,13 @@ from scipy.special import expit
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, documented, encode_labels, positive_rows
+from vicinal._base import atomic_fit, documented, encode_labels, positive_rows, saved
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal._kernels.ensemble._losses import Exponential, Logistic, Multinomial
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 
+@saved(classes_="c labels", coef_="m | m *")
 @documented
 class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradientBoosting):
     r"""Gradient boosting of any regressor, for classes.

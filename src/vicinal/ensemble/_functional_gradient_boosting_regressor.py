@@ -6,12 +6,13 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, documented, positive_rows
+from vicinal._base import atomic_fit, documented, positive_rows, saved
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.ensemble._losses import REGRESSION_LOSSES
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 
+@saved(coef_="m | m *")
 @documented
 class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradientBoosting):
     r"""Gradient boosting of any regressor by any loss.

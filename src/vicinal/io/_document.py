@@ -114,7 +114,9 @@ class Writer:
             name, state = full_name(type(x)), form.take_apart(x)
         else:
             name = self.vocabulary.name_of(type(x))
+            # What cannot be read must not be written.
             check_foreign(x)
+            check_saved(x)
             state = _state(x)
         return {"class": name, "state": {key: self.value(part) for key, part in state.items()}}
 

@@ -145,8 +145,11 @@ def _tree(state) -> Any:
     )
     shape = n_nodes, len(n_classes), int(n_classes.max())
     _require(
-        isinstance(value, np.ndarray) and value.dtype == np.float64 and value.shape == shape,
-        f"a decision tree has other values than the {shape} that it needs.",
+        isinstance(value, np.ndarray)
+        and value.dtype == np.float64
+        and value.shape == shape
+        and np.isfinite(value).all(),
+        f"a decision tree has other values than the {shape} finite numbers that it needs.",
     )
     tree = _private("tree._tree", "Tree")(n_features, n_classes.astype(np.intp), len(n_classes))
     nodes = np.zeros(n_nodes, dtype=_private("tree._tree", "NODE_DTYPE"))
@@ -362,6 +365,8 @@ def state_of(part: Any) -> dict[str, Any]:
 
 def check_foreign(part: Any) -> None:
     """Raise where an estimator would act when used, or would read beyond its arrays."""
+    if type(part).__module__.startswith("sklearn."):
+        _check_finite(part)
     for kind in type(part).__mro__:
         check = _CHECKS.get(f"{kind.__module__}.{kind.__name__}")
         if check is not None:
@@ -382,6 +387,30 @@ def restore_foreign(part: Any, state: dict[str, Any]) -> None:
             metric=part.effective_metric_,
             **part.effective_metric_params_,
         )
+
+
+# Numbers that every answer is computed from; other arrays of scikit-learn may have gaps.
+_FINITE = (
+    "_dual_coef_",
+    "_intercept_",
+    "cluster_centers_",
+    "coef_",
+    "components_",
+    "dual_coef_",
+    "intercept_",
+    "support_vectors_",
+    "theta_",
+)
+
+
+def _check_finite(part) -> None:
+    for name in _FINITE:
+        array = getattr(part, "__dict__", {}).get(name)
+        values = array.data if sparse.issparse(array) else array
+        if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+            _require(
+                np.isfinite(values).all(), f"{type(part).__name__}.{name} holds NaN or infinity."
+            )
 
 
 _SEARCH_TREES = {"kd_tree": KDTree, "ball_tree": BallTree}

@@ -13,12 +13,14 @@ from vicinal._base import (
     encode_labels,
     positive_rows,
     row_blocks,
+    saved,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
 from vicinal.linear._base import LinearScores
 
 
+@saved(classes_="c labels", coef_="r p", intercept_="r")
 @documented
 class AveragedPerceptron(LinearScores):
     r"""Multi-class perceptron whose weights are the mean over all steps of training.

@@ -7,7 +7,7 @@ from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, documented, encode_labels, positive_rows
+from vicinal._base import atomic_fit, documented, encode_labels, positive_rows, saved
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.linear._lda import (
     add_statistics,
@@ -31,6 +31,7 @@ def _adds_up(estimator):
     return True
 
 
+@saved(classes_="c labels", means_="c p", coef_="r p", intercept_="r")
 @documented
 class WeightedLDA(LinearScores):
     r"""Linear discriminant analysis with sample weights and reusable statistics.

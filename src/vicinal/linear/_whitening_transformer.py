@@ -6,12 +6,13 @@ import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_magnitude, documented, positive_rows
+from vicinal._base import atomic_fit, check_magnitude, documented, positive_rows, saved
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
 from vicinal._kernels.linear._lda import class_means, lda_statistics, within_covariance
 from vicinal._kernels.linear._whitening import WHITENINGS, refine_whitening
 
 
+@saved(mean_="p", whitening_="k p", unwhitening_="p k")
 @documented
 class WhiteningTransformer(TransformerMixin, BaseEstimator):
     r"""Centre the data and make its covariance the identity.

@@ -43,7 +43,7 @@ class NormalScores:
         return np.stack(columns, axis=1)
 
 
-@saved()
+@saved(matrix="q | q d", mean="q")
 class Coordinates:
     """A map from the columns given to coordinates with Euclidean distance.
 
@@ -115,7 +115,7 @@ class Coordinates:
         return matrix
 
 
-@saved()
+@saved(located="q")
 @dataclass(frozen=True)
 class Placement:
     """Where rows lie in the search, and what their local models are fitted on.

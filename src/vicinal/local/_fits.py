@@ -20,7 +20,7 @@ from vicinal.local._neighborhoods import NearestRule, Neighborhoods, RadiusRule,
 from vicinal.local._solvers import RidgeSolver, over_queries
 
 
-@saved()
+@saved(outside="o")
 @dataclass(frozen=True)
 class LocalFit:
     """A model fitted anew around every query.

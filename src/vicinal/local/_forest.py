@@ -40,7 +40,16 @@ class ForestRule:
         return self.max_size
 
 
-@saved()
+@saved(
+    X="n q",
+    leaves="n t <l",
+    out_of_bag="n t",
+    _offsets="t+1 <l+1",
+    _start="l+1 <e+1",
+    _members="e <n",
+    _counts="e",
+    _totals="l",
+)
 class ForestIndex:
     """Leaves of a forest and the training rows in them.
 
@@ -68,6 +77,16 @@ class ForestIndex:
         # A row that every tree has drawn has nobody to ask: it asks all of them.
         self.out_of_bag[~self.out_of_bag.any(axis=1)] = True
         self._file(self.leaves, drawn)
+
+    def __restore__(self, state: dict) -> None:
+        """Take back what a model file holds; compiled loops follow leaves and count on shares."""
+        vars(self).update(state)
+        sizes = [tree.tree_.node_count for tree in self.forest.estimators_]
+        if np.diff(self._offsets).tolist() != sizes or len(self._totals) != sum(sizes):
+            raise ValueError("ForestIndex._offsets do not fit its trees.")
+        leaf = np.repeat(np.arange(sum(sizes)), np.diff(self._start))
+        if not np.all(self._counts / self._totals[leaf] > 0.0):
+            raise ValueError("ForestIndex._counts must be positive shares of ForestIndex._totals.")
 
     def _file(self, leaves, drawn) -> None:
         """Sort the drawn rows by leaf."""

@@ -19,6 +19,7 @@ from vicinal._base import (
     encode_labels,
     is_array_api,
     namespace,
+    saved,
     validate_array_api,
     weighted_device_rows,
 )
@@ -42,6 +43,7 @@ _FLOOR = 1e-3
 _MAX_QUERIES, _MIN_QUERIES, _FLOPS = 1500, 200, 2e9
 
 
+@saved(mean_="p", scale_="p", components_="k p")
 @documented
 class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""A linear map under which columns that do not change the answer fade away.

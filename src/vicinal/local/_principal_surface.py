@@ -16,6 +16,7 @@ from vicinal._base import (
     documented,
     positive_rows,
     row_blocks,
+    saved,
     thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -35,6 +36,7 @@ class Projection(NamedTuple):
     n_iter: np.ndarray
 
 
+@saved(_rows="n p", _weights="n")
 @documented
 class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Curve or surface through the middle of a cloud of points: the ridge of its density.

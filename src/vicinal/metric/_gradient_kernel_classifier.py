@@ -4,12 +4,13 @@ import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, class_factors, documented, encode_labels, positive_rows
+from vicinal._base import atomic_fit, class_factors, documented, encode_labels, positive_rows, saved
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.calibration._temperature import fit_slope, temperature_proba
 from vicinal.metric._gradient_kernel import BaseGradientKernel
 
 
+@saved(classes_="c labels", mean_="p", scale_="p", blocks_="* | * *")
 @documented
 class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
     r"""Kernel ridge on class indicators in coordinates stretched along its own slopes.

@@ -4,11 +4,12 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, documented, positive_rows
+from vicinal._base import atomic_fit, documented, positive_rows, saved
 from vicinal._kernels.linear._maps import standard_scale
 from vicinal.metric._gradient_kernel import BaseGradientKernel
 
 
+@saved(target_mean_="o", target_scale_="o", mean_="p", scale_="p", blocks_="* | * *")
 @documented
 class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
     r"""Kernel ridge regression in coordinates stretched along its own slopes.

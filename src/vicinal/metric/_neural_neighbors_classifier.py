@@ -15,6 +15,7 @@ from vicinal._base import (
     is_array_api,
     namespace,
     positive_rows,
+    saved,
     validate_array_api,
     weighted_device_rows,
 )
@@ -24,6 +25,15 @@ from vicinal.metric._neural_neighbors import BaseNeuralNeighbors
 _FLOOR = 1e-7  # of a probability whose logarithm is taken, as in the training
 
 
+@saved(
+    classes_="c labels",
+    mean_="p",
+    knots_="*",
+    nets_="*",
+    embedding_="v e",
+    voter_outputs_="v c",
+    voter_log_weights_="v gaps",
+)
 @documented
 class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
     r"""Classification by near rows, in a map learned so that near rows predict.

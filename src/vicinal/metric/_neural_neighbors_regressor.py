@@ -10,12 +10,21 @@ from vicinal._base import (
     is_array_api,
     namespace,
     positive_rows,
+    saved,
     validate_array_api,
     weighted_device_rows,
 )
 from vicinal.metric._neural_neighbors import BaseNeuralNeighbors
 
 
+@saved(
+    mean_="p",
+    knots_="*",
+    nets_="*",
+    embedding_="v e",
+    voter_outputs_="v o",
+    voter_log_weights_="v gaps",
+)
 @documented
 class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
     r"""Regression by near rows, in a map learned so that near rows predict.

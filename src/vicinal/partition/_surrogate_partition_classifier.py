@@ -18,6 +18,7 @@ from vicinal._base import (
     draw_seeds,
     encode_labels,
     parallel_map,
+    saved,
 )
 from vicinal._base._compat import Interval
 from vicinal._base._explanation import ExplainRowMixin
@@ -25,6 +26,7 @@ from vicinal._kernels.cascade._surrogate import alternate_blocks
 from vicinal.partition._explain import surrogate_sections
 
 
+@saved(classes_="c labels", gate_coef_="p", coef_="r p", intercept_="r")
 @documented
 class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Two linear regions and a linear gate that minimise one smooth bound on the error.

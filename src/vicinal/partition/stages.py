@@ -8,7 +8,7 @@ from vicinal._base import saved
 from vicinal._kernels.linear._lda import LDAStatistics, lda_coefficients
 
 
-@saved()
+@saved(classes_="c labels", coef_="c q", intercept_="c gaps")
 class LinearRegionClassifier:
     """Linear scores of the classes in one region.
 
@@ -50,7 +50,7 @@ class LinearRegionClassifier:
         return scores
 
 
-@saved()
+@saved(coef_="q")
 class LinearRegionRegressor:
     """Linear model of the target in one region: ``X @ coef_ + intercept_``."""
 
@@ -63,7 +63,7 @@ class LinearRegionRegressor:
         return X @ self.coef_ + self.intercept_
 
 
-@saved()
+@saved(coef_="q")
 class LinearGate:
     """Half-space reject: a sample is passed on where ``X @ coef_ + intercept_ > 0``."""
 

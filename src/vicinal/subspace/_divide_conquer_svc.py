@@ -48,7 +48,15 @@ _ROWS_PER_CLUSTER = 2000
 _SPLIT_ROUNDS = 20
 
 
-@saved(cluster_centers_="k p", cluster_sizes_="k")
+@saved(
+    classes_="c labels",
+    cluster_centers_="k p",
+    cluster_sizes_="k",
+    support_vectors_="s p",
+    dual_coef_="s *",
+    _membership="l k",
+    _spread="k",
+)
 @documented
 class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""RBF support vector machine trained cluster by cluster (DC-SVM).

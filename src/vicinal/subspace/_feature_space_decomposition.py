@@ -20,6 +20,7 @@ from vicinal._base import (
     is_array_api,
     namespace,
     positive_rows,
+    saved,
     validate_array_api,
     weighted_device_rows,
 )
@@ -33,6 +34,7 @@ _DEFAULT_DIRECTIONS = 256
 _BLOCK_METHODS = ("cholesky", "approximate")
 
 
+@saved(constant_="p", mean_="p", _maps="* | * *")
 @documented
 class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     r"""Divide the feature space into subspaces, after a linear map that sets them apart.

@@ -6,7 +6,7 @@ from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from vicinal._base import atomic_fit, atomic_fit_blocks, documented, encode_labels
+from vicinal._base import atomic_fit, atomic_fit_blocks, documented, encode_labels, saved
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
@@ -29,6 +29,7 @@ def _fusion_can(method):
     return check
 
 
+@saved(classes_="c labels", score_mean_="k", score_scale_="k")
 @documented
 class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
     r"""Divide the features into subspaces, classify in each, and fuse the scores.

@@ -5,7 +5,7 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
-from vicinal._base import atomic_fit, documented
+from vicinal._base import atomic_fit, documented, saved
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
@@ -13,6 +13,7 @@ from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
 _MAX_MONOMIALS = 2000
 
 
+@saved(score_mean_="k", score_scale_="k")
 @documented
 class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
     r"""Divide the features into subspaces, predict in each, and fuse the predictions.

@@ -20,6 +20,7 @@ from vicinal._base import (
     is_array_api,
     namespace,
     positive_rows,
+    saved,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.calibration._temperature import fit_slope
@@ -60,6 +61,7 @@ def _device_proba(scores, slope):
     return powers / xp.sum(powers, axis=1, keepdims=True)
 
 
+@saved(classes_="c labels", mean_="p", _coef="j t", _dual_coef="n t", _rows="n p", _intercept="t")
 @documented
 class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     r"""Kernel classifier with the truncated RBF kernel, at a cost linear in the rows.

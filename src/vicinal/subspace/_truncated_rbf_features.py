@@ -15,6 +15,7 @@ from vicinal._base import (
     is_array_api,
     namespace,
     row_blocks,
+    saved,
     validate_array_api,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -24,6 +25,7 @@ from vicinal.subspace._base import check_expansion, learn_center_and_gamma
 from vicinal.subspace._truncated_rbf_on_device import device_center_and_gamma, device_training
 
 
+@saved(mean_="p")
 @documented
 class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     r"""Map rows to the monomials whose inner product is the truncated RBF kernel.

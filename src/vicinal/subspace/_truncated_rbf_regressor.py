@@ -4,7 +4,14 @@ import numpy as np
 from sklearn.base import RegressorMixin
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, atomic_fit_blocks, documented, is_array_api, positive_rows
+from vicinal._base import (
+    atomic_fit,
+    atomic_fit_blocks,
+    documented,
+    is_array_api,
+    positive_rows,
+    saved,
+)
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._truncated_rbf_blocks import fit_regressor_blocks
 from vicinal.subspace._truncated_rbf_on_device import (
@@ -15,6 +22,7 @@ from vicinal.subspace._truncated_rbf_on_device import (
 )
 
 
+@saved(mean_="p", _coef="j t", _dual_coef="n t", _rows="n p", _intercept="t")
 @documented
 class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
     r"""Kernel ridge regression with the truncated RBF kernel, at a cost linear in the rows.

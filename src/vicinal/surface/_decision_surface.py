@@ -9,7 +9,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, get_tags
 from sklearn.utils.validation import check_array, check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, documented, draw_seeds, row_blocks
+from vicinal._base import atomic_fit, documented, draw_seeds, row_blocks, saved
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.surface._fixed_point import (
     fixed_point,
@@ -64,6 +64,7 @@ def _is_fitted(estimator) -> bool:
     return True
 
 
+@saved(_X="n p", classes_="c labels", _codes="n <c", _weights="p | p p")
 @documented
 class DecisionSurface(BaseEstimator):
     r"""Geometry of the decision surface of any classifier.

@@ -69,7 +69,7 @@ class OwnGradient:
         return _clipped(values), np.nan_to_num(np.asarray(slopes, dtype=np.float64))
 
 
-@saved()
+@saved(coef="r q", intercept="r")
 class LinearScores:
     """Scores ``X @ coef.T + intercept``."""
 

@@ -11,7 +11,7 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from vicinal._base import atomic_fit, check_weights, documented, draw_seeds, encode_labels
+from vicinal._base import atomic_fit, check_weights, documented, draw_seeds, encode_labels, saved
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
 from vicinal._base._explanation import ExplainRowMixin, show
 from vicinal._kernels.calibration._platt import couple_pairs, fit_saturated_platt
@@ -20,6 +20,7 @@ from vicinal.surface._explain import distance_section
 from vicinal.surface._metric import METRICS
 
 
+@saved(classes_="c labels", scales_="s", limits_="s", slopes_="s", intercepts_="s")
 @documented
 class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Probabilities from signed distances to the decision surface of any classifier.

@@ -10,7 +10,7 @@ from vicinal.surface._problem import Problem
 from vicinal.surface._search import Found
 
 
-@saved()
+@saved(low="b d gaps", high="b d gaps", codes="b")
 class TreeBoxes:
     """The leaves of a tree as boxes with codes.
 

@@ -14,6 +14,7 @@ from vicinal._base import (
     check_weights,
     draw_seeds,
     encode_labels,
+    saved,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.metric._gated_fisher import class_scatters, fisher_directions, gated_features
@@ -27,6 +28,7 @@ from vicinal.uncertainty._base import (
 from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
 
 
+@saved(centers_="k p", projections_="m k p", offsets_="m k", _directions="m *")
 class LocalDiscriminantTransformer(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):

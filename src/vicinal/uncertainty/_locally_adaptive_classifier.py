@@ -85,7 +85,14 @@ class _Model(NamedTuple):
     gain: float
 
 
-@saved(classes_="c", **{"_voters.bounds": "c+1"})
+@saved(
+    classes_="c labels",
+    mean_="p",
+    whitening_="r p",
+    _matrices="* * r",
+    _numbers="c <c",
+    **{"_voters.bounds": "c+1", "_voters.X": "n r"},
+)
 @documented
 class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""Soft nearest neighbours in several learned metrics, placed where classes mix (LCU).
