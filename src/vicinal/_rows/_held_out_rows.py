@@ -13,7 +13,7 @@ from vicinal._rows._support import Support
 _GIVEN = ("X", "answers", "targets", "weights", "n_jobs")
 
 
-@saved(X="n p", answers="n *", weights="n")
+@saved(X="n p gaps", answers="n *", targets="n | n *", weights="n")
 class HeldOutRows:
     """Training rows, their targets, and answers by models that had not seen them.
 

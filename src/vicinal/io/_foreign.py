@@ -405,8 +405,8 @@ _FINITE = (
 
 def _check_finite(part) -> None:
     for name in _FINITE:
-        array = getattr(part, "__dict__", {}).get(name)
-        values = array.data if sparse.issparse(array) else array
+        values: Any = getattr(part, "__dict__", {}).get(name)
+        values = values.data if sparse.issparse(values) else values
         if isinstance(values, np.ndarray) and values.dtype.kind == "f":
             _require(
                 np.isfinite(values).all(), f"{type(part).__name__}.{name} holds NaN or infinity."
