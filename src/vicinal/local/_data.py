@@ -10,7 +10,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import check_magnitude, is_ready, positive_rows, row_blocks, saved
 from vicinal._kernels.local._gradient_metric import gradient_outer_product, metric_step
-from vicinal._kernels.local._ridge import is_pure, smooth_classes, smooth_targets
+from vicinal._kernels.local._sums import is_pure, smooth_classes, smooth_targets
 from vicinal.local._coordinates import (
     FORESTS,
     Coordinates,
@@ -59,11 +59,10 @@ class Numbers:
             )
         return Numbers(np.vstack([self.columns, other.columns]), self.is_multi_output)
 
-    def smooth(self, found: Neighborhoods, kernel: np.ndarray) -> np.ndarray:
-        """Return sum_i l_i(q) y_i, shape (n_queries, n_outputs)."""
-        out = np.empty((found.n_queries, self.n_outputs))
-        smooth_targets(found.indptr, found.indices, kernel, self.columns, out)
-        return out
+    def smooth(self, found: Neighborhoods, kernels: np.ndarray) -> np.ndarray:
+        """Return sum_i l_i(q) y_i of several kernels, (n_kernels, n_queries, n_outputs)."""
+        inputs = found.indptr, found.indices
+        return np.stack([smooth_targets(*inputs, kernel, self.columns) for kernel in kernels])
 
     def one_class(self, found: Neighborhoods) -> None:
         """Numbers have no neighbourhoods that need no fit."""
@@ -121,17 +120,14 @@ class Labels:
         """Return these labels, then further ones."""
         return Labels(np.concatenate([self.codes, other.codes]), self.n_outputs)
 
-    def smooth(self, found: Neighborhoods, kernel: np.ndarray) -> np.ndarray:
-        """Return the fit to indicator columns, shape (n_queries, n_classes)."""
-        out = np.empty((found.n_queries, self.n_outputs))
-        smooth_classes(found.indptr, found.indices, kernel, self.codes, out)
-        return out
+    def smooth(self, found: Neighborhoods, kernels: np.ndarray) -> np.ndarray:
+        """Return the fits to indicator columns, (n_kernels, n_queries, n_classes)."""
+        inputs, of = (found.indptr, found.indices), (self.codes, self.n_outputs)
+        return np.stack([smooth_classes(*inputs, kernel, *of) for kernel in kernels])
 
     def one_class(self, found: Neighborhoods) -> np.ndarray:
         """Tell which queries see one class only: their answer needs no fit."""
-        pure = np.empty(found.n_queries, dtype=bool)
-        is_pure(found.indptr, found.indices, self.codes, pure)
-        return pure
+        return is_pure(found.indptr, found.indices, self.codes)
 
     def prior(self, sample_weight) -> np.ndarray:
         """Return the answer where no row is near: the class shares."""

@@ -275,7 +275,7 @@ class LineFit(LocalFit):
                 some = design[rest[block]]
                 found = localizer.neighborhoods(some)
                 kernel = self.block_kernel(some, found)
-                values[rest[block]] = self.data.targets.smooth(found, kernel)
+                values[rest[block]] = self.data.targets.smooth(found, kernel[None])[0]
                 norms[rest[block]] = squared_norms(found, kernel, None)
         return values, norms
 

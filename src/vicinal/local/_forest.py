@@ -12,7 +12,7 @@ from sklearn.ensemble import (
 from sklearn.utils import check_random_state
 
 from vicinal._base import n_threads, saved, thread_map
-from vicinal._kernels.local._forest_weights import shared_leaves
+from vicinal._kernels.local._forest_weights import leaf_shares, shared_leaves
 from vicinal.local._coordinates import FORESTS
 from vicinal.local._neighborhoods import Neighborhoods, drop_zeros
 
@@ -130,23 +130,13 @@ class ForestIndex:
 
     def neighborhoods(self, leaves, out_of_bag, max_size: int) -> Neighborhoods:
         """Return the rows that share leaves, in threads over blocks of queries."""
-        leave_out = out_of_bag is not None
-        mask = out_of_bag if leave_out else np.zeros((1, 1), dtype=bool)
+        shares = leaf_shares(self._start, self._members, self._counts, self._totals, len(self.X))
         starts = range(0, max(1, len(leaves)), _QUERIES_PER_TASK)
 
         def find(first):
             part = slice(first, first + _QUERIES_PER_TASK)
-            return shared_leaves(
-                leaves[part],
-                mask[part] if leave_out else mask,
-                leave_out,
-                self._start,
-                self._members,
-                self._counts,
-                self._totals,
-                len(self.X),
-                max_size,
-            )
+            asked = None if out_of_bag is None else out_of_bag[part]
+            return shared_leaves(leaves[part], asked, shares, max_size)
 
         parts = thread_map(find, starts, self.n_jobs)
         sizes = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])

@@ -228,7 +228,7 @@ class LoessRegressor(BaseLocalRegressor):
         for block in model.data.blocks(len(nodes), model.rule):
             found = localizer.neighborhoods(nodes[block])
             kernel = model.block_kernel(nodes[block], found)
-            values.append(model.data.targets.smooth(found, kernel))
+            values.append(model.data.targets.smooth(found, kernel[None])[0])
             slopes.append(model.solver.slopes(model.data, nodes[block], found, model.alpha))
         return np.concatenate(values), np.concatenate(slopes)
 

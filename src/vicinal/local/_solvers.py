@@ -28,11 +28,9 @@ from vicinal._kernels.local._least_squares import (
     polynomial_slopes,
     pseudo_inverse_fit,
 )
-from vicinal._kernels.local._ridge import (
-    ridge_equivalent_kernels,
-    ridge_slopes,
-    smooth_targets,
-)
+from vicinal._kernels.local._ridge import ridge_equivalent_kernels, ridge_slopes
+from vicinal._kernels.local._small_ridge import is_small, small_equivalent_kernels, small_slopes
+from vicinal._kernels.local._sums import smooth_targets
 from vicinal._kernels.local._workspace import (
     LOGISTIC,
     MULTINOMIAL,
@@ -108,7 +106,7 @@ class RidgeSolver:
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return answers of shape (n_alphas, n_queries, n_outputs)."""
         flat = self.kernels(data, design, found, alphas, skip=data.targets.one_class(found))
-        return np.stack([data.targets.smooth(found, kernel) for kernel in flat])
+        return data.targets.smooth(found, flat)
 
     def kernels(self, data, design, found, alphas, skip=None) -> np.ndarray:
         """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of the neighbours."""
@@ -164,8 +162,9 @@ class RidgeSolver:
         if self.degree == 1 and alpha > 0.0:
             # A fit with a free intercept passes through the weighted mean of its rows.
             share = weight_shares(found)
-            offset = _smooth(found, share, rows) - origins
-            return _smooth(found, share, Y) - np.einsum("tp,tcp->tc", offset, slopes), slopes
+            offset = smooth_targets(found.indptr, found.indices, share, rows) - origins
+            level = smooth_targets(found.indptr, found.indices, share, Y)
+            return level - np.einsum("tp,tcp->tc", offset, slopes), slopes
         flat = equivalent_kernels(
             rows,
             origins,
@@ -175,7 +174,7 @@ class RidgeSolver:
             degree=self.degree,
             n_jobs=self.n_jobs,
         )
-        return _smooth(found, flat[0], Y), slopes
+        return smooth_targets(found.indptr, found.indices, flat[0], Y), slopes
 
 
 def weight_shares(found: Neighborhoods) -> np.ndarray:
@@ -184,20 +183,15 @@ def weight_shares(found: Neighborhoods) -> np.ndarray:
     return found.weights / np.bincount(owner, found.weights, minlength=found.n_queries)[owner]
 
 
-def _smooth(found: Neighborhoods, kernel: np.ndarray, Y: np.ndarray) -> np.ndarray:
-    out = np.empty((found.n_queries, Y.shape[1]))
-    smooth_targets(found.indptr, found.indices, kernel, Y, out)
-    return out
-
-
 def equivalent_kernels(
     X, Q, found, alphas, *, relative: bool, degree: int, skip=None, n_jobs: int | None = None
 ) -> np.ndarray:
     """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of ``found.indices``."""
     alphas = np.asarray(alphas, dtype=np.float64)
+    if degree == 0:  # averages know no penalty
+        return np.repeat(weight_shares(found)[None], len(alphas), axis=0)
     out = np.empty((len(alphas), len(found.indices)))
-    # Averages know no penalty; unpenalised polynomials go through QR.
-    ridged = np.ones(len(alphas), dtype=bool) if degree == 0 else alphas > 0.0
+    ridged = alphas > 0.0  # unpenalised polynomials go through QR
     if ridged.any():
         out[ridged] = _penalised(X, Q, found, alphas[ridged], relative, degree, skip, n_jobs)
     if not ridged.all():
@@ -210,6 +204,10 @@ def _penalised(X, Q, found, alphas, relative, degree, skip, n_jobs) -> np.ndarra
     solved = np.ones(found.n_queries, dtype=bool)
     if skip is None:
         skip = np.zeros(found.n_queries, dtype=bool)
+    everything = bundled(X, Q, found, slice(0, found.n_queries), degree)
+    if is_small(everything, alphas, relative=relative):
+        small_equivalent_kernels(everything, alphas, skip, values)
+        return values
 
     def ridge(some):
         queries = bundled(X, Q, found, some, degree)
@@ -286,6 +284,10 @@ def local_slopes(
     """Return the gradients of the local models, shape (n_queries, n_outputs, n_features)."""
     out = np.zeros((found.n_queries, Y.shape[1], X.shape[1]))
     if degree == 0:
+        return out
+    everything = bundled(X, Q, found, slice(0, found.n_queries), degree)
+    if is_small(everything, alpha, relative=relative):
+        small_slopes(everything, Y, alpha, out)
         return out
     solved = np.ones(found.n_queries, dtype=bool)
 

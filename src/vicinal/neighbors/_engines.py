@@ -29,6 +29,7 @@ from vicinal._kernels.neighbors._nearest_device import (
     nearest_on_device,
     within_on_device,
 )
+from vicinal._kernels.neighbors._small_nearest import few_nearest, few_within, is_few
 
 # scikit-learn's tree may round a distance differently in the last places; a little more is fetched
 # and then measured again.
@@ -57,13 +58,17 @@ class LeftOut:
 
 
 class BruteEngine:
-    """Exact Euclidean search by blocked matrix products, compiled."""
+    """Exact Euclidean search: blocked matrix products, compiled, or differences of few rows."""
 
     def __init__(self, X: np.ndarray, n_jobs: int | None) -> None:
         self.X, self.n_jobs = X, n_jobs
         self.fitted = ProductRows(X)
 
     def nearest(self, Q, k, left_out):
+        if is_few(Q.shape[0], *self.X.shape):
+            codes = left_out.row_codes, left_out.query_codes
+            squares, indices = few_nearest(Q, self.X, k, *codes)
+            return np.sqrt(squares).astype(self.X.dtype, copy=False), indices
         distances = np.empty((Q.shape[0], k), np.float64)
         indices = np.empty((Q.shape[0], k), np.int64)
 
@@ -78,6 +83,11 @@ class BruteEngine:
         return np.sqrt(distances).astype(self.X.dtype, copy=False), indices
 
     def within(self, Q, radii, left_out):
+        if is_few(Q.shape[0], *self.X.shape):
+            codes = left_out.row_codes, left_out.query_codes
+            found = _by_distance(*few_within(Q, self.X, radii, *codes))
+            return _joined([found], self.X.dtype)
+
         def find(part):
             queries, rows, squares = rows_within(self._pairs(Q, left_out, part), radii[part])
             return _by_distance(queries + part.start, rows, np.sqrt(squares))
@@ -150,6 +160,9 @@ class _FetchingEngine:
         """Return Euclidean distances by differences; other metrics as they were found."""
         if not self.euclidean:
             return found.astype(np.float64, copy=False)
+        if not sparse.issparse(Q) and is_few(rows.shape[0], 1, Q.shape[1]):
+            offsets = Q[queries].astype(np.float64, copy=False) - self.X[rows]
+            return np.sqrt(np.einsum("ij,ij->i", offsets, offsets))
         squares = np.empty(rows.shape[0])
         if sparse.issparse(Q):
             csr_distances(*_csr(Q), *_csr(self.X), queries, rows, squares)

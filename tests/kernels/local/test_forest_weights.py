@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.local._forest_weights import shared_leaves
+from vicinal._kernels.local._forest_weights import leaf_shares, shared_leaves
 
 
 def forest(max_size=9, out_of_bag=None):
@@ -13,10 +13,8 @@ def forest(max_size=9, out_of_bag=None):
     members = np.array([0, 1, 2, 0, 1, 2])
     counts = np.array([2.0, 1.0, 3.0, 1.0, 1.0, 1.0])
     totals = np.array([3.0, 3.0, 3.0])
-    asked = np.ones((1, 2), bool) if out_of_bag is None else np.array([out_of_bag])
-    return shared_leaves(
-        leaves, asked, out_of_bag is not None, start, members, counts, totals, 3, max_size
-    )
+    asked = None if out_of_bag is None else np.array([out_of_bag])
+    return shared_leaves(leaves, asked, leaf_shares(start, members, counts, totals, 3), max_size)
 
 
 def test_forest_weights_by_hand():
@@ -39,3 +37,9 @@ def test_left_out_rows_ask_the_trees_grown_without_them():
     indptr, rows, _ = forest(out_of_bag=[False, False])
     assert_array_equal(indptr, [0, 0])
     assert rows.size == 0
+
+
+def test_of_equally_heavy_rows_the_first_are_kept():
+    shares = leaf_shares(np.array([0, 5]), np.arange(5), np.ones(5), np.array([5.0]), 5)
+    _, rows, _ = shared_leaves(np.zeros((1, 1), dtype=int), None, shares, 3)
+    assert_array_equal(rows, [0, 1, 2])

@@ -6,11 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 from vicinal._kernels.local._least_squares import design_matrix
 from vicinal._kernels.local._ridge import (
-    is_pure,
     ridge_equivalent_kernels,
     ridge_slopes,
-    smooth_classes,
-    smooth_targets,
 )
 from vicinal._kernels.local._workspace import Queries
 
@@ -136,17 +133,3 @@ def test_several_penalties_share_one_pass(rng):
     )
     for row, alpha in zip(out, (0.1, 5.0), strict=True):
         assert_array_equal(row, kernels(problem, alpha, relative=True)[0])
-
-
-def test_smoothers_sum_targets_and_classes():
-    indptr, indices = np.array([0, 2, 2, 5]), np.array([0, 2, 1, 1, 0])
-    smoother = np.array([0.25, 0.75, 1.0, 2.0, -1.0])
-    Y = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
-    out = np.full((3, 2), np.nan)
-    smooth_targets(indptr, indices, smoother, Y, out)
-    assert_allclose(out, [[2.5, 25.0], [0.0, 0.0], [5.0, 50.0]])
-    smooth_classes(indptr, indices, smoother, np.array([0, 1, 1]), out)
-    assert_allclose(out, [[0.25, 0.75], [0.0, 0.0], [-1.0, 3.0]])
-    pure = np.empty(3, dtype=bool)
-    is_pure(indptr, indices, np.array([0, 1, 0]), pure)
-    assert_array_equal(pure, [True, True, False])

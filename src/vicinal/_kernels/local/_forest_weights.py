@@ -10,77 +10,61 @@ the trees that were grown without it.
 """
 
 import numpy as np
+from scipy import sparse
 
-from vicinal._kernels._jit import jit
 
-
-@jit
-def shared_leaves(
-    leaves, out_of_bag, leave_out, start, members, counts, totals, n_samples, max_size
-):
-    """Return the neighbourhoods of queries as compressed rows (indptr, indices, weights).
+def leaf_shares(start, members, counts, totals, n_samples: int) -> sparse.csr_matrix:
+    """Return the share of every row in every leaf, shape (n_leaves, n_samples).
 
     Parameters
     ----------
-    leaves : ndarray of int64 of shape (n_queries, n_trees)
-        Leaf of each query in each tree, numbered through the forest.
-    out_of_bag : ndarray of bool of shape (n_queries, n_trees)
-        Trees that a left-out row may ask; read only with ``leave_out``.
-    leave_out : bool
-        Whether the queries are training rows to be left out.
     start, members, counts : ndarray
         Rows of each leaf as compressed rows, with the number of times each was drawn.
     totals : ndarray of shape (n_leaves,)
         Sum of the counts of each leaf.
     n_samples : int
         Number of training rows.
+    """
+    shares = counts / np.repeat(totals, np.diff(start))
+    return sparse.csr_matrix((shares, members, start), shape=(len(totals), n_samples))
+
+
+def shared_leaves(leaves, out_of_bag, shares: sparse.csr_matrix, max_size: int):
+    """Return the neighbourhoods of queries as compressed rows (indptr, indices, weights).
+
+    Parameters
+    ----------
+    leaves : ndarray of int64 of shape (n_queries, n_trees)
+        Leaf of each query in each tree, numbered through the forest.
+    out_of_bag : ndarray of bool of shape (n_queries, n_trees) or None
+        Trees that a left-out row may ask; ``None`` where all are asked.
+    shares : CSR matrix of shape (n_leaves, n_samples)
+        What :func:`leaf_shares` returns.
     max_size : int
-        Only so many rows of largest weight are kept.
+        Only so many rows of largest weight are kept, the first ones of equal weight.
     """
     n_queries, n_trees = leaves.shape
-    share = np.zeros(n_samples)
-    touched = np.empty(n_samples, dtype=np.int64)
-    indptr = np.zeros(n_queries + 1, dtype=np.int64)
-    room = 64 * n_queries + 1
-    indices = np.empty(room, dtype=np.int64)
-    weights = np.empty(room)
-    end = 0
-    for q in range(n_queries):
-        n_touched = 0
-        n_asked = 0
-        for t in range(n_trees):
-            if leave_out and not out_of_bag[q, t]:
-                continue
-            n_asked += 1
-            leaf = leaves[q, t]
-            for e in range(start[leaf], start[leaf + 1]):
-                row = members[e]
-                if share[row] == 0.0:
-                    touched[n_touched] = row
-                    n_touched += 1
-                share[row] += counts[e] / totals[leaf]
-        # In the order of the rows, so that sums do not depend on the order of the trees.
-        found = np.sort(touched[:n_touched])
-        kept = found
-        if n_touched > max_size:
-            order = np.argsort(-share[found], kind="mergesort")[:max_size]
-            kept = found[np.sort(order)]
-        if end + len(kept) > room:
-            room = 2 * (end + len(kept))
-            indices = _enlarged(indices, end, room)
-            weights = _enlarged(weights, end, room)
-        for j in range(len(kept)):
-            indices[end + j] = kept[j]
-            weights[end + j] = share[kept[j]] / n_asked
-        for j in range(n_touched):
-            share[found[j]] = 0.0
-        end += len(kept)
-        indptr[q + 1] = end
-    return indptr, indices[:end].copy(), weights[:end].copy()
+    asked = np.full(n_queries, n_trees) if out_of_bag is None else out_of_bag.sum(axis=1)
+    visited = leaves.ravel() if out_of_bag is None else leaves[out_of_bag]
+    starts = np.concatenate([[0], np.cumsum(asked)])
+    shape = (n_queries, shares.shape[0])
+    found = sparse.csr_matrix((np.ones(len(visited)), visited, starts), shape=shape) @ shares
+    # In the order of the rows, so that sums do not depend on the order of the trees.
+    found.sort_indices()
+    sizes = np.diff(found.indptr)
+    kept = np.ones(len(found.data), dtype=bool)
+    for q in np.flatnonzero(sizes > max_size):
+        own = slice(found.indptr[q], found.indptr[q + 1])
+        kept[own] = _heaviest(found.data[own], max_size)
+    indptr = np.concatenate([[0], np.cumsum(np.minimum(sizes, max_size))])
+    weights = (found.data / np.repeat(asked, sizes))[kept]
+    return indptr, found.indices[kept].astype(np.int64), weights
 
 
-@jit
-def _enlarged(values, end, room):
-    larger = np.empty(room, dtype=values.dtype)
-    larger[:end] = values[:end]
-    return larger
+def _heaviest(values, count: int) -> np.ndarray:
+    """Mark the ``count`` largest values, of equal ones the first."""
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    marked = values > least
+    equal = np.flatnonzero(values == least)
+    marked[equal[: count - np.count_nonzero(marked)]] = True
+    return marked

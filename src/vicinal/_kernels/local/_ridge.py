@@ -189,37 +189,3 @@ def ridge_slopes(queries, Y, alpha, relative, out, solved):
             _slope_of(Y[:, c], rows, w, work, out[t, c])
             for a in range(out.shape[2]):
                 out[t, c, a] /= unit
-
-
-@fast_jit
-def smooth_targets(indptr, indices, smoother, Y, out):
-    """Write sum_i l_i(q) Y_i of every query into ``out`` of shape (n_queries, n_outputs)."""
-    for t in range(indptr.shape[0] - 1):
-        for c in range(Y.shape[1]):
-            out[t, c] = 0.0
-        for e in range(indptr[t], indptr[t + 1]):
-            value = smoother[e]
-            row = indices[e]
-            for c in range(Y.shape[1]):
-                out[t, c] += value * Y[row, c]
-
-
-@fast_jit
-def smooth_classes(indptr, indices, smoother, codes, out):
-    """Write sum_i l_i(q) 1{y_i = c}, the fit to indicator columns, without forming them."""
-    for t in range(indptr.shape[0] - 1):
-        for c in range(out.shape[1]):
-            out[t, c] = 0.0
-        for e in range(indptr[t], indptr[t + 1]):
-            out[t, codes[indices[e]]] += smoother[e]
-
-
-@fast_jit
-def is_pure(indptr, indices, codes, pure):
-    """Mark the queries whose neighbours all belong to one class: their answer needs no fit."""
-    for t in range(indptr.shape[0] - 1):
-        pure[t] = True
-        for e in range(indptr[t] + 1, indptr[t + 1]):
-            if codes[indices[e]] != codes[indices[indptr[t]]]:
-                pure[t] = False
-                break
