@@ -5,10 +5,17 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import KFold
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._base import held_out
-from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor
+from vicinal.local import (
+    AnchoredLocalRegressor,
+    GradientMetric,
+    LocalClassifier,
+    LocalRegressor,
+)
 
 
 @pytest.fixture(scope="module")
@@ -117,3 +124,30 @@ def test_what_cannot_be_answered_says_so(wine):
     weights[3] = 0.0
     with pytest.raises(ValueError, match="zero for 1 rows"):
         LocalClassifier(metric="euclidean").held_out(X, y, sample_weight=weights)
+
+
+@pytest.mark.parametrize("metric", ["standardized", "forest", "gradient"])
+@pytest.mark.parametrize("model", [LocalClassifier, LocalRegressor])
+def test_a_candidate_is_fitted_from_what_was_learned(rng, model, metric):
+    X = rng.normal(size=(60, 3))
+    y = (X[:, 0] > 0).astype(float)
+    estimator = model(metric=metric, degree=1, random_state=0)
+    pipeline = make_pipeline(StandardScaler(), estimator)
+    found = held_out(pipeline, X, y, [np.arange(30), np.arange(30, 60)])
+    c = len(found.candidates) // 2
+    shared = found.fitted(c)
+    again = clone(pipeline).set_params(**found.candidates[c]).fit(X, y)
+    answer = "decision_function" if model is LocalClassifier else "predict"
+    np.testing.assert_allclose(
+        getattr(shared, answer)(X[:9]), getattr(again, answer)(X[:9]), atol=1e-12
+    )
+    assert shared[-1].get_params().keys() == again[-1].get_params().keys()
+    assert shared[-1].n_features_in_ == 3
+    if model is LocalClassifier:
+        assert 0.5 < shared[-1].temperature_ / again[-1].temperature_ < 2.0
+
+
+def test_models_that_store_anchors_are_fitted_anew(rng):
+    X = rng.normal(size=(60, 2))
+    found = AnchoredLocalRegressor().held_out(X, X[:, 0])
+    assert found.fitted is None

@@ -29,11 +29,14 @@ class HeldOut:
     answers : ndarray of shape (n_candidates, n_answers, n_outputs)
         What ``predict`` would say, as columns; of a classifier what ``predict_proba`` would say,
         one column for each label of ``np.unique(y)``.
+    fitted : callable or None
+        ``fitted(c)`` is that model, where what was learned on the way makes it cheaper than a fit.
     """
 
     candidates: list[dict[str, Any]]
     rows: np.ndarray
     answers: np.ndarray
+    fitted: Callable[[int], Any] | None = None
 
 
 def held_out(
@@ -115,7 +118,13 @@ def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
         {f"{name}__{key}": value for key, value in candidate.items()}
         for candidate in found.candidates
     ]
-    return HeldOut(candidates, found.rows, found.answers)
+
+    def fitted(c: int) -> Pipeline:
+        whole = clone(pipeline)
+        whole.steps = [*blind.steps, (name, found.fitted(c))]
+        return whole
+
+    return HeldOut(candidates, found.rows, found.answers, found.fitted and fitted)
 
 
 def fold_entries(folds: Sequence[np.ndarray], rows: np.ndarray | None = None) -> list[np.ndarray]:

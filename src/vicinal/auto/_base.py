@@ -44,6 +44,7 @@ from vicinal.auto._search import (
     Pool,
     Search,
     Table,
+    Trial,
     choose_pool,
     draw_folds,
     draw_rows,
@@ -254,12 +255,11 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         """Fit the members that carry weight; the others are kept by name."""
         chosen = dict(zip(map(id, search.kept()), range(len(pool.weights)), strict=True))
         members: list[Member] = []
-        models: list[Any] = []
+        fits: list[tuple] = []
         for trial in search.trials:
             spec = trial.spec
             member = Member(spec.name, reason=trial.reason, form=spec.form)
             members.append(member)
-            models.append(None)
             if trial.reason:
                 continue
             m = chosen[id(trial)]
@@ -269,26 +269,26 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             member.trial_time = trial.seconds
             member.weight, member.slope = float(pool.weights[m]), float(pool.slopes[m])
             if member.weight > 0.0:
-                models[-1] = clone(spec.estimator).set_params(**member.params)
+                fits.append((member, trial, c))
             else:
                 member.reason = "it would not improve the mixture"
-        thread_map(
-            lambda pair: self._finish(pair[0], pair[1], table),
-            [pair for pair in zip(members, models, strict=True) if pair[1] is not None],
-            self.n_jobs,
-        )
+        thread_map(lambda fit: self._finish(*fit, table), fits, self.n_jobs)
         members.sort(key=lambda member: -member.weight)
         self.members_ = members
         self.weights_ = np.array([member.weight for member in members])
         self.cv_results_ = _settings(search)
 
-    def _finish(self, member: Member, model, table: Table) -> None:
+    def _finish(self, member: Member, trial: Trial, candidate: int, table: Table) -> None:
         """Fit one member to all rows and take its times."""
         X = table.forms[member.form]
         threads = 1 if n_threads(self.n_jobs) > 1 else n_threads(self.n_jobs)
         with threadpool_controller().limit(limits=threads, user_api="openmp"):
             start = time.perf_counter()
-            member.estimator = fit_weighted(model, X, table.y, table.weight)
+            if trial.fitted is not None:
+                member.estimator = trial.fitted(candidate)
+            else:
+                model = clone(trial.spec.estimator).set_params(**member.params)
+                member.estimator = fit_weighted(model, X, table.y, table.weight)
             member.fit_time = time.perf_counter() - start
         start = time.perf_counter()
         some = X[:_TIMED_ROWS]

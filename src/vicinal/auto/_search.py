@@ -2,7 +2,7 @@
 
 import time
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -102,6 +102,8 @@ class Trial:
         Time of the trial.
     reason : str
         Why it was left out, empty if it was not.
+    fitted : callable or None
+        What makes the model of a candidate, where the trial has learned most of it.
     """
 
     spec: Spec
@@ -110,6 +112,7 @@ class Trial:
     losses: np.ndarray = field(default_factory=lambda: np.empty(0))
     seconds: float = 0.0
     reason: str = ""
+    fitted: Callable[[int], Any] | None = None
 
     def mean_losses(self, share: np.ndarray) -> np.ndarray:
         """Return the mean loss of every candidate."""
@@ -179,7 +182,8 @@ class Search:
             return Trial(spec, reason="it answered with NaN or infinity")
         losses = self.scorer.losses(found.answers)
         seconds = time.monotonic() - start
-        return Trial(spec, found.candidates, found.answers, losses, seconds)
+        fitted = found.fitted
+        return Trial(spec, found.candidates, found.answers, losses, seconds, fitted=fitted)
 
     def _answers(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
         """Return the answers of every candidate to every entry."""
@@ -199,7 +203,8 @@ class Search:
         place = np.zeros(len(table.y), dtype=np.int64)
         place[found.rows] = np.arange(len(found.rows))
         if spec.once:
-            return HeldOut(found.candidates, table.entries, found.answers[:, place[table.entries]])
+            answers = found.answers[:, place[table.entries]]
+            return HeldOut(found.candidates, table.entries, answers, found.fitted)
         return found
 
     def _ask(self, spec: Spec, folds) -> HeldOut:

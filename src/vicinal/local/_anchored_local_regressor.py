@@ -140,8 +140,8 @@ class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
     def _alphas(self) -> list[float]:
         return list(ALPHAS) if isinstance(self.alpha, str) else [float(self.alpha)]
 
-    def _as_answers(self, values, solver, rows, table) -> Any:
-        return values
+    def _as_answers(self, values, solver, rows, table) -> tuple[Any, list]:
+        return values, [None] * len(values)
 
     @atomic_fit_blocks
     def fit_blocks(self, blocks):

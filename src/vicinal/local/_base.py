@@ -1,5 +1,6 @@
 """What the local estimators share: how a fit is settled, and what a user sees of a prediction."""
 
+import copy
 from numbers import Integral, Real
 from typing import Any
 
@@ -215,6 +216,8 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
         return MAX_ROUNDS if table.n_samples >= SMALL else MAX_ROUNDS // 2
 
     def _size_is_open(self) -> bool:
+        if is_forest(self.metric):
+            return False
         if self.bandwidth is None:
             return isinstance(self.n_neighbors, str)
         return isinstance(self.bandwidth, str)
@@ -368,6 +371,7 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
         order = np.concatenate(entries)
         candidates: list[dict] = []
         answers: list[np.ndarray] = []
+        settings: list[tuple] = []
         for metric, views in model._views(table, engine, model.metric, order, folds, entries):
             views = list(views)
             for degree in model._degrees(table):
@@ -377,8 +381,31 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
                     views, model._rules, solver, alphas, model._factor(table)
                 )
                 candidates += model._parameters(metric, degree, rules, alphas)
-                answers.append(model._as_answers(said, solver, order, table))
-        return HeldOut(candidates, order, np.concatenate(answers))
+                said, temperatures = model._as_answers(said, solver, order, table)
+                answers.append(said)
+                data = None if sees_labels(metric) else views[0].data
+                pairs = [(rule, alpha) for rule in rules for alpha in alphas]
+                settings += [
+                    (data, metric, rule, degree, alpha, temperature)
+                    for (rule, alpha), temperature in zip(pairs, temperatures, strict=True)
+                ]
+
+        def fitted(c: int):
+            return model._as_candidate(candidates[c], table, engine, *settings[c])
+
+        # Models that store more than rows and a setting say nothing of how to complete one.
+        is_complete = hasattr(model, "_complete")
+        return HeldOut(candidates, order, np.concatenate(answers), fitted if is_complete else None)
+
+    def _as_candidate(self, parameters, table, engine, data, *setting):
+        """Return a copy fitted with one setting; ``data`` are rows in its metric, if known."""
+        metric, rule, degree, alpha, temperature = setting
+        one = copy.copy(self).set_params(**parameters)
+        if data is None:
+            data = engine.rows(table, engine.learn(table, metric))
+        one._keep(data, engine, metric, rule, degree, alpha)
+        one._complete(temperature)
+        return one
 
     def _parameters(self, metric, degree, rules, alphas) -> list[dict]:
         """Return the constructor parameters of every size and penalty."""

@@ -22,8 +22,9 @@ from vicinal._base import (
 from vicinal._kernels.calibration._temperature import fit_temperature
 from vicinal.local._arrays import ArrayEngine, ArrayLabels, check_array_parameters
 from vicinal.local._base import BaseLocal
+from vicinal.local._coordinates import sees_labels
 from vicinal.local._data import Labels, Table, checked_rows
-from vicinal.local._selection import ALPHAS, MAX_ROWS, NEIGHBORS, draw_rows
+from vicinal.local._selection import ALPHAS, MAX_ROWS, NEIGHBORS, View, draw_rows
 from vicinal.local._solvers import class_solver, exact_class_solver
 
 SOLVERS = ("ridge", "logistic", "squared_hinge")
@@ -148,7 +149,10 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
         rows = draw_rows(table.n_samples, self.random_state, MAX_ROWS)
         scores, used = [], []
         metric = self.metric_ if self._is_gradient() else self.metric
-        for view in next(iter(self._views(table, engine, metric, rows)))[1]:
+        views = [View(self._model.data, rows, np.arange(len(rows)))]
+        if sees_labels(metric):
+            views = next(iter(self._views(table, engine, metric, rows)))[1]
+        for view in views:
             scores.append(as_numpy(self._model.left_out(view.rows, view.data)))
             used.append(view.rows)
         order = np.concatenate(used)
@@ -182,16 +186,17 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
             return [float(self.alpha)]
         return list(ALPHAS if solver.is_linear else _ITERATIVE_ALPHAS)
 
-    def _as_answers(self, scores, solver, rows, table) -> np.ndarray:
-        """Return probabilities: scores of each candidate at its own best temperature."""
+    def _as_answers(self, scores, solver, rows, table) -> tuple[np.ndarray, list]:
+        """Return probabilities, scores of each candidate at its best temperature, and these."""
         codes = as_numpy(table.targets.codes)[rows]
         weights = None if table.sample_weight is None else as_numpy(table.sample_weight)[rows]
+        temperatures: list[float | None] = []
         for said in scores:
-            temperature = None
-            if self._has_temperature():
-                temperature = fit_temperature(said.astype(np.float64), codes, weights)
-            said[:] = probabilities(said.astype(np.float64), solver.link, temperature)
-        return scores
+            exact = said.astype(np.float64)
+            has_temperature = self._has_temperature()
+            temperatures.append(fit_temperature(exact, codes, weights) if has_temperature else None)
+            said[:] = probabilities(exact, solver.link, temperatures[-1])
+        return scores, temperatures
 
     # --- queries ---
 

@@ -158,6 +158,10 @@ class LocalClassifier(BaseLocalClassifier):
         self._calibrate(table, engine)
         return self
 
+    def _complete(self, temperature: float | None) -> None:
+        """Do what follows the choice of a setting."""
+        self.temperature_ = temperature
+
     @atomic_fit
     def partial_fit(self, X, y, classes=None, sample_weight=None, groups=None):
         """Add rows; the first call is ``fit``.

@@ -179,6 +179,11 @@ class LocalRegressor(BaseLocalRegressor):
             self._append_rows(X, y, sample_weight, groups)
         return self
 
+    def _complete(self, temperature: None) -> None:
+        """Do what follows the choice of a setting."""
+        self._statistics = {}
+        self._reweight()
+
     def _solver(self, degree: int) -> Any:
         solver = self._plain_solver(degree)
         return ClippedSolver(solver) if self.clip else solver

@@ -130,8 +130,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         prior = super()._outside(data)
         return np.full(len(prior), np.nan) if self.outside == "nan" else prior
 
-    def _as_answers(self, values, solver, rows, table) -> np.ndarray:
-        return values
+    def _as_answers(self, values, solver, rows, table) -> tuple[np.ndarray, list]:
+        return values, [None] * len(values)
 
     # --- queries ---
 

@@ -29,7 +29,7 @@ from vicinal._kernels.neighbors._nearest_device import (
     nearest_on_device,
     within_on_device,
 )
-from vicinal._kernels.neighbors._small_nearest import few_nearest, few_within, is_few
+from vicinal._kernels.neighbors._small_nearest import few_nearest, few_within, squared_distances
 
 # scikit-learn's tree may round a distance differently in the last places; a little more is fetched
 # and then measured again.
@@ -58,17 +58,13 @@ class LeftOut:
 
 
 class BruteEngine:
-    """Exact Euclidean search: blocked matrix products, compiled, or differences of few rows."""
+    """Exact Euclidean search by blocked matrix products, compiled."""
 
     def __init__(self, X: np.ndarray, n_jobs: int | None) -> None:
         self.X, self.n_jobs = X, n_jobs
         self.fitted = ProductRows(X)
 
     def nearest(self, Q, k, left_out):
-        if is_few(Q.shape[0], *self.X.shape):
-            codes = left_out.row_codes, left_out.query_codes
-            squares, indices = few_nearest(Q, self.X, k, *codes)
-            return np.sqrt(squares).astype(self.X.dtype, copy=False), indices
         distances = np.empty((Q.shape[0], k), np.float64)
         indices = np.empty((Q.shape[0], k), np.int64)
 
@@ -83,11 +79,6 @@ class BruteEngine:
         return np.sqrt(distances).astype(self.X.dtype, copy=False), indices
 
     def within(self, Q, radii, left_out):
-        if is_few(Q.shape[0], *self.X.shape):
-            codes = left_out.row_codes, left_out.query_codes
-            found = _by_distance(*few_within(Q, self.X, radii, *codes))
-            return _joined([found], self.X.dtype)
-
         def find(part):
             queries, rows, squares = rows_within(self._pairs(Q, left_out, part), radii[part])
             return _by_distance(queries + part.start, rows, np.sqrt(squares))
@@ -102,6 +93,38 @@ class BruteEngine:
         codes = left_out.row_codes, left_out.query_codes[part]
         rows, scale = self.fitted.rows, self.fitted.scale
         return Pairs(Q[part], self.X, left, rows, norms, scale, eps, *codes)
+
+
+class SmallEngine:
+    """Exact Euclidean search among few rows: all distances by differences, nothing to compile."""
+
+    MAX_ROWS, MAX_NUMBERS = 320, 16_000
+
+    def __init__(self, X: np.ndarray) -> None:
+        self.X = X
+
+    @classmethod
+    def suits(cls, X: np.ndarray) -> bool:
+        """Tell whether so few rows are quicker compared than compiled code is loaded."""
+        return X.shape[0] <= cls.MAX_ROWS and X.size <= cls.MAX_NUMBERS
+
+    def nearest(self, Q, k, left_out):
+        parts = [few_nearest(squares, k) for _, squares in self._squares(Q, left_out)]
+        distances, indices = (np.concatenate(column) for column in zip(*parts, strict=True))
+        return np.sqrt(distances).astype(self.X.dtype, copy=False), indices
+
+    def within(self, Q, radii, left_out):
+        parts = []
+        for part, squares in self._squares(Q, left_out):
+            queries, rows, distances = few_within(squares, radii[part])
+            parts.append(_by_distance(queries + part.start, rows, distances))
+        return _joined(parts, self.X.dtype)
+
+    def _squares(self, Q, left_out):
+        """Yield (block of queries, their squared distances to all rows)."""
+        for part in row_blocks(Q.shape[0], 40 * self.X.shape[0]):
+            codes = left_out.row_codes, left_out.query_codes[part]
+            yield part, squared_distances(Q[part], self.X, *codes)
 
 
 class _FetchingEngine:
@@ -160,9 +183,6 @@ class _FetchingEngine:
         """Return Euclidean distances by differences; other metrics as they were found."""
         if not self.euclidean:
             return found.astype(np.float64, copy=False)
-        if not sparse.issparse(Q) and is_few(rows.shape[0], 1, Q.shape[1]):
-            offsets = Q[queries].astype(np.float64, copy=False) - self.X[rows]
-            return np.sqrt(np.einsum("ij,ij->i", offsets, offsets))
         squares = np.empty(rows.shape[0])
         if sparse.issparse(Q):
             csr_distances(*_csr(Q), *_csr(self.X), queries, rows, squares)

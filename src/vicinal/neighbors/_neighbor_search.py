@@ -27,6 +27,7 @@ from vicinal.neighbors._engines import (
     GraphEngine,
     LeftOut,
     MetricEngine,
+    SmallEngine,
     TreeEngine,
 )
 from vicinal.neighbors._growth import grow_neighborhoods, starts
@@ -343,7 +344,7 @@ class NeighborSearch(BaseEstimator):
         if self.algorithm_ == "tree":
             return TreeEngine(*settings)
         if euclidean and not sparse.issparse(X):
-            return BruteEngine(X, self.n_jobs)
+            return SmallEngine(X) if SmallEngine.suits(X) else BruteEngine(X, self.n_jobs)
         return MetricEngine(*settings)
 
     def __saved_state__(self):

@@ -40,7 +40,8 @@ def fit_slope(
     if spread == 0.0:
         return 1.0
     z = scores / spread
-    return solve_slope(lambda slope: slope_derivatives(z, codes, weights, counts, slope)) / spread
+    targets = _targets(codes, n_classes, counts)
+    return solve_slope(lambda slope: _derivatives(z, targets, weights, slope)) / spread
 
 
 def score_spread(scores: np.ndarray) -> float:
@@ -55,13 +56,24 @@ def slope_derivatives(
 
     ``counts`` are the weights of the classes in the whole table, for smoothed targets, or ``None``.
     """
-    targets = np.eye(z.shape[1])[codes]
-    if counts is not None:
-        targets = (1.0 + counts[codes, None] * targets) / (counts[codes, None] + z.shape[1])
-    p = np.exp(log_softmax(slope * z, axis=1))
-    center = (p * z).sum(axis=1)
-    grad = weights @ (center - (targets * z).sum(axis=1))
-    return np.array([grad, weights @ ((p * z**2).sum(axis=1) - center**2)])
+    return _derivatives(z, _targets(codes, z.shape[1], counts), weights, slope)
+
+
+def _targets(codes, n_classes: int, counts) -> np.ndarray:
+    """Return one column per class, 1 where a row belongs to it, smoothed if counts are given."""
+    targets = np.eye(n_classes)[codes]
+    if counts is None:
+        return targets
+    return (1.0 + counts[codes, None] * targets) / (counts[codes, None] + n_classes)
+
+
+def _derivatives(z, targets, weights, slope: float) -> np.ndarray:
+    z = z - z.max(axis=1, keepdims=True)  # both derivatives are of differences within a row
+    p = np.exp(slope * z)
+    p /= p.sum(axis=1, keepdims=True)
+    center = np.einsum("ic,ic->i", p, z)
+    grad = weights @ (center - np.einsum("ic,ic->i", targets, z))
+    return np.array([grad, weights @ (np.einsum("ic,ic,ic->i", p, z, z) - center**2)])
 
 
 def solve_slope(derivatives: Callable[[float], np.ndarray]) -> float:
