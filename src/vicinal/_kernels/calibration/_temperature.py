@@ -3,7 +3,7 @@
 from collections.abc import Callable
 
 import numpy as np
-from scipy.special import log_softmax, softmax
+from scipy.special import softmax
 
 
 def fit_temperature(
