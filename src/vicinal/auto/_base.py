@@ -255,7 +255,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         """Fit the members that carry weight; the others are kept by name."""
         chosen = dict(zip(map(id, search.kept()), range(len(pool.weights)), strict=True))
         members: list[Member] = []
-        fits: list[tuple] = []
+        fits: list[tuple[Member, Trial, int]] = []
         for trial in search.trials:
             spec = trial.spec
             member = Member(spec.name, reason=trial.reason, form=spec.form)
@@ -272,13 +272,13 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
                 fits.append((member, trial, c))
             else:
                 member.reason = "it would not improve the mixture"
-        thread_map(lambda fit: self._finish(*fit, table), fits, self.n_jobs)
+        thread_map(lambda fit: self._finish(table, *fit), fits, self.n_jobs)
         members.sort(key=lambda member: -member.weight)
         self.members_ = members
         self.weights_ = np.array([member.weight for member in members])
         self.cv_results_ = _settings(search)
 
-    def _finish(self, member: Member, trial: Trial, candidate: int, table: Table) -> None:
+    def _finish(self, table: Table, member: Member, trial: Trial, candidate: int) -> None:
         """Fit one member to all rows and take its times."""
         X = table.forms[member.form]
         threads = 1 if n_threads(self.n_jobs) > 1 else n_threads(self.n_jobs)
@@ -287,7 +287,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             if trial.fitted is not None:
                 member.estimator = trial.fitted(candidate)
             else:
-                model = clone(trial.spec.estimator).set_params(**member.params)
+                model = clone(trial.spec.estimator).set_params(**trial.candidates[candidate])
                 member.estimator = fit_weighted(model, X, table.y, table.weight)
             member.fit_time = time.perf_counter() - start
         start = time.perf_counter()
