@@ -18,7 +18,10 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto import _base as auto_base
+from vicinal.auto import _forms as auto_forms
 from vicinal.auto._search import draw_folds
+from vicinal.local import LocalClassifier
 
 QUICK = ["constant", "local", "linear"]
 
@@ -386,6 +389,61 @@ def test_torch_tensors_give_the_same_answers_as_tensors():
     proba = model.predict_proba(torch.asarray(X))
     assert torch.is_tensor(proba)
     np.testing.assert_array_equal(proba.numpy(), plain.predict_proba(X))
+
+
+@pytest.fixture
+def tensors_count_as_device(monkeypatch):
+    """Send tensors of the CPU the way that tensors of a GPU take."""
+    torch = pytest.importorskip("torch")
+    for module in (auto_base, auto_forms):
+        monkeypatch.setattr(module, "is_on_device", torch.is_tensor)
+    return torch.asarray
+
+
+DEVICE_QUICK = ["constant", "local"]
+
+
+def test_rows_of_a_device_are_answered_by_members_that_run_there(tensors_count_as_device):
+    to_device = tensors_count_as_device
+    X, y = blobs()
+    host = AutoClassifier([("standardized", LocalClassifier())], random_state=0).fit(X, y)
+    model = AutoClassifier([("standardized", LocalClassifier())], random_state=0)
+    model.fit(to_device(X), to_device(y))
+    proba = model.predict_proba(to_device(X))
+    np.testing.assert_allclose(proba.numpy(), host.predict_proba(X), atol=1e-8)
+    assert model.predict(to_device(X)).dtype == to_device(y).dtype
+    with pytest.raises(TypeError, match="convert X"):
+        model.predict(X)
+
+
+def test_kinds_that_do_not_run_on_a_device_are_named(tensors_count_as_device):
+    to_device = tensors_count_as_device
+    X, y = blobs()
+    model = AutoClassifier(random_state=0, max_fit_time=1e-3).fit(to_device(X), y)
+    reasons = {member.name: member.reason for member in model.members_}
+    assert "NumPy" in reasons["forest"]
+    assert "NumPy" in reasons["boosting"]
+    assert {"standardized", "euclidean"} <= set(reasons)
+
+
+def test_weights_reach_members_on_a_device(tensors_count_as_device):
+    to_device = tensors_count_as_device
+    X, y = blobs()
+    weight = np.ones(len(y))
+    weight[::3] = 2.0
+    weighted = AutoRegressor(DEVICE_QUICK, random_state=0).fit(to_device(X), y, weight)
+    assert np.isfinite(weighted.predict(to_device(X)).numpy()).all()
+    zero = np.where(np.arange(len(y)) < 10, 0.0, weight)
+    left = AutoRegressor(DEVICE_QUICK, random_state=0).fit(to_device(X), y, zero)
+    short = AutoRegressor(DEVICE_QUICK, random_state=0).fit(to_device(X[10:]), y[10:], zero[10:])
+    np.testing.assert_array_equal(left.predict(to_device(X)), short.predict(to_device(X)))
+
+
+def test_gaps_on_a_device_are_refused(tensors_count_as_device):
+    X, y = blobs()
+    X[3, 1] = np.nan
+    with pytest.raises(ValueError, match="NaN or infinity"):
+        AutoClassifier(DEVICE_QUICK).fit(tensors_count_as_device(X), y)
 
 
 def test_several_targets():

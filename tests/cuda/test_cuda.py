@@ -13,6 +13,7 @@ from sklearn.base import clone
 from sklearn.datasets import make_classification
 
 from vicinal._base import as_numpy, take_rows
+from vicinal.auto import AutoClassifier
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.neighbors import NeighborSearch
 from vicinal.partition import SpacePartitioningClassifier
@@ -161,3 +162,22 @@ def test_metrics_agree(data):
     host = clone(model).fit(X[:1500].astype(np.float64), y[:1500])
     found = as_numpy(single.predict_proba(torch.as_tensor(Q[:300], device="cuda")))
     assert np.mean(np.abs(found - host.predict_proba(Q[:300])) > 0.02) < 0.05
+
+
+def test_a_mixture_stays_on_the_device(data):
+    X, y, Q = data
+    rows, labels, queries = on_gpu(X[:4000], y[:4000], Q[:2000])
+    members = ["constant", "local", "gradient"]
+    model = AutoClassifier(members, random_state=0).fit(rows, labels)
+    assert {member.name for member in model.members_ if member.weight > 0.0} <= {
+        "standardized",
+        "euclidean",
+        "standardized gradient",
+    }
+    proba = model.predict_proba(queries)
+    assert proba.is_cuda
+    assert proba.dtype == torch.float32
+    assert model.predict(queries).is_cuda
+    host = AutoClassifier(members, random_state=0).fit(X[:4000], y[:4000])
+    agree = (as_numpy(model.predict(queries)) == host.predict(Q[:2000])).mean()
+    assert agree > 0.97

@@ -21,6 +21,13 @@ def is_array_api(x: Any) -> bool:
     )
 
 
+def is_on_device(x: Any) -> bool:
+    """Tell whether ``x`` lies where NumPy cannot read it without a copy, on a GPU say."""
+    if compat.is_torch_array(x):
+        return x.device.type != "cpu"
+    return compat.is_cupy_array(x)
+
+
 def namespace(*arrays: Any) -> Any:
     """Return the array-API namespace that the given arrays share; ``None`` entries are skipped."""
     return compat.array_namespace(*(a for a in arrays if a is not None))

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
@@ -11,6 +12,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
+from vicinal._base._arrays import as_numpy, is_array_api, namespace
 from vicinal._base._compat import num_samples, rows_of, threadpool_controller
 from vicinal._base._parallel import draw_seeds, parallel_map
 
@@ -184,8 +186,16 @@ def _fit_and_answer(fit, answer, X, y, sample_weight, fold, entries, keep_model)
     train[fold] = False
     train = np.flatnonzero(train)
     weight = None if sample_weight is None else sample_weight[train]
-    model = fit(rows_of(X, train), y[train], weight)
-    return (model if keep_model else None), answer(model, rows_of(X, entries))
+    model = fit(_some(X, train), y[train], weight)
+    return (model if keep_model else None), answer(model, _some(X, entries))
+
+
+def _some(X: Any, rows: np.ndarray) -> Any:
+    """Return some rows, where they are."""
+    if not is_array_api(X):
+        return rows_of(X, rows)
+    xp = namespace(X)
+    return xp.take(X, xp.asarray(rows, device=compat.device(X)), axis=0)
 
 
 def aligned_answers(fitted: Any, X: Any, method: str, classes: Any = None) -> np.ndarray:
@@ -195,12 +205,12 @@ def aligned_answers(fitted: Any, X: Any, method: str, classes: Any = None) -> np
     by its votes.
     """
     if method != "predict_proba":
-        said = np.asarray(getattr(fitted, method)(X), dtype=np.float64)
+        said = _numbers(getattr(fitted, method)(X))
         return said.reshape(len(said), -1)
     if hasattr(fitted, "predict_proba"):
-        said = np.asarray(fitted.predict_proba(X), dtype=np.float64)
+        said = _numbers(fitted.predict_proba(X))
     elif hasattr(fitted, "decision_function"):
-        said = np.asarray(fitted.decision_function(X), dtype=np.float64)
+        said = _numbers(fitted.decision_function(X))
         said = softmax(np.stack([-said / 2, said / 2], 1) if said.ndim == 1 else said, axis=1)
     else:
         said = (fitted.predict(X)[:, None] == fitted.classes_).astype(np.float64)
@@ -219,6 +229,10 @@ def finite_answers(model: Any, said: np.ndarray) -> np.ndarray:
             "sklearn.preprocessing.StandardScaler in a pipeline), or take another model."
         )
     return said
+
+
+def _numbers(answers: Any) -> np.ndarray:
+    return np.asarray(as_numpy(answers), dtype=np.float64)
 
 
 def last_step(estimator: Any) -> Any:

@@ -6,7 +6,14 @@ from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 
-from vicinal._base import as_given, atomic_fit, documented, encode_labels
+from vicinal._base import (
+    as_given,
+    atomic_fit,
+    device_classes,
+    documented,
+    encode_labels,
+    is_array_api,
+)
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.ensemble._pool import log_proba
 from vicinal._rows import LabelSetMixin
@@ -117,8 +124,10 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
             Training rows; NaN are gaps. Words, dates and the like are encoded by
-            :class:`~vicinal.table.TableEncoder`.
+            :class:`~vicinal.table.TableEncoder`. Rows on a GPU (torch, CuPy) stay there, and the
+            members that run there are tried.
         """
+        self._labels_on_device = is_array_api(y)
         X, y = self._validated(X, y)
         X, y, counts, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
         self.classes_, codes = encode_labels(y)
@@ -155,4 +164,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
             Queries; NaN are gaps.
         """
         pooled = self._pooled(X)
+        if is_array_api(X):
+            proba = as_given(pooled, X)
+            return device_classes(self.classes_, proba, on_device=self._labels_on_device)
         return self.classes_[pooled.argmax(axis=1)]

@@ -100,7 +100,8 @@ class AutoRegressor(RegressorMixin, IntervalMixin, BaseAuto):
         ----------
         X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
             Training rows; NaN are gaps. Words, dates and the like are encoded by
-            :class:`~vicinal.table.TableEncoder`.
+            :class:`~vicinal.table.TableEncoder`. Rows on a GPU (torch, CuPy) stay there, and the
+            members that run there are tried.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """

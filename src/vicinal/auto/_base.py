@@ -21,9 +21,11 @@ from vicinal._base import (
     fit_weighted,
     import_optional,
     is_array_api,
+    is_on_device,
     n_threads,
     positive_rows,
     thread_map,
+    validate_array_api,
 )
 from vicinal._base._compat import (
     Interval,
@@ -35,7 +37,7 @@ from vicinal._base._compat import (
 from vicinal._base._explanation import ExplainRowMixin, member_section
 from vicinal._kernels.ensemble._pool import mean_and_error
 from vicinal._rows import HeldOutRows
-from vicinal.auto._default_members import DEFAULT_KINDS, KINDS, Shape, Spec
+from vicinal.auto._default_members import KINDS, Shape, Spec, default_kinds
 from vicinal.auto._explain import neighbor_section
 from vicinal.auto._forms import Forms, is_mixed_frame
 from vicinal.auto._member import Member
@@ -124,6 +126,10 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             validate_data(self, X, skip_check_array=True)
             check_consistent_length(X, y)
             return X, self._checked_targets(y)
+        if is_on_device(X):
+            X = validate_array_api(self, X, reset=True)
+            check_consistent_length(X, y)
+            return X, self._checked_targets(y)
         X = as_numpy(X) if is_array_api(X) else X
         return validate_data(
             self,
@@ -155,6 +161,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         fold_seed, row_seed, seed = draw_seeds(check_random_state(self.random_state), 3)
         self._forms, self._places, self._targets = Forms(), rows, y
         forms = self._forms.fit_transform(X, y)
+        self._on_device = is_on_device(X)
         folds, n_draws = draw_folds(len(y), codes, groups, self.cv, fold_seed)
         n_rows, n_columns = forms["distance"].shape
         drawn = draw_rows(n_rows, n_columns, row_seed)
@@ -188,15 +195,22 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _try_members(self, search: Search, codes) -> None:
         """Try every kind, or every pair, in the order given."""
-        plan = DEFAULT_KINDS if isinstance(self.members, str) else self.members
+        shape = self._shape(search.table, codes)
+        if isinstance(self.members, str):
+            kinds = default_kinds(shape)
+            plan = [kind for kind, reason in kinds.items() if not reason]
+        else:
+            kinds, plan = {}, self.members
         if not plan:
             raise ValueError("members is empty; name at least one, or leave members='default'.")
-        shape = self._shape(search.table, codes)
         with Progress(len(plan), type(self).__name__, verbose=self.verbose) as progress:
             for entry in plan:
                 search.run(self._specs(entry, shape, search.tried), cuts=isinstance(entry, str))
                 last = search.trials[-1].spec.name if search.trials else str(entry)
                 progress.advance(note=last)
+        for kind, reason in kinds.items():
+            if reason:
+                search.leave_out(kind, reason)
 
     def _warn_of_left_out(self, search: Search) -> None:
         """Warn of members given by the user that could not be judged."""
@@ -240,6 +254,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             table.groups is not None,
             self._forms.categorical,
             self.n_jobs,
+            is_on_device(X),
         )
 
     def _keep_answers(self, answers: np.ndarray, rows: np.ndarray) -> None:
@@ -330,6 +345,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     def _queries(self, X):
         if self._forms.reads_frames:
             return validate_data(self, X, reset=False, skip_check_array=True)
+        if self._on_device:
+            return validate_array_api(self, X, reset=False)
         return validate_data(
             self,
             as_numpy(X) if is_array_api(X) else X,

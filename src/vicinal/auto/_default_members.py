@@ -46,6 +46,7 @@ _MAX_KERNEL_ROWS, _KERNEL_LEAD = 1500, 1.1
 
 _TREES = ("forest", "extra_forest", "boosted trees")
 _PLAIN = ("standardized", "ranked", "euclidean")
+_PLAIN_ON_DEVICE = ("standardized", "euclidean")
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,7 @@ class Shape:
     has_groups: bool
     categorical: np.ndarray | None
     n_jobs: int | None
+    on_device: bool = False
 
 
 Tried = dict[str, float]  # name of a member -> its loss
@@ -109,7 +111,7 @@ def _coordinates(name: str, shape: Shape, most: int) -> list:
 
 def _local_in(name: str, shape: Shape):
     """Return a local model in named coordinates."""
-    if shape.n_columns <= _MAX_COORDINATES:
+    if shape.on_device or shape.n_columns <= _MAX_COORDINATES:
         return _local(shape, metric=name)
     steps = _coordinates(name, shape, _MAX_COORDINATES)
     return make_pipeline(*steps, _local(shape, metric="euclidean"))
@@ -123,7 +125,7 @@ def constant(shape: Shape, tried: Tried) -> Iterator[Spec]:
 
 def local(shape: Shape, tried: Tried) -> Iterator[Spec]:
     """Yield local ridge models in coordinates that need no labels."""
-    for name in _PLAIN:
+    for name in _PLAIN if not shape.on_device else _PLAIN_ON_DEVICE:
         yield Spec(name, _local_in(name, shape), once=True)
 
 
@@ -188,9 +190,10 @@ def gradient(shape: Shape, tried: Tried) -> Iterator[Spec]:
     for name in bases or ["standardized"]:
         if bases and tried[name] > _SLACK * tried[bases[0]]:
             continue
-        steps = _coordinates(name, shape, _MAX_COORDINATES)
+        # The metric standardises by itself, so that arrays of a device stay there.
+        steps = [] if shape.on_device else _coordinates(name, shape, _MAX_COORDINATES)
         model = _local(shape, metric="gradient", **_DEGREE[shape.is_classification])
-        yield Spec(f"{name} gradient", make_pipeline(*steps, model), once=True)
+        yield Spec(f"{name} gradient", make_pipeline(*steps, model) if steps else model, once=True)
 
 
 _DEGREE: dict = {True: {}, False: {"degree": 1}}
@@ -219,7 +222,7 @@ def kernel(shape: Shape, tried: Tried) -> Iterator[Spec]:
 
 
 def neural(shape: Shape, tried: Tried) -> Iterator[Spec]:
-    """Yield neighbours in coordinates learned by small nets: minutes, so only where asked for."""
+    """Yield neighbours in coordinates learned by small nets: minutes without a device."""
     if shape.is_classification:
         yield Spec("neural neighbors", NeuralNeighborsClassifier(), once=True)
     else:
@@ -237,4 +240,18 @@ KINDS: dict[str, Callable[[Shape, Tried], Iterator[Spec]]] = {
     "kernel": kernel,
     "neural": neural,
 }
-DEFAULT_KINDS = [kind for kind in KINDS if kind != "neural"]
+# Kinds that compute where the arrays of a device are. Nets take seconds there, up to so many rows.
+_DEVICE_KINDS, _MAX_NET_ROWS = ("constant", "local", "gradient", "neural"), 30_000
+
+
+def default_kinds(shape: Shape) -> dict[str, str]:
+    """Return the kinds to try in turn, those that are left out with the reason."""
+    kinds = dict.fromkeys(KINDS, "")
+    if not shape.on_device:
+        return kinds | {"neural": "it takes minutes without a device; name it in members to try it"}
+    for kind in KINDS:
+        if kind not in _DEVICE_KINDS:
+            kinds[kind] = "it does not run on a device; hand NumPy arrays in to try it"
+    if shape.n_rows > _MAX_NET_ROWS:
+        kinds["neural"] = f"{shape.n_rows} rows take it minutes; name it in members to try it"
+    return kinds

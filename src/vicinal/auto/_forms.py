@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.impute import SimpleImputer
 
-from vicinal._base import saved
+from vicinal._base import is_on_device, saved
 from vicinal.table import TableEncoder
 
 FORMS = ("distance", "tree")
@@ -28,7 +28,7 @@ class Forms:
     def __init__(self) -> None:
         self.encoders: dict[str, Any] = {}
 
-    def fit_transform(self, X, y) -> dict[str, np.ndarray]:
+    def fit_transform(self, X, y) -> dict[str, Any]:
         """Learn the encoders and return the training rows in each form."""
         self.encoders = self._choose(X)
         out = {}
@@ -36,7 +36,7 @@ class Forms:
             out[form] = _dense(X if encoder is None else encoder.fit_transform(X, y))
         return out
 
-    def transform(self, X, form: str) -> np.ndarray:
+    def transform(self, X, form: str) -> Any:
         """Return rows in one form."""
         encoder = self.encoders[form]
         return _dense(X if encoder is None else encoder.transform(X))
@@ -52,6 +52,8 @@ class Forms:
         return getattr(self.encoders["tree"], "categorical_features_", None)
 
     def _choose(self, X) -> dict[str, Any]:
+        if is_on_device(X):
+            return dict.fromkeys(FORMS)
         if hasattr(X, "columns"):
             return {form: TableEncoder(form) for form in FORMS}
         if sparse.issparse(X):
@@ -72,7 +74,9 @@ def is_mixed_frame(X) -> bool:
     return any(np.asarray(X[name]).dtype.kind not in "bfiu" for name in X.columns)
 
 
-def _dense(X) -> np.ndarray:
+def _dense(X) -> Any:
+    if is_on_device(X):
+        return X
     X = X.toarray() if sparse.issparse(X) else X
     # Writeable, because a read-only array is another type to compiled code.
     return np.require(X, dtype=np.float64, requirements=["C", "W"])

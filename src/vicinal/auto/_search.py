@@ -161,6 +161,10 @@ class Search:
             if not trial.reason:
                 self.tried[spec.name] = float(trial.mean_losses(self.scorer.share).min())
 
+    def leave_out(self, name: str, reason: str) -> None:
+        """Remember a member that was not tried."""
+        self.trials.append(Trial(Spec(name, None), reason=reason))
+
     def kept(self) -> list[Trial]:
         """Return the members that have answered."""
         return [trial for trial in self.trials if not trial.reason]
