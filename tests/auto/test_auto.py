@@ -412,6 +412,7 @@ def test_rows_of_a_device_are_answered_by_members_that_run_there(tensors_count_a
     proba = model.predict_proba(to_device(X))
     np.testing.assert_allclose(proba.numpy(), host.predict_proba(X), atol=1e-8)
     assert model.predict(to_device(X)).dtype == to_device(y).dtype
+    assert model.support(to_device(X)).shape == (len(X),)
     with pytest.raises(TypeError, match="convert X"):
         model.predict(X)
 

@@ -185,7 +185,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         self._keep_answers(answers, rows[table.entries])
         targets = y.reshape(len(y), -1) if codes is None else codes
         self._answered = HeldOutRows(
-            forms["distance"][drawn],
+            as_numpy(forms["distance"][drawn]),
             self.held_out_[rows[drawn]],
             targets[drawn],
             counts[drawn],
@@ -368,7 +368,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         return self._answered
 
     def _row_numbers(self, X) -> np.ndarray:
-        return self._forms.transform(self._queries(X), "distance")
+        return as_numpy(self._forms.transform(self._queries(X), "distance"))
 
     # --- showing ---
 
