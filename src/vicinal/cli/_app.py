@@ -7,6 +7,7 @@ from typing import Annotated
 import typer
 
 import vicinal
+from vicinal.cli._explore import explore
 from vicinal.cli._models import known_names
 
 app = typer.Typer(
@@ -359,6 +360,9 @@ def serve_model(
     from vicinal.cli import _commands
 
     _commands.serve(model, table, host=host, port=port, token=token)
+
+
+app.command("explore")(explore)
 
 
 @app.command("info")

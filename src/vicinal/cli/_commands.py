@@ -251,7 +251,7 @@ def report(
     if target is not None and target not in frame.columns:
         raise InputError(f"the table has no column {target!r}; it has {quoted(frame.columns)}")
     target = target or read_info(model).metadata.get("target")
-    y, notes = _known_target(frame, target, fitted)
+    y, notes = known_target(frame, target, fitted)
     page = ModelReport(
         fitted,
         X,
@@ -265,7 +265,7 @@ def report(
     say(f"report: {page.write_html(out)}")
 
 
-def _known_target(frame, target, fitted) -> tuple[Any, list[str]]:
+def known_target(frame, target, fitted) -> tuple[Any, list[str]]:
     """Return the target where the table has it, in the type that the model answers in."""
     if target is None or target not in frame.columns:
         column = "target" if target is None else f"column {target!r}"

@@ -2,6 +2,7 @@
 
 from vicinal.report._comparison_report import ComparisonReport
 from vicinal.report._explanation_report import ExplanationReport
+from vicinal.report._explorer_report import ExplorerReport
 from vicinal.report._model_report import ModelReport
 
-__all__ = ["ComparisonReport", "ExplanationReport", "ModelReport"]
+__all__ = ["ComparisonReport", "ExplanationReport", "ExplorerReport", "ModelReport"]

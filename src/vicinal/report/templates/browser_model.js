@@ -1,0 +1,117 @@
+"use strict";
+/* Fitted models from their arrays. A row is a list of cells in the order of the columns. */
+const vicinal = (() => {
+  const data = JSON.parse(document.getElementById("data").textContent);
+  const width = Math.max(...data.columns.map((column) => Math.max(-1, ...column.at))) + 1;
+  const dot = (a, b) => { let sum = 0; for (let j = 0; j < a.length; j++) sum += a[j] * b[j]; return sum; };
+  const scaled = (x, scaler) => x.map((value, j) => (value - scaler.mean[j]) / scaler.scale[j]);
+
+  function encode(row) {
+    const x = new Array(width).fill(0);
+    data.columns.forEach((column, j) => {
+      const cell = row[j];
+      let block;
+      if (cell === null || cell === undefined) {
+        if (!column.gap) throw new Error(`${data.controls[j].name} needs a value`);
+        block = column.gap;
+      } else if (column.levels) {
+        block = column.levels[cell];
+        if (!block) throw new Error(`${data.controls[j].name}: ${cell} is not in the table`);
+      } else block = [Number(cell), 0];
+      column.at.forEach((at, k) => { x[at] = block[k]; });
+    });
+    return data.scalers.reduce(scaled, x);
+  }
+
+  function softmax(scores) {
+    const most = Math.max(...scores);
+    const powers = scores.map((score) => Math.exp(score - most));
+    const total = powers.reduce((a, b) => a + b, 0);
+    return powers.map((power) => power / total);
+  }
+  const sigmoid = (score) => 1 / (1 + Math.exp(-score));
+  const logSigmoid = (score) => score > 0 ? -Math.log1p(Math.exp(-score)) : score - Math.log1p(Math.exp(score));
+
+  function linear(model, x) {
+    const scores = model.coef.map((coef, k) => dot(coef, x) + model.intercept[k]);
+    if (model.link === "logit") { const p = sigmoid(scores[0]); return [1 - p, p]; }
+    return model.link === "softmax" ? softmax(scores) : scores;
+  }
+
+  function partition(model, given) {
+    const x = model.scaler ? scaled(given, model.scaler) : given;
+    const parts = model.cascades.map((cascade) => {
+      const gates = cascade.gates.map((gate) => gate.coef ? dot(gate.coef, x) + gate.intercept : gate.intercept);
+      const answers = (region) => {
+        const scores = region.coef.map((coef, k) =>
+          region.intercept[k] === null ? -Infinity : dot(coef, x) + region.intercept[k]);
+        if (!data.classes) return scores;
+        const most = Math.max(...scores);
+        return softmax(scores.map((score) => (score - most) / region.temperature));
+      };
+      if (!cascade.soft) {
+        const keeps = gates.findIndex((score) => !(score > 0));
+        return answers(cascade.regions[keeps < 0 ? cascade.regions.length - 1 : keeps]);
+      }
+      let passed = 0;
+      const total = [];
+      cascade.regions.forEach((region, k) => {
+        const share = Math.exp(passed + (k < gates.length ? logSigmoid(-gates[k]) : 0));
+        if (k < gates.length) passed += logSigmoid(gates[k]);
+        answers(region).forEach((value, c) => { total[c] = (total[c] || 0) + share * value; });
+      });
+      return total;
+    });
+    return parts[0].map((_, c) => parts.reduce((sum, part) => sum + part[c], 0) / parts.length);
+  }
+
+  function bent(value, [values, scores]) {
+    if (value <= values[0]) return scores[0];
+    if (value >= values[values.length - 1]) return scores[scores.length - 1];
+    let low = 0, high = values.length - 1;
+    while (high - low > 1) { const middle = (low + high) >> 1; if (values[middle] <= value) low = middle; else high = middle; }
+    return scores[low] + (scores[high] - scores[low]) / (values[high] - values[low]) * (value - values[low]);
+  }
+
+  function anchored(model, x) {
+    let place = model.located ? model.located.map((j) => x[j]) : x;
+    if (model.knots) place = place.map((value, j) => bent(value, model.knots[j]));
+    if (model.matrix) {
+      if (model.mean) place = place.map((value, j) => value - model.mean[j]);
+      place = Array.isArray(model.matrix[0])
+        ? model.matrix[0].map((_, k) => place.reduce((sum, value, j) => sum + value * model.matrix[j][k], 0))
+        : place.map((value, j) => value * model.matrix[j]);
+    }
+    const design = model.design ? model.design.map((j) => x[j]) : place;
+    const near = model.centers.map((center, at) => {
+      let square = 0;
+      for (let j = 0; j < center.length; j++) square += (place[j] - center[j]) ** 2;
+      return { at, distance: Math.sqrt(square) };
+    }).sort((a, b) => a.distance - b.distance || a.at - b.at);
+    const count = Math.min(model.n_blended, near.length);
+    // The first anchor that does not speak sets the bandwidth.
+    const reach = near.length > model.n_blended ? near[count].distance
+      : near[count - 1].distance * (1 + 1 / Math.max(1, model.n_blended));
+    const speakers = near.slice(0, count);
+    let weights = speakers.map(({ distance }) => reach > 0
+      ? Math.max(0, 1 - (distance / reach) ** 3) ** 3 : Number(distance === 0));
+    if (!weights.some((weight) => weight > 0)) weights = weights.map(() => 1);
+    const total = weights.reduce((a, b) => a + b, 0);
+    const scores = model.values[0].map((_, c) => speakers.reduce((sum, { at }, k) => {
+      const slope = model.slopes[at][c];
+      let value = model.values[at][c];
+      for (let j = 0; j < slope.length; j++) value += slope[j] * (design[j] - model.origins[at][j]);
+      return sum + weights[k] * value;
+    }, 0) / total);
+    if (model.link === "value") return scores;
+    if (model.temperature !== null) return softmax(scores.map((score) => score / model.temperature));
+    const positive = scores.map((score) => Math.max(0, model.link === "score" ? score : sigmoid(score)));
+    const sum = positive.reduce((a, b) => a + b, 0);
+    return positive.map((value) => value / sum);
+  }
+
+  const kinds = { linear, partition, anchored };
+  /* Probabilities of the classes, or a list of one number. */
+  const answer = (row) => kinds[data.model.kind](data.model, encode(row));
+  return { data, encode, answer };
+})();

@@ -1,0 +1,41 @@
+"""`vicinal explore`: a page that computes by itself, or one line that says what can."""
+
+import numpy as np
+import pytest
+
+pl = pytest.importorskip("polars")
+run = pytest.importorskip("vicinal.cli._run").run
+
+
+@pytest.fixture(scope="module")
+def table(tmp_path_factory):
+    rng = np.random.RandomState(0)
+    age = rng.randint(18, 80, 80)
+    city = rng.choice(["Rome", "Oslo"], 80)
+    sure = np.where(age + 20 * (city == "Rome") > 55, "yes", "no")
+    path = tmp_path_factory.mktemp("explore") / "people.csv"
+    pl.DataFrame({"age": age, "city": city, "sure": sure}).write_csv(path)
+    return path
+
+
+def fit(table, model):
+    path = table.with_name(f"{model}.vicinal".replace(" ", "-"))
+    assert run(["fit", str(table), "-t", "sure", "--model", model, "--out", str(path)]) == 0
+    return path
+
+
+def test_a_page_is_written(table, tmp_path, capsys):
+    model = fit(table, "logistic regression")
+    page = tmp_path / "page.html"
+    assert run(["explore", str(model), str(table), "--out", str(page)]) == 0
+    assert f"explorer: {page}" in capsys.readouterr().err
+    assert '"reach": 0.' in page.read_text()
+
+
+def test_other_models_are_sent_to_the_server(table, tmp_path, capsys):
+    model = fit(table, "random forest")
+    assert run(["explore", str(model), str(table), "--out", str(tmp_path / "page.html")]) == 2
+    error = capsys.readouterr().err.strip().splitlines()[-1]
+    assert "RandomForestClassifier" in error
+    assert "vicinal serve" in error
+    assert not (tmp_path / "page.html").exists()

@@ -1,0 +1,253 @@
+"""The page that computes by itself: what it holds, and in Chromium that it answers as Python."""
+
+import json
+import shutil
+
+import numpy as np
+import pytest
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LinearRegression, LogisticRegression
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.tree import DecisionTreeClassifier
+
+from vicinal import (
+    AnchoredLocalClassifier,
+    AnchoredLocalRegressor,
+    SpacePartitioningClassifier,
+    SpacePartitioningRegressor,
+)
+from vicinal._kernels.calibration._conformal import conformal_quantile
+from vicinal.report import ExplorerReport
+from vicinal.table import TableEncoder
+
+pytest.importorskip("jinja2")
+pd = pytest.importorskip("pandas")
+pl = pytest.importorskip("polars")
+
+EVIL = "</script><script>document.title='run'</script>"
+
+
+@pytest.fixture(scope="module")
+def people():
+    """Numbers with gaps, whole numbers, levels, codes and dates."""
+    rng = np.random.RandomState(0)
+    n = 160
+    table = pd.DataFrame(
+        {
+            "age": rng.randint(18, 80, n),
+            "income": np.where(rng.rand(n) < 0.1, np.nan, rng.lognormal(10, 0.5, n)),
+            "city": rng.choice(["Rome", "Oslo", EVIL], n),
+            "since": rng.choice(["2020-01-31", "2021-06-05", "2022-11-11", "2023-02-03"], n),
+            "code": rng.choice(["007", "011", "100"], n),
+        }
+    )
+    score = (table["age"] - 50) / 15 + (table["city"] == "Rome") + 0.3 * rng.normal(size=n)
+    return table, np.where(score > 0.3, "yes", "no"), score.to_numpy()
+
+
+def three(score):
+    return np.digitize(score, np.quantile(score, [0.3, 0.6]))
+
+
+def anchored(**settings):
+    return AnchoredLocalClassifier(8, n_neighbors=40, alpha=1.0, random_state=0, **settings)
+
+
+MODELS = {
+    "logit": (lambda: LogisticRegression(max_iter=5000), "labels"),
+    "softmax": (lambda: make_pipeline(StandardScaler(), LogisticRegression()), "three"),
+    "line": (lambda: LinearRegression(), "numbers"),
+    "regions": (
+        lambda: SpacePartitioningClassifier(n_regions=3, n_init=2, random_state=0),
+        "three",
+    ),
+    "soft regions": (
+        lambda: SpacePartitioningClassifier(n_regions=2, gating="soft", n_init=2, random_state=0),
+        "labels",
+    ),
+    "regions of numbers": (
+        lambda: SpacePartitioningRegressor(n_regions=2, n_init=2, random_state=0),
+        "numbers",
+    ),
+    "anchored": (anchored, "three"),
+    "anchored margins": (lambda: anchored(calibration=None, solver="logistic"), "labels"),
+    "anchored, within classes": (lambda: anchored(metric="within_class"), "labels"),
+    "anchored, ranks": (lambda: anchored(metric="ranked", calibration=None), "labels"),
+    "anchored numbers": (
+        lambda: AnchoredLocalRegressor(8, n_neighbors=40, alpha=1.0, random_state=0),
+        "numbers",
+    ),
+}
+
+
+@pytest.fixture(scope="module")
+def fitted(people):
+    table, labels, score = people
+    targets = {"labels": labels, "three": three(score), "numbers": score}
+
+    def fit(name):
+        make, target = MODELS[name]
+        return make_pipeline(TableEncoder(), make()).fit(table, targets[target]), targets[target]
+
+    return fit
+
+
+# --- what the page holds ---
+
+
+def test_page_is_plain_data_and_runs_no_label(people, fitted):
+    model, y = fitted("logit")
+    report = ExplorerReport(model, people[0], y, title=EVIL)
+    json.dumps(report.as_dict(), allow_nan=False)
+    html = report.html()
+    assert EVIL not in html
+    for reference in ("http:", "https:", "src=", "@import", "url("):
+        assert reference not in html
+
+
+def test_intervals_are_conformal(people, fitted):
+    model, y = fitted("line")
+    off = np.abs(y - model.predict(people[0]))
+    assert ExplorerReport(model, people[0], y).as_dict()["data"]["reach"] == pytest.approx(
+        conformal_quantile(off, 0.9)
+    )
+    assert ExplorerReport(model, people[0]).as_dict()["data"]["reach"] is None
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        RandomForestClassifier,
+        lambda: make_pipeline(PolynomialFeatures(), LogisticRegression()),
+        lambda: SpacePartitioningClassifier(DecisionTreeClassifier(), n_regions=2, n_init=1),
+        lambda: anchored(metric="manhattan"),
+    ],
+)
+def test_other_models_are_refused_with_the_remedy(make, rng):
+    X, y = rng.normal(size=(120, 3)), np.repeat([0, 1], 60)
+    model = make().fit(X, y)
+    with pytest.raises(TypeError, match="AnchoredLocalClassifier .* `vicinal serve`"):
+        ExplorerReport(model, X, y).as_dict()
+
+
+def test_controls_know_numbers_levels_and_nothing():
+    table = pl.DataFrame({"a": [1, 5, 2], "b": ["x", "y", "x"], "c": [None, None, None]})
+    number, level, nothing = ExplorerReport.controls(table, ["a", "b", "c"])
+    assert (number["min"], number["value"], number["max"], number["step"]) == (1, 2, 5, 1)
+    assert (level["kind"], level["levels"], level["value"]) == ("level", ["x", "y"], "x")
+    assert nothing["kind"] == "text"
+
+
+# --- in a browser ---
+
+
+@pytest.fixture(scope="module")
+def browser():
+    webdriver = pytest.importorskip("selenium.webdriver")
+    if not (shutil.which("chromedriver") and shutil.which("chromium")):
+        pytest.skip("needs Chromium and its driver (Debian: chromium, chromium-driver)")
+    options = webdriver.ChromeOptions()
+    options.binary_location = shutil.which("chromium")
+    for flag in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage"):
+        options.add_argument(flag)
+    options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
+    driver = webdriver.Chrome(
+        options=options, service=webdriver.ChromeService(shutil.which("chromedriver"))
+    )
+    yield driver
+    driver.quit()
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"),
+    # Frames differ in the encoder alone, which is the same for all models.
+    [*((name, pd.DataFrame) for name in MODELS), ("logit", pl.from_pandas)],
+)
+def test_browser_answers_as_python_does(browser, people, fitted, tmp_path, name, kind):
+    model, y = fitted(name)
+    table = kind(people[0])
+    browser.get(ExplorerReport(model, table, y).write_html(tmp_path / "page.html").as_uri())
+    said = np.array(browser.execute_script("return vicinal.data.rows.map(vicinal.answer)"))[:50]
+    rows = people[0].iloc[: len(said)]
+    expected = (
+        model.predict_proba(rows) if hasattr(model, "classes_") else model.predict(rows)[:, None]
+    )
+    assert len(said) == 50
+    np.testing.assert_allclose(said, expected, rtol=1e-9, atol=1e-9)
+
+
+def test_arrays_need_no_encoder(browser, rng, tmp_path):
+    X = rng.normal(size=(90, 3))
+    model = LinearRegression().fit(X, X @ [1.0, -2.0, 0.5])
+    browser.get(ExplorerReport(model, X).write_html(tmp_path / "page.html").as_uri())
+    said = browser.execute_script("return vicinal.answer([1, 1, 1])")
+    assert said == pytest.approx([-0.5])
+
+
+@pytest.fixture
+def page(browser, people, fitted, tmp_path):
+    model, y = fitted("logit")
+    path = ExplorerReport(model, people[0], y, title="People").write_html(tmp_path / "page.html")
+    browser.get(path.as_uri())
+    return browser
+
+
+def text(browser, name):
+    return browser.find_element("id", name).text
+
+
+def move(browser, name, value):
+    browser.execute_script(
+        "const e = document.getElementById(arguments[0]); e.value = arguments[1];"
+        "e.dispatchEvent(new Event('input'));",
+        name,
+        value,
+    )
+
+
+def wait_for(check):
+    from selenium.webdriver.support.ui import WebDriverWait
+
+    return WebDriverWait(None, 10).until(lambda _: check())
+
+
+def test_a_slider_moves_the_answer(page):
+    move(page, "c0", 20)
+    assert text(page, "said") == "no"
+    move(page, "c0", 79)
+    assert text(page, "said") == "yes"
+    assert len(page.find_elements("css selector", ".chance")) == 2
+    assert "90 % set of labels: yes" in text(page, "interval")
+    assert page.title == "People - vicinal"
+    assert page.get_log("browser") == []
+
+
+def test_the_least_change_is_confirmed_and_on_seen_values(page, people, fitted):
+    move(page, "c0", 20)
+    wait_for(lambda: "Then: yes" in text(page, "change"))
+    lines = [line.text for line in page.find_elements("css selector", ".changes li")]
+    changes = dict(line.split(": ", 1) for line in lines)
+    assert changes
+    assert set(changes) <= set(people[0].columns)
+    if "age" in changes:
+        assert float(changes["age"].split(" → ")[1]).is_integer()
+
+
+def test_neighbours_of_a_row_of_the_table_start_with_itself(page, people):
+    move(page, "start", "7")
+    wait_for(lambda: page.find_elements("css selector", "#near tbody tr"))
+    wait_for(lambda: page.find_element("css selector", "#near tbody td").text == "7")
+    cells = page.find_elements("css selector", "#near tbody tr:first-child td")
+    assert cells[1].text == "0"
+    assert cells[4].text == str(people[0]["age"][7])
+
+
+@pytest.mark.parametrize("width", [360, 1200])
+def test_page_fits_its_window(page, width):
+    page.execute_cdp_cmd(
+        "Emulation.setDeviceMetricsOverride",
+        {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600},
+    )
+    assert page.execute_script("return document.documentElement.scrollWidth") <= width
+    page.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
