@@ -38,10 +38,10 @@ figure.tight_layout()
 # %%
 # Every answer names its voters. The most doubtful test row, and the training rows that spoke:
 doubtful = test[model.predict_proba(X[test]).max(axis=1).argmin()]
-rows, shares = model.neighbors(X[[doubtful]], n_neighbors=5)
+voters = model.neighbors(X[[doubtful]], n_neighbors=5)
 figure, axes = plt.subplots(1, 6, figsize=(10, 2.2))
 shown = [(doubtful, f"a {y[doubtful]}?")]
-shown += [(row, f"{y[row]}: {share:.0%}") for row, share in zip(rows[0], shares[0], strict=True)]
+shown += [(row, f"{y[row]}: {voters[0, row]:.0%}") for row in voters.indices]
 for ax, (row, title) in zip(axes, shown, strict=True):
     ax.imshow(X[row].reshape(8, 8), cmap="gray_r")
     ax.set(title=title, xticks=[], yticks=[])

@@ -61,6 +61,4 @@ def test_labels_and_slopes_come_back_on_the_device():
     assert np.mean(model.predict(queries) == np.where(z > 0, "up", "down")) > 0.9
     assert model.predict_proba(queries).is_cuda
     assert model.local_coef(queries).shape == (500, 2, 5)
-    places, weights = model.neighbors(queries, 1500)
-    assert_allclose(as_numpy(weights).sum(axis=1), 1.0, rtol=1e-4)
-    assert places.is_cuda
+    assert_allclose(model.neighbors(queries, 1500).sum(axis=1), 1.0, rtol=1e-4)

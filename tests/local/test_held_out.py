@@ -5,9 +5,9 @@ import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_diabetes, load_wine
 from sklearn.model_selection import KFold
+from sklearn.naive_bayes import GaussianNB
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._base import held_out
 from vicinal.local import (
@@ -116,10 +116,27 @@ def test_groups_leave_together_and_class_weights_reach_the_answers(wine):
     ).sum()
 
 
+@pytest.mark.parametrize("weighted", [False, True])
+def test_estimators_handed_in_are_held_out_by_folds(wine, weighted):
+    X, y = wine
+    weights = 1.0 + (np.arange(len(X)) % 3) if weighted else None
+    model = LocalClassifier(GaussianNB(), n_neighbors=60)
+    folds = [np.arange(start, len(X), 2) for start in (0, 1)]
+    asked = np.arange(0, len(X), 9)
+    found = model.held_out(X, y, folds=folds, rows=asked, sample_weight=weights)
+    assert found.candidates == [{}]
+    assert sorted(found.rows) == asked.tolist()
+    for fold in folds:
+        train = np.setdiff1d(np.arange(len(X)), fold)
+        some = None if weights is None else weights[train]
+        answered = np.isin(found.rows, fold)
+        said = clone(model).fit(X[train], y[train], some).predict_proba(X[found.rows[answered]])
+        np.testing.assert_allclose(found.answers[0, answered], said)
+    assert model.held_out(X, y).answers.shape == (1, len(X), 3)
+
+
 def test_what_cannot_be_answered_says_so(wine):
     X, y = wine
-    with pytest.raises(ValueError, match="black box"):
-        LocalClassifier(DecisionTreeClassifier(), metric="euclidean").held_out(X, y)
     weights = np.ones(len(X))
     weights[3] = 0.0
     with pytest.raises(ValueError, match="zero for 1 rows"):

@@ -48,13 +48,15 @@ def test_the_target_is_followed(regressor):
 def test_the_answer_is_the_mean_of_the_neighbors(regressor, classifier):
     Q, _ = waves(7, seed=2)
     _, y = waves(400)
-    rows, weights = regressor.neighbors(Q, 400)
+    weights = regressor.neighbors(Q, 400)
     assert_allclose(weights.sum(axis=1), 1.0)
-    assert (np.diff(weights, axis=1) <= 0).all()
-    assert_allclose((weights * y[rows]).sum(axis=1), regressor.predict(Q))
-    rows, weights = classifier.neighbors(Q, 400)
-    up = classifier.voter_values(rows.ravel()).reshape(rows.shape) == "up"
-    assert_allclose((weights * up).sum(axis=1), classifier.predict_proba(Q)[:, 1])
+    assert (np.diff(weights.data.reshape(7, 400), axis=1) <= 0).all()
+    assert_allclose(weights @ y, regressor.predict(Q))
+    up = classifier.voter_values(np.arange(400)) == "up"
+    assert_allclose(classifier.neighbors(Q, 400) @ up, classifier.predict_proba(Q)[:, 1])
+    few = regressor.neighbors(Q, 3)
+    assert few.shape == (7, 400)
+    assert_array_equal(few.indices.reshape(7, 3), weights.indices.reshape(7, 400)[:, :3])
 
 
 def test_slopes_are_differences_of_the_answers(regressor, classifier):
@@ -97,8 +99,9 @@ def test_new_voters_are_heard_without_training(regressor):
     assert_allclose(more.predict(Q), regressor.predict(Q))
     more.partial_fit(Q, z)
     assert_array_equal(more.nets_[0]["parameters"], before)
-    rows, _ = more.neighbors(Q, 1)
-    assert np.mean(rows[:, 0] == 400 + np.arange(300)) > 0.95
+    nearest = more.neighbors(Q, 1)
+    assert nearest.shape == (300, 700)
+    assert np.mean(nearest.indices == 400 + np.arange(300)) > 0.95
     assert more.score(Q, z) > regressor.score(Q, z)
 
 
@@ -200,8 +203,8 @@ def test_torch_tensors_are_trained_to_the_same_answers():
     assert_allclose(answers.numpy(), host.predict(Q), atol=2e-2)
     for name in ("transform", "local_coef"):
         assert isinstance(getattr(device, name)(torch.tensor(Q, dtype=torch.float32)), torch.Tensor)
-    rows, weights = device.neighbors(torch.tensor(Q, dtype=torch.float32), 3)
-    assert rows.shape == weights.shape == (100, 3)
+    weights = device.neighbors(torch.tensor(Q, dtype=torch.float32), 3)
+    assert_array_equal(weights.getnnz(axis=1), np.full(100, 3))
     labels = torch.tensor((y > 0).astype(int))
     with pytest.warns(ConvergenceWarning):
         model = NeuralNeighborsClassifier(**settings).fit(torch.tensor(X), labels)
@@ -221,6 +224,6 @@ def test_an_explanation_names_the_rows_that_voted(regressor, classifier):
     for model in (regressor, classifier):
         sections = {section.key: section for section in model.explain_row(Q)}
         assert "neighbors" in sections
-        rows, _ = model.neighbors(Q, 10)
-        assert [entry[0] for entry in sections["neighbors"].rows] == rows[0].tolist()
+        rows = model.neighbors(Q, 10).indices
+        assert [entry[0] for entry in sections["neighbors"].rows] == rows.tolist()
         assert "400 training rows vote" in sections["neighbors"].summary

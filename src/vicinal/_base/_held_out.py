@@ -90,6 +90,23 @@ def held_out(
         return estimator.held_out(
             X, y, folds=folds, rows=rows, sample_weight=sample_weight, groups=groups
         )
+    return held_out_by_folds(
+        estimator, X, y, folds, sample_weight=sample_weight, method=method, rows=rows, n_jobs=n_jobs
+    )
+
+
+def held_out_by_folds(
+    estimator: Any,
+    X: Any,
+    y: np.ndarray,
+    folds: Sequence[np.ndarray],
+    *,
+    sample_weight: np.ndarray | None = None,
+    method: str = "predict",
+    rows: np.ndarray | None = None,
+    n_jobs: int | None = None,
+) -> HeldOut:
+    """Fit copies to the rows outside each fold: :func:`held_out` of any estimator."""
     classes = np.unique(y) if method == "predict_proba" else None
     _, answers = cross_fit(
         lambda *some: _fit_in_one_thread(clone(estimator), *some),

@@ -3,10 +3,8 @@
 from typing import Any
 
 import numpy as np
-from scipy import sparse
 from sklearn.pipeline import Pipeline
 
-from vicinal._base import as_numpy
 from vicinal._base._explanation import ExplanationSection, show
 from vicinal.auto._member import Member
 
@@ -32,7 +30,7 @@ def neighbor_section(
     """
     share, local_weight = np.zeros(len(places)), 0.0
     for member in members:
-        weights = _neighbor_weights(member.estimator, rows[member.form], len(places))
+        weights = _neighbor_weights(member.estimator, rows[member.form])
         if weights is not None:
             local_weight += member.weight
             share += member.weight * weights / max(weights.sum(), np.finfo(float).tiny)
@@ -60,19 +58,13 @@ def neighbor_section(
     return _section(summary, table, values)
 
 
-def _neighbor_weights(model: Any, row: Any, n_samples: int) -> np.ndarray | None:
+def _neighbor_weights(model: Any, row: Any) -> np.ndarray | None:
     """Return the weights that a local model gives training rows, ``None`` for a global one."""
     if isinstance(model, Pipeline):
         row, model = model[:-1].transform(row), model[-1]
     if not hasattr(model, "neighbors"):
         return None
-    found = model.neighbors(row)
-    if sparse.issparse(found):  # local models have few neighbours
-        return found.toarray()[0]
-    weights = np.zeros(n_samples)
-    at, shares = (as_numpy(part)[0] for part in model.neighbors(row, n_samples))
-    weights[at] = shares
-    return weights
+    return model.neighbors(row).toarray()[0]
 
 
 def _section(summary: str, rows: list[tuple], values: dict) -> ExplanationSection:

@@ -5,10 +5,10 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import HeldOut, Progress, documented, fold_entries
+from vicinal._base import HeldOut, Progress, documented, fold_entries, held_out_by_folds
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._smoothing import KERNELS
@@ -327,7 +327,8 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
         Candidates are the settings among which ``fit`` chooses: sizes, penalties, degrees and, with
         ``metric="gradient"``, numbers of rounds. A row is left out of its own neighbourhood,
         forests ask the trees that did not draw it, and a metric that learns from labels learns from
-        the other folds.
+        the other folds. With an ``estimator`` that no compiled code computes, copies of this model
+        are fitted to the rows outside each fold.
 
         Parameters
         ----------
@@ -337,7 +338,7 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
             Labels or targets.
         folds : sequence of ndarray of int, default=None
             Rows of each fold; a row of several folds is answered in each of them. ``None`` draws
-            five folds where the metric learns from labels.
+            five folds.
         rows : ndarray of int, default=None
             Rows to answer; all of them by default.
         sample_weight : array-like of shape (n_samples,), default=None
@@ -360,13 +361,14 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
                 f"sample_weight is zero for {len(y) - table.n_samples} rows; held_out answers row "
                 "by row, so leave those rows out of X and y first."
             )
-        if not model._solver(1).is_compiled:
-            raise ValueError(
-                f"held_out answers for built-in local models, but estimator={self.estimator!r} is "
-                "fitted as a black box; cross-validate it instead."
-            )
         if folds is None:
             folds = label_folds(table.n_samples, table.groups, model.random_state)
+        if not model._solver(1).is_compiled:
+            method = "predict_proba" if is_classifier(model) else "predict"
+            weights = None if sample_weight is None else np.asarray(sample_weight)
+            return held_out_by_folds(
+                model, X, np.asarray(y), folds, sample_weight=weights, method=method, rows=rows
+            )
         entries = fold_entries(folds, rows)
         order = np.concatenate(entries)
         candidates: list[dict] = []

@@ -18,7 +18,8 @@ _N_SHOWN = 10
 
 def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return the training rows that voted, with their shares and values, and the slopes."""
-    rows, weights = (part[0] for part in model.neighbors(X, model.embedding_[0].shape[0]))
+    found = model.neighbors(X)
+    rows, weights = found.indices, found.data
     size = 1.0 / float((np.asarray(weights, dtype=float) ** 2).sum())
     said = model.voter_values(rows[:_N_SHOWN])
     table = [

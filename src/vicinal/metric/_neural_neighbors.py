@@ -6,6 +6,7 @@ from numbers import Integral, Real
 
 import numpy as np
 from array_api_compat import device as device_of
+from scipy.sparse import csr_matrix
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -365,24 +366,24 @@ class BaseNeuralNeighbors(
                     out[block, c, :] += d_x[0, ...] / self.n_estimators
         return out * bends[:, None, :]
 
-    def neighbors(self, X, n_neighbors=10):
-        """Return the training rows that answer, and their shares of the answer.
+    def neighbors(self, X, n_neighbors=None):
+        """Return the training rows that answer each query and their weights.
 
         Parameters
         ----------
-        n_neighbors : int, default=10
-            How many rows to return, at most all.
+        n_neighbors : int, default=None
+            How many rows of largest share to keep for each query; ``None`` keeps all, since every
+            row has a say.
 
         Returns
         -------
-        indices : ndarray of shape (n_queries, n_neighbors)
-            Rows in the order of ``fit`` (without those of weight 0) and ``partial_fit``, by
-            falling share.
-        weights : ndarray of shape (n_queries, n_neighbors)
-            Shares, mean over the nets; those of all rows add up to one.
+        weights : CSR matrix of shape (n_queries, n_samples)
+            Share of each training row in the answer, mean over the nets; those of all rows add up
+            to one. Columns are rows in the order of ``fit`` (without those of weight 0) and
+            ``partial_fit``; the entries of a query are stored by falling share.
         """
         scores = self._validated(X)
-        if n_neighbors < 1:
+        if n_neighbors is not None and n_neighbors < 1:
             raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
         xp, embedded = namespace(scores), self._embedded(scores)
         found = []
@@ -390,8 +391,11 @@ class BaseNeuralNeighbors(
             mean = self._mean_shares(embedded, block)
             order = xp.argsort(-mean, axis=1, stable=True)[:, :n_neighbors]
             found.append((order, xp.take_along_axis(mean, order, axis=1)))
-        indices, weights = (xp.concat(part, axis=0) for part in zip(*found, strict=True))
-        return indices, xp.astype(weights, self._dtype)
+        rows, weights = (xp.concat(part, axis=0) for part in zip(*found, strict=True))
+        rows, weights = as_numpy(rows), as_numpy(xp.astype(weights, self._dtype))
+        ends = np.arange(len(rows) + 1) * rows.shape[1]
+        shape = len(rows), self.voter_log_weights_.shape[0]
+        return csr_matrix((weights.ravel(), rows.ravel(), ends), shape=shape)
 
     def transform(self, X):
         """Map rows to the learned coordinates.

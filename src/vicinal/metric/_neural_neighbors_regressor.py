@@ -87,9 +87,9 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
     >>> model = NeuralNeighborsRegressor(n_estimators=2, random_state=0).fit(X[:500], y[:500])
     >>> model.score(X[500:], y[500:]) > 0.9
     True
-    >>> rows, shares = model.neighbors(X[500:501], n_neighbors=3)
-    >>> rows.shape, bool(shares[0, 0] >= shares[0, 1])
-    ((1, 3), True)
+    >>> weights = model.neighbors(X[500:501], n_neighbors=3)
+    >>> weights.shape, len(weights.indices)
+    ((1, 500), 3)
     """
 
     def __init__(
