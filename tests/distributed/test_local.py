@@ -22,9 +22,8 @@ from vicinal.local import (
     AnchoredLocalRegressor,
     LocalClassifier,
     LocalRegressor,
-    _anchored_blocks,
 )
-from vicinal.local._anchors import Plan, planned
+from vicinal.local._blending import Plan, planned
 from vicinal.local._data import Labels, Table, TrainingRows, number_targets
 from vicinal.local._neighborhoods import NearestRule
 
@@ -196,7 +195,7 @@ def in_memory_anchors(model, X, targets, weight):
 @pytest.mark.parametrize("classify", [True, False])
 def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
     X, y, z = table
-    monkeypatch.setattr(_anchored_blocks, "SAMPLE_ROWS", 80)
+    monkeypatch.setattr("vicinal.local.blocks.SAMPLE_ROWS", 80)
     targets = y if classify else z
     weight = np.random.RandomState(2).randint(1, 4, size=len(y)).astype(float)
     weight = weight if weighted else np.ones(len(y))
@@ -222,7 +221,7 @@ def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
 
 def test_centers_may_be_handed_in(table, monkeypatch):
     X, y, _ = table
-    monkeypatch.setattr(_anchored_blocks, "SAMPLE_ROWS", 80)
+    monkeypatch.setattr("vicinal.local.blocks.SAMPLE_ROWS", 80)
     centers = KMeans(6, random_state=0).fit(X).cluster_centers_
     frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")).assign(y=y), npartitions=4)
     model = AnchoredLocalClassifier(centers, **FIXED, metric="euclidean", class_weight="balanced")

@@ -9,7 +9,7 @@ from numpy.testing import assert_array_equal
 
 from distributed import Client, LocalCluster
 from vicinal import distributed
-from vicinal.local import AnchoredLocalClassifier, _anchored_blocks
+from vicinal.local import AnchoredLocalClassifier
 
 # Four blocks are read in each pass; this reading belongs to the third, the search.
 _DEADLY_READING = 10
@@ -31,7 +31,7 @@ def killed_once(block, folder):
 
 
 def test_models_at_anchors_survive_a_killed_worker(tmp_path, monkeypatch):
-    monkeypatch.setattr(_anchored_blocks, "SAMPLE_ROWS", 100)
+    monkeypatch.setattr("vicinal.local.blocks.SAMPLE_ROWS", 100)
     X = np.random.RandomState(0).normal(size=(200, 2))
     y = da.from_array((X[:, 0] * X[:, 1] > 0).astype(int), chunks=50)
     model = AnchoredLocalClassifier(

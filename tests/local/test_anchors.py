@@ -14,7 +14,7 @@ from vicinal.local import (
     LocalClassifier,
     LocalRegressor,
 )
-from vicinal.local._anchors import Anchors, place_centers
+from vicinal.local._blending import Anchors, place_centers
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._neighborhoods import Localizer, NeighborIndex
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map

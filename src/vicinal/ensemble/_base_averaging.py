@@ -211,13 +211,13 @@ class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
         folds = kind(fold_count(self.cv, y, classifier), shuffle=True, random_state=seed)
         return list(folds.split(y, y))
 
-    def _held_out(self, members, judge, X, y, weight, folds):
-        """Judgements of every held-out row by every member, ``None`` for members that failed."""
+    def _held_out(self, members, scorer, X, y, weight, folds):
+        """Scores of every held-out row by every member, ``None`` for members that failed."""
         tests = [test for _, test in folds]
         answers = []
         with Progress(len(members), type(self).__name__, verbose=self.verbose) as progress:
             for m, member in enumerate(members):
-                answers.append(self._judged(m, member, judge, X, y, weight, tests))
+                answers.append(self._scored(m, member, scorer, X, y, weight, tests))
                 progress.advance()
         if all(answer is None for answer in answers):
             raise ValueError(
@@ -226,12 +226,12 @@ class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
             )
         return answers
 
-    def _judged(self, m, member, judge, X, y, weight, tests):
-        """Judgements of every held-out row by one member, ``None`` if it fails."""
+    def _scored(self, m, member, scorer, X, y, weight, tests):
+        """Scores of every held-out row by one member, ``None`` if it fails."""
         try:
             _, parts = cross_fit(
                 lambda *some: fit_weighted(clone(member), *some),
-                judge,
+                scorer,
                 X,
                 y,
                 tests,

@@ -99,7 +99,7 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Judge the members on held-out rows, weigh them, and fit them on all rows.
+        """Score the members on held-out rows, weigh them, and fit them on all rows.
 
         Parameters
         ----------

@@ -64,15 +64,15 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     if n > _MAX_ROWS:
         rows = np.sort(rng.choice(n, _MAX_ROWS, replace=False))
         X, y, n = rows_of(X, rows), y[rows], _MAX_ROWS
-    judge = _Judge(y, is_classification(y, task), int(rng.randint(np.iinfo(np.int32).max)))
+    scorer = _Scorer(y, is_classification(y, task), int(rng.randint(np.iinfo(np.int32).max)))
     encoder = TableEncoder(form="tree")
     Z = encoder.fit_transform(X if hasattr(X, "columns") else np.asarray(X), y)
     sources = np.asarray(encoder.sources_)
     skills = [
-        (judge.skill(Z[:, sources == name], judge.tree), name) for name in dict.fromkeys(sources)
+        (scorer.skill(Z[:, sources == name], scorer.tree), name) for name in dict.fromkeys(sources)
     ]
     found = [pair for pair in skills if pair[0] >= _ALONE]
-    everything = judge.skill(Z, judge.boosting) if found else np.nan
+    everything = scorer.skill(Z, scorer.boosting) if found else np.nan
     found = [pair for pair in found if pair[0] >= _OF_ALL * everything]
     found.sort(key=lambda pair: -pair[0])
     table = {
@@ -101,7 +101,7 @@ def is_classification(y: np.ndarray, task: str | None = None) -> bool:
     return type_of_target(y) in ("binary", "multiclass") and len(np.unique(y)) <= limit
 
 
-class _Judge:
+class _Scorer:
     """Shares of the loss that models take away on rows held out."""
 
     def __init__(self, y: np.ndarray, has_classes: bool, seed: int) -> None:

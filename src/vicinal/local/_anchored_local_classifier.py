@@ -5,11 +5,11 @@ from numbers import Integral
 from vicinal._base import atomic_fit, atomic_fit_blocks, documented
 from vicinal._base._compat import Interval, Options, StrOptions
 from vicinal._kernels.calibration._temperature import fit_temperature
-from vicinal.local._anchored_blocks import fit_anchored_blocks
-from vicinal.local._anchors import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._base import SHARED_CONSTRAINTS
+from vicinal.local._blending import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._classification import SOLVERS, BaseLocalClassifier
 from vicinal.local._data import Labels
+from vicinal.local.blocks import fit_anchored_blocks
 
 
 @documented

@@ -7,13 +7,13 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from vicinal._base import atomic_fit, atomic_fit_blocks, documented
 from vicinal._base._compat import Interval, Options, StrOptions
-from vicinal.local._anchored_blocks import fit_anchored_blocks
-from vicinal.local._anchors import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
+from vicinal.local._blending import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._data import Numbers
 from vicinal.local._local_regressor import ALPHAS
 from vicinal.local._regression import read_numbers
 from vicinal.local._solvers import RidgeSolver
+from vicinal.local.blocks import fit_anchored_blocks
 
 
 @documented

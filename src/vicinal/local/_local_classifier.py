@@ -11,8 +11,7 @@ from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._classification import SOLVERS, BaseLocalClassifier
 from vicinal.local._data import Labels, checked_rows
-from vicinal.local._fits import make_fit
-from vicinal.local._score_gradients import has_gradient, scores_and_gradients
+from vicinal.local._fits import has_gradient, make_fit, scores_and_gradients
 
 
 def _has_gradient(self) -> bool:

@@ -35,9 +35,9 @@ def fit_adaptive(model: Any, blocks: Blocks) -> None:
 
     A table of no more than ``VOTERS`` rows is gathered and fitted as in memory. Of a larger one a
     sample of that size is, and stays as the voters of the model: placement, number of metrics and
-    coordinates are those of the sample. Then the metrics climb their objective on the
+    coordinates are those of the sample. Then the metrics follow their objective uphill on the
     rest of the table, by Adam: every step draws fresh rows in all blocks, which send back nothing
-    but a gradient. Rows of a third draw judge the steps; if no
+    but a gradient. Rows of a third draw score the steps; if no
     step is better than the start, the model of the sample stays as it is.
     """
     random_state = 0 if model.random_state is None else deepcopy(model.random_state)
@@ -60,7 +60,7 @@ def fit_adaptive(model: Any, blocks: Blocks) -> None:
 
 @dataclass(frozen=True)
 class _Draw:
-    """Which rows vote, judge and teach, by one number that belongs to the row."""
+    """Which rows vote, score and teach, by one number that belongs to the row."""
 
     seed: int
     voting: float

@@ -36,11 +36,11 @@ from vicinal.uncertainty._adaptive_blocks import fit_adaptive
 from vicinal.uncertainty._base import hold_out, merge_copies, validate_labels, validate_rows
 from vicinal.uncertainty._explain import adaptive_sections
 from vicinal.uncertainty._metric_problem import (
-    Climb,
+    MetricFit,
     MetricProblem,
     SortedRows,
     best_start,
-    climb,
+    fit_metrics,
     nearest_scale,
 )
 from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
@@ -81,7 +81,7 @@ class _Model(NamedTuple):
     """One number of components, learned on one split."""
 
     mixture: ResponsibilityMixture
-    climb: Climb
+    fit: MetricFit
     gain: float
 
 
@@ -99,8 +99,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
     A :class:`ResponsibilityMixture` of the whitened rows, weighted by their uncertainty, divides
     the space; each component learns its own linear metric from how the rows classify one another;
-    a query asks all components and weighs their votes by responsibility. One component that climbs
-    the accuracy is neighbourhood components analysis (NCA).
+    a query asks all components and weighs their votes by responsibility. With one component
+    and the accuracy as objective it is neighbourhood components analysis (NCA).
 
     Use it where nearest neighbours do well and one metric does not fit everywhere. Rows held out
     decide when learning stops, since rising accuracy on the training rows is no evidence.
@@ -114,12 +114,12 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         Rows of each metric: it maps into that many dimensions. ``None``: as many as the features
         have independent directions.
     objective : {"likelihood", "accuracy"}, default="likelihood"
-        What the metrics climb, on average over the rows: the logarithm of p, the probability of a
+        What the metrics maximise, averaged over the rows: the logarithm of p, the probability of a
         row's class by the votes of the others (a thousandth is added, so that one hopeless row
         cannot decide), or p itself, the rule of the source. The latter gains by looking at ever
         fewer neighbours, since votes that are too sure of themselves cost it nothing.
     solver : {"lbfgs", "adam", "anneal"}, default="lbfgs"
-        How the objective is climbed: quasi-Newton steps; Adam on batches of rows, where an
+        How the objective is maximised: quasi-Newton steps; Adam on batches of rows, where an
         iteration is a pass over the data; simulated annealing as in the source.
     init : {"auto", "whiten"} or array-like of shape (n_components, n_features), default="auto"
         First metric of all components. ``"whiten"``: unit covariance, in units of the mean distance
@@ -170,7 +170,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         Uncertainty of each training row in the coordinates of the start; NaN for rows of
         weight zero and rows held out in the first split.
     objective_ : float
-        What was climbed, at its end: the mean over the rows learned from and the splits. With
+        The objective at its end: the mean over the rows learned from and the splits. With
         ``objective="accuracy"``, the leave-one-out accuracy expected, G / N.
     validation_score_ : float
         The objective on the rows held out, the mean of the splits; NaN if none were.
@@ -518,28 +518,28 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         steps = (sum(counts) + (len(splits) - 1) * max(counts)) * self.max_iter
         with Progress(steps, type(self).__name__, verbose=self.verbose) as progress:
 
-            def climb_on(split, seed, mixtures, n_jobs):
+            def fit_on(split, seed, mixtures, n_jobs):
                 options = self._solver_options(progress, np.random.RandomState(seed), n_jobs)
-                return self._climb(split, mixtures, start, options)
+                return self._fit_metrics(split, mixtures, start, options)
 
-            first = climb_on(splits[0], seeds[1], mixtures, threads)
-            best = max(first, key=lambda model: model.climb.score)
+            first = fit_on(splits[0], seeds[1], mixtures, threads)
+            best = max(first, key=lambda model: model.fit.score)
             # Splits are learned side by side; threads that are left share their components.
             each = max(1, threads // max(1, len(splits) - 1))
             others = thread_map(
-                lambda task: climb_on(task[0], task[1], [best.mixture], each)[0],
+                lambda task: fit_on(task[0], task[1], [best.mixture], each)[0],
                 zip(splits[1:], seeds[2:], strict=True),
                 threads,
             )
         return [best, *others]
 
-    def _climb(self, split, mixtures, start, options) -> list[_Model]:
+    def _fit_metrics(self, split, mixtures, start, options) -> list[_Model]:
         """Learn one metric per component of each mixture; several start from one they share."""
         is_alone = [mixture.n_components == 1 for mixture in mixtures]
         n_shared = min(_SHARED_ITERATIONS, max(1, self.max_iter // 3))
         everyone = [np.ones((len(rows.codes), 1)) for rows in split if rows is not None]
         problems = self._problems(split, everyone, options["n_jobs"])
-        single = climb(problems, start, self.max_iter if any(is_alone) else n_shared, options)
+        single = fit_metrics(problems, start, self.max_iter if any(is_alone) else n_shared, options)
         shared = single.iterates[int(single.paths[0][: n_shared + 1].argmax())]
         models = []
         for mixture, alone in zip(mixtures, is_alone, strict=True):
@@ -552,7 +552,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
                     if rows is not None
                 ]
                 problems = self._problems(split, shares, options["n_jobs"])
-                found = climb(problems, shared, max(1, self.max_iter - n_shared), options)
+                found = fit_metrics(problems, shared, max(1, self.max_iter - n_shared), options)
             models.append(_Model(mixture, found, _gain(problems, found)))
         return models
 
@@ -605,18 +605,18 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
     def _store(self, models, has_watched, dtype):
         xp, device = compat.array_namespace(self.mean_), compat.device(self.mean_)
-        climbs = [model.climb for model in models]
-        self._matrices = np.concatenate([found.matrices for found in climbs])
-        self.n_regions_ = len(climbs[0].matrices)
+        fits = [model.fit for model in models]
+        self._matrices = np.concatenate([found.matrices for found in fits])
+        self.n_regions_ = len(fits[0].matrices)
         maps = self._matrices @ as_numpy(self.whitening_).astype(np.float64)
         self.metrics_ = xp.asarray(maps, dtype=dtype, device=device)
         self.mixture_ = _with_dtype(models[0].mixture, dtype)
         self.objective_ = float(np.mean([model.gain for model in models]))
-        watched = [found.score for found in climbs]
+        watched = [found.score for found in fits]
         self.validation_score_ = float(np.mean(watched)) if has_watched else float("nan")
-        self.objective_paths_ = [path for found in climbs for path in found.paths]
+        self.objective_paths_ = [path for found in fits for path in found.paths]
         self.n_iter_ = max(1, max(len(path) - 1 for path in self.objective_paths_))
-        if not all(found.finished for found in climbs):
+        if not all(found.finished for found in fits):
             warnings.warn(
                 f"L-BFGS used all max_iter={self.max_iter} iterations; raise max_iter or tol.",
                 ConvergenceWarning,

@@ -1,4 +1,4 @@
-"""The learning of local metrics, as objectives that the solvers can climb."""
+"""The learning of local metrics, as objectives that solvers can maximise."""
 
 from collections.abc import Callable
 from typing import Any, NamedTuple
@@ -205,7 +205,7 @@ def best_start(
         p = own_class_probabilities(sharpness * unit * identity, anchors, references, n_jobs=n_jobs)
         return _log_likelihood(p, weights)
 
-    best, score = _climb_grid(likelihood, _SHARPNESS)
+    best, score = _ascend_grid(likelihood, _SHARPNESS)
     return score, best * unit
 
 
@@ -214,8 +214,8 @@ def _log_likelihood(p: np.ndarray, weights: np.ndarray) -> float:
     return float(weights @ np.log(np.maximum(p, 1e-6))) / float(weights.sum())
 
 
-def _climb_grid(score: Callable[[float], float], grid: np.ndarray) -> tuple[float, float]:
-    """Return the place of a peak of ``score`` on an ascending grid, climbing from one, and it."""
+def _ascend_grid(score: Callable[[float], float], grid: np.ndarray) -> tuple[float, float]:
+    """Return the place of a peak of ``score`` on an ascending grid, uphill from one, and it."""
     known: dict[int, float] = {}
 
     def at(i):
@@ -230,7 +230,7 @@ def _climb_grid(score: Callable[[float], float], grid: np.ndarray) -> tuple[floa
     return float(grid[i]), at(i)
 
 
-class Climb(NamedTuple):
+class MetricFit(NamedTuple):
     """What a solver reached on some problems."""
 
     matrices: np.ndarray  # (K, q, m), the best ones by the score watched
@@ -240,8 +240,10 @@ class Climb(NamedTuple):
     finished: bool  # whether a stopping rule was met within max_iter
 
 
-def climb(problems: list[MetricProblem], start: np.ndarray, max_iter: int, options: dict) -> Climb:
-    """Climb the objectives of all problems from the same start, several at a time.
+def fit_metrics(
+    problems: list[MetricProblem], start: np.ndarray, max_iter: int, options: dict
+) -> MetricFit:
+    """Maximise the objectives of all problems from the same start, several at a time.
 
     ``options`` has ``solver``, ``patience``, ``tol``, ``random_state``, ``n_jobs`` (problems at a
     time), and ``progress``, a function called at each iteration.
@@ -275,7 +277,7 @@ def climb(problems: list[MetricProblem], start: np.ndarray, max_iter: int, optio
 
     found = thread_map(ascend, zip(problems, seeds, strict=True), options["n_jobs"])
     watches = [watch for watch, _ in found]
-    return Climb(
+    return MetricFit(
         np.stack([watch.matrix for watch in watches]),
         sum(watch.scores[watch.best] for watch in watches),
         [np.asarray(watch.scores) for watch in watches],
@@ -302,7 +304,7 @@ def _anneal(problems, start, max_iter, options):
         noise=_NOISE,
         random_state=options["random_state"],
     )
-    return Climb(
+    return MetricFit(
         watch.matrix,
         watch.scores[watch.best],
         [np.asarray(watch.scores)],
