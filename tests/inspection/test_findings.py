@@ -10,14 +10,15 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal.inspection import check, drift, duplicate_rows, label_issues, leaking_columns
-from vicinal.inspection._label_issues import confident_joint, margins
+from vicinal.inspection._label_issues import confident_joint, label_odds
 from vicinal.uncertainty import ConformalRegressor
 
 
-def test_margin_by_hand():
-    proba = np.array([[0.7, 0.2, 0.1], [0.1, 0.6, 0.3]])
-    margin, best = margins(proba, np.array([0, 2]))
-    assert_allclose(margin, [0.5, -0.3])
+def test_odds_by_hand():
+    proba = np.array([[0.7, 0.2, 0.1], [0.0, 0.6, 0.4]])
+    odds, best = label_odds(proba, np.array([0, 0]))
+    # Two rows, and one more spread over three classes.
+    assert_allclose(odds, [(0.4 + 1 / 3) / (1.4 + 1 / 3), (1.2 + 1 / 3) / (1 / 3)])
     assert_array_equal(best, [1, 1])
 
 

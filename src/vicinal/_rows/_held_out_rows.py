@@ -10,7 +10,7 @@ from vicinal._rows._place import Place
 from vicinal._rows._residual_intervals import ResidualIntervals
 from vicinal._rows._support import Support
 
-_GIVEN = ("X", "answers", "targets", "weights", "n_jobs")
+_GIVEN = ("X", "answers", "targets", "weights", "n_jobs", "factor")
 
 
 @saved(X="n p gaps", answers="n *", targets="n | n *", weights="n")
@@ -31,14 +31,17 @@ class HeldOutRows:
         How often each row counts.
     n_jobs : int, optional
         Threads of the search.
+    factor : float, default=1
+        How much less the model errs than those that were asked, which had seen fewer rows.
     """
 
-    def __init__(self, X, answers, targets, weights=None, n_jobs=None):
+    def __init__(self, X, answers, targets, weights=None, n_jobs=None, *, factor=1.0):
         self.X = X
         self.answers = answers
         self.targets = targets
         self.weights = weights
         self.n_jobs = n_jobs
+        self.factor = factor
 
     @cached_property
     def place(self) -> Place:
@@ -53,7 +56,8 @@ class HeldOutRows:
     @cached_property
     def intervals(self) -> ResidualIntervals:
         """Intervals of values."""
-        return ResidualIntervals(self.place, self.targets - self.answers, self.weights)
+        residuals = self.factor * (self.targets - self.answers)
+        return ResidualIntervals(self.place, residuals, self.weights)
 
     @cached_property
     def sets(self) -> LabelSets:

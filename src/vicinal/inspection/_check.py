@@ -17,6 +17,9 @@ from vicinal.inspection._table_check import TableCheck
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.table import TableEncoder
 
+# Chance of a false alarm of drift: a check is run often, and asks for much else.
+_LEVEL = 0.001
+
 
 def check(
     X: Any, y: Any = None, *, against: Any = None, held_out: Any = None, task=None, random_state=0
@@ -88,7 +91,7 @@ def check(
         findings["columns"] = column_issues(X, encoder)
         findings["imbalance"] = rare_classes(y) if has_classes else common_value(y)
     if against is not None:
-        findings["drift"] = drift(X, against, random_state=random_state)
+        findings["drift"] = drift(X, against, level=_LEVEL, random_state=random_state)
         findings["overlap"] = overlap(X, against)
     return TableCheck(findings, *X.shape)
 

@@ -3,13 +3,16 @@
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
+from vicinal._kernels.ensemble._pool import log_proba
 from vicinal.inspection._findings import Findings
 
-# A target this many local scales off is one in ten thousand under normal noise (E|r| = 0.8 sigma).
-_FAR = 4.9
+# Targets so far off that normal noise would put one into this share of tables are reported, if they
+# are farther by this factor, because local scales are estimates.
+_RARE, _SLACK = 0.01, 1.2
 
 
 def label_issues(held_out: Any, y: Any) -> Findings:
@@ -30,8 +33,8 @@ def label_issues(held_out: Any, y: Any) -> Findings:
     -------
     Findings
         One row per suspicious row, most suspicious first. For labels: ``row``, ``given``,
-        ``suggested`` and ``margin``, the probability of the given label less that of the best other
-        one; ``values["expected"]`` estimates how many labels are wrong. For numbers: ``row``,
+        ``suggested`` and ``odds``, how many times more probable the best other label is than the
+        given one; ``values["expected"]`` estimates how many labels are wrong. For numbers: ``row``,
         ``given``, ``expected`` and ``ratio``, the error in units of the local mean of errors.
 
     Notes
@@ -39,7 +42,7 @@ def label_issues(held_out: Any, y: Any) -> Findings:
     The number of wrong labels is counted with confidence [1]_: a row given as i counts as j where
     :math:`p_j` is the largest of the probabilities that reach their class's mean over the rows
     given as that class; the counts are scaled so that they agree with the labels given. So many
-    rows of least margin are reported.
+    rows of largest odds are reported.
 
     References
     ----------
@@ -79,13 +82,17 @@ def label_issues(held_out: Any, y: Any) -> Findings:
     return _wrong_labels(answers[rows], classes, codes[rows], rows)
 
 
-def margins(proba: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Return the probability of the given label less the best other one's, and that label."""
+def label_odds(proba: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return how many times more probable the best other label is, and that label.
+
+    One row more is spread over the classes, so that no label is ruled out.
+    """
     rows = np.arange(len(codes))
+    proba = np.exp(log_proba(proba, len(codes)))
     others = proba.copy()
     others[rows, codes] = -np.inf
     best = others.argmax(axis=1)
-    return proba[rows, codes] - others[rows, best], best
+    return others[rows, best] / proba[rows, codes], best
 
 
 def confident_joint(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
@@ -108,14 +115,14 @@ def _wrong_labels(
 ) -> Findings:
     joint = confident_joint(proba, codes)
     expected = float(joint.sum() - np.trace(joint))
-    margin, best = margins(proba, codes)
-    order = np.argsort(margin, kind="stable")[: round(expected)]
-    order = order[margin[order] < 0.0]
+    odds, best = label_odds(proba, codes)
+    order = np.argsort(-odds, kind="stable")[: round(expected)]
+    order = order[odds[order] > 1.0]
     table = {
         "row": rows[order],
         "given": classes[codes[order]],
         "suggested": classes[best[order]],
-        "margin": margin[order],
+        "odds": odds[order],
     }
     share = expected / len(codes)
     summary = (
@@ -134,7 +141,9 @@ def far_targets(
     residuals = y.astype(np.float64) - answers
     ratio = np.abs(residuals) / (_spread(residuals) if scale is None else scale)
     order = np.argsort(-ratio, kind="stable")
-    order = order[ratio[order] > _FAR]
+    # A normal law has E|r| = sqrt(2 / pi) sigma.
+    far = _SLACK * np.sqrt(np.pi / 2.0) * stats.norm.isf(_RARE / (2.0 * len(y)))
+    order = order[ratio[order] > far]
     table = {
         "row": rows[order],
         "given": y[order],
@@ -142,7 +151,7 @@ def far_targets(
         "ratio": ratio[order],
     }
     summary = (
-        f"{len(order)} of {len(y)} targets lie {_FAR:g} or more local mean errors off:"
+        f"{len(order)} of {len(y)} targets lie {far:.1f} or more local mean errors off:"
         if len(order)
         else f"No target of {len(y)} lies far from what the rows around it say."
     )

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from scipy import stats
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
@@ -43,8 +44,9 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     -------
     Findings
         One row per suspicious column: ``column``, ``alone`` and ``all``, the shares of the loss
-        (Gini impurity or variance) that a small tree on this column, and boosted trees on all, take
-        away on rows held out. The boosted trees are grown only where a column is suspicious.
+        (Gini impurity, or variance of the ranks) that a small tree on this column, and boosted
+        trees on all, take away on rows held out. The boosted trees are grown only where a column is
+        suspicious.
 
     Examples
     --------
@@ -109,7 +111,8 @@ class _Scorer:
         self.classes = None
         if has_classes:
             self.classes, y = np.unique(y, return_inverse=True)
-        self.y = y.astype(np.float64) if self.classes is None else y
+        # Ranks: one mistyped number must not make up the whole variance.
+        self.y = stats.rankdata(y) if self.classes is None else y
 
     def tree(self):
         make = DecisionTreeRegressor if self.classes is None else DecisionTreeClassifier

@@ -33,6 +33,10 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
+# Folds that leave so much of the rows need no learning curve; none is taken to be steeper.
+_NEARLY_ALL, _STEEPEST = 0.95, 1.0
+
+
 @documented
 class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     """Fit, and answers of held-out rows.
@@ -94,17 +98,22 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         folds = [fold for fold in folds if len(fold)]
         if len(kept) < len(y):
             X, y, weights = rows_of(X, kept), y[kept], weights[kept]
+        factor = 1.0
         if isinstance(self.estimator, FrozenEstimator):
             # A model that is fitted already has not seen these rows: they only calibrate.
             self.estimator_ = self.estimator
             answers = aligned_answers(self.estimator_, X, method, classes)
         else:
             answers = self._held_out_answers(X, y, weights, folds, method, classes)
+            if classes is None:
+                factor = self._learning_factor(X, y, weights, folds, answers)
             self.estimator_ = fit_weighted(clone(self.estimator), X, y, weights)
         finite_answers(self.estimator, answers)
         self._table = TableEncoder().fit(X) if hasattr(X, "columns") else None
         targets = y.reshape(len(y), -1) if classes is None else np.searchsorted(classes, y)
-        self._answered = HeldOutRows(self._as_numbers(X), answers, targets, weights, self.n_jobs)
+        self._answered = HeldOutRows(
+            self._as_numbers(X), answers, targets, weights, self.n_jobs, factor=factor
+        )
 
     def _held_out_answers(self, X, y, weights, folds, method, classes) -> np.ndarray:
         _, said = cross_fit(
@@ -120,6 +129,26 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         answers = np.empty_like(said)
         answers[np.concatenate(folds)] = said
         return answers
+
+    def _learning_factor(self, X, y, weights, folds, answers) -> float:
+        """Return how much less a model of all rows errs than those of the folds.
+
+        Errors fall as a power of the number of rows; models of about half of them tell which.
+        """
+        if len(folds) < 3 or _log_share(folds, len(y)) > np.log(_NEARLY_ALL):
+            return 1.0
+        halves = [np.concatenate(folds[part::2]) for part in (0, 1)]
+        coarse = self._held_out_answers(X, y, weights, halves, "predict", None)
+        targets = y.reshape(len(y), -1)
+        few, most = (
+            np.average(np.abs(targets - said).mean(axis=1), weights=weights)
+            for said in (coarse, answers)
+        )
+        if not 0.0 < most < few < np.inf:
+            return 1.0
+        share = _log_share(folds, len(y))
+        power = np.log(few / most) / (share - _log_share(halves, len(y)))
+        return float(np.exp(min(power, _STEEPEST) * share))
 
     def _folds(self, X, y, groups, classes) -> list[np.ndarray]:
         n = num_samples(X)
@@ -184,3 +213,8 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         return tags
+
+
+def _log_share(folds: list[np.ndarray], n: int) -> float:
+    """Return the mean, over rows, of the log share of rows that their model was fitted to."""
+    return float(sum(len(fold) * np.log1p(-len(fold) / n) for fold in folds) / n)

@@ -50,6 +50,10 @@ class ConformalRegressor(RegressorMixin, IntervalMixin, BaseConformal):
     ``local=True`` the quantile is taken over the rows around the query, weighted by nearness, the
     query's own mass counted [2]_ [3]_.
 
+    A model fitted to 80 % of the rows errs more than one fitted to all. Two further fits, to about
+    half of the rows each, tell how errors fall with the number of rows, :math:`|r| \propto n^{-a}`,
+    and residuals are shrunk to what all rows should give.
+
     References
     ----------
     .. [1] J. Lei, M. G'Sell, A. Rinaldo, R. J. Tibshirani and L. Wasserman, "Distribution-free
