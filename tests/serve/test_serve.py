@@ -225,3 +225,30 @@ def test_many_threads_on_one_model(iris):
 
     with ThreadPoolExecutor(8) as pool:
         assert list(pool.map(ask, range(150))) == expected
+
+
+@pytest.mark.parametrize(
+    ("size", "given", "said"),
+    [
+        ("nine", b"{}", "Inference-Header-Content-Length"),
+        ("99999", b"{}", "Inference-Header-Content-Length"),
+        ("-1", b"{}", "Inference-Header-Content-Length"),
+        ("0", b"{}", "valid JSON"),
+        (None, b"12345678" * 3, "do not fit"),
+        (None, b"12345678" * 5, None),
+        (None, b"", "do not fit"),
+    ],
+)
+def test_binary_tensors_that_do_not_fit_are_refused(iris, size, given, said):
+    import json
+
+    client = iris[2]
+    tensor = {"name": "x", "shape": [1, 4], "datatype": "FP64"}
+    head = json.dumps({"inputs": [tensor | {"parameters": {"binary_data_size": 32}}]}).encode()
+    headers = {"Inference-Header-Content-Length": size or str(len(head))}
+    reply = client.post("/v2/models/iris/infer", content=head + given, headers=headers)
+    if said is None:
+        assert reply.status_code == 200
+    else:
+        assert reply.status_code == 400
+        assert said in reply.json()["error"]

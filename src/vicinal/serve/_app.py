@@ -147,11 +147,7 @@ class _Server:
         return b"".join(parts)
 
     async def _parsed(self, request: Any) -> Any:
-        body = await self._body(request)
-        try:
-            return json.loads(body, parse_constant=_refuse_constant)
-        except (ValueError, RecursionError):
-            raise RequestError(400, "the body is not valid JSON.") from None
+        return _read_json(await self._body(request))
 
     async def _table(self, request: Any) -> Any:
         kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
@@ -197,7 +193,9 @@ class _Server:
         """Tell which protocol is spoken."""
         from vicinal import __version__
 
-        return self._json({"name": "vicinal", "version": __version__, "extensions": []})
+        return self._json(
+            {"name": "vicinal", "version": __version__, "extensions": ["binary_tensor_data"]}
+        )
 
     async def v2_health(self, request: Any) -> Any:
         """Tell that the model is ready."""
@@ -209,8 +207,14 @@ class _Server:
 
     async def v2_infer(self, request: Any) -> Any:
         """Answer tensors."""
-        content = await self._parsed(request)
-        return self._json(await self._in_thread(protocol.infer, self.served, content))
+        body, tensors = await self._body(request), b""
+        size = request.headers.get("inference-header-content-length")
+        if size is not None:
+            if not (size.isascii() and size.isdigit()) or int(size) > len(body):
+                raise RequestError(400, "Inference-Header-Content-Length is no length of the JSON.")
+            body, tensors = body[: int(size)], body[int(size) :]
+        content = _read_json(body)
+        return self._json(await self._in_thread(protocol.infer, self.served, content, tensors))
 
 
 # The page brings all it needs: nothing is fetched from elsewhere.
@@ -218,6 +222,13 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:"
 )
+
+
+def _read_json(body: bytes) -> Any:
+    try:
+        return json.loads(body, parse_constant=_refuse_constant)
+    except (ValueError, RecursionError):
+        raise RequestError(400, "the body is not valid JSON.") from None
 
 
 def _refuse_constant(name: str) -> float:

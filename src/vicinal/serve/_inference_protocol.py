@@ -1,5 +1,7 @@
 """Version 2 of the Open Inference Protocol, as far as one model of tables needs it."""
 
+import io
+import struct
 from typing import Any
 
 import numpy as np
@@ -23,6 +25,14 @@ _KINDS: dict[str, type] = {
     "UINT64": int,
 }
 
+# Little-endian, as they lie in a request.
+_BINARY = {
+    "BOOL": "?",
+    **{f"FP{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
+    **{f"INT{bits}": f"<i{bits // 8}" for bits in (8, 16, 32, 64)},
+    **{f"UINT{bits}": f"<u{bits // 8}" for bits in (8, 16, 32, 64)},
+}
+
 
 def model_metadata(served: ServedModel) -> dict[str, Any]:
     """Return inputs and outputs: one column each, and one array of all columns for numbers."""
@@ -41,11 +51,11 @@ def model_metadata(served: ServedModel) -> dict[str, Any]:
     }
 
 
-def infer(served: ServedModel, request: Any) -> dict[str, Any]:
-    """Answer one request for inference."""
+def infer(served: ServedModel, request: Any, tensors: bytes = b"") -> dict[str, Any]:
+    """Answer one request for inference; ``tensors`` are the binary ones that follow the JSON."""
     if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
         raise RequestError(400, "the request must be an object with a list of inputs.")
-    table = served.frame(_columns(served, request["inputs"]))
+    table = served.frame(_columns(served, request["inputs"], tensors))
     answers = served.predictions(table)
     outputs = [_tensor("predict", _answer_kind(served), answers["predictions"])]
     if served.has_proba:
@@ -63,8 +73,9 @@ def infer(served: ServedModel, request: Any) -> dict[str, Any]:
     return reply
 
 
-def _columns(served: ServedModel, inputs: list) -> dict[str, list]:
-    arrays = [_array(entry) for entry in inputs]
+def _columns(served: ServedModel, inputs: list, tensors: bytes) -> dict[str, list]:
+    rest = io.BytesIO(tensors)
+    arrays = [_array(entry, rest) for entry in inputs]
     if len(arrays) == 1 and arrays[0][1].ndim == 2:
         matrix = arrays[0][1]
         if matrix.shape[1] != len(served.columns):
@@ -81,21 +92,48 @@ def _columns(served: ServedModel, inputs: list) -> dict[str, list]:
     return {name: given[name] for name in served.columns}
 
 
-def _array(entry: Any) -> tuple[str, np.ndarray]:
+def _array(entry: Any, rest: io.BytesIO) -> tuple[str, np.ndarray]:
+    """Return the name and the values of an input, read from its data or from the binary rest."""
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise RequestError(400, "every input needs a name, a shape, a datatype and data.")
-    name, shape, data = entry["name"], entry.get("shape"), entry.get("data")
-    if entry.get("datatype") not in _KINDS:
+    name, shape, kind = entry["name"], entry.get("shape"), entry.get("datatype")
+    if kind not in _KINDS:
         raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(_KINDS)}.")
-    if data is None:
-        raise RequestError(400, f"input {name!r} has no data; binary tensors are not read here.")
     if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not _are_counts(shape):
         raise RequestError(400, f"input {name!r}: shape must be [rows] or [rows, columns].")
-    kind = _KINDS[entry["datatype"]]
+    parameters = entry.get("parameters")
+    size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
+    if size is None and entry.get("data") is None:
+        raise RequestError(400, f"input {name!r} has no data.")
     try:
-        return name, np.array(_flat(data), dtype=kind).reshape(shape)
-    except (TypeError, ValueError, OverflowError):
+        if size is not None:
+            return name, _from_bytes(_taken(rest, size), kind).reshape(shape)
+        return name, np.array(_flat(entry["data"]), dtype=_KINDS[kind]).reshape(shape)
+    except (TypeError, ValueError, OverflowError, struct.error):
         raise RequestError(400, f"input {name!r}: data do not fit the shape {shape}.") from None
+
+
+def _taken(rest: io.BytesIO, size: Any) -> bytes:
+    if type(size) is not int or size < 0:
+        raise ValueError
+    content = rest.read(size)
+    if len(content) < size:
+        raise ValueError
+    return content
+
+
+def _from_bytes(content: bytes, kind: str) -> np.ndarray:
+    """Return the values of a binary tensor: numbers as they are, texts each after its length."""
+    if kind != "BYTES":
+        return np.frombuffer(content, dtype=_BINARY[kind])
+    texts, at = [], 0
+    while at < len(content):
+        (length,) = struct.unpack_from("<I", content, at)
+        at += 4 + length
+        if at > len(content):
+            raise ValueError
+        texts.append(content[at - length : at].decode())
+    return np.array(texts, dtype=object)
 
 
 def _are_counts(numbers: list) -> bool:

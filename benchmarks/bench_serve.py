@@ -1,0 +1,262 @@
+"""How fast does a served model answer one row at a time, and does it survive kill -9?"""
+
+import http.client
+import json
+import os
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from pathlib import Path
+
+import joblib
+import numpy as np
+from sklearn.datasets import load_breast_cancer
+from sklearn.ensemble import RandomForestClassifier
+
+from _harness import ResultsPage
+from vicinal import AnchoredLocalClassifier, LocalClassifier
+from vicinal.io import save
+
+N_CLIENTS = 8
+SECONDS = 60.0
+WARM = 50
+KILLED_AFTER = 5.0
+PEER = "FastAPI and joblib"
+
+
+def models():
+    """Small models of one table; the forest is served by both sides."""
+    return {
+        "random forest": RandomForestClassifier(n_jobs=1, random_state=0),
+        "LocalClassifier": LocalClassifier(n_neighbors=40, alpha=1.0),
+        "AnchoredLocalClassifier": AnchoredLocalClassifier(64, n_neighbors=40, random_state=0),
+    }
+
+
+def peer(path, port):
+    """Serve a pickled model as one would with FastAPI alone: a list of rows in, numbers out."""
+    import fastapi
+    import pydantic
+    import uvicorn
+
+    model = joblib.load(path)
+    app = fastapi.FastAPI()
+
+    class Request(pydantic.BaseModel):
+        rows: list[list[float]]
+
+    @app.get("/healthz")
+    def healthz():
+        return {"status": "ok"}
+
+    def predict(request):
+        proba = model.predict_proba(np.array(request.rows))
+        chosen = model.classes_[proba.argmax(axis=1)]
+        return {"predictions": chosen.tolist(), "probabilities": proba.tolist()}
+
+    predict.__annotations__["request"] = Request
+    app.post("/predict")(predict)
+    uvicorn.run(app, host="127.0.0.1", port=port, log_level="warning")
+
+
+class Server:
+    """A process that listens, from the first answer on."""
+
+    def __init__(self, arguments, port=None):
+        self.arguments, self.port = arguments, port or free_port()
+        started = time.perf_counter()
+        command = [sys.executable, *arguments, str(self.port)]
+        self.process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
+        while True:
+            try:
+                if ask(self.port, "GET", "/healthz")[0] == 200:
+                    break
+            except OSError:
+                if self.process.poll() is not None:
+                    raise RuntimeError(f"{command} ended by itself") from None
+                time.sleep(0.02)
+        self.start_seconds = time.perf_counter() - started
+
+    def stop(self, how=signal.SIGTERM):
+        """Send a signal and wait for the end."""
+        self.process.send_signal(how)
+        return self.process.wait(30)
+
+
+def free_port():
+    """Return a port that nobody listens at."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        return listener.getsockname()[1]
+
+
+def ask(port, method, path, body=None, connection=None):
+    """Return status and content of one request."""
+    line = connection or http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    headers = {"Content-Type": "application/json"} if body else {}
+    line.request(method, path, body, headers)
+    reply = line.getresponse()
+    return reply.status, reply.read()
+
+
+def ours(path):
+    """Return the command of `vicinal serve`."""
+    return ["-c", "from vicinal.cli import main; main()", "serve", str(path), "--port"]
+
+
+def theirs(path):
+    """Return the command of the peer."""
+    return [__file__, "--peer", str(path)]
+
+
+def under_load(port, X, expected, meanwhile):
+    """Let clients ask for one row at a time while something goes on; return seconds and errors."""
+    taken, errors = [[] for _ in range(N_CLIENTS)], [0] * N_CLIENTS
+    bodies = [json.dumps({"rows": [row]}) for row in X.tolist()]
+    done = threading.Event()
+
+    def client(k):
+        line = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+        at = k
+        while not done.is_set():
+            at = (at + N_CLIENTS) % len(bodies)
+            started = time.perf_counter()
+            try:
+                status, content = ask(port, "POST", "/predict", bodies[at], line)
+                right = status == 200 and np.allclose(
+                    json.loads(content)["probabilities"][0], expected[at]
+                )
+                errors[k] += not right
+            except (OSError, http.client.HTTPException):
+                errors[k] += 1
+                line.close()
+                time.sleep(0.05)
+            taken[k].append(time.perf_counter() - started)
+
+    threads = [threading.Thread(target=client, args=(k,)) for k in range(N_CLIENTS)]
+    for thread in threads:
+        thread.start()
+    meanwhile()
+    done.set()
+    for thread in threads:
+        thread.join()
+    return np.concatenate(taken), sum(errors)
+
+
+def measured(command, X, expected, seconds):
+    """Serve, warm up, ask for a while, stop."""
+    server = Server(command)
+    try:
+        for row in X[:WARM].tolist():
+            ask(server.port, "POST", "/predict", json.dumps({"rows": [row]}))
+        taken, errors = under_load(server.port, X, expected, lambda: time.sleep(seconds))
+        memory = Path(f"/proc/{server.process.pid}/status").read_text()
+        peak = next(line for line in memory.splitlines() if line.startswith("VmHWM"))
+    finally:
+        code = server.stop()
+    middle, tail = np.quantile(taken, [0.5, 0.99])
+    return {
+        "requests": len(taken),
+        "per_second": len(taken) / seconds,
+        "p50_ms": 1e3 * middle,
+        "p99_ms": 1e3 * tail,
+        "errors": errors,
+        "peak_mb": int(peak.split()[1]) / 1024,
+        "start_s": server.start_seconds,
+        "stopped": code in (0, -signal.SIGTERM),
+    }
+
+
+def killed(command, X, expected):
+    """Kill the server while clients ask, start it again, and compare its answers."""
+    server, found = Server(command), {}
+
+    def kill_and_start():
+        time.sleep(KILLED_AFTER)
+        server.stop(signal.SIGKILL)
+        started = time.perf_counter()
+        found["again"] = Server(command, server.port)
+        found["down"] = time.perf_counter() - started
+        time.sleep(KILLED_AFTER)
+
+    _, failed = under_load(server.port, X, expected, kill_and_start)
+    again = found["again"]
+    body = json.dumps({"rows": X.tolist()})
+    said = json.loads(ask(again.port, "POST", "/predict", body)[1])["probabilities"]
+    again.stop()
+    return {
+        "down_s": found["down"],
+        "failed": int(failed),
+        "same": bool(np.array_equal(said, expected)),
+    }
+
+
+def main():
+    if sys.argv[1:2] == ["--peer"]:
+        peer(sys.argv[2], int(sys.argv[3]))
+        return
+    page = ResultsPage(
+        "serve",
+        "A served model under load",
+        f"{N_CLIENTS} clients on the same machine ask for one row at a time over lasting "
+        f"connections for {SECONDS:.0f} s (breast cancer, 30 columns): `vicinal serve` beside "
+        "plain FastAPI with a pickled forest. An error is any answer that is not 200 with the "
+        "model's own probabilities. Both sides run one process of uvicorn; the clients share the "
+        "machine with it, so requests per second compare the two and are no limit of either.",
+        packages=("starlette", "uvicorn", "fastapi", "joblib"),
+    )
+    X, y = load_breast_cancer(return_X_y=True)
+    rows = []
+    with tempfile.TemporaryDirectory() as folder:
+        plan = {}
+        for name, model in models().items():
+            model.fit(X, y)
+            path = Path(folder) / f"{name.replace(' ', '-')}.vicinal"
+            save(model, path)
+            plan["vicinal serve", name] = ours(path), model.predict_proba(X)
+            if name == "random forest":
+                pickled = Path(folder) / "forest.joblib"
+                joblib.dump(model, pickled)
+                plan[PEER, name] = theirs(pickled), model.predict_proba(X)
+        for key, (command, expected) in plan.items():
+            found = page.case(
+                ("load", *key),
+                lambda command=command, expected=expected: measured(command, X, expected, SECONDS),
+            )
+            rows.append(
+                [
+                    *key,
+                    f"{found['requests']:,}",
+                    f"{found['per_second']:.0f}",
+                    f"{found['p50_ms']:.1f}",
+                    f"{found['p99_ms']:.1f}",
+                    found["errors"],
+                    f"{found['peak_mb']:.0f}",
+                    f"{found['start_s']:.1f}",
+                ]
+            )
+        page.table(
+            ["server", "model", "requests", "per second", "p50, ms", "p99, ms", "errors",
+             "peak, MB", "start, s"],
+            rows,
+        )  # fmt: skip
+        command, expected = plan["vicinal serve", "LocalClassifier"]
+        found = page.case(("kill",), lambda: killed(command, X, expected))
+    same = "the same to the last bit" if found["same"] else "NOT the same"
+    page.text(
+        f"`kill -9` of `vicinal serve` (LocalClassifier) after {KILLED_AFTER:.0f} s under the same "
+        f"load, and a start right after it: {found['down_s']:.1f} s to the next answer; "
+        f"{found['failed']} requests failed in between, and the clients went on by themselves. All "
+        f"{len(X)} answers after it are {same}; nothing is kept between requests, so nothing was "
+        "lost."
+    )
+    page.write()
+
+
+if __name__ == "__main__":
+    os.environ.setdefault("OMP_NUM_THREADS", "1")
+    main()
