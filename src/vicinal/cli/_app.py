@@ -45,7 +45,7 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-_FORMATS = "CSV, TSV, Parquet, Arrow or JSON lines, also .gz; - reads standard input."
+_FORMATS = "CSV, TSV, Parquet, Arrow, Excel or JSON lines, also .gz; - reads standard input."
 Table = Annotated[Path, typer.Argument(help=_FORMATS)]
 Tables = Annotated[list[Path], typer.Argument(help=f"{_FORMATS} Several are put together.")]
 Model = Annotated[Path, typer.Argument(help="A model written by `vicinal fit`.")]
@@ -71,6 +71,17 @@ Weight = Annotated[str | None, typer.Option(help="A column with the weight of ea
 Strict = Annotated[
     bool, typer.Option("--strict", help="Refuse columns that are not plain numbers and labels.")
 ]
+Positive = Annotated[
+    str | None,
+    typer.Option(help="The class of two that scores and --cost are about; the rarer by default."),
+]
+Cost = Annotated[
+    float | None,
+    typer.Option(
+        help="How many false alarms one missed row of --positive is worth: the threshold is chosen "
+        "by it on held-out rows and kept with the model."
+    ),
+]
 Seed = Annotated[int, typer.Option(help="Seed of the folds and of every model.")]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
 
@@ -89,6 +100,8 @@ def _main(
     vicinal fit people.csv --target income --model local --out people.vicinal
     vicinal predict people.vicinal new.csv --proba --out answers.csv
     vicinal explain people.vicinal new.csv --row 0
+
+    No idea where to begin? `vicinal compare` with your table, or `vicinal check`.
     """
 
 
@@ -129,6 +142,8 @@ def compare_models(
     group: Group = None,
     time: Time = None,
     weight: Weight = None,
+    positive: Positive = None,
+    cost: Cost = None,
     strict: Strict = False,
     delimiter: Delimiter = None,
     cache: Annotated[
@@ -150,6 +165,7 @@ def compare_models(
     vicinal compare people.csv -t income --models local,random-forest --metric auc
     vicinal compare sales.parquet -t price --drop id,draft --json > board.json
     vicinal compare visits.csv -t outcome --group patient --save best.vicinal
+    vicinal compare fraud.csv -t fraud --positive yes --cost 20 --save best.vicinal
     """
     from vicinal.cli import _compare
     from vicinal.cli._source import Source
@@ -176,6 +192,8 @@ def compare_models(
         jobs=jobs,
         out=out,
         save=save,
+        positive=positive,
+        cost=cost,
         cache=cache,
         fresh=fresh,
         as_json=as_json,
@@ -203,6 +221,8 @@ def fit_model(
     group: Group = None,
     time: Time = None,
     weight: Weight = None,
+    positive: Positive = None,
+    cost: Cost = None,
     strict: Strict = False,
     delimiter: Delimiter = None,
 ) -> None:
@@ -213,6 +233,7 @@ def fit_model(
     \b
     vicinal fit people.csv --target income --out people.vicinal
     vicinal fit people.csv -t income -m space-partitioning --set n_regions=4 -o people.vicinal
+    vicinal fit fraud.csv -t fraud --positive yes --cost 20 -o fraud.vicinal
     """
     from vicinal.cli import _commands
     from vicinal.cli._source import Source
@@ -230,7 +251,16 @@ def fit_model(
         weight,
         strict,
     )
-    _commands.fit(source, model=model, settings=settings or [], seed=seed, out=out, budget=budget)
+    _commands.fit(
+        source,
+        model=model,
+        settings=settings or [],
+        seed=seed,
+        out=out,
+        budget=budget,
+        positive=positive,
+        cost=cost,
+    )
 
 
 @app.command("predict")
@@ -247,6 +277,13 @@ def predict_rows(
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of every class.")
     ] = False,
+    interval: Annotated[
+        float | None,
+        typer.Option(help="Add limits, or the classes, that hold the truth with this chance: 0.9."),
+    ] = None,
+    support: Annotated[
+        bool, typer.Option("--support", help="Add how usual each row is, 0 (nothing like it) to 1.")
+    ] = False,
     delimiter: Delimiter = None,
 ) -> None:
     """Predict every row of a table.
@@ -254,10 +291,20 @@ def predict_rows(
     \b
     vicinal predict people.vicinal new.csv --out answers.csv
     vicinal predict people.vicinal new.parquet --proba --key id --out answers.parquet
+    vicinal predict prices.vicinal new.csv --interval 0.9 --support
     """
     from vicinal.cli import _commands
 
-    _commands.predict(model, tables, out=out, proba=proba, keep=keep or [], delimiter=delimiter)
+    _commands.predict(
+        model,
+        tables,
+        out=out,
+        proba=proba,
+        interval=interval,
+        support=support,
+        keep=keep or [],
+        delimiter=delimiter,
+    )
 
 
 @app.command("explain")
@@ -363,6 +410,28 @@ def serve_model(
 
 
 app.command("explore")(explore)
+
+
+@app.command("export")
+def export_model(
+    model: Model,
+    out: Annotated[Path, typer.Argument(help="Where the graph goes, an .onnx file.")],
+    table: Annotated[
+        Path | None, typer.Option(help="Rows on which the graph must agree with the model.")
+    ] = None,
+    delimiter: Delimiter = None,
+) -> None:
+    """Write a model with its encoder as an ONNX graph, which runs without Python.
+
+    The graph has one input for each column: numbers as doubles with NaN for a gap, words as text
+    with "" for a gap, dates as days since 1970.
+
+    \b
+    vicinal export people.vicinal people.onnx --table people.csv
+    """
+    from vicinal.cli import _commands
+
+    _commands.export(model, out, table=table, delimiter=delimiter)
 
 
 @app.command("info")

@@ -13,10 +13,12 @@ from typing import Any
 import numpy as np
 import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
+from sklearn.pipeline import Pipeline
 
 import vicinal
 from vicinal._base import write_whole
-from vicinal.cli._compare import leaderboard, parse_seconds, resolve_metric
+from vicinal._base._out_of_fold import OutOfFold
+from vicinal.cli._compare import leaderboard, parse_seconds, resolve_metric, within
 from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._models import one_model
 from vicinal.cli._pipeline import fit_on
@@ -29,6 +31,7 @@ from vicinal.cli._read_table import (
 )
 from vicinal.cli._show import say
 from vicinal.cli._source import Source
+from vicinal.cli._threshold import Threshold, check_cost, choose_threshold, positive_label
 
 _FOLDS = 5
 
@@ -40,47 +43,95 @@ _BACKGROUND_ROWS = 200  # the rows of the table that an explained one is compare
 
 
 def fit(
-    source: Source, *, model: str, settings: list[str], seed: int, out: Path, budget: str
+    source: Source,
+    *,
+    model: str,
+    settings: list[str],
+    seed: int,
+    out: Path,
+    budget: str,
+    positive: str | None,
+    cost: float | None,
 ) -> None:
     """Fit a model with its encoder, say how good it is on held-out rows, and save it."""
     check_folder(out, "--out")
+    check_cost(cost)
     seconds = parse_seconds(budget)
     checked = source.load()
     name, estimator = one_model(model, checked.task, seed, settings)
-    if estimator.get_params().get("max_fit_time", 0.0) is None:
-        estimator.set_params(max_fit_time=seconds)
+    estimator = within(estimator, seconds)
+    label = None
+    if positive is not None or cost is not None:
+        label = positive_label(checked, positive, "--cost" if positive is None else "--positive")
     started = time.monotonic()
-    fitted = fit_and_save(name, estimator, checked, source, out)
-    if hasattr(fitted, "score_error_") and source.time is None:
-        metric = "accuracy" if checked.task == "classification" else "r2"
-        say(f"on held-out rows: {metric} {fitted.score_:.4f} ± {fitted.score_error_:.4f}")
-        return
+    fitted = fit_model(name, estimator, checked)
+    if cost is None:
+        save_model(name, fitted, checked, source, out, positive=label)
     # Folds that will be done in time need no process of their own that could be stopped.
     is_quick = 2 * _FOLDS * (time.monotonic() - started) < seconds
-    say(_held_out_score(name, estimator, checked, source, None if is_quick else seconds, seed))
+    if hasattr(fitted, "score_error_") and source.time is None:
+        line, answers = _own_judgement(fitted, checked)
+    else:
+        left = None if is_quick else seconds
+        line, answers = _judgement_by_folds(name, estimator, checked, source, left, seed)
+    if cost is not None:
+        threshold = choose_threshold(answers, checked, label, cost)
+        save_model(name, fitted, checked, source, out, positive=label, threshold=threshold)
+    say(line)
 
 
-def fit_and_save(name, estimator, checked, source, out, score=None) -> Any:
-    """Fit a model on the whole table, save it with its encoder, and return it."""
-    from vicinal.io import save
-
+def fit_model(name, estimator, checked) -> Any:
+    """Fit a model on the whole table, with its encoder."""
     try:
-        fitted = fit_on(checked, estimator)
+        return fit_on(checked, estimator)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
+
+
+def save_model(
+    name, fitted, checked, source, out, *, score=None, positive=None, threshold=None
+) -> None:
+    """Save a model with what is to be known of it."""
+    from vicinal.io import save
+
+    about = {
+        "model": name,
+        "score": score,
+        "task": checked.task,
+        "target": checked.target,
+        "positive": None if positive is None else str(positive),
+        "threshold": None if threshold is None else threshold.to_dict(),
+        "table": source.title,
+        "n_rows": checked.X.height,
+        "columns": {column: str(checked.X[column].dtype) for column in checked.X.columns},
+    }
     try:
-        save(fitted, out, metadata=_about(source, checked, name, score))
+        save(
+            fitted, out, metadata={key: value for key, value in about.items() if value is not None}
+        )
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
     say(f"{name} saved: {out}")
-    return fitted
 
 
-def _held_out_score(name, estimator, checked, source, seconds, seed) -> str:
-    """Return how good the model is by folds of the table, in one line."""
+def _own_judgement(fitted, checked) -> tuple[str, OutOfFold | None]:
+    """Return how good a model found itself on held-out rows, and its answers there."""
+    metric = "accuracy" if checked.task == "classification" else "r2"
+    line = f"on held-out rows: {metric} {fitted.score_:.4f} ± {fitted.score_error_:.4f}"
+    if checked.task == "regression":
+        return line, None
+    proba, classes = fitted.held_out_, fitted.classes_
+    rows = np.flatnonzero(np.isfinite(proba).all(axis=1))
+    return line, OutOfFold(rows, classes[proba[rows].argmax(axis=1)], proba[rows], classes)
+
+
+def _judgement_by_folds(
+    name, estimator, checked, source, seconds, seed
+) -> tuple[str, OutOfFold | None]:
+    """Return how good a model is by folds of the table, in one line, and its answers."""
     n_folds = min(_FOLDS, checked.X.height // 2)
     if n_folds < 2:
-        return "too few rows to say how good it is"
+        return "too few rows to say how good it is", None
     board = leaderboard(
         checked,
         {name: estimator},
@@ -92,22 +143,11 @@ def _held_out_score(name, estimator, checked, source, seconds, seed) -> str:
     )
     entry = board.entries[0]
     if not len(entry.scores):
-        return f"how good it is could not be told: {entry.error or entry.note}"
+        return f"how good it is could not be told: {entry.error or entry.note}", None
     spread = f" ± {entry.standard_error:.4f}" if len(entry.scores) > 1 else ""
     score = f"{board.metric_label} {board.sign * entry.mean:.4f}{spread}"
-    return f"on held-out rows: {score} ({len(entry.scores)} of {n_folds} folds)"
-
-
-def _about(source, checked, name, score) -> dict[str, Any]:
-    return {
-        "model": name,
-        **({} if score is None else {"score": score}),
-        "task": checked.task,
-        "target": checked.target,
-        "table": source.title,
-        "n_rows": checked.X.height,
-        "columns": {column: str(checked.X[column].dtype) for column in checked.X.columns},
-    }
+    line = f"on held-out rows: {score} ({len(entry.scores)} of {n_folds} folds)"
+    return line, entry.out_of_fold
 
 
 def predict(
@@ -116,11 +156,16 @@ def predict(
     *,
     out: Path | None,
     proba: bool,
+    interval: float | None,
+    support: bool,
     keep: Sequence[str],
     delimiter: str | None,
 ) -> None:
     """Predict every row of a table; ``keep`` names columns that are copied beside the answers."""
+    if interval is not None and not 0 < interval < 1:
+        raise InputError(f"--interval {interval:g} must be a chance between 0 and 1, such as 0.9")
     fitted = load_model(model)
+    threshold = _threshold_of(model)
     frame = read_tables(tables, delimiter)
     X = frame.select(known_columns(fitted, frame))
     kept = [name.strip() for text in keep for name in text.split(",") if name.strip()]
@@ -130,20 +175,79 @@ def predict(
     if out is not None:
         check_folder(out, "--out")
     columns: dict[str, Any] = {name: frame[name] for name in kept}
-    if proba:
+    if proba or threshold is not None:
         if not hasattr(fitted, "predict_proba"):
             raise InputError(f"--proba: the model {str(model)!r} gives no probabilities")
         shares = np.asarray(fitted.predict_proba(X))
         columns["prediction"] = fitted.classes_[shares.argmax(axis=1)]
-        columns |= {f"P({label})": shares[:, j] for j, label in enumerate(fitted.classes_)}
+        if threshold is not None:
+            say(f"answers are {threshold}")
+            columns["prediction"] = threshold.answers(shares, fitted.classes_)
+        if proba:
+            columns |= {f"P({label})": shares[:, j] for j, label in enumerate(fitted.classes_)}
     else:
         columns["prediction"] = np.asarray(fitted.predict(X))
+    if interval is not None:
+        columns |= _limits(fitted, X, interval)
+    if support:
+        columns["support"] = _asked(fitted, "support", "--support", X)
     answers = pl.DataFrame(columns)
     if out is None:
         sys.stdout.write(without_formulas(answers).write_csv())
         return
     write_table(answers, out)
     say(f"{answers.height:,} predictions: {out}")
+
+
+def _threshold_of(model: Path) -> Threshold | None:
+    from vicinal.io import info as read_info
+
+    return Threshold.of(read_info(model).metadata)
+
+
+def _limits(fitted, X, coverage) -> dict[str, Any]:
+    """Return limits of numbers, or the classes that are possible."""
+    if not hasattr(fitted, "classes_"):
+        ends = _asked(fitted, "predict_interval", "--interval", X, coverage=coverage)
+        return {"lower": ends[:, 0], "upper": ends[:, 1]}
+    sets = _asked(fitted, "predict_set", "--interval", X, coverage=coverage)
+    labels = np.array([str(label) for label in fitted.classes_])
+    return {"possible": [" | ".join(labels[row]) for row in np.asarray(sets, dtype=bool)]}
+
+
+def _asked(fitted, method, option, X, **options) -> np.ndarray:
+    """Return what a model, or the last step behind its encoder, says; else who would."""
+    if isinstance(fitted, Pipeline) and not hasattr(fitted, method):
+        return _asked(fitted.steps[-1][1], method, option, fitted[:-1].transform(X), **options)
+    if not hasattr(fitted, method):
+        raise InputError(
+            f"{option}: {type(fitted).__name__} has no {method}; a model of `vicinal fit --model "
+            "auto` has"
+        )
+    return np.asarray(getattr(fitted, method)(X, **options))
+
+
+def export(model: Path, out: Path, *, table: Path | None, delimiter: str | None) -> None:
+    """Write a model with its encoder as an ONNX graph."""
+    from vicinal.io import OnnxExportError, to_onnx
+
+    check_folder(out, "the output")
+    if out.suffix.lower() != ".onnx":
+        raise InputError(f"the output {str(out)!r} must end in .onnx")
+    fitted = load_model(model)
+    rows = None
+    if table is not None:
+        frame = read_table(table, delimiter)
+        rows = frame.select(known_columns(fitted, frame))
+    try:
+        graph = to_onnx(fitted, rows, path=out)
+    except (OnnxExportError, ImportError) as error:
+        raise InputError(f"{str(model)!r} cannot be exported: {error}") from error
+    inputs = quoted([entry.name for entry in graph.graph.input])
+    checked = "" if rows is None else f"; it agrees with the model on {rows.height:,} rows"
+    say(f"graph with the inputs {inputs}: {out}{checked}")
+    if (threshold := _threshold_of(model)) is not None:
+        say(f"  note: the graph gives probabilities; {threshold}")
 
 
 def load_model(path: Path) -> Any:
@@ -193,10 +297,13 @@ def explain(
         raise InputError(f"--fixed {unknown[0]!r}: the model uses {quoted(rows.columns)}")
     change: dict[str, Any] = {
         "immutable": fixed,
-        "target": None if to is None else _label(fitted, to),
+        "target": None if to is None else _label(fitted, to, "--to"),
     }
     others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
     found = explain_row(fitted, rows[row])
+    if (threshold := _threshold_of(model)) is not None:
+        said = threshold.answers(np.asarray(fitted.predict_proba(rows[[row]])), fitted.classes_)
+        say(f"by its costs the answer is {str(said[0])!r}: {threshold}")
     if not as_json:
         print(found.text(), flush=True)
     if not quick and others.height:
@@ -212,13 +319,13 @@ def explain(
         say(f"explanation: {out}")
 
 
-def _label(fitted: Any, text: str) -> Any:
+def _label(fitted: Any, text: str, option: str) -> Any:
     """Return the class that is written so."""
     classes = np.asarray(getattr(fitted, "classes_", [])).tolist()
     for label in classes:
         if str(label) == text:
             return label
-    raise InputError(f"--to {text!r}: the model says {quoted(classes) or 'numbers'}")
+    raise InputError(f"{option} {text!r}: the model says {quoted(classes) or 'numbers'}")
 
 
 def _as_json(explanation) -> str:
@@ -250,14 +357,17 @@ def report(
     X = frame.select(known_columns(fitted, frame))
     if target is not None and target not in frame.columns:
         raise InputError(f"the table has no column {target!r}; it has {quoted(frame.columns)}")
-    target = target or read_info(model).metadata.get("target")
+    about = read_info(model).metadata
+    target = target or about.get("target")
     y, notes = known_target(frame, target, fitted)
+    positive = about.get("positive")
     page = ModelReport(
         fitted,
         X,
         y,
         title=f"{model.name} on {table.name}",
         target=target or "the target",
+        positive=None if positive is None else _label(fitted, positive, "the positive class"),
         n_explained=rows,
         notes=notes,
         random_state=seed,
@@ -324,7 +434,13 @@ def info(model: Path, *, as_json: bool) -> None:
     if as_json:
         print(json.dumps(asdict(facts), indent=2, ensure_ascii=False, default=str))
         return
-    lines = {**facts.metadata, "saved": facts.saved, "size": f"{facts.size:,} bytes"}
+    threshold = Threshold.of(facts.metadata)
+    lines = {
+        **facts.metadata,
+        "threshold": threshold,
+        "saved": facts.saved,
+        "size": f"{facts.size:,} bytes",
+    }
     lines["versions"] = ", ".join(f"{name} {text}" for name, text in facts.versions.items())
     lines["classes"] = None if facts.classes is None else quoted(facts.classes, 12)
     columns = lines.pop("columns", dict.fromkeys(facts.feature_names_in or [], ""))

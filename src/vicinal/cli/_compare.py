@@ -26,6 +26,7 @@ from vicinal.cli._pipeline import fit_on
 from vicinal.cli._read_table import check_folder
 from vicinal.cli._show import LiveBoard, print_leaderboard, say
 from vicinal.cli._source import Source
+from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
 
 _MOST_JOBS = 4
 _EXPLAINED_ROWS = 24
@@ -48,6 +49,8 @@ def compare(
     jobs: int | None,
     out: Path,
     save: Path | None,
+    positive: str | None,
+    cost: float | None,
     cache: Path | None,
     fresh: bool,
     as_json: bool,
@@ -60,10 +63,14 @@ def compare(
     if save is not None:
         check_folder(save, "--save")
     seconds = parse_seconds(budget)
+    check_cost(cost)
     checked = source.load(min_rows=2 * folds)
+    label = None
+    if positive is not None or cost is not None:
+        label = positive_label(checked, positive, "--cost" if positive is None else "--positive")
     chosen = candidate_models(checked.task, random_state=seed)
     chosen = chosen if models is None else pick(chosen, models)
-    scorer = resolve_metric(metric, checked)
+    scorer = resolve_metric(metric, checked, label)
     end = started + seconds + _compile(chosen, checked)
     page_seconds = min(_PAGE_SECONDS, _PAGE_SHARE * seconds)
     try:
@@ -71,6 +78,7 @@ def compare(
             checked,
             chosen,
             metric=scorer,
+            positive=label,
             seconds=max(1.0, end - page_seconds - time.monotonic()),
             cv=folds if source.time is None else TimeSeriesSplit(folds),
             seed=seed,
@@ -88,10 +96,12 @@ def compare(
         print_leaderboard(board)
     if not any(len(entry.scores) for entry in board.entries):
         raise RuntimeError("no model finished a fold; the lines above say why")
-    page = _write_report(board, chosen, checked, source.title, seed, out, end)
+    answers = board.entries[0].out_of_fold
+    threshold = None if cost is None else choose_threshold(answers, checked, label, cost)
+    page = _write_report(board, chosen, checked, source.title, seed, out, end, label)
     say(f"report: {page}")
     if save is not None:
-        _save_best(board, chosen, checked, source, save)
+        _save_best(board, chosen, checked, source, save, seconds, label, threshold)
 
 
 def leaderboard(
@@ -99,6 +109,7 @@ def leaderboard(
     models: dict[str, Any],
     *,
     metric: str | None,
+    positive: Any = None,
     seconds: float | None,
     cv: Any = 5,
     seed: int = 0,
@@ -121,6 +132,7 @@ def leaderboard(
             groups=checked.groups,
             sample_weight=checked.weights,
             metric=metric,
+            positive=positive,
             encoder=checked.encoder(),
             time_budget=seconds,
             cache=cache,
@@ -161,19 +173,19 @@ def _installation(models: list[str]) -> str:
 # --- the page -----------------------------------------------------------------------------------
 
 
-def _write_report(board, models, checked, title, seed, out, end) -> Path:
+def _write_report(board, models, checked, title, seed, out, end, positive=None) -> Path:
     from vicinal.report import ComparisonReport
 
     heading = f"{title}: local models beside baselines"
     detail = None
     if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
-        detail = _closer_look(board, models, checked, seed, end)
+        detail = _closer_look(board, models, checked, seed, end, positive)
     else:
         say(f"more than {_MOST_EXPLAINED_COLUMNS} columns: the page has the leaderboard alone")
     return ComparisonReport(board, heading, detail=detail).write_html(out)
 
 
-def _closer_look(board, models, checked, seed, end):
+def _closer_look(board, models, checked, seed, end, positive):
     """Fit the winner again on the rows of a fold, and ask it about those that it has not seen."""
     from vicinal.report import ModelReport
 
@@ -192,6 +204,7 @@ def _closer_look(board, models, checked, seed, end):
         checked.X,
         checked.y,
         target=checked.target,
+        positive=positive,
         out_of_fold=best.out_of_fold,
         unseen=unseen,
         n_explained=_EXPLAINED_ROWS,
@@ -217,12 +230,21 @@ def _fit_in_time(checked, model, rows, fit_seconds, seconds, seed) -> tuple[Any,
     return fit_on(checked, clone(model), rows if n_used == len(rows) else used), n_used
 
 
-def _save_best(board, models, checked, source, path) -> None:
-    from vicinal.cli._commands import fit_and_save
+def _save_best(board, models, checked, source, path, seconds, positive, threshold) -> None:
+    from vicinal.cli._commands import fit_model, save_model
 
     best = board.entries[0]
     score = f"{board.metric_label} {board.sign * best.mean:.4f} on held-out rows"
-    fit_and_save(best.name, models[best.name], checked, source, path, score)
+    fitted = fit_model(best.name, within(models[best.name], seconds), checked)
+    about = {"score": score, "positive": positive, "threshold": threshold}
+    save_model(best.name, fitted, checked, source, path, **about)
+
+
+def within(model: Any, seconds: float) -> Any:
+    """Return the model, told how long it has if it plans its time and was not told."""
+    if model.get_params().get("max_fit_time", 0.0) is None:
+        return clone(model).set_params(max_fit_time=seconds)
+    return model
 
 
 # --- options ------------------------------------------------------------------------------------
@@ -236,7 +258,7 @@ def parse_seconds(text: str) -> float:
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
 
 
-def resolve_metric(name: str | None, checked: CheckedTable) -> str | None:
+def resolve_metric(name: str | None, checked: CheckedTable, positive: Any = None) -> str | None:
     """Return the name of a scikit-learn scorer; a few short names are understood."""
     several = checked.task == "classification" and len(np.unique(checked.y)) > 2
     if name is None:
@@ -245,7 +267,7 @@ def resolve_metric(name: str | None, checked: CheckedTable) -> str | None:
         "auc": "roc_auc_ovr" if several else "roc_auc",
         "logloss": "neg_log_loss",
         "log_loss": "neg_log_loss",
-        "f1": "f1_macro",
+        "f1": "f1_macro" if positive is None else "f1",
         "rmse": "neg_root_mean_squared_error",
         "mse": "neg_mean_squared_error",
         "mae": "neg_mean_absolute_error",

@@ -1,4 +1,4 @@
-"""Tables from files: CSV, TSV, Parquet, Arrow and JSON lines, by polars."""
+"""Tables from files: CSV, TSV, Parquet, Arrow, JSON lines and Excel, by polars."""
 
 import csv
 import gzip
@@ -7,12 +7,14 @@ import re
 import sys
 import zlib
 from collections.abc import Callable, Sequence
+from datetime import datetime
 from pathlib import Path
 from typing import Any
+from zipfile import BadZipFile
 
 import polars as pl
 
-from vicinal._base import write_whole
+from vicinal._base import import_optional, write_whole
 from vicinal.cli._errors import InputError, quoted
 
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
@@ -63,7 +65,7 @@ def _bytes_of(path: Path) -> tuple[bytes, str]:
     """Return what a file holds, unpacked, and the ending that says what it is."""
     if str(path) == "-":
         data = sys.stdin.buffer.read()
-        starts = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".jsonl"}
+        starts = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".jsonl", b"PK": ".xlsx"}
         return data, next((end for mark, end in starts.items() if data.startswith(mark)), ".csv")
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
@@ -191,6 +193,47 @@ def _read_json_lines(data: bytes, path: Path, delimiter: str | None) -> pl.DataF
     return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
 
 
+def _read_sheet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
+    """Read the first sheet of an Excel file: a line of names, and rows below it."""
+    try:
+        openpyxl = import_optional("openpyxl", needed_by="An Excel file", extra="excel")
+    except ImportError as error:
+        raise InputError(str(error)) from None
+    try:
+        book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
+    except (KeyError, ValueError, BadZipFile) as error:
+        raise InputError(f"the table {str(path)!r} is no Excel file: {error}") from error
+    lines = [line for line in book.worksheets[0].iter_rows(values_only=True) if _has_value(line)]
+    if not lines:
+        raise InputError(f"the first sheet of {str(path)!r} is empty")
+    # Columns without a name, as notes beside a table are, are no part of it.
+    kept = [j for j, name in enumerate(lines[0]) if name not in (None, "")]
+    names = [str(lines[0][j]).strip() for j in kept]
+    _check_names(names, path)
+    return pl.DataFrame(
+        [
+            _sheet_column(name, [line[j] for line in lines[1:]])
+            for name, j in zip(names, kept, strict=True)
+        ]
+    )
+
+
+def _has_value(line: Sequence[Any]) -> bool:
+    """Tell whether a line of a sheet holds anything."""
+    return any(value not in (None, "") for value in line)
+
+
+def _sheet_column(name: str, values: list[Any]) -> pl.Series:
+    """Return the cells of a column in the one type they have, or else as texts."""
+    kinds = {type(value) for value in values if value is not None}
+    if kinds <= {int, float} or kinds <= {bool}:
+        return pl.Series(name, values, strict=False)
+    if kinds <= {datetime}:
+        return pl.Series(name, values, dtype=pl.Datetime("us"))
+    texts = [None if value is None else str(value) for value in values]
+    return _typed(_missing_texts_as_null(pl.DataFrame({name: texts})).to_series())
+
+
 _READERS: dict[str, Callable[[bytes, Path, str | None], pl.DataFrame]] = {
     ".csv": _read_delimited,
     ".tsv": _read_delimited,
@@ -200,6 +243,7 @@ _READERS: dict[str, Callable[[bytes, Path, str | None], pl.DataFrame]] = {
     ".feather": _read_arrow,
     ".jsonl": _read_json_lines,
     ".ndjson": _read_json_lines,
+    ".xlsx": _read_sheet,
 }
 
 _WRITERS: dict[str, Callable[[pl.DataFrame, Any], Any]] = {

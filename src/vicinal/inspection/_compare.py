@@ -197,6 +197,7 @@ def compare(
     groups: Any = None,
     sample_weight: Any = None,
     metric: str | None = None,
+    positive: Any = None,
     encoder: Any = None,
     time_budget: float | None = None,
     cache: str | os.PathLike | None = None,
@@ -227,6 +228,8 @@ def compare(
         Weights of the rows, for scores and for models that take them.
     metric : str, default=None
         Any scikit-learn scorer name; ``None`` is accuracy for classifiers and R² for regressors.
+    positive : label, default=None
+        The class of two that scores such as f1, recall and average precision are about.
     encoder : transformer, default=None
         Turns rows of the table into what the models take. It is fitted on the training rows of
         each fold, once for all models, and its time is not counted as theirs. A model that takes
@@ -279,12 +282,14 @@ def compare(
     classification = all(is_classifier(model) for model in models.values())
     metric = metric or ("accuracy" if classification else "r2")
     get_scorer(metric)  # an unknown name is an error before any work
+    if positive is not None and (len(np.unique(y)) != 2 or positive not in np.unique(y)):
+        raise ValueError(f"positive={positive!r} must be one of two classes.")
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
     folds = _folds(cv, y, groups, classification, random_state)
     runner = FoldRunner(dict(models), X, y, folds, encoder, weights)
     stored = None if cache is None else FoldCache(cache, X, y, folds, (encoder, weights))
     with Progress(len(models) * len(folds), "comparing", verbose=verbose) as progress:
-        board = _Board(runner, metric, stored, progress, callback)
+        board = _Board(runner, metric, stored, progress, callback, positive)
         if time_budget is None and n_jobs is None:
             _run_here(board)
         elif board.todo:
@@ -309,8 +314,9 @@ def _folds(cv, y, groups, classification, random_state) -> list[tuple[np.ndarray
 class _Board:
     """The tasks that are left and the results so far."""
 
-    def __init__(self, runner, metric, cache, progress, callback) -> None:
+    def __init__(self, runner, metric, cache, progress, callback, positive=None) -> None:
         self.runner, self.metric, self.cache = runner, metric, cache
+        self.positive = positive
         self.progress, self.callback = progress, callback
         self.results: dict[str, dict[int, FoldResult]] = {name: {} for name in runner.models}
         self.scores: dict[str, dict[int, float]] = {name: {} for name in runner.models}
@@ -377,6 +383,7 @@ class _Board:
                 rows_of(self.runner.y, rows),
                 self.metric,
                 None if weights is None else weights[rows],
+                self.positive,
             )
             self.results[name][fold] = result
         except Exception as error:

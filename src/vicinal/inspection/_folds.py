@@ -2,7 +2,7 @@
 
 import os
 import time
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -199,8 +199,15 @@ def _answers(model, X):
     return np.asarray(model.predict(X)), classes, None, decision
 
 
-def score(result: FoldResult, y_test: Any, metric: str, sample_weight: Any = None) -> float:
-    """Score the stored answers of a fold as scikit-learn's scorer would score the model itself."""
+def score(
+    result: FoldResult, y_test: Any, metric: str, sample_weight: Any = None, positive: Any = None
+) -> float:
+    """Score the stored answers of a fold as scikit-learn's scorer would score the model itself.
+
+    ``positive`` is the class of two that a score is about.
+    """
+    if positive is not None:
+        result, y_test = _about(result, positive), np.asarray(y_test) == positive
     stored = (_StoredRegressor if result.classes is None else _StoredClassifier)(result)
     weights = {} if sample_weight is None else {"sample_weight": sample_weight}
     scorer = check_scoring(stored, metric)
@@ -208,6 +215,21 @@ def score(result: FoldResult, y_test: Any, metric: str, sample_weight: Any = Non
         return float(scorer(stored, np.zeros((len(y_test), 1)), y_test, **weights))
     except AttributeError as error:
         raise ValueError(f"{metric} needs scores that this model does not give") from error
+
+
+def _about(result: FoldResult, positive: Any) -> FoldResult:
+    """Return the answers as those to the question whether a row is of one class of two."""
+    if result.classes is None or len(result.classes) != 2:
+        raise ValueError("a score about one class needs two classes in every fold")
+    is_second = result.classes[1] == positive
+    decision = result.decision
+    return replace(
+        result,
+        prediction=result.prediction == positive,
+        classes=np.array([False, True]),
+        proba=result.proba if is_second or result.proba is None else result.proba[:, ::-1],
+        decision=decision if is_second or decision is None else -decision,
+    )
 
 
 def _has(answer: str):

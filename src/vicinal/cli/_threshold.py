@@ -1,0 +1,115 @@
+"""From which probability on a class is answered, chosen by what mistakes cost."""
+
+from dataclasses import asdict, dataclass
+from typing import Any
+
+import numpy as np
+
+from vicinal._base._out_of_fold import OutOfFold
+from vicinal.cli._check_table import CheckedTable
+from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._show import say
+
+
+@dataclass(frozen=True)
+class Threshold:
+    """Answer ``positive`` where its probability is at least ``value``, else the other class."""
+
+    positive: str
+    value: float
+    cost: float
+
+    @classmethod
+    def choose(
+        cls, shares: np.ndarray, is_positive: np.ndarray, positive: str, cost: float, weights: Any
+    ) -> "Threshold":
+        """Return the threshold of least cost on held-out answers.
+
+        One missed row of the class costs ``cost`` false alarms. Of thresholds that cost the same,
+        the one nearest to 1 / (1 + cost) is taken, which true probabilities would ask for.
+        """
+        order = np.argsort(-shares, kind="stable")
+        shares, is_positive = shares[order], is_positive[order]
+        weights = np.ones(len(shares)) if weights is None else weights[order]
+        # Entry k: the k rows of the largest shares are answered with the class.
+        alarms = np.concatenate([[0.0], np.cumsum(weights * ~is_positive)])
+        found = np.concatenate([[0.0], np.cumsum(weights * is_positive)])
+        costs = alarms + cost * (found[-1] - found)
+        ends = np.concatenate([[1.0], shares, [0.0]])
+        middles = (ends[:-1] + ends[1:]) / 2
+        is_cut = np.concatenate([[True], shares[:-1] > shares[1:], [True]])
+        best = is_cut & (costs <= costs[is_cut].min() * (1 + 1e-12))
+        wanted = 1.0 / (1.0 + cost)
+        value = middles[best][np.argmin(np.abs(middles[best] - wanted))]
+        return cls(positive, float(value), float(cost))
+
+    def __str__(self) -> str:
+        return (
+            f"{self.positive!r} from probability {self.value:.4g} on, "
+            f"as one missed is worth {self.cost:g} false alarms"
+        )
+
+    @classmethod
+    def of(cls, metadata: dict[str, Any]) -> "Threshold | None":
+        """Return what the file of a model says."""
+        stored = metadata.get("threshold")
+        return None if stored is None else cls(**stored)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return plain values for the file of a model."""
+        return asdict(self)
+
+    def answers(self, shares: np.ndarray, classes: np.ndarray) -> np.ndarray:
+        """Return labels for probabilities of both classes."""
+        at = [str(label) for label in classes].index(self.positive)
+        return np.where(shares[:, at] >= self.value, classes[at], classes[1 - at])
+
+    def mean_cost(self, shares: np.ndarray, y: np.ndarray, classes: np.ndarray) -> float:
+        """Return what an answer costs on average."""
+        missed = y.astype(str) == self.positive
+        return float(np.mean((self.answers(shares, classes) != y) * np.where(missed, self.cost, 1)))
+
+
+def choose_threshold(
+    answers: OutOfFold | None, checked: CheckedTable, label: Any, cost: float
+) -> Threshold | None:
+    """Choose the threshold on held-out answers and say what it costs there."""
+    if answers is None or answers.proba is None:
+        say("  note: there are no held-out probabilities, so --cost has no threshold to choose")
+        return None
+    proba, classes, y = answers.proba, answers.classes, checked.y[answers.rows]
+    shares = proba[:, int(np.flatnonzero(classes == label)[0])]
+    weights = None if checked.weights is None else checked.weights[answers.rows]
+    found = Threshold.choose(shares, y == label, str(label), cost, weights)
+    half = Threshold(found.positive, 0.5, cost)
+    say(
+        f"{found}: {found.mean_cost(proba, y, classes):.4f} a row on held-out rows, "
+        f"{half.mean_cost(proba, y, classes):.4f} from 0.5 on"
+    )
+    return found
+
+
+def positive_label(checked: CheckedTable, wanted: str | None, option: str) -> Any:
+    """Return the class that is asked for, the rarer one by default; two classes are needed."""
+    if checked.task == "regression":
+        raise InputError(f"{option}: the target {checked.target!r} is a number and has no classes")
+    classes, counts = np.unique(checked.y, return_counts=True)
+    if len(classes) != 2:
+        raise InputError(
+            f"{option} is for two classes; the target {checked.target!r} has {len(classes)}: "
+            f"{quoted(classes.tolist())}"
+        )
+    if wanted is None:
+        return classes[counts.argmin()]
+    for label in classes:
+        if str(label) == wanted:
+            return label
+    raise InputError(f"--positive {wanted!r}: the target has {quoted(classes.tolist())}")
+
+
+def check_cost(cost: float | None) -> None:
+    """Refuse a cost that is no positive number."""
+    if cost is not None and not (np.isfinite(cost) and cost > 0):
+        raise InputError(
+            f"--cost {cost:g} must be above 0: how many false alarms one missed row is worth"
+        )

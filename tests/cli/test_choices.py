@@ -1,0 +1,266 @@
+"""What is asked besides the answers: a class, what mistakes cost, limits, support, a graph."""
+
+import json
+import subprocess
+import sys
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+
+import polars as pl
+
+from vicinal.cli._run import run
+from vicinal.cli._threshold import Threshold
+
+
+@pytest.fixture(autouse=True)
+def own_cache(monkeypatch, tmp_path_factory):
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.mktemp("cache")))
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory):
+    """Claims, a fifth of them fraud, with numbers, gaps, words, dates and a price."""
+    rng = np.random.RandomState(0)
+    n = 240
+    amount = rng.lognormal(5, 1, n)
+    fraud = rng.rand(n) < 1 / (1 + np.exp(5.5 - 0.02 * amount))
+    table = pl.DataFrame(
+        {
+            "amount": [f"${value:,.2f}" for value in amount],
+            "age": [None if k % 11 == 0 else int(k) for k in rng.randint(18, 80, n)],
+            "town": [None if k % 13 == 0 else ["Bern", "Oslo", "Rome"][k % 3] for k in range(n)],
+            "day": pl.date_range(pl.date(2023, 12, 1), pl.date(2024, 7, 27), eager=True),
+            "fraud": np.where(fraud, "yes", "no"),
+            "paid": amount * (1 + 0.1 * rng.rand(n)),
+        }
+    )
+    folder = tmp_path_factory.mktemp("claims")
+    table.write_csv(folder / "claims.csv")
+    return folder
+
+
+def fit(folder, name, *arguments):
+    model = folder / f"{name}.vicinal"
+    assert run(["fit", str(folder / "claims.csv"), "-o", str(model), *arguments]) == 0
+    return model
+
+
+@pytest.fixture(scope="module")
+def costly(folder):
+    return fit(
+        folder, "costly", "-t", "fraud", "--drop", "paid", "-m", "logistic", "--cost", "10",
+        "--positive", "yes",
+    )  # fmt: skip
+
+
+# --- a class and what mistakes cost -------------------------------------------------------------
+
+
+def test_threshold_has_the_least_cost_of_all():
+    rng = np.random.RandomState(0)
+    shares = rng.rand(60).round(1)  # with ties
+    truth = rng.rand(60) < shares**2
+    weights = 1.0 + rng.randint(3, size=60)
+    for cost in (0.2, 1.0, 7.0):
+        found = Threshold.choose(shares, truth, "yes", cost, weights)
+
+        def price(t, cost=cost):
+            said = shares >= t
+            return np.sum(weights * (said & ~truth)) + cost * np.sum(weights * (~said & truth))
+
+        assert price(found.value) == min(price(t) for t in np.linspace(-0.05, 1.05, 221))
+    assert Threshold.choose(np.array([0.1, 0.9]), np.array([False, True]), "a", 1.0, None) == (
+        Threshold("a", 0.5, 1.0)
+    )
+
+
+def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_path, capsys):
+    from vicinal.io import load
+
+    capsys.readouterr()
+    table = pl.read_csv(folder / "claims.csv")
+    assert run(["info", str(costly)]) == 0
+    said = capsys.readouterr().out
+    assert "threshold 'yes' from probability 0." in said
+    assert "one missed is worth 10 false alarms" in said
+    out = tmp_path / "answers.csv"
+    assert run(["predict", str(costly), str(folder / "claims.csv"), "--proba", "-o", str(out)]) == 0
+    assert "answers are 'yes' from probability" in capsys.readouterr().err
+    answers = pl.read_csv(out)
+    plain = load(costly).predict(table)
+    missed = (table["fraud"] == "yes") & (answers["prediction"] == "no")
+    assert missed.sum() < np.sum((table["fraud"].to_numpy() == "yes") & (plain == "no"))
+    least = answers.filter(pl.col("prediction") == "yes")["P(yes)"].min()
+    most = answers.filter(pl.col("prediction") == "no")["P(yes)"].max()
+    assert most < least < 0.5
+    assert run(["explain", str(costly), str(folder / "claims.csv"), "--row", "3", "--quick"]) == 0
+    assert "by its costs the answer is" in capsys.readouterr().err
+
+
+def test_cost_of_a_mixture_is_chosen_on_its_held_out_answers(folder, capsys):
+    arguments = ("-t", "fraud", "--drop", "paid", "--set", "members=[('bayes', None)]")
+    model = folder / "auto.vicinal"
+    assert run(["fit", str(folder / "claims.csv"), "-o", str(model), *arguments]) == 2
+    capsys.readouterr()
+    fit(folder, "auto", "-t", "fraud", "--drop", "paid,day", "--cost", "5", "--budget", "5s")
+    said = capsys.readouterr().err
+    assert "'yes' from probability" in said  # the rarer class
+    assert "a row on held-out rows" in said
+    assert "on held-out rows: accuracy" in said
+
+
+def test_scores_are_about_the_class_that_is_named(folder, tmp_path, capsys):
+    from vicinal.inspection import compare
+
+    arguments = ["compare", str(folder / "claims.csv"), "-t", "fraud", "--models", "logistic,mean"]
+    arguments = [*arguments[:-1], "logistic,frequent", "--drop", "paid", "--metric", "recall"]
+    arguments += ["--folds", "2", "--json", "--out", str(tmp_path / "page.html"), "--budget", "90s"]
+    best = tmp_path / "best.vicinal"
+    assert run([*arguments, "--positive", "yes", "--cost", "10", "--save", str(best)]) == 0
+    stdout, stderr = capsys.readouterr()
+    scores = {model["name"]: model["score"] for model in json.loads(stdout)["models"]}
+    assert scores["most frequent class"] == 0.0
+    assert 0.0 < scores["logistic regression"] < 1.0
+    assert "'yes' from probability" in stderr
+    assert run(["predict", str(best), str(folder / "claims.csv")]) == 0
+    assert "answers are 'yes'" in capsys.readouterr().err
+    from sklearn.linear_model import LogisticRegression
+    from sklearn.metrics import average_precision_score, make_scorer
+    from sklearn.model_selection import StratifiedKFold, cross_val_score
+
+    rng = np.random.RandomState(0)
+    X = rng.randn(80, 2)
+    y = np.where(X[:, 0] + rng.randn(80) > 1, "a", "b")
+    for positive in "ab":
+        folds = StratifiedKFold(3)
+        board = compare(
+            {"m": LogisticRegression()}, X, y, cv=folds, metric="average_precision",
+            positive=positive,
+        )  # fmt: skip
+        scorer = make_scorer(
+            average_precision_score, response_method="predict_proba", pos_label=positive
+        )
+        expected = cross_val_score(LogisticRegression(), X, y, cv=folds, scoring=scorer)
+        np.testing.assert_allclose(board.entries[0].scores, expected)
+    with pytest.raises(ValueError, match="positive='c' must be one of two classes"):
+        compare({"m": LogisticRegression()}, X, y, positive="c")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["-t", "fraud", "--positive", "maybe"], "--positive 'maybe': the target has 'no', 'yes'"),
+        (["-t", "paid", "--cost", "3"], "--cost: the target 'paid' is a number"),
+        (["-t", "town", "--cost", "3"], "--cost is for two classes; the target 'town' has 3"),
+        (["-t", "fraud", "--cost", "-1"], "--cost -1 must be above 0"),
+    ],
+)
+def test_bad_choices_are_one_line(arguments, expected, folder, tmp_path, capsys):
+    out = str(tmp_path / "m.vicinal")
+    assert run(["fit", str(folder / "claims.csv"), "-o", out, *arguments]) == 2
+    assert expected in capsys.readouterr().err
+
+
+# --- limits and support -------------------------------------------------------------------------
+
+
+def test_limits_and_support_stand_beside_the_answers(folder, tmp_path, capsys):
+    model = fit(folder, "paid", "-t", "paid", "--drop", "day,fraud", "--budget", "5s")
+    out = tmp_path / "answers.csv"
+    arguments = ["predict", str(model), str(folder / "claims.csv"), "-o", str(out)]
+    assert run([*arguments, "--interval", "0.8", "--support"]) == 0
+    answers = pl.read_csv(out)
+    assert answers.columns == ["prediction", "lower", "upper", "support"]
+    truth = pl.read_csv(folder / "claims.csv")["paid"]
+    assert ((answers["lower"] <= truth) & (truth <= answers["upper"])).mean() > 0.6
+    assert answers["support"].is_between(0, 1).all()
+    assert run([*arguments, "--interval", "90"]) == 2
+    assert "--interval 90 must be a chance between 0 and 1" in capsys.readouterr().err
+
+
+def test_classes_that_are_possible(folder, costly, capsys):
+    model = fit(folder, "sets", "-t", "town", "--drop", "day,paid", "--budget", "5s")
+    capsys.readouterr()
+    assert run(["predict", str(model), str(folder / "claims.csv"), "--interval", "0.9"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[0] == "prediction,possible"
+    # Nothing tells the towns apart, so nearly all of them are possible nearly everywhere.
+    assert np.mean([line.count("|") == 2 for line in lines[1:]]) > 0.5
+    assert run(["predict", str(costly), str(folder / "claims.csv"), "--interval", "0.9"]) == 2
+    assert "LogisticRegression has no predict_set; a model of `vicinal fit" in (
+        capsys.readouterr().err
+    )
+
+
+# --- a graph ------------------------------------------------------------------------------------
+
+
+def test_exported_graph_takes_the_columns_and_agrees(costly, folder, tmp_path, capsys):
+    runtime = pytest.importorskip("onnxruntime")
+    from vicinal.io import load
+
+    capsys.readouterr()
+    graph, table = tmp_path / "m.onnx", folder / "claims.csv"
+    assert run(["export", str(costly), str(graph), "--table", str(table)]) == 0
+    said = capsys.readouterr().err
+    assert "graph with the inputs 'amount', 'age', 'town', 'day'" in said
+    assert "it agrees with the model on 240 rows" in said
+    assert "the graph gives probabilities; 'yes' from" in said
+    fitted, rows = load(costly), pl.read_csv(table, try_parse_dates=True)
+    strange = rows[:4].with_columns(town=pl.Series(["Paris", None, "Oslo", "Rome"]))
+    feeds = {name: values[:, None] for name, values in fitted[0].plain_columns(strange).items()}
+    session = runtime.InferenceSession(str(graph), providers=["CPUExecutionProvider"])
+    _, proba = session.run(None, feeds)
+    np.testing.assert_allclose(proba, fitted.predict_proba(strange), atol=1e-6)
+
+
+def test_a_part_without_a_graph_is_named(folder, tmp_path, capsys):
+    auto = fit(folder, "auto2", "-t", "fraud", "--drop", "day,paid", "--budget", "2s")
+    assert run(["export", str(auto), str(tmp_path / "m.onnx")]) == 2
+    assert "AutoClassifier mixes members that need their training rows" in capsys.readouterr().err
+    assert run(["export", str(auto), str(tmp_path / "m.txt")]) == 2
+    assert "must end in .onnx" in capsys.readouterr().err
+    assert not (tmp_path / "m.onnx").exists()
+
+
+# --- files through the command as it is installed -----------------------------------------------
+
+
+def test_the_installed_command_reads_files_of_every_kind(folder, tmp_path):
+    openpyxl = pytest.importorskip("openpyxl")
+    table = pl.read_csv(folder / "claims.csv", try_parse_dates=True).drop("paid")
+    table = table.with_columns(town=pl.col("town").str.replace("Bern", "Zürich"))
+    latin, sheet = tmp_path / "latin.csv", tmp_path / "sheet.xlsx"
+    latin.write_bytes(table[:120].write_csv(separator=";").encode("cp1252"))
+    book = openpyxl.Workbook()
+    book.active.append(table.columns)
+    for row in table[120:].iter_rows():
+        book.active.append(row)
+    book.save(sheet)
+
+    def vicinal(*arguments, data=None):
+        code = "from vicinal.cli import main; main()"
+        return subprocess.run(
+            [sys.executable, "-c", code, *arguments], input=data, capture_output=True, check=False
+        )
+
+    model = str(tmp_path / "m.vicinal")
+    made = vicinal("fit", str(latin), str(sheet), "-t", "fraud", "-m", "tree", "-o", model)
+    assert made.returncode == 0, made.stderr.decode()
+    assert b"latin.csv and 1 more: 240 rows" in made.stderr
+    packed = table.write_csv().encode("utf-16")
+    asked = vicinal("predict", model, "-", "--keep", "town", data=packed)
+    assert asked.returncode == 0, asked.stderr.decode()
+    lines = asked.stdout.decode().splitlines()
+    assert lines[0] == "town,prediction"
+    assert len(lines) == 241
+    assert any(line.startswith("Zürich,") for line in lines)
+    broken = tmp_path / "broken.xlsx"
+    broken.write_bytes(b"PK no book")
+    refused = vicinal("predict", model, str(broken))
+    assert refused.returncode == 2
+    assert b"is no Excel file" in refused.stderr
