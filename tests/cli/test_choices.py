@@ -102,10 +102,6 @@ def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_pat
 
 
 def test_cost_of_a_mixture_is_chosen_on_its_held_out_answers(folder, capsys):
-    arguments = ("-t", "fraud", "--drop", "paid", "--set", "members=[('bayes', None)]")
-    model = folder / "auto.vicinal"
-    assert run(["fit", str(folder / "claims.csv"), "-o", str(model), *arguments]) == 2
-    capsys.readouterr()
     fit(folder, "auto", "-t", "fraud", "--drop", "paid,day", "--cost", "5", "--budget", "5s")
     said = capsys.readouterr().err
     assert "'yes' from probability" in said  # the rarer class

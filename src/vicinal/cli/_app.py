@@ -200,6 +200,48 @@ def compare_models(
     )
 
 
+@app.command("check")
+def check_table(
+    tables: Tables,
+    target: Annotated[
+        str | None, typer.Option("--target", "-t", help="The column to predict, if there is one.")
+    ] = None,
+    against: Annotated[
+        Path | None, typer.Option(help="New rows, to be held against the table.")
+    ] = None,
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
+        "check.html"
+    ),
+    task: TaskOption = None,
+    drop: Drop = None,
+    seed: Seed = 0,
+    delimiter: Delimiter = None,
+    as_json: AsJson = False,
+) -> None:
+    """Look a table over before a model is fitted to it, and write a page.
+
+    Suspicious answers, rows that repeat, columns that give the answer away or tell nothing, rare
+    classes; with --against also how new rows differ, and rows that are in both tables.
+
+    \b
+    vicinal check people.csv --target income
+    vicinal check people.csv --target income --against new.csv --out check.html
+    """
+    from vicinal.cli import _look
+
+    _look.check(
+        tables,
+        target=target,
+        against=against,
+        drop=drop or [],
+        task=task,
+        out=out,
+        seed=seed,
+        delimiter=delimiter,
+        as_json=as_json,
+    )
+
+
 @app.command("fit")
 def fit_model(
     tables: Tables,

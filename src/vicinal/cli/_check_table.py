@@ -21,6 +21,7 @@ class Roles:
     group: str | None = None
     time: str | None = None
     weight: str | None = None
+    every_column: bool = False  # also those that tell nothing
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -83,7 +84,7 @@ def check_table(
         if roles.category
         else X
     )
-    kinds = _decide(X, y, notes)
+    kinds = dict.fromkeys(X.columns, "") if roles.every_column else _decide(X, y, notes)
     return CheckedTable(
         X.select(list(kinds)),
         y,

@@ -21,6 +21,7 @@ import vicinal
 from vicinal._base import write_whole
 from vicinal.cli._check_table import CheckedTable
 from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._look import warn
 from vicinal.cli._models import pick
 from vicinal.cli._pipeline import fit_on
 from vicinal.cli._read_table import check_folder
@@ -71,6 +72,7 @@ def compare(
     chosen = candidate_models(checked.task, random_state=seed)
     chosen = chosen if models is None else pick(chosen, models)
     scorer = resolve_metric(metric, checked, label)
+    warn(checked, seed)
     end = started + seconds + _compile(chosen, checked)
     page_seconds = min(_PAGE_SECONDS, _PAGE_SHARE * seconds)
     try:
@@ -293,7 +295,7 @@ def _metric_for_rare(checked: CheckedTable, several: bool) -> str | None:
     metric = "balanced_accuracy" if several else "roc_auc"
     say(
         f"  note: {str(classes[rarest])!r} is {100 * share:.2g} % of the rows: ranked by "
-        f"{metric.replace('_', ' ')}, not accuracy (--metric accuracy)"
+        f"{metric.replace('_', ' ')}, not accuracy (--metric accuracy); `vicinal check` shows more"
     )
     return metric
 

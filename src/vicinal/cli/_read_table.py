@@ -20,6 +20,7 @@ from vicinal.cli._errors import InputError, quoted
 MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
 _FORMULA = r"^([=+\-@\t\r])"
 _DELIMITERS = ",;\t|"
+_ONE_NAME = r"[\w.-]+"
 _LEADING_ZERO = r"^[+-]?0\d+$"
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
 _FIRST_LINES = 20
@@ -117,7 +118,7 @@ def _read_delimited(data: bytes, path: Path, delimiter: str | None) -> pl.DataFr
     header = next(csv.reader(io.StringIO(text), delimiter=separator, quotechar=quote), [])
     names = [name.strip() for name in header]
     _check_names(names, path)
-    if len(header) < 2:
+    if len(header) < 2 and not delimiter and not re.fullmatch(_ONE_NAME, names[0]):
         raise InputError(
             f"the table {str(path)!r} reads as one column, {header[0]!r}, when cut at "
             f"{separator!r}; say what separates the columns with --delimiter"

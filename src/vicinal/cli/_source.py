@@ -51,8 +51,8 @@ class Source:
             target,
             task=self.task,
             roles=Roles(
-                _names(self.drop, frame),
-                _names(self.category, frame),
+                names_in(self.drop, frame),
+                names_in(self.category, frame),
                 self.group,
                 self.time,
                 self.weight,
@@ -68,7 +68,7 @@ class Source:
         return checked
 
 
-def _names(given: Sequence[str], frame: pl.DataFrame) -> tuple[str, ...]:
+def names_in(given: Sequence[str], frame: pl.DataFrame) -> tuple[str, ...]:
     """Return names that were given one by one or separated by commas."""
     found: list[str] = []
     for text in given:

@@ -1,0 +1,90 @@
+"""What would mislead in a table: the command `check`, and one line each in `compare`."""
+
+import json
+
+import numpy as np
+import pytest
+
+pytest.importorskip("typer")
+pytest.importorskip("polars")
+
+import polars as pl
+
+from vicinal.cli._check_table import check_table
+from vicinal.cli._look import warn
+from vicinal.cli._run import run
+
+
+def people(n=160, seed=0):
+    rng = np.random.RandomState(seed)
+    age = rng.randint(18, 80, n)
+    town = rng.choice(["Bern", "Oslo", "Rome"], n)
+    answer = np.where(age / 40 + (town == "Oslo") > 1.6, "yes", "no")
+    return pl.DataFrame({"age": age + rng.rand(n), "town": town, "y": answer})
+
+
+@pytest.fixture(scope="module")
+def spoiled(tmp_path_factory):
+    """A leak, an empty column, a constant, copies of rows, labels turned round, and other rows."""
+    folder, clean = tmp_path_factory.mktemp("look"), people()
+    score = (clean["y"] == "yes").cast(float) + 0.01 * pl.Series(np.arange(160) % 7)
+    table = clean.with_columns(score=score, const=pl.lit("x"), empty=pl.lit(None, dtype=pl.String))
+    pl.concat([table, table[:12]]).write_csv(folder / "people.csv")
+    clean[:60].with_columns(age=pl.col("age") + 80).drop("y").write_csv(folder / "new.csv")
+    return folder
+
+
+def test_check_prints_what_it_found_and_writes_a_page(spoiled, tmp_path, capsys):
+    page = tmp_path / "check.html"
+    arguments = ["check", str(spoiled / "people.csv"), "-t", "y", "--out", str(page)]
+    against = ["--against", str(spoiled / "new.csv")]
+    assert run([*arguments, *against]) == 2
+    assert "lacks 'score', 'const', 'empty'; leave out with --drop" in capsys.readouterr().err
+    table = pl.read_csv(spoiled / "new.csv").with_columns(
+        score=0.5, const=pl.lit("x"), empty=pl.lit(None)
+    )
+    table.write_csv(spoiled / "new.csv")
+    assert run([*arguments, *against]) == 0
+    stdout = capsys.readouterr().out
+    for said in ("12 of 172 rows repeat another", "'score' alone answers", "most in 'age'"):
+        assert said in stdout
+    assert "left out, one value in all rows" in stdout
+    html = page.read_text()
+    for title in ("Rows that repeat", "Columns that give the answer away", "New rows that differ"):
+        assert f">{title}<" in html
+    assert "A look at people.csv beside new.csv" in html
+    assert "http" not in html.replace("http-equiv", "")
+
+
+def test_check_without_a_target_and_as_json(spoiled, tmp_path, capsys):
+    arguments = ["check", str(spoiled / "people.csv"), "--out", str(tmp_path / "c.html"), "--json"]
+    assert run([*arguments, "--drop", "score,const"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert found["n_columns"] == 4
+    assert found["found"] == ["repeats", "columns"]
+    assert run([*arguments, "--target", "wage"]) == 2
+    assert "no column 'wage'" in capsys.readouterr().err
+
+
+def test_compare_warns_in_one_line_each_and_names_the_command(spoiled, capsys):
+    warn(check_table(pl.read_csv(spoiled / "people.csv"), "y"), 0)
+    lines = capsys.readouterr().err.splitlines()
+    assert len(lines) == 2
+    assert "12 rows repeat others" in lines[0]
+    assert "'score' alone answers nearly as well as all columns" in lines[1]
+    assert all("`vicinal check` shows more" in line for line in lines)
+    warn(check_table(people(), "y"), 0)
+    assert capsys.readouterr().err == ""
+
+
+def test_labels_turned_round_are_named(tmp_path, capsys):
+    table = people(200)
+    turned = ["no" if k in (11, 57) and y == "yes" else y for k, y in enumerate(table["y"])]
+    odd = [k for k, (a, b) in enumerate(zip(turned, table["y"], strict=True)) if a != b]
+    table.with_columns(y=pl.Series(turned)).write_csv(tmp_path / "t.csv")
+    out = str(tmp_path / "c.html")
+    assert run(["check", str(tmp_path / "t.csv"), "-t", "y", "--out", out, "--json"]) == 0
+    rows = [
+        line["row"] for line in json.loads(capsys.readouterr().out)["findings"]["labels"]["table"]
+    ]
+    assert set(odd) <= set(rows)
