@@ -337,7 +337,7 @@ def test_the_shell_completes_commands_and_models():
         )
         return result.stdout.split()
 
-    assert completed("vicinal", "ex") == ["explain"]
+    assert completed("vicinal", "pr") == ["predict"]
     assert completed("vicinal", "fit", "--model", "space") == ["space-partitioning"]
     assert completed("vicinal", "compare", "--models", "local,rid") == ["local,ridge"]
 
@@ -373,7 +373,7 @@ def test_tables_of_the_papers_are_listed_and_run(tmp_path, capsys):
 
 
 def test_help_has_examples_for_every_command(capsys):
-    for command in ("compare", "fit", "predict", "explain", "report", "info", "reproduce"):
+    for command in ("compare", "check", "fit", "predict", "explain", "export", "report", "info"):
         assert run([command, "--help"]) == 0
         assert f"  vicinal {command}" in capsys.readouterr().out
     assert run(["--version"]) == 0
