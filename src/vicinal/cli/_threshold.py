@@ -74,7 +74,7 @@ def choose_threshold(
     answers: OutOfFold | None, checked: CheckedTable, label: Any, cost: float
 ) -> Threshold | None:
     """Choose the threshold on held-out answers and say what it costs there."""
-    if answers is None or answers.proba is None:
+    if answers is None or answers.proba is None or answers.classes is None:
         say("  note: there are no held-out probabilities, so --cost has no threshold to choose")
         return None
     proba, classes, y = answers.proba, answers.classes, checked.y[answers.rows]
