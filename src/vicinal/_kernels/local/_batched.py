@@ -431,7 +431,7 @@ def solve_positive(H: Any, right: Any) -> Any:
     xp = namespace(H)
     scale = xp.sqrt(xp.linalg.diagonal(H))
     # A class that no active row constrains leaves the intercept to its tiny penalty, or none.
-    scale = xp.where(scale > 0.0, 1.0 / scale, xp.zeros_like(scale))
+    scale = 1.0 / xp.where(scale > 0.0, scale, xp.full_like(scale, float("inf")))
     ridge = 10.0 * float(xp.finfo(H.dtype).eps) * H.shape[1]
     H = H * scale[:, :, None] * scale[:, None, :] + ridge * _eye(H.shape[1], H)
     right = right * scale[:, :, None]
