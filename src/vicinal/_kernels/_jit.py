@@ -2,21 +2,72 @@
 
 Threads are given blocks of rows by the caller (``vicinal._base.thread_map``) instead of by numba's
 own ``prange``: ``n_jobs`` is then obeyed, nested parallelism is safe with every threading layer,
-and compilation takes half the time.
+and compilation takes half the time. Numba itself is imported by the first call of a compiled
+function: half a second that small tables never need.
 """
 
 import functools
+import importlib
 import os
+import threading
 import warnings
 from typing import Any
-
-import numba
 
 # Allows reassociation and fused multiply-add, which vectorises reductions; NaN and infinity keep
 # their meaning, so guards on them still work.
 _FASTMATH = {"reassoc", "contract", "arcp", "nsz"}
 # The source files that the compiled functions of a file were made from, its own among them.
 _sources: dict[str, set[str]] = {}
+_lock = threading.RLock()
+
+
+class Kernel:
+    """A function that is compiled, with those it calls, when it is first called."""
+
+    def __init__(self, function, options: dict):
+        functools.update_wrapper(self, function)
+        self.py_func = function
+        self._options = options
+        self._dispatcher: Any = None
+        _note_sources(function)
+
+    def __call__(self, *args):
+        return self.dispatcher(*args)
+
+    def __getattr__(self, name: str):
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return getattr(self.dispatcher, name)
+
+    def __reduce__(self):
+        return _kernel_named, (self.py_func.__module__, self.py_func.__qualname__)
+
+    @property
+    def dispatcher(self) -> Any:
+        """What numba makes of the function; it is put where compiled callers look for it."""
+        if self._dispatcher is None:
+            with _lock:
+                known = self.py_func.__globals__
+                for name in self.py_func.__code__.co_names:
+                    if isinstance(known.get(name), Kernel):
+                        known[name] = known[name].dispatcher
+                if self._dispatcher is None:
+                    self._dispatcher = _compiled(self.py_func, self._options)
+        return self._dispatcher
+
+
+def _kernel_named(module: str, name: str) -> Any:
+    return getattr(importlib.import_module(module), name)
+
+
+def _note_sources(function) -> None:
+    """Note the files that a function is compiled from."""
+    own = function.__code__.co_filename
+    files = _sources.setdefault(own, {own})
+    for value in function.__globals__.values():
+        called = getattr(value, "py_func", None)
+        if called is not None:
+            files |= _sources.get(called.__code__.co_filename, set())
 
 
 def _stamp(function) -> tuple:
@@ -25,13 +76,7 @@ def _stamp(function) -> tuple:
     Numba itself looks at the function's own file only, and would go on using a function compiled
     together with an older version of one that it calls.
     """
-    own = function.__code__.co_filename
-    files = _sources.setdefault(own, {own})
-    for value in function.__globals__.values():
-        called = getattr(value, "py_func", None)
-        if called is not None:
-            files |= _sources.get(called.__code__.co_filename, set())
-    states = [os.stat(file) for file in sorted(files)]
+    states = [os.stat(file) for file in sorted(_sources[function.__code__.co_filename])]
     return tuple((state.st_mtime, state.st_size) for state in states)
 
 
@@ -45,9 +90,9 @@ def _warn_no_cache() -> None:
     )
 
 
-def _compile(function=None, **options) -> Any:
-    if function is None:
-        return functools.partial(_compile, **options)
+def _compiled(function, options: dict) -> Any:
+    import numba
+
     try:
         dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError as error:
@@ -59,16 +104,22 @@ def _compile(function=None, **options) -> Any:
     return dispatcher
 
 
+def _decorator(function=None, **options) -> Any:
+    if function is None:
+        return functools.partial(_decorator, **options)
+    return Kernel(function, options)
+
+
 # Typed as Any: type checkers cannot know that a decorated function stays callable.
-jit: Any = _compile()
-fast_jit: Any = _compile(fastmath=_FASTMATH)
+jit: Any = _decorator()
+fast_jit: Any = _decorator(fastmath=_FASTMATH)
 # For functions that allocate nothing and return numbers or nothing: arrays are not counted, which
 # costs many times as much as a small call.
-outer_jit: Any = _compile(fastmath=_FASTMATH, _nrt=False)
+outer_jit: Any = _decorator(fastmath=_FASTMATH, _nrt=False)
 # The same for functions that only compiled ones call: nothing is compiled to enter from Python, and
 # a call from Python would crash.
-inner_jit: Any = _compile(
+inner_jit: Any = _decorator(
     fastmath=_FASTMATH, _nrt=False, no_cpython_wrapper=True, no_cfunc_wrapper=True
 )
 # For small functions that only compiled ones call: they become part of their callers.
-inline_jit: Any = _compile(fastmath=_FASTMATH, _nrt=False, inline="always")
+inline_jit: Any = _decorator(fastmath=_FASTMATH, _nrt=False, inline="always")
