@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from vicinal._kernels.calibration._temperature import fit_slope
+from vicinal._kernels.calibration._temperature import fit_slope, fit_slopes
 from vicinal._kernels.ensemble._pool import log_proba
 from vicinal._kernels.ensemble._pool_weights import pool_weights
 from vicinal._kernels.ensemble._simplex import stacked_mean_weights
@@ -74,10 +74,10 @@ class ClassScorer:
         wrong = (answers.argmax(axis=2) != self.codes) @ self.share
         worth = wrong <= _WORTH * wrong.min() + 1.0 / len(self.codes)
         out = np.full(answers.shape[:2], np.inf)
-        for c in np.flatnonzero(worth):
-            z = self._logits(answers[c])
-            slope = fit_slope(z, self.codes, self._weights())
-            out[c] = -log_softmax(slope * z, axis=1)[np.arange(len(z)), self.codes]
+        z = self._logits(answers[worth])
+        slopes = fit_slopes(z, self.codes, self._weights())
+        log_p = log_softmax(slopes[:, None, None] * z, axis=2)
+        out[worth] = -log_p[:, np.arange(len(self.codes)), self.codes]
         return out
 
     def slope(self, answers: np.ndarray) -> float:

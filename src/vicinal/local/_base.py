@@ -25,9 +25,9 @@ from vicinal.local._selection import (
     MAX_ROUNDS,
     MAX_ROWS,
     NEIGHBORS,
-    PATIENCE,
     SMALL,
     Candidate,
+    Patience,
     View,
     affordable_sizes,
     best_candidate,
@@ -35,6 +35,7 @@ from vicinal.local._selection import (
     compare,
     draw_rows,
     label_folds,
+    least_loss,
     selection_table,
 )
 from vicinal.local._solvers import weight_shares
@@ -165,8 +166,7 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
     def _compare(self, table, engine, rows, degrees, alphas) -> tuple[list[Candidate], Any]:
         """Return all candidates, and the rows under a metric that did not look at the labels."""
         candidates: list[Candidate] = []
-        least, waited = np.inf, 0
-        data = None
+        patience, data = Patience(), None
         label = f"{type(self).__name__} leave-one-out"
         with Progress(self._n_metrics(table) * len(degrees), label, verbose=self.verbose) as shown:
             for metric, views in self._views(table, engine, self.metric, rows):
@@ -180,9 +180,7 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
                     found += compare(metric, views, *shared)
                     shown.advance(note=f"least loss {min(c.loss for c in found):.4g}")
                 candidates += found
-                best = min(candidate.loss for candidate in found)
-                least, waited = (best, 0) if best < least else (least, waited + 1)
-                if waited >= PATIENCE:
+                if patience.ends_with(min(candidate.loss for candidate in found)):
                     break
         return candidates, data
 
@@ -325,10 +323,10 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
         """Return what every candidate says of training rows that it did not see.
 
         Candidates are the settings among which ``fit`` chooses: sizes, penalties, degrees and, with
-        ``metric="gradient"``, numbers of rounds. A row is left out of its own neighbourhood,
-        forests ask the trees that did not draw it, and a metric that learns from labels learns from
-        the other folds. With an ``estimator`` that no compiled code computes, copies of this model
-        are fitted to the rows outside each fold.
+        ``metric="gradient"``, numbers of rounds, until two of them gain nothing. A row is left out
+        of its own neighbourhood, forests ask the trees that did not draw it, and a metric that
+        learns from labels learns from the other folds. With an ``estimator`` that no compiled code
+        computes, copies of this model are fitted to the rows outside each fold.
 
         Parameters
         ----------
@@ -374,8 +372,9 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
         candidates: list[dict] = []
         answers: list[np.ndarray] = []
         settings: list[tuple] = []
+        patience = Patience()
         for metric, views in model._views(table, engine, model.metric, order, folds, entries):
-            views = list(views)
+            views, losses = list(views), []
             for degree in model._degrees(table):
                 solver = engine.solver(model._solver(degree), table.X)
                 alphas = model._alphas()
@@ -383,6 +382,7 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
                     views, model._rules, solver, alphas, model._factor(table)
                 )
                 candidates += model._parameters(metric, degree, rules, alphas)
+                losses.append(least_loss(said, order, table))
                 said, temperatures = model._as_answers(said, solver, order, table)
                 answers.append(said)
                 data = None if sees_labels(metric) else views[0].data
@@ -391,6 +391,8 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
                     (data, metric, rule, degree, alpha, temperature)
                     for (rule, alpha), temperature in zip(pairs, temperatures, strict=True)
                 ]
+            if patience.ends_with(min(losses)):
+                break
 
         def fitted(c: int):
             return model._as_candidate(candidates[c], table, engine, *settings[c])

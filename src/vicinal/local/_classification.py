@@ -19,7 +19,7 @@ from vicinal._base import (
     validate_array_api,
     weighted_device_rows,
 )
-from vicinal._kernels.calibration._temperature import fit_temperature
+from vicinal._kernels.calibration._temperature import fit_temperature, fit_temperatures
 from vicinal.local._arrays import ArrayEngine, ArrayLabels, check_array_parameters
 from vicinal.local._base import BaseLocal
 from vicinal.local._coordinates import sees_labels
@@ -190,12 +190,12 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
         """Return probabilities, scores of each candidate at its best temperature, and these."""
         codes = as_numpy(table.targets.codes)[rows]
         weights = None if table.sample_weight is None else as_numpy(table.sample_weight)[rows]
-        temperatures: list[float | None] = []
-        for said in scores:
-            exact = said.astype(np.float64)
-            has_temperature = self._has_temperature()
-            temperatures.append(fit_temperature(exact, codes, weights) if has_temperature else None)
-            said[:] = probabilities(exact, solver.link, temperatures[-1])
+        temperatures: list[float | None] = [None] * len(scores)
+        if self._has_temperature():
+            exact = scores.astype(np.float64)
+            temperatures = fit_temperatures(exact, codes, weights).tolist()
+        for said, temperature in zip(scores, temperatures, strict=True):
+            said[:] = probabilities(said.astype(np.float64), solver.link, temperature)
         return scores, temperatures
 
     # --- queries ---

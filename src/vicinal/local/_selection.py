@@ -20,10 +20,23 @@ MAX_ROWS = 3000
 BANDWIDTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
 # Rounds of the gradient metric: most of them, half on small tables, and how many without gain end
 # the search.
-MAX_ROUNDS, SMALL, PATIENCE = 6, 300, 2
+MAX_ROUNDS, SMALL, _PATIENCE = 6, 300, 2
 _N_FOLDS = 5
 # Settings whose losses differ by less than this many standard errors are as good as one another.
 _STANDARD_ERRORS = 0.5
+
+
+class Patience:
+    """End a search once so many attempts in a row have gained nothing."""
+
+    def __init__(self):
+        self._least, self._waited = np.inf, 0
+
+    def ends_with(self, loss: float) -> bool:
+        """Take in the loss of one more attempt; tell whether it was the last."""
+        self._waited = 0 if loss < self._least else self._waited + 1
+        self._least = min(loss, self._least)
+        return self._waited >= _PATIENCE
 
 
 @dataclass(frozen=True)
@@ -183,3 +196,15 @@ def candidate_answers(views, rules_of, solver, alphas, factor) -> tuple[list, np
         for c in range(len(alphas)):
             out[j, c, view.places[block]] = as_numpy(answers[c])
     return rules, out.reshape(-1, *shape[2:])
+
+
+def least_loss(answers: np.ndarray, rows: np.ndarray, table) -> float:
+    """Return the least mean loss of candidates' answers (n_candidates, n_rows, n_outputs)."""
+    if table.targets.are_labels:
+        losses = answers.argmax(axis=2) != as_numpy(table.targets.codes)[rows]
+    else:
+        columns = as_numpy(table.targets.columns)
+        scale = columns.std(axis=0)
+        losses = (((answers - columns[rows]) / np.where(scale > 0.0, scale, 1.0)) ** 2).mean(axis=2)
+    weights = None if table.sample_weight is None else as_numpy(table.sample_weight)[rows]
+    return float(np.average(losses, axis=1, weights=weights).min())

@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax
 
-from vicinal._kernels.calibration._temperature import fit_slope
+from vicinal._kernels.calibration._temperature import fit_slope, fit_slopes
 
 
 def _loss(slope, scores, codes, weights):
@@ -38,3 +38,15 @@ def test_separated_classes_have_a_finite_slope():
 @pytest.mark.parametrize("scores", [np.zeros((6, 2)), -np.eye(2)[[0, 0, 0, 1, 1, 1]]])
 def test_useless_or_inverted_scores_keep_a_positive_slope(scores):
     assert fit_slope(scores, np.array([0, 0, 0, 1, 1, 1]), np.ones(6)) > 0
+
+
+def test_a_stack_is_fitted_as_one_by_one(rng):
+    scores, codes = rng.normal(size=(5, 40, 3)), rng.randint(3, size=40)
+    scores[1] *= 1e-3
+    scores[2] = 0.5  # says nothing
+    scores[3] += 10.0 * np.eye(3)[codes]  # separated
+    weights = rng.uniform(0.5, 2.0, 40)
+    for smooth in (True, False):
+        slopes = fit_slopes(scores, codes, weights, smooth=smooth)
+        single = [fit_slope(some, codes, weights, smooth=smooth) for some in scores]
+        np.testing.assert_allclose(slopes, single, rtol=1e-10)

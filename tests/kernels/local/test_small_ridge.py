@@ -50,3 +50,4 @@ def test_what_needs_care_is_not_small(problem):
     assert not is_small(problem._replace(X=1e90 * problem.X), ALPHAS, relative=True)
     many = np.arange(0, 2_000_001, 20)
     assert not is_small(problem._replace(indptr=many), ALPHAS, relative=True)
+    assert not is_small(problem._replace(X=np.ones((1000, 4))), ALPHAS, relative=True)

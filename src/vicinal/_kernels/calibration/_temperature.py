@@ -5,12 +5,22 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import softmax
 
+# Numbers of scores that are worked on at a time, so that they stay in the processor's cache.
+_BATCH = 1 << 16
+
 
 def fit_temperature(
     scores: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
 ) -> float:
     """Return the temperature of least log loss: one over the slope to unsmoothed labels."""
-    return 1.0 / fit_slope(scores, codes, weights, smooth=False)
+    return float(fit_temperatures(scores[None], codes, weights)[0])
+
+
+def fit_temperatures(
+    scores: np.ndarray, codes: np.ndarray, weights: np.ndarray | None = None
+) -> np.ndarray:
+    """Return the same for a stack of scores, shape (n_candidates, n_samples, n_classes)."""
+    return 1.0 / fit_slopes(scores, codes, weights, smooth=False)
 
 
 def temperature_proba(scores: np.ndarray, temperature: float) -> np.ndarray:
@@ -33,15 +43,34 @@ def fit_slope(
     the slope: Newton's method, in steps of at most a factor of four. Since only a slope is fitted,
     the order of the scores of a row never changes.
     """
-    n_classes = scores.shape[1]
+    return float(fit_slopes(scores[None], codes, weights, smooth=smooth)[0])
+
+
+def fit_slopes(
+    scores: np.ndarray,
+    codes: np.ndarray,
+    weights: np.ndarray | None = None,
+    *,
+    smooth: bool = True,
+) -> np.ndarray:
+    """Return the slope of each of a stack of scores, shape (n_candidates, n_samples, n_classes)."""
+    n_samples, n_classes = scores.shape[1:]
     weights = np.ones(len(codes)) if weights is None else weights
     counts = np.bincount(codes, weights=weights, minlength=n_classes) if smooth else None
-    spread = score_spread(scores)
-    if spread == 0.0:
-        return 1.0
-    z = scores / spread
     targets = _targets(codes, n_classes, counts)
-    return solve_slope(lambda slope: _derivatives(z, targets, weights, slope)) / spread
+    size = max(1, _BATCH // max(1, n_samples * n_classes))
+    parts = [
+        _batch_of_slopes(scores[i : i + size], targets, weights)
+        for i in range(0, len(scores), size)
+    ]
+    return np.concatenate(parts)
+
+
+def _batch_of_slopes(scores, targets, weights) -> np.ndarray:
+    spread = np.array([score_spread(some) for some in scores])
+    spread[spread == 0.0] = 1.0  # the curvature is zero then, and the slope stays at one
+    z = scores / spread[:, None, None]
+    return solve_slopes(lambda s, some: _derivatives(z[some], targets, weights, s), len(z)) / spread
 
 
 def score_spread(scores: np.ndarray) -> float:
@@ -56,7 +85,8 @@ def slope_derivatives(
 
     ``counts`` are the weights of the classes in the whole table, for smoothed targets, or ``None``.
     """
-    return _derivatives(z, _targets(codes, z.shape[1], counts), weights, slope)
+    targets = _targets(codes, z.shape[1], counts)
+    return _derivatives(z[None], targets, weights, np.array([slope]))[:, 0]
 
 
 def _targets(codes, n_classes: int, counts) -> np.ndarray:
@@ -67,28 +97,37 @@ def _targets(codes, n_classes: int, counts) -> np.ndarray:
     return (1.0 + counts[codes, None] * targets) / (counts[codes, None] + n_classes)
 
 
-def _derivatives(z, targets, weights, slope: float) -> np.ndarray:
-    z = z - z.max(axis=1, keepdims=True)  # both derivatives are of differences within a row
-    p = np.exp(slope * z)
-    p /= p.sum(axis=1, keepdims=True)
-    center = np.einsum("ic,ic->i", p, z)
-    grad = weights @ (center - np.einsum("ic,ic->i", targets, z))
-    return np.array([grad, weights @ (np.einsum("ic,ic,ic->i", p, z, z) - center**2)])
+def _derivatives(z, targets, weights, slopes) -> np.ndarray:
+    """Return both derivatives of a stack, shape (2, n_candidates)."""
+    z = z - z.max(axis=2, keepdims=True)  # both are of differences within a row
+    p = np.exp(slopes[:, None, None] * z)
+    p /= p.sum(axis=2, keepdims=True)
+    center = np.einsum("anl,anl->an", p, z)
+    grad = (center - np.einsum("nl,anl->an", targets, z)) @ weights
+    p *= z
+    return np.stack([grad, (np.einsum("anl,anl->an", p, z) - center**2) @ weights])
 
 
 def solve_slope(derivatives: Callable[[float], np.ndarray]) -> float:
     """Return the slope of least loss, in units of one over the spread of the scores."""
+    found = solve_slopes(lambda slopes, _: derivatives(float(slopes[0]))[:, None], 1)
+    return float(found[0])
+
+
+def solve_slopes(derivatives: Callable, n_slopes: int) -> np.ndarray:
+    """Return the slopes of least loss; ``derivatives(slopes, which)`` are those of some of them."""
     # In these units, the slope of any useful set of scores lies well inside the bounds.
-    slope, lowest, highest = 1.0, 1e-3, 1e4
+    lowest, highest = 1e-3, 1e4
+    slopes, which = np.ones(n_slopes), np.arange(n_slopes)
     for _ in range(100):
-        grad, curve = derivatives(slope)
-        if curve <= 0.0:
-            break
+        old = slopes[which]
+        grad, curve = derivatives(old, which)
+        bent = curve > 0.0
+        step = np.divide(grad, curve, out=np.zeros_like(grad), where=bent)
         # The loss is convex in the slope, but far from the optimum it is nearly straight.
-        new = np.clip(slope - grad / curve, slope / 4.0, 4.0 * slope)
-        new = float(np.clip(new, lowest, highest))
-        done = abs(new - slope) <= 1e-12 * slope
-        slope = new
-        if done:
+        new = np.clip(np.clip(old - step, old / 4.0, 4.0 * old), lowest, highest)
+        slopes[which] = np.where(bent, new, old)
+        which = which[bent & (np.abs(new - old) > 1e-12 * old)]
+        if which.size == 0:
             break
-    return slope
+    return slopes

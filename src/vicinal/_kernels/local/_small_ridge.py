@@ -3,7 +3,7 @@
 Compiling takes seconds once in an environment and loading what was compiled takes some tenths of a
 second in every process: more than the fits themselves of a table of a few hundred rows. Here
 neighbourhoods are padded with rows of weight zero to the longest and solved in batches, which takes
-up to four times as long as compiled code.
+about three times as long as compiled code.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,9 @@ import numpy as np
 
 from vicinal._kernels.local._workspace import Queries, n_design_columns
 
-# Multiply-adds of one call up to which it goes here: some hundredths of a second.
-_MAX_WORK = 1e7
+# Rows of a table, and multiply-adds of one call, up to which it goes here: some hundredths of a
+# second.
+_MAX_ROWS, _MAX_WORK = 320, 1e7
 # Numbers of one batch, so that it stays in the processor's cache.
 _BATCH = 1 << 16
 # Smaller penalties may leave systems singular, larger offsets overflow: compiled code knows both.
@@ -27,7 +28,7 @@ def is_small(queries: Queries, alphas, *, relative: bool) -> bool:
     k, p = sizes.max(initial=0), n_design_columns(queries.X.shape[1], queries.degree)
     work = len(sizes) * k * p * (min(p, k) + 4.0)
     is_everyday = relative and np.min(alphas) >= _LEAST_PENALTY and np.max(alphas) < np.inf
-    if work > _MAX_WORK or not is_everyday:
+    if len(queries.X) > _MAX_ROWS or work > _MAX_WORK or not is_everyday:
         return False
     largest = max(np.abs(queries.X).max(initial=0), np.abs(queries.Q).max(initial=0))
     return 1.0 / _LARGEST < largest < _LARGEST
@@ -47,9 +48,9 @@ def small_equivalent_kernels(queries: Queries, alphas: np.ndarray, skip: np.ndar
         if fitted.size:
             Z, mean, root, trace = _centred(queries, some[fitted], indices[fitted], weights[fitted])
             right = mean if _is_tall(Z) else Z @ mean
-            U = _solutions(Z, right, trace, alphas)  # (n_alphas, n_queries, order, 1)
-            along = Z @ U if _is_tall(Z) else U
-            kernels[:, fitted] -= root * along[..., 0]
+            U = _solutions(Z, right, trace, alphas)[..., 0].transpose(1, 2, 0)
+            along = Z @ U if _is_tall(Z) else U  # (n_queries, k, n_alphas)
+            kernels[:, fitted] -= root * along.transpose(2, 0, 1)
         entries = (queries.indptr[some, None] + np.arange(indices.shape[1]))[inside]
         out[:, entries] = kernels[:, inside]
 
@@ -93,7 +94,7 @@ def _padded(queries: Queries, some: np.ndarray):
 
 def _centred(queries: Queries, some, indices, weights):
     """Return (rows centred times root weights, mean offset, root weights, trace of V)."""
-    R = queries.X[indices].astype(np.float64, copy=False)
+    R = queries.X.take(indices, axis=0).astype(np.float64, copy=False)
     R -= queries.Q[some, None]
     if queries.degree == 2:
         R = _with_products(R, weights)
@@ -125,6 +126,8 @@ def _solutions(Z, right, trace, alphas) -> np.ndarray:
     """Return (gram + lam I)^-1 right of every penalty, zero where rows have no spread."""
     gram = Z.transpose(0, 2, 1) @ Z if _is_tall(Z) else Z @ Z.transpose(0, 2, 1)
     lam = np.where(trace > 0.0, alphas[:, None] * trace / Z.shape[2], 1.0)
-    shift = lam[..., None, None] * np.eye(gram.shape[1])
+    shifted = np.repeat(gram[None], len(alphas), axis=0)
+    diagonal = np.arange(gram.shape[1])
+    shifted[..., diagonal, diagonal] += lam[..., None]
     right = np.where((trace > 0.0)[:, None, None], right, 0.0)
-    return np.linalg.solve(gram + shift, np.broadcast_to(right, (len(alphas), *right.shape)))
+    return np.linalg.solve(shifted, np.broadcast_to(right, (len(alphas), *right.shape)))
