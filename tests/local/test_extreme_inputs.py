@@ -198,3 +198,16 @@ def test_sparse_rows_without_an_entry_are_rows_of_zeros():
     thin = LocalClassifier(random_state=0).fit(sparse.csr_matrix((40, 3)), y, np.full(40, 1000.0))
     expected = dense.predict_proba(np.zeros((2, 3)))
     assert_allclose(thin.predict_proba(sparse.csr_matrix((2, 3))), expected)
+
+
+def test_queries_beyond_the_precision_of_the_answer_are_refused():
+    X = np.random.RandomState(0).normal(size=(40, 2)).astype(np.float32)
+    model = LocalRegressor(n_neighbors=10).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="squares of float32 numbers beyond 1e"):
+        model.predict(np.full((1, 2), 1e150))
+
+
+def test_columns_that_vary_by_less_than_rounding_teach_no_metric():
+    X = 1e-300 * np.random.RandomState(0).normal(size=(40, 3))
+    metric = GradientMetric(n_rounds=1).fit(X, 1e300 * X[:, 0])
+    assert_allclose(metric.components_, np.eye(3))

@@ -227,3 +227,8 @@ def test_an_explanation_names_the_rows_that_voted(regressor, classifier):
         rows = model.neighbors(Q, 10).indices
         assert [entry[0] for entry in sections["neighbors"].rows] == rows.tolist()
         assert "400 training rows vote" in sections["neighbors"].summary
+
+
+def test_one_row_that_counts_cannot_be_held_out():
+    with pytest.raises(ValueError, match="n_samples=1 row of positive weight"):
+        NeuralNeighborsRegressor().fit([[0.0], [1.0]], [0.0, 1.0], [1.0, 0.0])

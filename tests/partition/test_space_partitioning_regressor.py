@@ -111,3 +111,12 @@ def test_sparse_equals_dense_without_scaling(roof):
     dense = model.fit(X, y).predict(X)
     found = model.fit(sparse.csr_array(X), y).predict(sparse.csr_array(X))
     assert_allclose(found, dense, atol=1e-5)
+
+
+def test_queries_in_single_precision_to_a_model_of_numbers_beyond_it(rng):
+    X = 1e140 * rng.normal(size=(40, 3))
+    model = SpacePartitioningRegressor(n_regions=2, n_init=1, random_state=0).fit(
+        X, X[:, 0] / 1e140
+    )
+    Q = rng.normal(size=(5, 3))
+    np.testing.assert_allclose(model.predict(Q.astype(np.float32)), model.predict(Q))

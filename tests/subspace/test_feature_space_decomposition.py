@@ -165,3 +165,9 @@ def test_errors_say_what_to_do(wine):
         FeatureSpaceDecomposition("cholesky").fit(wide)
     with pytest.raises(IndexError, match="there are 4"):
         FeatureSpaceDecomposition().fit(X).transform_subspace(X, 4)
+
+
+def test_squares_that_vanish_are_named(rng):
+    X = 1e-300 * rng.normal(size=(40, 3))
+    with pytest.raises(ValueError, match="scale X first"):
+        FeatureSpaceDecomposition("principal").fit(X)

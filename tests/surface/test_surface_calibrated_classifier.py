@@ -137,3 +137,8 @@ def test_outliers_are_not_more_certain_than_most_rows(moons):
     model = SurfaceCalibratedClassifier(SVC(), cv=3, random_state=0).fit(X, y)
     far = model.predict_proba(X[:1] + np.array([[30.0, 30.0]]))
     assert far.max() <= model.predict_proba(X).max() + 1e-9
+
+
+def test_fewer_rows_of_a_class_than_folds_are_named():
+    with pytest.raises(ValueError, match="cv=5 folds need as many rows of a class"):
+        SurfaceCalibratedClassifier(LogisticRegression()).fit([[0.0], [1.0], [2.0]], [0, 1, 1])

@@ -136,9 +136,10 @@ def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.
     return weights
 
 
-def check_magnitude(name: str, values: Any) -> None:
+def check_magnitude(name: str, values: Any, dtype: Any = np.float64) -> None:
     """Raise where numbers are so large that sums of their squares overflow.
 
+    ``dtype`` is that of the answers, where it is narrower than the numbers'.
     Whatever is not an array of floats (lists, labels, tensors, frames with words) is left to the
     validation of the estimator, and so are infinities.
     """
@@ -154,10 +155,11 @@ def check_magnitude(name: str, values: Any) -> None:
     if numbers.dtype.kind != "f" or not numbers.size:
         return
     largest = max(float(numbers.max()), -float(numbers.min()))
-    limit = _LARGEST[4] if numbers.dtype.itemsize <= 4 else _LARGEST[8]
+    narrow = min(numbers.dtype, np.dtype(dtype), key=lambda kind: kind.itemsize)
+    limit = _LARGEST[4] if narrow.itemsize <= 4 else _LARGEST[8]
     if limit < largest < np.inf:
         raise ValueError(
-            f"{name} reaches {largest:.3g}; squares of {numbers.dtype} numbers beyond {limit:.0e} "
+            f"{name} reaches {largest:.3g}; squares of {narrow} numbers beyond {limit:.0e} "
             f"overflow, so scale {name} first, for example divide it by {largest:.0e}."
         )
 

@@ -375,7 +375,7 @@ class TrainingRows:
                 accept_sparse="csr" if self.is_sparse else False,
                 dtype=[np.float64, np.float32],
             )
-        check_magnitude("X", X)
+        check_magnitude("X", X, self.dtype)
         return X
 
     def as_given(self, values) -> np.ndarray:

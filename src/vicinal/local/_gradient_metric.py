@@ -198,7 +198,9 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             targets = number_targets(np.asarray(y, dtype=np.float64))
         X = np.asarray(X, dtype=np.float64)
         self.mean_, self.scale_ = standard_scale(X, weights)
-        table = Table((X - self.mean_) / self.scale_, targets, weights, None)
+        Z = (X - self.mean_) / self.scale_
+        Z[np.abs(Z) < 1e-150] = 0.0  # their squares vanish, and slopes along them overflow
+        table = Table(Z, targets, weights, None)
         return TrainingRows.place(
             table, Placement(Coordinates()), SearchOptions(n_jobs=self.n_jobs)
         )

@@ -127,6 +127,11 @@ class BaseNeuralNeighbors(
 
     def _fit_nets(self, X, values, weights, *, classes) -> None:
         """Train on rows X with values (n, c) and positive weights; all in the library of X."""
+        if X.shape[0] < 2:
+            raise ValueError(
+                f"n_samples={X.shape[0]} row of positive weight cannot be both learned from and "
+                f"held out; {type(self).__name__} needs two or more."
+            )
         xp = namespace(X)
         host = np.asarray(as_numpy(X), dtype=np.float64)
         self.knots_ = [normal_score_knots(column, as_numpy(weights)) for column in host.T]

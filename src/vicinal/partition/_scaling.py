@@ -29,7 +29,11 @@ def scale_rows(scaler: StandardScaler | None, X: Any) -> Any:
     if not is_array_api(X):
         # Sparse queries to a model of dense rows are few; a model of sparse rows does not centre.
         is_centred = scaler.with_mean and sparse.issparse(X)
-        return scaler.transform(X.toarray() if is_centred else X)
+        X = X.toarray() if is_centred else X
+        # Single precision cannot hold the numbers of every model.
+        numbers = np.r_[scaler.mean_, scaler.scale_] if scaler.with_mean else scaler.scale_
+        is_held = np.abs(numbers).max() < np.finfo(X.dtype).max
+        return scaler.transform(X if is_held else X.astype(np.float64))
     xp, device = namespace(X), device_of(X)
     mean = xp.asarray(scaler.mean_, dtype=X.dtype, device=device)
     return (X - mean) / xp.asarray(scaler.scale_, dtype=X.dtype, device=device)

@@ -323,6 +323,11 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             self.eigenvalues_ = [values]
             self._maps = [components]
             available = np.arange(len(directions))
+        if not len(available):
+            raise ValueError(
+                "no direction of X varies by more than rounding, because squares of its numbers "
+                "vanish; scale X first, for example with sklearn.preprocessing.StandardScaler."
+            )
         if self.subspace_size is None:
             n_blocks = self._blocks_for(len(available))
             self.groups_ = [

@@ -2,7 +2,7 @@
 
 import warnings
 from itertools import combinations
-from numbers import Real
+from numbers import Integral, Real
 
 import numpy as np
 from scipy.special import expit
@@ -207,6 +207,12 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         return float(half) or float(size.max()) or 1.0
 
     def _folds(self, X, target):
+        most = int(np.unique(target, return_counts=True)[1].max())
+        if isinstance(self.cv, Integral) and most < self.cv:
+            raise ValueError(
+                f"cv={self.cv} folds need as many rows of a class, but the largest has {most} "
+                f"(n_samples={len(target)}); lower cv or give more rows."
+            )
         folds = check_cv(self.cv, target, classifier=True)
         return list(folds.split(X, target))
 
