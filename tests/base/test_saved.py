@@ -15,6 +15,7 @@ class Part:
         "limits": "q gaps",
         "scale": "q | q d",
         "nets": "* | * *",
+        "weights": "n shares",
     }
 
     def __init__(self, **arrays):
@@ -50,6 +51,8 @@ def test_arrays_as_declared_are_taken(arrays):
         ({"order": np.arange(2)}, r"Part.order has the shape \(2,\), but must be n, where n is 3"),
         ({"order": np.array([0, 1, -1])}, "Part.order holds -1, but must be between 0 and 2"),
         ({"order": np.zeros(3)}, "Part.order must hold row numbers"),
+        ({"weights": np.array([1.0, -1.0, 3.0])}, "Part.weights must hold shares"),
+        ({"weights": np.zeros(3)}, "Part.weights must hold shares"),
         ({"scale": np.ones(3)}, "Part.scale has the shape"),
         ({"nets": [{"weights": np.array([np.inf])}]}, "Part.nets holds NaN or infinity"),
     ],

@@ -14,7 +14,7 @@ from vicinal.ensemble._learners import class_probabilities
 _LEAST_PROBABILITY = 1e-15
 
 
-@saved(classes_="c labels", weights_="m")
+@saved(classes_="c labels", weights_="m shares")
 @documented
 class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
     r"""Weighted mean of unlike classifiers, the weights learned from held-out log-likelihoods.

@@ -37,7 +37,7 @@ def _log_normal(residual, variance):
     return -0.5 * (_LOG_2PI + np.log(variance) + residual**2 / variance)
 
 
-@saved(weights_="m", variances_="m | m *")
+@saved(weights_="m shares", variances_="m | m *")
 @documented
 class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
     r"""Weighted mean of unlike regressors, the weights learned from held-out densities.

@@ -344,6 +344,9 @@ class TrainingRows:
     def locate(self, X) -> tuple[Any, Any]:
         """Return (place in the search, row of the design) of queries."""
         place, design = self.placement(X)
+        found, learned = (place.shape[1], design.shape[1]), (self.index.X.shape[1], self.n_columns)
+        if found != learned:  # compiled loops count on it
+            raise ValueError(f"coordinates of queries have {found} columns, of rows {learned}.")
         if self.is_sparse and not sparse.issparse(place):
             place = sparse.csr_matrix(place)
             design = place if self.placement.located is None else sparse.csr_matrix(design)

@@ -32,7 +32,7 @@ _FLOOR = 1e-7  # of a probability whose logarithm is taken, as in the training
     nets_="*",
     embedding_="v e",
     voter_outputs_="v c",
-    voter_log_weights_="v gaps",
+    voter_log_weights_="v",
 )
 @documented
 class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):

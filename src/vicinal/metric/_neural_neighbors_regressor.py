@@ -23,7 +23,7 @@ from vicinal.metric._neural_neighbors import BaseNeuralNeighbors
     nets_="*",
     embedding_="v e",
     voter_outputs_="v o",
-    voter_log_weights_="v gaps",
+    voter_log_weights_="v",
 )
 @documented
 class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):

@@ -89,7 +89,8 @@ class _Model(NamedTuple):
     classes_="c labels",
     mean_="p",
     whitening_="r p",
-    _matrices="* * r",
+    _matrices="m * r",
+    metrics_="m * p",
     _numbers="c <c",
     **{"_voters.bounds": "c+1", "_voters.X": "n r"},
 )

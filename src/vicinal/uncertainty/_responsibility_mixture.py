@@ -30,7 +30,7 @@ from vicinal.uncertainty._mixture_blocks import fit_mixture_blocks
 from vicinal.uncertainty._uncertainty_map import _map_of_codes
 
 
-@saved(weights_="k", means_="k p")
+@saved(weights_="k shares", means_="k p", covariances_="k | * p | k p p")
 @documented
 class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     r"""Gaussian mixture of weighted rows, placed where classification is uncertain (RMM).

@@ -37,7 +37,7 @@ _SERIAL_PAIRS = 250_000
 _SPARSE = 0.25
 
 
-@saved(X="n m", bounds="c+1 <n+1", log_weights="n gaps")
+@saved(X="n m", bounds="c+1 <n+1", log_weights="n")
 class References(NamedTuple):
     """Rows that vote, sorted by class."""
 
