@@ -197,9 +197,10 @@ def test_few_steps_say_that_they_did_not_converge(data):
         tol=0.0,
         max_iter=3,
     )
-    _, path, converged = ends[0]
+    components, path, converged = ends[0]
     assert not converged
     assert len(path) == 4
+    assert_allclose(path[-1], objective(data, components, "full") / weights.sum())
 
 
 def test_an_empty_component_keeps_its_mean_and_a_tiny_weight():

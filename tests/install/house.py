@@ -1,0 +1,130 @@
+"""Measure the house: ``python tests/install/house.py [ROOT]`` prints what CONTRIBUTING.md shows."""
+
+import ast
+import sys
+from collections import Counter
+from itertools import chain
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+NEW_ROOMS = ("auto", "metric", "table", "serve", "_rows")
+
+
+def sources(root, part="src/vicinal"):
+    """The Python files of a part of the tree, by path, as lists of lines."""
+    return {path: path.read_text().splitlines() for path in sorted((root / part).rglob("*.py"))}
+
+
+def n_lines(files):
+    return sum(map(len, files.values()))
+
+
+def functions(tree):
+    """Every function of a module with its length, docstring not counted."""
+    for node in ast.walk(tree):
+        if isinstance(node, ast.FunctionDef):
+            said = node.body[0] if ast.get_docstring(node) is not None else None
+            length = node.end_lineno - node.lineno + 1
+            yield node.name, length - (said.end_lineno - said.lineno + 1 if said else 0)
+
+
+def longest_functions(files):
+    """Names and lengths of the longest functions, the longest first."""
+    found = chain.from_iterable(functions(ast.parse("\n".join(text))) for text in files.values())
+    return sorted(found, key=lambda pair: -pair[1])
+
+
+def floors(folder):
+    """Number of floors of a folder: a file stands above all that it imports from the folder."""
+    package = f"vicinal.{folder.name}"
+    modules = {path.stem: ast.parse(path.read_text()) for path in folder.glob("*.py")}
+    below = {
+        name: {
+            node.module.removeprefix(f"{package}.")
+            for node in ast.walk(tree)
+            if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(f"{package}.")
+        }
+        for name, tree in modules.items()
+        if name != "__init__"
+    }
+    height = {}
+
+    def stand(name):
+        if name not in height:
+            height[name] = 0
+            height[name] = 1 + max((stand(other) for other in below.get(name, ())), default=0)
+        return height[name]
+
+    return max(map(stand, below))
+
+
+def repeated_lines(files, run=6):
+    """Lines of code that stand in a run of ``run`` or more which the tree holds elsewhere, too."""
+    runs, places = Counter(), {}
+    for path, text in files.items():
+        code = [line.strip() for line in text]
+        code = [
+            line
+            for line in code
+            if len(line) > 3 and not line.startswith(("#", "from ", "import "))
+        ]
+        places[path] = [tuple(code[i : i + run]) for i in range(len(code) - run + 1)]
+        runs.update(places[path])
+    repeated = 0
+    for found in places.values():
+        marked = set()
+        for i, one in enumerate(found):
+            if runs[one] > 1:
+                marked.update(range(i, i + run))
+        repeated += len(marked)
+    return repeated
+
+
+def methods(root, name="LocalClassifier"):
+    """Own classes of an estimator and how many callables they define, read from the source."""
+    classes = {}
+    for path in (root / "src/vicinal").rglob("*.py"):
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                classes[node.name] = node
+    found, pending = [], [name]
+    while pending:
+        node = classes.get(pending.pop(0))
+        if node is not None and node not in found:
+            found.append(node)
+            pending += [base.id for base in node.bases if isinstance(base, ast.Name)]
+    names = {n.name for node in found for n in node.body if isinstance(n, ast.FunctionDef)}
+    return len(found), len(names)
+
+
+def measure(root=ROOT):
+    """Everything the table of CONTRIBUTING.md shows, by name."""
+    files = sources(root)
+    new = {path for room in NEW_ROOMS for path in files if f"/vicinal/{room}/" in path.as_posix()}
+    kernels = sources(root, "src/vicinal/_kernels")
+    local = root / "src/vicinal/local"
+    longest = longest_functions(files)
+    n_classes, n_methods = methods(root)
+    return {
+        "files of `local`": len(list(local.glob("*.py"))),
+        "floors of `local`": floors(local),
+        "classes of ours in `LocalClassifier`": n_classes,
+        "methods they define": n_methods,
+        "lines of `src`": n_lines(files),
+        "without `auto`, `metric`, `table`, `serve`, `_rows`": n_lines(files)
+        - n_lines({path: files[path] for path in new}),
+        "lines in runs of six or more that stand twice": repeated_lines(files),
+        "longest function, lines without docstring": longest[0][1],
+        "functions of more than 60 such lines": sum(length > 60 for _, length in longest),
+        "lines of tests per line of code": round(
+            n_lines(sources(root, "tests")) / n_lines(files), 2
+        ),
+        "the same for `_kernels`": round(
+            n_lines(sources(root, "tests/kernels")) / n_lines(kernels), 2
+        ),
+    }
+
+
+if __name__ == "__main__":
+    for what, value in measure(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT).items():
+        print(f"| {what} | {value:,} |")
