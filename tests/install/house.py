@@ -62,12 +62,8 @@ def repeated_lines(files, run=6):
     """Lines of code that stand in a run of ``run`` or more which the tree holds elsewhere, too."""
     runs, places = Counter(), {}
     for path, text in files.items():
-        code = [line.strip() for line in text]
-        code = [
-            line
-            for line in code
-            if len(line) > 3 and not line.startswith(("#", "from ", "import "))
-        ]
+        stripped = (line.strip() for line in text if len(line.strip()) > 3)
+        code = [line for line in stripped if not line.startswith(("#", "from ", "import "))]
         places[path] = [tuple(code[i : i + run]) for i in range(len(code) - run + 1)]
         runs.update(places[path])
     repeated = 0

@@ -10,8 +10,7 @@ from vicinal._base._compat import Interval, Options, StrOptions
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
 from vicinal.local._blending import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._data import Numbers
-from vicinal.local._local_regressor import ALPHAS
-from vicinal.local._regression import read_numbers
+from vicinal.local._regression import ALPHAS, read_numbers
 from vicinal.local._solvers import RidgeSolver
 from vicinal.local.blocks import fit_anchored_blocks
 

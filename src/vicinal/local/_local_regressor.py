@@ -9,7 +9,7 @@ from sklearn.linear_model import LinearRegression, Ridge
 from vicinal._base import atomic_fit, documented, is_array_api
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal.local._base import SHARED_CONSTRAINTS
-from vicinal.local._regression import BaseLocalRegressor
+from vicinal.local._regression import ALPHAS, BaseLocalRegressor
 from vicinal.local._solvers import (
     ClippedSolver,
     EstimatorSolver,
@@ -17,8 +17,6 @@ from vicinal.local._solvers import (
     check_local_estimator,
 )
 
-# Regression targets often need less shrinkage than class indicators.
-ALPHAS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 # Quadratic models have (d + 1)(d + 2) / 2 coefficients; beyond this they are not tried by "auto".
 _MAX_QUADRATIC_COLUMNS = 8
 

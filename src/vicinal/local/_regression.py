@@ -26,6 +26,8 @@ from vicinal.local._fits import make_fit, squared_norms
 from vicinal.local._neighborhoods import Neighborhoods
 from vicinal.local._solvers import RidgeSolver
 
+# Penalties tried: targets often need less shrinkage than class indicators.
+ALPHAS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 # Above this number of rows the second moment of the residual operator is estimated by probes.
 MAX_EXACT_ROWS = 2000
 N_PROBES = 30

@@ -45,6 +45,13 @@ def test_a_ray_meets_the_plane_where_it_must():
     assert_allclose(Y, [[5.0 / 3.0, 0.0], [1.0, 0.5]], atol=1e-9)
 
 
+def test_rays_that_take_longer_keep_their_own_direction():
+    Q, V = np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 0.0]])
+    Y, converged = fixed_point_along(ball, Q, V, np.arange(2), tol=1e-10)
+    assert converged.all()
+    assert_allclose(Y, [[1.0, 0.0], [1.0, 0.0]], atol=1e-8)
+
+
 def test_a_ray_along_the_plane_is_lost_and_stays():
     Q, V = np.array([[0.0, 0.0]]), np.array([[4.0, -3.0]])
     Y, converged = fixed_point_along(plane, Q, V, np.arange(1), tol=1e-9)
