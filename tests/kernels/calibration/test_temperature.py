@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 from scipy.optimize import minimize_scalar
-from scipy.special import log_softmax
+from scipy.special import log_softmax, softmax
 
 from vicinal._kernels.calibration._temperature import fit_slope, fit_slopes
 
@@ -9,8 +9,9 @@ from vicinal._kernels.calibration._temperature import fit_slope, fit_slopes
 def _loss(slope, scores, codes, weights):
     n_classes = scores.shape[1]
     counts = np.bincount(codes, weights=weights, minlength=n_classes)
-    targets = np.full(scores.shape, 1.0) / (counts[codes] + n_classes)[:, None]
-    targets[np.arange(len(codes)), codes] *= counts[codes] + 1
+    targets = np.full(scores.shape, 2.0 / n_classes)
+    targets[np.arange(len(codes)), codes] += counts[codes]
+    targets /= (counts[codes] + 2.0)[:, None]
     return -weights @ (targets * log_softmax(slope * scores, axis=1)).sum(axis=1)
 
 
@@ -33,6 +34,14 @@ def test_separated_classes_have_a_finite_slope():
     slope = fit_slope(scores, np.repeat([0, 1], 50), np.ones(100))
     # 51/52 is the smoothed target of both classes.
     assert slope == pytest.approx(0.5 * np.log(51.0), rel=1e-6)
+
+
+def test_many_classes_do_not_make_the_slope_timid():
+    codes = np.repeat(np.arange(26), 20)
+    scores = np.eye(26)[codes]
+    p = softmax(fit_slope(scores, codes, np.ones(len(codes))) * scores, axis=1)
+    # Two rows more among 20 of a class, a 26th of them its own.
+    assert p.max(axis=1) == pytest.approx((20 + 2 / 26) / 22, rel=1e-6)
 
 
 @pytest.mark.parametrize("scores", [np.zeros((6, 2)), -np.eye(2)[[0, 0, 0, 1, 1, 1]]])

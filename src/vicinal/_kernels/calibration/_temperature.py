@@ -37,11 +37,12 @@ def fit_slope(
 ) -> float:
     r"""Return the slope ``a > 0`` for which ``softmax(a * scores)`` is most likely.
 
-    With ``smooth`` the targets are smoothed as in Platt's method, class ``l`` of weight
-    :math:`W_l` having :math:`(W_l + 1)/(W_l + L)`, so that the slope stays finite for separated
-    classes; without, it stops at ten thousand over the spread of the scores. The loss is convex in
-    the slope: Newton's method, in steps of at most a factor of four. Since only a slope is fitted,
-    the order of the scores of a row never changes.
+    With ``smooth`` two rows more are spread over all L classes, class ``l`` of weight :math:`W_l`
+    having :math:`(W_l + 2/L)/(W_l + 2)`, so that the slope stays finite for separated classes (of
+    two classes these are Platt's targets; a row more for every class would make many timid);
+    without, it stops at ten thousand over the spread of the scores. The loss is convex in the
+    slope: Newton's method, in steps of at most a factor of four. Since only a slope is fitted, the
+    order of the scores of a row never changes.
     """
     return float(fit_slopes(scores[None], codes, weights, smooth=smooth)[0])
 
@@ -94,7 +95,8 @@ def _targets(codes, n_classes: int, counts) -> np.ndarray:
     targets = np.eye(n_classes)[codes]
     if counts is None:
         return targets
-    return (1.0 + counts[codes, None] * targets) / (counts[codes, None] + n_classes)
+    weight = counts[codes, None]
+    return (2.0 / n_classes + weight * targets) / (weight + 2.0)
 
 
 def _derivatives(z, targets, weights, slopes) -> np.ndarray:

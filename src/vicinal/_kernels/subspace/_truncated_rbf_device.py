@@ -137,8 +137,9 @@ def device_slope(scores: Any, codes: Any, weights: Any) -> float:
     kinds = xp.arange(n_classes, device=compat.device(scores))
     member = codes[:, None] == kinds[None, :]
     counts = xp.sum(xp.where(member, weights[:, None], xp.zeros_like(scores)), axis=0)
-    base = xp.take(1.0 / (counts + n_classes), codes)[:, None]
-    targets = xp.where(member, base * (xp.take(counts, codes) + 1.0)[:, None], base)
+    weight = xp.take(counts, codes)[:, None]
+    base = 2.0 / n_classes + xp.zeros_like(weight)
+    targets = xp.where(member, base + weight, base) / (weight + 2.0)
     spread = float(xp.max(xp.abs(scores - xp.mean(scores, axis=1, keepdims=True))))
     if spread == 0.0:
         return 1.0
