@@ -51,7 +51,10 @@ CASES = {
     "header alone": (b"age,label\n", "no rows"),
     "wrong delimiter": (wrong_delimiter(), "reads as one column"),
     "binary": (b"a,b\n1,\x00\x01\n", "binary"),
-    "ragged lines": (csv_of(frame()) + b"1,2,3,4,5\n", "more values than the header"),
+    "ragged lines": (
+        csv_of(frame()) + b"1,2,3,4,5\n",
+        "5 values in line 62 and 3 names in its header",
+    ),
     "one row": (csv_of(frame().head(1)), "has 1 row"),
     "target alone": (csv_of(frame().select("label", pl.lit(1).alias("one"))), "no column is left"),
 }

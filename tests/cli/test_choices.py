@@ -76,6 +76,8 @@ def test_threshold_has_the_least_cost_of_all():
     assert Threshold.choose(np.array([0.1, 0.9]), np.array([False, True]), "a", 1.0, None) == (
         Threshold("a", 0.5, 1.0)
     )
+    # Nothing is known of the class, and it is not worth an alarm: never, not only from 0.55 on.
+    assert Threshold.choose(np.full(9, 0.1), np.arange(9) < 1, "a", 4.0, None).value == 0.2
 
 
 def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_path, capsys):

@@ -202,6 +202,23 @@ def test_several_files_and_standard_input(tmp_path, monkeypatch):
         read_table(tmp_path / "broken.csv.gz")
 
 
+def test_blanks_before_quotes_and_numbers_of_rows(tmp_path):
+    from vicinal.cli._read_table import read_table
+
+    path = tmp_path / "t.csv"
+    path.write_text(' day , sales\n1/2/2023, "$1,200"\n2/2/2023, "$80"\n')
+    assert read_table(path).rows() == [("1/2/2023", "$1,200"), ("2/2/2023", "$80")]
+    path.write_text("day,sales\n1,2\n3,4,5\n")
+    with pytest.raises(ValueError, match="3 values in line 3 and 2 names in its header"):
+        read_table(path)
+    path.write_text(",age,city\n0,31,Rome\n1,40,Oslo\n")  # as pandas writes it
+    assert read_table(path).columns == ["age", "city"]
+    path.write_text('"","age","city"\n"1",31,"Rome"\n"2",40,"Oslo"\n')  # as R does
+    assert read_table(path).columns == ["age", "city"]
+    path.write_text("word\nyes\nno\n")
+    assert read_table(path).shape == (2, 1)
+
+
 def test_groups_weights_and_columns_to_drop_by_comma(tmp_path, capsys):
     rng = np.random.RandomState(0)
     n = 90

@@ -123,10 +123,39 @@ def _read_delimited(data: bytes, path: Path, delimiter: str | None) -> pl.DataFr
             f"the table {str(path)!r} reads as one column, {header[0]!r}, when cut at "
             f"{separator!r}; say what separates the columns with --delimiter"
         )
-    frame = pl.read_csv(
-        text.encode(), separator=separator, quote_char=quote, infer_schema=False, new_columns=names
+    frame = _cells(text, separator, quote, names, path)
+    return _without_row_numbers(_with_types(_missing_texts_as_null(frame)))
+
+
+def _cells(text: str, separator: str, quote: str, names: list[str], path: Path) -> pl.DataFrame:
+    """Return the cells of a text table as texts."""
+    options: dict[str, Any] = {"separator": separator, "quote_char": quote, "new_columns": names}
+    try:
+        return pl.read_csv(text.encode(), infer_schema=False, **options)
+    except pl.exceptions.PolarsError:
+        # Blanks before quotes, and quotes within values: slower, and with the line that is wrong.
+        options = {"delimiter": separator, "quotechar": quote, "skipinitialspace": True}
+        lines = csv.reader(io.StringIO(text), **options)
+        rows = []
+        for line in lines:
+            if line and len(line) != len(names):
+                raise InputError(
+                    f"the table {str(path)!r} has {len(line)} values in line {lines.line_num} and "
+                    f"{len(names)} names in its header; check the delimiter and the quotes"
+                ) from None
+            rows += [line] if line else []
+        return pl.DataFrame(rows[1:], schema=dict.fromkeys(names, pl.String), orient="row")
+
+
+def _without_row_numbers(frame: pl.DataFrame) -> pl.DataFrame:
+    """Leave out a first column without a name that counts the rows, as pandas and R write it."""
+    first = frame.to_series(0)
+    if first.name not in ("", "column_0", "_duplicated_0") or not first.dtype.is_integer():
+        return frame
+    counts = any(
+        first.equals(pl.int_range(k, k + len(first), eager=True), check_names=False) for k in (0, 1)
     )
-    return _with_types(_missing_texts_as_null(frame))
+    return frame.drop(first.name) if counts and frame.width > 1 else frame
 
 
 def _decoded(data: bytes, path: Path) -> str:
@@ -273,7 +302,4 @@ def _missing_texts_as_null(frame: pl.DataFrame) -> pl.DataFrame:
 
 
 def _reason(error: Exception) -> str:
-    text = str(error).strip().splitlines()[0]
-    if "more fields" in text:
-        return "a line has more values than the header; check the delimiter and the quotes"
-    return text
+    return str(error).strip().splitlines()[0]

@@ -26,7 +26,7 @@ class Threshold:
         """Return the threshold of least cost on held-out answers.
 
         One missed row of the class costs ``cost`` false alarms. Of thresholds that cost the same,
-        the one nearest to 1 / (1 + cost) is taken, which true probabilities would ask for.
+        1 / (1 + cost) is taken, which true probabilities would ask for, or a middle near it.
         """
         order = np.argsort(-shares, kind="stable")
         shares, is_positive = shares[order], is_positive[order]
@@ -36,12 +36,12 @@ class Threshold:
         found = np.concatenate([[0.0], np.cumsum(weights * is_positive)])
         costs = alarms + cost * (found[-1] - found)
         ends = np.concatenate([[1.0], shares, [0.0]])
-        middles = (ends[:-1] + ends[1:]) / 2
+        high, low = ends[:-1], ends[1:]
         is_cut = np.concatenate([[True], shares[:-1] > shares[1:], [True]])
         best = is_cut & (costs <= costs[is_cut].min() * (1 + 1e-12))
         wanted = 1.0 / (1.0 + cost)
-        value = middles[best][np.argmin(np.abs(middles[best] - wanted))]
-        return cls(positive, float(value), float(cost))
+        values = np.where((low < wanted) & (wanted <= high), wanted, (low + high) / 2)[best]
+        return cls(positive, float(values[np.argmin(np.abs(values - wanted))]), float(cost))
 
     def __str__(self) -> str:
         return (
