@@ -22,7 +22,7 @@ from vicinal import AnchoredLocalClassifier, LocalClassifier
 from vicinal.io import save
 
 N_CLIENTS = 8
-SECONDS = 60.0
+SECONDS, N_ROUNDS = 60.0, 6
 WARM = 50
 KILLED_AFTER = 5.0
 PEER = "FastAPI and joblib"
@@ -147,28 +147,53 @@ def under_load(port, X, expected, meanwhile):
     return np.concatenate(taken), sum(errors)
 
 
-def measured(command, X, expected, seconds):
-    """Serve, warm up, ask for a while, stop."""
-    server = Server(command)
+def measured(plan, X):
+    """Ask all servers in turn, some seconds each and round after round: one load for all."""
+    servers = {key: Server(command) for key, (command, _) in plan.items()}
+    taken, errors = {key: [] for key in plan}, dict.fromkeys(plan, 0)
     try:
-        for row in X[:WARM].tolist():
-            ask(server.port, "POST", "/predict", json.dumps({"rows": [row]}))
-        taken, errors = under_load(server.port, X, expected, lambda: time.sleep(seconds))
-        memory = Path(f"/proc/{server.process.pid}/status").read_text()
-        peak = next(line for line in memory.splitlines() if line.startswith("VmHWM"))
+        for server in servers.values():
+            for row in X[:WARM].tolist():
+                ask(server.port, "POST", "/predict", json.dumps({"rows": [row]}))
+        for _ in range(N_ROUNDS):
+            for key, server in servers.items():
+                seconds, failed = under_load(
+                    server.port, X, plan[key][1], lambda: time.sleep(SECONDS / N_ROUNDS)
+                )
+                taken[key].append(seconds)
+                errors[key] += failed
+        peaks = {key: peak_mb(server.process.pid) for key, server in servers.items()}
     finally:
-        code = server.stop()
+        stopped = {key: server.stop() for key, server in servers.items()}
+    return [
+        {
+            "server": key[0],
+            "model": key[1],
+            **summary(np.concatenate(taken[key])),
+            "errors": int(errors[key]),
+            "peak_mb": peaks[key],
+            "start_s": servers[key].start_seconds,
+            "stopped": stopped[key] in (0, -signal.SIGTERM),
+        }
+        for key in plan
+    ]
+
+
+def summary(taken):
+    """Return how many requests there were, and how long they took."""
     middle, tail = np.quantile(taken, [0.5, 0.99])
     return {
         "requests": len(taken),
-        "per_second": len(taken) / seconds,
+        "per_second": len(taken) / SECONDS,
         "p50_ms": 1e3 * middle,
         "p99_ms": 1e3 * tail,
-        "errors": errors,
-        "peak_mb": int(peak.split()[1]) / 1024,
-        "start_s": server.start_seconds,
-        "stopped": code in (0, -signal.SIGTERM),
     }
+
+
+def peak_mb(process):
+    """Return the largest resident size of a process so far, from Linux."""
+    status = Path(f"/proc/{process}/status").read_text().splitlines()
+    return int(next(line for line in status if line.startswith("VmHWM")).split()[1]) / 1024
 
 
 def killed(command, X, expected):
@@ -205,12 +230,12 @@ def main():
         f"{N_CLIENTS} clients on the same machine ask for one row at a time over lasting "
         f"connections for {SECONDS:.0f} s (breast cancer, 30 columns): `vicinal serve` beside "
         "plain FastAPI with a pickled forest. An error is any answer that is not 200 with the "
-        "model's own probabilities. Both sides run one process of uvicorn; the clients share the "
-        "machine with it, so requests per second compare the two and are no limit of either.",
+        "model's own probabilities. Both sides run one process of uvicorn. The servers take turns "
+        f"of {SECONDS / N_ROUNDS:.0f} s, so that what else the machine does falls on all alike; the "
+        "clients run on the same machine, so requests per second compare servers and are no limit.",
         packages=("starlette", "uvicorn", "fastapi", "joblib"),
     )
     X, y = load_breast_cancer(return_X_y=True)
-    rows = []
     with tempfile.TemporaryDirectory() as folder:
         plan = {}
         for name, model in models().items():
@@ -222,23 +247,20 @@ def main():
                 pickled = Path(folder) / "forest.joblib"
                 joblib.dump(model, pickled)
                 plan[PEER, name] = theirs(pickled), model.predict_proba(X)
-        for key, (command, expected) in plan.items():
-            found = page.case(
-                ("load", *key),
-                lambda command=command, expected=expected: measured(command, X, expected, SECONDS),
-            )
-            rows.append(
-                [
-                    *key,
-                    f"{found['requests']:,}",
-                    f"{found['per_second']:.0f}",
-                    f"{found['p50_ms']:.1f}",
-                    f"{found['p99_ms']:.1f}",
-                    found["errors"],
-                    f"{found['peak_mb']:.0f}",
-                    f"{found['start_s']:.1f}",
-                ]
-            )
+        rows = [
+            [
+                found["server"],
+                found["model"],
+                f"{found['requests']:,}",
+                f"{found['per_second']:.0f}",
+                f"{found['p50_ms']:.1f}",
+                f"{found['p99_ms']:.1f}",
+                found["errors"],
+                f"{found['peak_mb']:.0f}",
+                f"{found['start_s']:.1f}",
+            ]
+            for found in page.case(("load",), lambda: measured(plan, X))
+        ]
         page.table(
             ["server", "model", "requests", "per second", "p50, ms", "p99, ms", "errors",
              "peak, MB", "start, s"],
