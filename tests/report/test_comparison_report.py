@@ -61,3 +61,34 @@ def test_file_appears_whole(report, tmp_path):
     path = report.write_html(tmp_path / "page.html")
     assert path.read_text() == report.html()
     assert list(tmp_path.iterdir()) == [path]
+
+
+def test_one_quantity_has_one_number():
+    """R² is the leaderboard's mean over folds in both places, not pooled in one of them."""
+    from sklearn.datasets import load_diabetes
+    from sklearn.linear_model import Ridge
+
+    from vicinal.inspection import compare
+    from vicinal.report import ModelReport
+
+    X, y = load_diabetes(return_X_y=True)
+    board = compare({"line": Ridge()}, X, y, cv=3)
+    entry = board.entries[0]
+    train, unseen = board.fold_of(entry)
+    detail = ModelReport(
+        Ridge().fit(X[train], y[train]), X, y,
+        out_of_fold=entry.out_of_fold, unseen=unseen, n_explained=1,
+    )  # fmt: skip
+    page = ComparisonReport(board, "t", detail=detail).as_dict()
+    assert page["score"] == {"name": "R²", "value": entry.mean}
+    assert page["leaderboard"]["rows"][0]["score"] == entry.mean
+    assert "R²" not in page["facts"]
+    assert "mean absolute error" in page["facts"]
+    assert page["model"] == "line"
+
+
+def test_a_comparison_shows_itself_in_a_notebook(report):
+    html = report.comparison._repr_html_()
+    assert EVIL not in html
+    assert "<td>0.9500</td>" in html
+    assert "over budget: 0 of 2 folds" in html

@@ -1,6 +1,7 @@
 """The page in a real browser: no errors, clicks show reasons, hostile names are text."""
 
 import shutil
+from itertools import pairwise
 
 import numpy as np
 import pytest
@@ -154,6 +155,42 @@ def test_page_fits_its_window(opened, width):
         {"width": width, "height": 800, "deviceScaleFactor": 1, "mobile": width < 600},
     )
     assert opened.execute_script("return document.documentElement.scrollWidth") <= width
+
+
+def test_a_screen_reader_finds_its_way(opened):
+    """Pictures have texts, headings skip no level, parts and controls have names."""
+    unnamed = opened.execute_script(
+        """
+        const named = (e) => e.getAttribute("aria-label") || e.getAttribute("aria-labelledby")
+          || e.labels?.length || e.textContent.trim();
+        return [...document.querySelectorAll("svg:not([aria-hidden]), section, nav, button, input")]
+          .filter((e) => !named(e)).map((e) => e.outerHTML.slice(0, 80));
+        """
+    )
+    assert unnamed == []
+    missing = opened.execute_script(
+        "return [...document.querySelectorAll('[aria-labelledby], [aria-controls]')].filter((e) =>"
+        "!document.getElementById(e.getAttribute('aria-labelledby') ?? "
+        "e.getAttribute('aria-controls'))).length"
+    )
+    assert missing == 0
+    levels = opened.execute_script(
+        "return [...document.querySelectorAll('h1, h2, h3, h4')].map((e) => Number(e.tagName[1]))"
+    )
+    assert levels[0] == 1
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+
+
+def test_all_reasons_are_printed_in_light_colours(opened):
+    opened.find_element(By.ID, "theme").click()
+    try:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": "print"})
+        assert len(shown(opened)) == 6
+        assert not opened.find_element(By.TAG_NAME, "nav").is_displayed()
+        ink = opened.execute_script("return getComputedStyle(document.body).color")
+        assert max(map(int, ink.strip("rgb()").split(", "))) < 90
+    finally:
+        opened.execute_cdp_cmd("Emulation.setEmulatedMedia", {"media": ""})
 
 
 def test_dark_and_light_have_readable_contrast(opened):

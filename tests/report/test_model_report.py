@@ -10,7 +10,7 @@ from sklearn.preprocessing import StandardScaler
 
 from vicinal import LocalRegressor, SpacePartitioningClassifier
 from vicinal._base._out_of_fold import OutOfFold
-from vicinal.inspection import compare
+from vicinal.inspection import compare, label_issues
 from vicinal.report import ModelReport, _answers, _places
 from vicinal.report._calibration import calibration
 from vicinal.report._held_out import row_trouble
@@ -252,3 +252,36 @@ def test_time_budget_limits_the_explanations(three_classes):
     model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
     page = ModelReport(model, X, y, n_explained=20, time_budget=0.0).as_dict()
     assert len(page["explanations"]) == 1
+
+
+def test_findings_of_the_table_are_judged_by_the_same_answers(three_classes):
+    X, y = three_classes
+    X = np.column_stack([X, np.ones(len(X))])
+    board = compare({"it": GaussianNB(var_smoothing=1e-3)}, X, y, cv=3)
+    entry = board.entries[0]
+    train, unseen = board.fold_of(entry)
+    model = GaussianNB(var_smoothing=1e-3).fit(X[train], y[train])
+    report = ModelReport(model, X, y, out_of_fold=entry.out_of_fold, unseen=unseen, n_explained=1)
+    found = {part["key"]: part for part in report.as_dict()["findings"]}
+    suspicious = label_issues(entry.out_of_fold.proba, y)["row"]
+    assert [line["row"] for line in found["labels"]["lines"]] == suspicious[:6].tolist()
+    assert found["columns"]["lines"][0]["column"] == "x" + str(X.shape[1] - 1)
+    assert "Worth a look in the table" in report.html()
+
+
+def test_the_positive_class_can_be_chosen(three_classes):
+    X, y = three_classes
+    X, y = X[y < 2], np.array(["a", "b"])[y[y < 2]]
+    model = GaussianNB().fit(X, y)
+    page = ModelReport(model, X, y, positive="a", n_explained=1).as_dict()
+    assert page["thresholds"]["positive"] == "a"
+    assert page["calibration"]["of"] == "P(a)"
+    with pytest.raises(ValueError, match="positive='c' is none of the classes"):
+        ModelReport(model, X, y, positive="c").as_dict()
+
+
+def test_a_report_shows_itself_in_a_notebook(three_classes):
+    X, y = three_classes
+    html = ModelReport(GaussianNB().fit(X, y), X, y, n_explained=1)._repr_html_()
+    assert html.startswith("<iframe")
+    assert "&lt;!doctype html&gt;" in html

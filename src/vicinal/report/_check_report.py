@@ -2,20 +2,10 @@
 
 from typing import Any
 
+from vicinal.report._findings import finding_parts
 from vicinal.report._page import Page
 
 _SHOWN = 100
-
-# What each finding is called on the page.
-_TITLES = {
-    "labels": "Suspicious answers",
-    "repeats": "Rows that repeat",
-    "leaks": "Columns that give the answer away",
-    "columns": "Columns that tell little",
-    "imbalance": "Balance of the answers",
-    "drift": "New rows that differ",
-    "overlap": "Rows in both tables",
-}
 
 
 class CheckReport(Page):
@@ -58,18 +48,7 @@ class CheckReport(Page):
             ``title``, ``notes``, size of the table, and ``parts``: what was found, first those
             that found something.
         """
-        findings = self.check.to_dict()["findings"]
-        parts = [
-            {
-                "key": key,
-                "title": _TITLES.get(key, key),
-                "found": part["found"],
-                "summary": part["summary"].rstrip(":"),
-                "lines": part["table"][:_SHOWN],
-                "n_more": max(0, len(part["table"]) - _SHOWN),
-            }
-            for key, part in findings.items()
-        ]
+        parts = finding_parts(self.check, _SHOWN)
         return {
             "title": self.title,
             "notes": self.notes,

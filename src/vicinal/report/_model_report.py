@@ -10,10 +10,11 @@ from sklearn.utils import check_random_state
 
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
-from vicinal.inspection import explain
+from vicinal.inspection import check, explain
 from vicinal.report import _answers, _places
 from vicinal.report._calibration import calibration
 from vicinal.report._effects import effects
+from vicinal.report._findings import finding_parts
 from vicinal.report._held_out import HeldOut, held_out_answers, row_errors, row_trouble
 from vicinal.report._importance import importance
 from vicinal.report._page import Page
@@ -28,6 +29,7 @@ _MAP_ROWS = 800
 _PLACE_ROWS = 4000
 _BACKGROUND_ROWS = 200
 _SHUFFLED_ROWS = 400
+_CHECKED_ROWS, _CHECKED_COLUMNS, _FOUND_LINES = 10_000, 300, 6
 # Shares of the time budget; reasons of rows get what these leave.
 _IMPORTANCE_SHARE, _EFFECTS_SHARE = 0.25, 0.15
 
@@ -59,8 +61,6 @@ class ModelReport(Page):
         importance and effects are about them. ``None`` is all rows.
     n_explained : int, default=24
         How many rows are explained: a half where the model doubts or errs most, a half at random.
-    findings : sequence of Findings, default=()
-        What is odd about the table, each with a summary and a table.
     time_budget : float, default=60
         Seconds for importance, effects and explanations together.
     notes : sequence of str, default=()
@@ -96,7 +96,6 @@ class ModelReport(Page):
         out_of_fold: OutOfFold | None = None,
         unseen: Any = None,
         n_explained: int = 24,
-        findings: Any = (),
         time_budget: float = 60.0,
         notes: Any = (),
         random_state: Any = 0,
@@ -104,7 +103,7 @@ class ModelReport(Page):
         self.model, self.X, self.title, self.target = model, X, title, target
         self.y = None if y is None else np.asarray(y)
         self.positive, self.out_of_fold, self.unseen = positive, out_of_fold, unseen
-        self.n_explained, self.findings, self.time_budget = n_explained, findings, time_budget
+        self.n_explained, self.time_budget = n_explained, time_budget
         self.notes, self.random_state = notes, random_state
 
     def as_dict(self) -> dict[str, Any]:
@@ -129,12 +128,12 @@ class ModelReport(Page):
             "n_rows": num_samples(self.X),
             "n_unseen": len(held_out.unseen),
             "is_out_of_fold": self.out_of_fold is not None,
-            "findings": [_finding(found) for found in self.findings if len(found)],
         }
         if known is not None:
             content |= self._goodness(answers, known)
             if not sparse.issparse(self.X):
                 content |= self._columns(held_out, known)
+                content["findings"] = self._findings(answers)
         explanations = self._explanations(self._chosen(held_out, known), end)
         explained = {part["row"] for part in explanations}
         content |= {
@@ -188,6 +187,16 @@ class ModelReport(Page):
         positive = 0 if held_out.classes is None else self._positive(held_out.classes)
         curves = effects(held_out, X, clear, positive, _EFFECTS_SHARE * self.time_budget)
         return {"importance": found, "effects": curves}
+
+    def _findings(self, answers: OutOfFold) -> list[dict[str, Any]]:
+        """Return what is odd about the table; labels are judged by the same answers as all else."""
+        n_rows, n_columns = np.shape(self.X)
+        if not 1 < len(answers.rows) == n_rows <= _CHECKED_ROWS or n_columns > _CHECKED_COLUMNS:
+            return []
+        task = "regression" if answers.classes is None else "classification"
+        said = answers.prediction if answers.classes is None else answers.proba
+        found = check(self.X, self.y, held_out=said, task=task, random_state=self.random_state)
+        return [part for part in finding_parts(found, _FOUND_LINES) if part["found"]]
 
     def _chosen(self, held_out: HeldOut, known: np.ndarray | None) -> np.ndarray:
         """Choose rows worth explaining: a half where the model doubts or errs most."""
@@ -300,16 +309,6 @@ class ModelReport(Page):
         if always:
             drawn = np.concatenate([drawn, np.flatnonzero(np.isin(answers.rows, list(always)))])
         return np.unique(drawn)
-
-
-def _finding(found: Any) -> dict[str, Any]:
-    columns = {name: [plain(value) for value in found[name][:8]] for name in found.table}
-    return {
-        "summary": found.summary,
-        "columns": list(columns),
-        "rows": [list(row) for row in zip(*columns.values(), strict=True)],
-        "n_more": max(0, len(found) - 8),
-    }
 
 
 def _cost_beside(model: Any, background: Any) -> float:
