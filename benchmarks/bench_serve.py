@@ -231,7 +231,7 @@ def main():
         f"connections for {SECONDS:.0f} s (breast cancer, 30 columns): `vicinal serve` beside "
         "plain FastAPI with a pickled forest. An error is any answer that is not 200 with the "
         "model's own probabilities. Both sides run one process of uvicorn. The servers take turns "
-        f"of {SECONDS / N_ROUNDS:.0f} s, so that what else the machine does falls on all alike; the "
+        f"of {SECONDS / N_ROUNDS:.0f} s, so that the load of the machine falls on all alike; the "
         "clients run on the same machine, so requests per second compare servers and are no limit.",
         packages=("starlette", "uvicorn", "fastapi", "joblib"),
     )
