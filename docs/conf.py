@@ -59,6 +59,7 @@ sphinx_gallery_conf = {
     "show_signature": False,
     "download_all_examples": False,
     "min_reported_time": 10,
+    "thumbnail_size": (640, 448),
     "matplotlib_animations": False,
 }
 
