@@ -266,8 +266,9 @@ def test_sparse_equals_dense(rng, dtype):
 
 
 def test_auto_takes_the_tree_in_few_dimensions(rng):
-    assert NeighborSearch().fit(rng.randn(20, 3)).algorithm_ == "tree"
-    assert NeighborSearch().fit(rng.randn(20, 4)).algorithm_ == "brute"
+    assert NeighborSearch().fit(rng.randn(20, 3)).algorithm_ == "brute"
+    assert NeighborSearch().fit(rng.randn(400, 3)).algorithm_ == "tree"
+    assert NeighborSearch().fit(rng.randn(400, 4)).algorithm_ == "brute"
     assert NeighborSearch().fit(rng.randn(20_000, 4)).algorithm_ == "tree"
     assert NeighborSearch().fit(rng.randn(20_000, 30)).algorithm_ == "brute"
     assert NeighborSearch(metric="manhattan").fit(rng.randn(20, 8)).algorithm_ == "tree"

@@ -9,6 +9,7 @@ import typer
 import vicinal
 from vicinal.cli._explore import explore
 from vicinal.cli._models import known_names
+from vicinal.cli._warmup import warmup
 
 app = typer.Typer(
     add_completion=True,
@@ -452,6 +453,7 @@ def serve_model(
 
 
 app.command("explore")(explore)
+app.command("warmup")(warmup)
 
 
 @app.command("export")

@@ -326,7 +326,8 @@ class NeighborSearch(BaseEstimator):
         n, d = X.shape
         if not self._is_euclidean():
             return d <= _MAX_TREE_FEATURES
-        return n >= _TREE_FROM_ROWS[min(d, len(_TREE_FROM_ROWS) - 1)]
+        is_long = n >= _TREE_FROM_ROWS[min(d, len(_TREE_FROM_ROWS) - 1)]
+        return is_long and not SmallEngine.suits(X)
 
     def _build_engine(self, X, seed):
         euclidean = self._is_euclidean()
