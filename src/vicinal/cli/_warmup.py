@@ -1,5 +1,6 @@
 """Compile once what the default models need: for images, and before the first real table."""
 
+import os
 import time
 
 import typer
@@ -13,7 +14,6 @@ def warmup() -> None:
     package, or where NUMBA_CACHE_DIR says. Run this while an image is built to have them there.
     """
     import numpy as np
-    from numba import config
 
     from vicinal.auto import AutoClassifier, AutoRegressor
     from vicinal.neighbors import NeighborSearch
@@ -35,4 +35,6 @@ def warmup() -> None:
         total += seconds
         typer.echo(f"{name:<16}{seconds:6.1f} s")
     typer.echo(f"{'together':<16}{total:6.1f} s")
-    typer.echo(f"kept in {config.CACHE_DIR or '__pycache__ beside the package'}")
+    typer.echo(
+        f"kept in {os.environ.get('NUMBA_CACHE_DIR', '__pycache__ folders beside the sources')}"
+    )
