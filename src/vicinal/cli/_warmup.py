@@ -35,6 +35,5 @@ def warmup() -> None:
         total += seconds
         typer.echo(f"{name:<16}{seconds:6.1f} s")
     typer.echo(f"{'together':<16}{total:6.1f} s")
-    typer.echo(
-        f"kept in {os.environ.get('NUMBA_CACHE_DIR', '__pycache__ folders beside the sources')}"
-    )
+    folder = os.environ.get("NUMBA_CACHE_DIR", "__pycache__ folders beside the sources")
+    typer.echo(f"kept in {folder}")
