@@ -63,6 +63,7 @@ FORK = """
 import faulthandler, os, sys
 from sklearn.datasets import make_classification
 from vicinal import DivideConquerSVC, LocalDiscriminantTransformer, LocalRegressor
+from vicinal import SubspaceFusionClassifier
 from vicinal.neighbors import NeighborSearch
 
 X, y = make_classification(600, 20, n_informative=5, random_state=0)
@@ -70,9 +71,10 @@ models = [
     DivideConquerSVC(random_state=0),
     LocalRegressor(n_neighbors=30, metric="standardized"),
     LocalDiscriminantTransformer(n_regions=2, n_init=1, random_state=0),
+    SubspaceFusionClassifier(["random"], n_subspaces=2, cv=2, random_state=0),
     NeighborSearch(metric="manhattan", algorithm="brute"),
 ]
-methods = ["predict", "predict", "transform", "kneighbors"]
+methods = ["predict", "predict", "transform", "predict", "kneighbors"]
 for model, method in zip(models, methods):
     model.fit(X, y)
     expected = getattr(model, method)(X)[0]
@@ -95,4 +97,4 @@ def test_a_forked_child_predicts_as_its_parent_and_does_not_hang():
         check=False,
         timeout=300,
     )
-    assert [line.split()[1] for line in result.stdout.splitlines()] == ["0"] * 4, result
+    assert [line.split()[1] for line in result.stdout.splitlines()] == ["0"] * 5, result

@@ -13,6 +13,7 @@ from sklearn.svm import LinearSVC
 
 from vicinal.inspection import Comparison, candidate_models, compare
 from vicinal.inspection._compare import ComparisonEntry
+from vicinal.local import LocalClassifier
 
 
 class Broken(ClassifierMixin, BaseEstimator):
@@ -367,3 +368,17 @@ def test_a_model_that_takes_words_gets_the_table_itself():
         encoder=TableEncoder(),
     )
     assert [entry.error for entry in board.entries] == ["", ""]
+
+
+def test_fewer_rows_of_a_class_than_folds_are_named():
+    with pytest.raises(ValueError, match=r"cv=5 folds need as many rows of a class.*lower cv"):
+        compare({"guess": DummyClassifier()}, np.zeros((6, 2)), np.arange(6) % 2)
+
+
+@pytest.mark.parametrize("n", [10, 24])
+def test_tables_of_a_few_rows_are_compared(n):
+    X, y = np.random.RandomState(0).normal(size=(n, 2)), np.arange(n) % 2
+    models = {"local": LocalClassifier(), "bayes": GaussianNB(), "guess": DummyClassifier()}
+    board = compare(models, X, y)
+    assert [entry.error for entry in board.entries if entry.error] == []
+    assert len(board.entries) == 3

@@ -1,5 +1,8 @@
 """Models survive a file, unchanged and in another process."""
 
+import errno
+import os
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -340,3 +343,92 @@ def test_pipelines_of_text_and_imputation_survive(tmp_path):
     model = make_pipeline(SimpleImputer(add_indicator=True), SVC())
     again = load(save(model.fit(holes, LABELS), tmp_path / "holes.vicinal"))
     assert np.array_equal(again.decision_function(holes), model.decision_function(holes))
+
+
+# --- save that is killed, or has no room ---
+
+# Children of one process that has imported everything save two models in turn, until they are
+# killed; between kills the file must be one of the two, whole.
+KILLED = """
+import os, random, signal, sys, time
+import numpy as np
+from tests.io.helpers import X, fitted
+from vicinal.io import load, save
+from vicinal.linear import AveragedPerceptron
+
+path, n_kills, rng = sys.argv[1], int(sys.argv[2]), random.Random(0)
+models = [[fitted(AveragedPerceptron(random_state=i)), np.full(200_000, i)] for i in range(2)]
+said = [model.decision_function(X) for model, _ in models]
+save(models[0], path)
+start = time.perf_counter()
+for model in 3 * models:
+    save(model, path)
+seconds = (time.perf_counter() - start) / 6
+found = [0, 0]
+for k in range(n_kills):
+    begun, begin = os.pipe()
+    child = os.fork()
+    if not child:
+        os.write(begin, b"!")
+        while True:
+            k += 1
+            save(models[k % 2], path)
+    os.read(begun, 1)
+    time.sleep(rng.uniform(0, 4 * seconds))
+    os.kill(child, signal.SIGKILL)
+    os.waitpid(child, 0)
+    os.close(begun), os.close(begin)
+    model, marks = load(path)
+    assert np.ptp(marks) == 0
+    assert np.array_equal(model.decision_function(X), said[marks[0]])
+    found[marks[0]] += 1
+print(*found)
+"""
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.parametrize(
+    "n_kills", [20, pytest.param(200, marks=pytest.mark.statistical)], ids=["some", "many"]
+)
+def test_save_killed_at_any_moment_leaves_the_old_model_or_the_new_one(tmp_path, n_kills):
+    result = run_python(KILLED, tmp_path / "model.vicinal", n_kills)
+    assert result.returncode == 0, result.stderr
+    old, new = map(int, result.stdout.split())
+    assert old + new == n_kills
+    assert min(old, new) > 0
+
+
+_OPEN = os.open
+
+
+def _full(path, *args):
+    return _OPEN("/dev/full", os.O_WRONLY)
+
+
+def _locked(path, *args):
+    raise PermissionError(errno.EACCES, "Permission denied", str(path))
+
+
+@pytest.mark.parametrize(
+    ("name", "opened", "match"),
+    [
+        ("model", _full, "No space left on device"),
+        ("model", _locked, "Permission denied"),
+        ("x" * 300, os.open, "File name too long"),
+        ("none/model", os.open, "No such file or directory"),
+    ],
+    ids=["full", "read-only", "long", "missing"],
+)
+def test_save_where_nothing_can_be_written_is_one_line(tmp_path, monkeypatch, name, opened, match):
+    if opened is _full and not os.path.exists("/dev/full"):
+        pytest.skip("no /dev/full")
+    path, before = tmp_path / name, b"old"
+    if name == "model":
+        path.write_bytes(before)
+    monkeypatch.setattr("vicinal._base._files.os.open", opened)
+    with pytest.raises(OSError, match=match) as caught:
+        save([X] * 3, path)
+    assert str(path) in str(caught.value)
+    assert "\n" not in str(caught.value)
+    monkeypatch.undo()
+    assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [before] * (name == "model")

@@ -48,6 +48,7 @@ from vicinal._base._survey import (
 )
 from vicinal._base._validation import (
     check_device_weights,
+    check_fold_count,
     check_magnitude,
     check_neighbor_count,
     check_weights,
@@ -78,6 +79,7 @@ __all__ = [
     "atomic_fit_blocks",
     "block_moments",
     "check_device_weights",
+    "check_fold_count",
     "check_magnitude",
     "check_neighbor_count",
     "check_same_device",

@@ -206,6 +206,16 @@ def is_ready(estimator: Any, X: Any, dtype: Any) -> bool:
     )
 
 
+def check_fold_count(cv: int, y: np.ndarray) -> None:
+    """Raise where no class has as many rows as there are folds."""
+    most = int(np.unique(y, return_counts=True)[1].max())
+    if most < cv:
+        raise ValueError(
+            f"cv={cv} folds need as many rows of a class, but the largest has {most} "
+            f"(n_samples={len(y)}); lower cv or give more rows."
+        )
+
+
 def check_neighbor_count(n_neighbors: int, n_samples: int, *, name: str = "n_neighbors") -> int:
     """Return ``n_neighbors`` if that many samples exist."""
     if n_neighbors > n_samples:

@@ -21,7 +21,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils import check_random_state, indexable
 
-from vicinal._base import Progress
+from vicinal._base import Progress, check_fold_count
 from vicinal._base._compat import rows_of
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection._fold_cache import FoldCache
@@ -301,6 +301,8 @@ def compare(
 
 def _folds(cv, y, groups, classification, random_state) -> list[tuple[np.ndarray, np.ndarray]]:
     if isinstance(cv, int | np.integer):
+        if classification:
+            check_fold_count(cv, y)
         by_group = (GroupKFold, StratifiedGroupKFold)[classification]
         plain = (KFold, StratifiedKFold)[classification]
         splitter = (plain if groups is None else by_group)(

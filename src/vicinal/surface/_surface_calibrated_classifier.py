@@ -11,7 +11,15 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
 
-from vicinal._base import atomic_fit, check_weights, documented, draw_seeds, encode_labels, saved
+from vicinal._base import (
+    atomic_fit,
+    check_fold_count,
+    check_weights,
+    documented,
+    draw_seeds,
+    encode_labels,
+    saved,
+)
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
 from vicinal._base._explanation import ExplainRowMixin, show
 from vicinal._kernels.calibration._platt import couple_pairs, fit_saturated_platt
@@ -207,12 +215,8 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         return float(half) or float(size.max()) or 1.0
 
     def _folds(self, X, target):
-        most = int(np.unique(target, return_counts=True)[1].max())
-        if isinstance(self.cv, Integral) and most < self.cv:
-            raise ValueError(
-                f"cv={self.cv} folds need as many rows of a class, but the largest has {most} "
-                f"(n_samples={len(target)}); lower cv or give more rows."
-            )
+        if isinstance(self.cv, Integral):
+            check_fold_count(self.cv, target)
         folds = check_cv(self.cv, target, classifier=True)
         return list(folds.split(X, target))
 
