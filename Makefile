@@ -34,7 +34,8 @@ test: $(VENV)/.dev  ## the whole test suite
 		$(BIN)/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal --cov --cov-report=term $(PYTEST_ARGS)
 
 test-statistical: $(VENV)/.dev  ## long statistical promises
-	@$(BIN)/python -m pytest tests -m statistical $(PYTEST_ARGS)
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+		$(BIN)/python -m pytest tests -m statistical -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
 test-floor:  ## the suite with every core dependency at its lowest supported version
 	@$(MAKE) VENV=.venv-floor .venv-floor/.dev
