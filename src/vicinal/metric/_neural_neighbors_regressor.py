@@ -18,6 +18,8 @@ from vicinal.metric._neural_neighbors import BaseNeuralNeighbors
 
 
 @saved(
+    target_mean_="o",
+    target_scale_="o",
     mean_="p",
     knots_="*",
     nets_="*",
