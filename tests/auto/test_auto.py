@@ -17,10 +17,12 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from vicinal._base import HeldOut
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _base as auto_base
 from vicinal.auto import _forms as auto_forms
-from vicinal.auto._search import draw_folds
+from vicinal.auto._scorers import ClassScorer
+from vicinal.auto._search import LeftOut, Search, Table, Trial, draw_folds
 from vicinal.local import LocalClassifier
 
 QUICK = ["constant", "local", "linear"]
@@ -389,6 +391,19 @@ def test_torch_tensors_give_the_same_answers_as_tensors():
     proba = model.predict_proba(torch.asarray(X))
     assert torch.is_tensor(proba)
     np.testing.assert_array_equal(proba.numpy(), plain.predict_proba(X))
+
+
+def test_first_folds_are_compared_after_the_same_calibration():
+    codes = np.tile(np.arange(26), 40)
+    timid, sure = (np.eye(26)[codes] * p + (1.0 - p) / 26 for p in (0.5, 0.9))
+    scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
+    search = Search(Table({}, codes, None, None, [], 1, codes), scorer, "predict_proba", None, 1, 0)
+    search.trials = [Trial(None, [{}], timid[None], scorer.losses(timid[None]))]
+    search.tried = {"timid": 1.0}
+    search._check_lead(HeldOut([{}], np.arange(52), sure[None, :52]), 1.1)
+    wrong = np.roll(sure, 1, axis=1)
+    with pytest.raises(LeftOut, match="its first fold lost"):
+        search._check_lead(HeldOut([{}], np.arange(52), wrong[None, :52]), 1.1)
 
 
 @pytest.fixture

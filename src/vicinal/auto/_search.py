@@ -236,9 +236,12 @@ class Search:
         """Leave a member out whose first fold is behind the best so far by more than a factor."""
         if not self.tried or first.answers.shape[1] == 0:
             return
-        scorer = self.scorer.part(np.arange(len(first.rows)))
+        same = np.arange(len(first.rows))
+        scorer = self.scorer.part(same)
         best = min(self.kept(), key=lambda trial: trial.mean_losses(self.scorer.share).min())
-        least = (best.losses[:, : len(first.rows)] @ scorer.share).min()
+        c = best.mean_losses(self.scorer.share).argmin()
+        # Both calibrated on these rows: the fewer they are, the more timid the probabilities.
+        least = (scorer.losses(best.answers[[c]][:, same]) @ scorer.share).min()
         loss = (scorer.losses(first.answers) @ scorer.share).min()
         if loss > lead * least:
             raise LeftOut(f"its first fold lost ({loss:.3g} against {least:.3g})")
