@@ -120,3 +120,9 @@ def test_queries_in_single_precision_to_a_model_of_numbers_beyond_it(rng):
     )
     Q = rng.normal(size=(5, 3))
     np.testing.assert_allclose(model.predict(Q.astype(np.float32)), model.predict(Q))
+
+
+def test_targets_whose_squares_overflow_are_refused(rng):
+    X = rng.normal(size=(40, 3))
+    with pytest.raises(ValueError, match="scale y first"):
+        SpacePartitioningRegressor().fit(X, 1e300 * X[:, 0])

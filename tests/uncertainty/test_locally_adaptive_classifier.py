@@ -316,3 +316,9 @@ def test_the_first_trials_on_satimage_began_with_sigma_of_the_seventh_neighbour(
     assert min(expected(rows, 1.0) for rows in draws) > 0.82
     assert expected(np.arange(1500), "auto") > 0.82
     assert expected(np.arange(1500), 1.0) > 0.88
+
+
+def test_weights_whose_sum_is_not_exact_are_refused():
+    X, y = np.arange(40.0)[:, None], np.arange(40) % 2
+    with pytest.raises(ValueError, match="divide them by their mean"):
+        LocallyAdaptiveClassifier().fit(X, y, np.full(40, 1e300))
