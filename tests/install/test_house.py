@@ -27,7 +27,7 @@ def test_the_table_of_the_house_is_true_to_a_tenth(measured):
         r"^\| (.+?) \| [\d,.]+ \| ([\d,.]+) \|$", (ROOT / "CONTRIBUTING.md").read_text(), re.M
     )
     stated = {what: float(value.replace(",", "")) for what, value in rows}
-    assert stated == pytest.approx(measured, rel=0.1, abs=1), "run python tests/install/house.py"
+    assert stated == pytest.approx(measured, rel=0.1, abs=2), "run python tests/install/house.py"
 
 
 def test_floors_and_repetition_by_hand(tmp_path):
