@@ -102,6 +102,10 @@ def test_what_is_not_written_comes_from_the_base_class_then_from_the_table():
         ----------
         size_ : int
             Size in use.
+
+        References
+        ----------
+        .. [1] A book.
         """
 
         def fit(self, X, y):
@@ -146,7 +150,7 @@ def test_what_is_not_written_comes_from_the_base_class_then_from_the_table():
         "n_features_in_ : int\n    Number of columns seen in ``fit``.\n"
         "feature_names_in_ : ndarray of shape (`n_features_in_`,)\n"
         "    Their names, when X has string names.\n\n"
-        "Notes\n-----\nKept.\n"
+        "Notes\n-----\nKept.\n\nReferences\n----------\n.. [1] A book.\n"
     )
     assert list(heads(Model.predict.__doc__, "Parameters")) == ["X"]
     assert "Class labels." in Model.predict.__doc__

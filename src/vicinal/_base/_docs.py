@@ -62,7 +62,8 @@ def documented(cls: type) -> type:
     that has no entry gets the one of the nearest base class that has it, else the one in the tables
     above; entries stand in the order of the signature. A method without a ``Returns`` section gets
     that of its name. Attributes of base classes, ``n_features_in_``, ``feature_names_in_`` and a
-    classifier's ``classes_`` are added.
+    classifier's ``classes_`` are added, and so are a base class's notes and references to a class
+    that has none.
     """
     is_classifier = issubclass(cls, ClassifierMixin)
     if cls.__doc__:
@@ -89,16 +90,20 @@ def _queries(cls: type) -> str:
 
 def _complete_class(cls: type, is_classifier: bool) -> str:
     sections = _sections(cls.__doc__)
+    own = [base for base in cls.__mro__ if not base.__module__.startswith("sklearn.")]
     if issubclass(cls, BaseEstimator):
-        known = [_entries(base, "Parameters") for base in cls.__mro__] + [_ARGUMENTS]
+        known = [_entries(base, "Parameters") for base in own] + [_ARGUMENTS]
         names = list(inspect.signature(cls).parameters)
         _write(sections, "Parameters", "", _pick(names, known))
-    known = [_entries(base, "Attributes") for base in cls.__mro__]
+    known = [_entries(base, "Attributes") for base in own]
     first = ["classes_"] if is_classifier else []
     last = ["n_features_in_", "feature_names_in_"] if hasattr(cls, "fit") else []
     middle = [name for entries in known for name in entries if name not in (*first, *last)]
     names = [*first, *middle, *last]
     _write(sections, "Attributes", "Parameters", _pick(names, [*known, _ATTRIBUTES]))
+    for title, after in {"Notes": "See Also", "References": "Notes"}.items():
+        said = (_sections(vars(base).get("__doc__")).get(title) for base in own)
+        _write(sections, title, after, [text for text in said if text][:1])
     return _joined(sections)
 
 
@@ -151,11 +156,12 @@ def _entries(documented: Any, title: str) -> dict[str, str]:
 
 
 def _write(sections: dict[str, str], title: str, after: str, entries: list[str]) -> None:
-    """Set a section; a new one stands after the one named, or after the summary."""
+    """Set a section; a new one stands after the one named, else after those of arguments."""
     if not entries:
         return
     if title not in sections:
-        place = list(sections).index(after if after in sections else "") + 1
+        before = [after, "Attributes", "Parameters", ""] if after else [""]
+        place = list(sections).index(next(name for name in before if name in sections)) + 1
         rest = list(sections.items())[place:]
         for key, _ in rest:
             del sections[key]

@@ -50,7 +50,7 @@ def _fold_losses(tree, X, y, weight, train, test, node_values, power, grid):
 
 @documented
 class BasePrunedTree(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
-    """A tree grown large and pruned back to the size that cross-validation chooses.
+    r"""A tree grown large and pruned back to the size that cross-validation chooses.
 
     Parameters
     ----------
@@ -78,6 +78,22 @@ class BasePrunedTree(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         Its standard error over folds.
     feature_importances_ : ndarray of shape (`n_features_in_`,)
         Impurity-based importances of the pruned tree.
+
+    Notes
+    -----
+    Pruning minimises the penalised loss :math:`R(T) + \lambda |T|` by collapsing, again and again,
+    the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all
+    rows gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k
+    \lambda_{k+1}}`. Each fold grows one tree, and its held-out rows climb from their leaves to the
+    root: every pruned tree of the fold is judged in one pass, without fitting again. Ties go to the
+    smaller tree.
+
+    References
+    ----------
+    .. [1] Breiman, Friedman, Olshen, Stone, "Classification and Regression Trees", Wadsworth 1984,
+       chapters 3 and 11.
+    .. [2] Hastie, Tibshirani, Friedman, "The Elements of Statistical Learning", 2nd edition,
+       Springer 2009, section 9.2.2. :doi:`10.1007/978-0-387-84858-7`
     """
 
     _parameter_constraints: dict = {

@@ -14,7 +14,7 @@ from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 @saved(classes_="c labels", coef_="m | m *")
 @documented
 class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradientBoosting):
-    r"""Gradient boosting of any regressor, for classes.
+    """Gradient boosting of any regressor, for classes.
 
     Each round fits copies of ``estimator``, a *regressor* (a tree, kernel ridge, a local model, a
     pipeline), to the residuals of the probabilities so far: one copy for two classes, else one per
@@ -42,38 +42,6 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
     FunctionalGradientBoostingRegressor : The same for numbers.
     RealAdaBoostClassifier : Boosting of classifiers by reweighting.
     sklearn.ensemble.HistGradientBoostingClassifier : Fast boosting of binned trees.
-
-    Notes
-    -----
-    Gradient boosting [1]_ goes down the loss in function space. With :math:`F_0 = \arg\min_c \sum_i
-    w_i L(y_i, c)`, round :math:`m` fits the learner by least squares to
-
-    .. math:: r_i = -\left.\frac{\partial L(y_i, F)}{\partial F}\right|_{F = F_{m-1}(x_i)}
-
-    and takes the new member :math:`f_m` in by one of
-
-    .. math::
-
-        \alpha_m &= \arg\min_a \sum_i w_i L(y_i, F_{m-1}(x_i) + a f_m(x_i)), \quad
-        F_m = F_{m-1} + \nu \alpha_m f_m
-        && \text{(line search)} \\
-        v_l &= \sum_{i \in l} w_i r_i \Big/ \sum_{i \in l} w_i h_i
-        && \text{(leaf; $h$: second derivative)} \\
-        \alpha_{0..m} &= \arg\min_\alpha \tfrac1W \sum_i w_i L\Big(y_i,
-        \sum_j \alpha_j f_j(x_i)\Big) + \tfrac{\lambda}{2} \sum_{j>0} \alpha_j^2
-        && \text{(corrective)}
-
-    (equations 9 to 13 of the guide; steps 3 to 5 of the lecture's algorithm [2]_). Losses whose
-    second derivative vanishes take the leaf's own median or quantile, and a bracketing line search.
-    Members that do not descend get coefficient zero and are left out; two in a row end the fit.
-
-    References
-    ----------
-    .. [1] Friedman, "Greedy function approximation: a gradient boosting machine", Annals of
-       Statistics 29(5), 2001. :doi:`10.1214/aos/1013203451`
-    .. [2] Toussaint, "Local learning and ensemble learning", lecture slides, pages 22 to 25.
-    .. [3] Hastie, Tibshirani, Friedman, "The Elements of Statistical Learning", 2nd edition,
-       Springer 2009, chapters 10 and 16. :doi:`10.1007/978-0-387-84858-7`
 
     Examples
     --------

@@ -18,7 +18,7 @@ def _node_classes(tree):
 
 @documented
 class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
-    r"""Classification tree, grown large and pruned to the size that cross-validation chooses.
+    """Classification tree, grown large and pruned to the size that cross-validation chooses.
 
     scikit-learn prunes a tree to a penalty that the user must find; this class finds it, with one
     fit per fold.
@@ -44,22 +44,6 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
     PrunedTreeRegressor : The same for numbers.
     sklearn.tree.DecisionTreeClassifier : Trees with a penalty ``ccp_alpha`` set by hand.
     vicinal.inspection.PruningPathDisplay : Picture of the choice.
-
-    Notes
-    -----
-    Pruning minimises the penalised loss :math:`R(T) + \lambda |T|` by collapsing, again and again,
-    the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all
-    rows gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k
-    \lambda_{k+1}}`. Each fold grows one tree, and its held-out rows climb from their leaves to the
-    root: every pruned tree of the fold is judged in one pass, without fitting again. Ties go to the
-    smaller tree.
-
-    References
-    ----------
-    .. [1] Breiman, Friedman, Olshen, Stone, "Classification and Regression Trees", Wadsworth 1984,
-       chapters 3 and 11.
-    .. [2] Hastie, Tibshirani, Friedman, "The Elements of Statistical Learning", 2nd edition,
-       Springer 2009, section 9.2.2. :doi:`10.1007/978-0-387-84858-7`
 
     Examples
     --------

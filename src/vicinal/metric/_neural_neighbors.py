@@ -100,6 +100,13 @@ class BaseNeuralNeighbors(
         Mean of each column.
     n_iter_ : int
         Epochs of the net that was trained longest.
+
+    References
+    ----------
+    .. [1] H.-J. Ye, H.-H. Yin, D.-C. Zhan and W.-L. Chao, "Revisiting nearest neighbor for tabular
+       data: a deep tabular baseline two decades later", ICLR 2025, arXiv:2407.03257.
+    .. [2] Y. Gorishniy, I. Rubachev and A. Babenko, "On embeddings for numerical features in
+       tabular deep learning", NeurIPS 2022.
     """
 
     # Normal scores are clipped to plus and minus this.

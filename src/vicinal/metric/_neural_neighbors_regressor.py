@@ -72,13 +72,6 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
     torch tensors are trained where they are, all nets of a kind side by side and the steps of a
     CUDA device recorded as one graph, with the same draws (normal scores pass through the host).
 
-    References
-    ----------
-    .. [1] H.-J. Ye, H.-H. Yin, D.-C. Zhan and W.-L. Chao, "Revisiting nearest neighbor for tabular
-       data: a deep tabular baseline two decades later", ICLR 2025, arXiv:2407.03257.
-    .. [2] Y. Gorishniy, I. Rubachev and A. Babenko, "On embeddings for numerical features in
-       tabular deep learning", NeurIPS 2022.
-
     Examples
     --------
     >>> import numpy as np

@@ -73,6 +73,11 @@ class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
         Whether the best start stopped by itself.
     scaler_ : StandardScaler or None
         The scaling of the features.
+
+    References
+    ----------
+    .. [1] J. Wang and V. Saligrama, "Local Supervised Learning through Space Partitioning",
+       Advances in Neural Information Processing Systems 25, 2012.
     """
 
     # An empty array that tells library and device of the training rows; None for NumPy.

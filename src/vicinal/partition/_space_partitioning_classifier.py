@@ -175,11 +175,6 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
 
     jointly over all weights by L-BFGS (offsets free).
 
-    References
-    ----------
-    .. [1] J. Wang and V. Saligrama, "Local Supervised Learning through Space Partitioning",
-       Advances in Neural Information Processing Systems 25, 2012.
-
     Examples
     --------
     Two lines cannot be drawn by one linear classifier, but by one gate and two of them:

@@ -90,11 +90,6 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
     which for 0/1 losses is equation (7). The weights are divided by their mean, so that the penalty
     of a gate's learner does not depend on the unit of the target.
 
-    References
-    ----------
-    .. [1] J. Wang and V. Saligrama, "Local Supervised Learning through Space Partitioning",
-       Advances in Neural Information Processing Systems 25, 2012.
-
     Examples
     --------
     >>> import numpy as np

@@ -98,6 +98,11 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
         Coefficients of the kernel with the training rows, after ``solver="dual"``.
     rows_ : ndarray of shape (n_samples, `n_features_in_`)
         These rows, less their mean, after ``solver="dual"``.
+
+    References
+    ----------
+    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
+       classification based on feature-space decomposition", arXiv:1501.07584, 2015, section 3.2.
     """
 
     _parameter_constraints: dict = {

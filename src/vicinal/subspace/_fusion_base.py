@@ -82,6 +82,11 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         subspace in it, and the estimator; several without ``refit``.
     score_mask_ : ndarray of bool
         Columns of scores that varied in training, which the fusion sees.
+
+    References
+    ----------
+    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
+       classification based on feature-space decomposition", arXiv:1501.07584, 2015.
     """
 
     _parameter_constraints: dict = {

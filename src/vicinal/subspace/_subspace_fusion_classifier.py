@@ -32,7 +32,7 @@ def _fusion_can(method):
 @saved(classes_="c labels", score_mean_="k", score_scale_="k")
 @documented
 class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
-    r"""Divide the features into subspaces, classify in each, and fuse the scores.
+    """Divide the features into subspaces, classify in each, and fuse the scores.
 
     Each decomposition of the feature space gives several subspaces; a local classifier is fitted
     on every one, and a fusion classifier learns from their scores [1]_. The scores it learns from
@@ -92,11 +92,6 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
     look at :math:`y` (``"discriminant"``) are learned anew inside each fold; the others are
     learned once. With more than two classes there are :math:`L` columns per local classifier; a
     class that a fold lacks gets the lowest score there.
-
-    References
-    ----------
-    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
-       classification based on feature-space decomposition", arXiv:1501.07584, 2015.
 
     Examples
     --------

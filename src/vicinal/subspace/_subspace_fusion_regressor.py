@@ -16,7 +16,7 @@ _MAX_MONOMIALS = 2000
 @saved(score_mean_="k", score_scale_="k")
 @documented
 class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
-    r"""Divide the features into subspaces, predict in each, and fuse the predictions.
+    """Divide the features into subspaces, predict in each, and fuse the predictions.
 
     The counterpart of :class:`SubspaceFusionClassifier` for numbers: the fusion learns from
     out-of-fold predictions of one local regressor per subspace.
@@ -56,11 +56,6 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
     --------
     SubspaceFusionClassifier : The same for classes, with the mathematics.
     sklearn.ensemble.StackingRegressor : Fuses different regressors of the same features.
-
-    References
-    ----------
-    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
-       classification based on feature-space decomposition", arXiv:1501.07584, 2015.
 
     Examples
     --------

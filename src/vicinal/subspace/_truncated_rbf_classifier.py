@@ -116,11 +116,6 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     Torch tensors and other array-API arrays are fitted where they are, by the squared loss, and
     the answers stay there.
 
-    References
-    ----------
-    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
-       classification based on feature-space decomposition", arXiv:1501.07584, 2015, section 3.2.
-
     Examples
     --------
     >>> from sklearn.datasets import make_moons

@@ -55,11 +55,6 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
 
     Torch tensors and other array-API arrays are fitted where they are, and the answers stay there.
 
-    References
-    ----------
-    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
-       classification based on feature-space decomposition", arXiv:1501.07584, 2015, section 3.2.
-
     Examples
     --------
     >>> import numpy as np
