@@ -91,6 +91,18 @@ def zoo():
 
 
 @pytest.mark.filterwarnings("ignore")
+def test_histogram_boosting_with_categories_keeps_its_check_of_rows(tmp_path):
+    rng = np.random.RandomState(0)
+    X = np.column_stack([rng.randint(4, size=90), rng.rand(90)])
+    model = HistGradientBoostingClassifier(max_iter=3, categorical_features=[True, False])
+    model.fit(X, (X[:, 0] > 1) ^ (X[:, 1] > 0.5))
+    save(model, tmp_path / "model.vicinal")
+    found = load(tmp_path / "model.vicinal")
+    queries = np.array([[0, 0.2], [3, np.nan], [9, 0.7]])
+    np.testing.assert_array_equal(found.predict_proba(queries), model.predict_proba(queries))
+    assert found._preprocessor.transformers_[1][1].func.keywords["ensure_all_finite"] is False
+
+
 def test_every_model_predicts_the_same_after_a_round_trip(zoo, tmp_path):
     for model, said in zoo:
         path = save(model, tmp_path / "model.vicinal")

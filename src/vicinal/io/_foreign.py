@@ -6,12 +6,14 @@ follow is checked here, whole, before the object exists or before anyone sees it
 """
 
 from collections.abc import Callable
+from functools import partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
 from sklearn.neighbors import BallTree, KDTree
+from sklearn.utils import check_array
 
 from vicinal.io._errors import ModelFileError
 
@@ -319,7 +321,25 @@ _COMPILED_LOSSES = {
     "SquaredHinge",
 }
 
+# Histogram boosting with categories checks its other columns by one function of fixed arguments.
+_ROW_CHECK = {"dtype": [np.float64], "ensure_all_finite": False}
+
+
+def _row_check_parts(function) -> dict[str, Any]:
+    _require(
+        function.func is check_array and not function.args and function.keywords == _ROW_CHECK,
+        "the model holds functools.partial, which model files know as the check of rows in "
+        "histogram boosting alone; put a part of vicinal or scikit-learn in its place.",
+    )
+    return {}
+
+
+def _row_check(state) -> Any:
+    return partial(check_array, **_ROW_CHECK)
+
+
 FORMS: dict[str, Form] = {
+    "functools.partial": Form(_row_check_parts, _row_check),
     # full name of the class: how it is taken apart and built again
     "numpy.random.mtrand.RandomState": Form(_random_state_parts, _random_state),
     "numpy.random._generator.Generator": Form(lambda rng: rng.bit_generator.state, _generator),
