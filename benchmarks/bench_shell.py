@@ -23,7 +23,7 @@ import polars as pl
 from _harness import ROOT, ResultsPage, is_rebuilding, stored
 from vicinal.datasets import load_dataset
 
-BUDGET = 240  # seconds that a tool is told to plan with
+BUDGET = 120  # seconds that a tool is told to plan with
 SHORT = 60  # the budget that must hold
 
 COMMANDS = f"""

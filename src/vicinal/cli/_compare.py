@@ -19,6 +19,7 @@ from sklearn.pipeline import Pipeline
 
 import vicinal
 from vicinal._base import write_whole
+from vicinal._base._processes import processes_ahead
 from vicinal.cli._check_table import CheckedTable
 from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._look import warn
@@ -30,6 +31,7 @@ from vicinal.cli._source import Source
 from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
 
 _MOST_JOBS = 4
+_WORKER = "vicinal.inspection._fold_worker"
 _EXPLAINED_ROWS = 24
 _RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
 _COMPILED_ROWS = 60
@@ -57,41 +59,46 @@ def compare(
     as_json: bool,
 ) -> None:
     """Rank models on a table, print the leaderboard and write the report."""
-    from vicinal.inspection import candidate_models
-
     started = time.monotonic()
     check_folder(out, "--out")
     if save is not None:
         check_folder(save, "--save")
     seconds = parse_seconds(budget)
     check_cost(cost)
-    checked = source.load(min_rows=2 * folds)
-    label = None
-    if positive is not None or cost is not None:
-        label = positive_label(checked, positive, "--cost" if positive is None else "--positive")
-    chosen = candidate_models(checked.task, random_state=seed)
-    chosen = chosen if models is None else pick(chosen, models)
-    scorer = resolve_metric(metric, checked, label)
-    warn(checked, seed)
-    end = started + seconds + _compile(chosen, checked)
-    page_seconds = min(_PAGE_SECONDS, _PAGE_SHARE * seconds)
-    try:
-        board = leaderboard(
-            checked,
-            chosen,
-            metric=scorer,
-            positive=label,
-            seconds=max(1.0, end - page_seconds - time.monotonic()),
-            cv=folds if source.time is None else TimeSeriesSplit(folds),
-            seed=seed,
-            jobs=jobs,
-            cache=None if fresh else cache or cache_folder(),
-            quiet=as_json,
-        )
-    except KeyboardInterrupt:
-        if not fresh:
-            say("finished folds are kept: the same command goes on from there")
-        raise
+    jobs = jobs or min(_MOST_JOBS, os.cpu_count() or 1)
+    # Processes import what they need while the table is read.
+    with processes_ahead(_WORKER, jobs):
+        from vicinal.inspection import candidate_models
+
+        checked = source.load(min_rows=2 * folds)
+        label = None
+        if positive is not None or cost is not None:
+            label = positive_label(
+                checked, positive, "--cost" if positive is None else "--positive"
+            )
+        chosen = candidate_models(checked.task, random_state=seed)
+        chosen = chosen if models is None else pick(chosen, models)
+        scorer = resolve_metric(metric, checked, label)
+        warn(checked, seed)
+        end = started + seconds + _compile(chosen, checked)
+        page_seconds = min(_PAGE_SECONDS, _PAGE_SHARE * seconds)
+        try:
+            board = leaderboard(
+                checked,
+                chosen,
+                metric=scorer,
+                positive=label,
+                seconds=max(1.0, end - page_seconds - time.monotonic()),
+                cv=folds if source.time is None else TimeSeriesSplit(folds),
+                seed=seed,
+                jobs=jobs,
+                cache=None if fresh else cache or cache_folder(),
+                quiet=as_json,
+            )
+        except KeyboardInterrupt:
+            if not fresh:
+                say("finished folds are kept: the same command goes on from there")
+            raise
     if as_json:
         print(json.dumps(board.to_dict(), indent=2, ensure_ascii=False))
     else:

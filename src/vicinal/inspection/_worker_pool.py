@@ -1,48 +1,31 @@
 """Processes that run folds and can be stopped in the middle of one."""
 
 import math
-import os
 import pickle
 import queue
-import subprocess
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-from joblib import cpu_count, wrap_non_picklable_objects
+from joblib import wrap_non_picklable_objects
 
-import vicinal
+from vicinal._base._processes import take_process
 from vicinal.inspection._folds import FoldResult, FoldRunner, failure
 
-_THREAD_VARIABLES = (
-    "OMP_NUM_THREADS",
-    "OPENBLAS_NUM_THREADS",
-    "MKL_NUM_THREADS",
-    "NUMBA_NUM_THREADS",
-    "POLARS_MAX_THREADS",
-    "LOKY_MAX_CPU_COUNT",
-)
+WORKER = "vicinal.inspection._fold_worker"
 _LONG = 3600.0  # seconds; a queue cannot wait forever and be interrupted
 
 
 class _Worker:
     """One process; a thread of the parent feeds it and another collects its answers."""
 
-    def __init__(self, payload: bytes, environment: dict[str, str], answers: queue.Queue) -> None:
+    def __init__(self, payload: bytes, n_workers: int, answers: queue.Queue) -> None:
         self.task: tuple[str, int] | None = None
         self.started = self.limit = math.inf  # a fold starts when its rows are encoded
-        self.log = tempfile.TemporaryFile()
-        # A plain subprocess, not multiprocessing: the user's script is not imported again.
-        self.process: Any = subprocess.Popen(
-            [sys.executable, "-m", "vicinal.inspection._fold_worker"],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=self.log,
-            env=environment,
-        )
+        self.process = take_process(WORKER, n_workers)
+        self.log = self.process.log
         threading.Thread(target=self._collect, args=(answers,), daemon=True).start()
         threading.Thread(target=self._write, args=(payload,), daemon=True).start()
 
@@ -87,8 +70,7 @@ class _Worker:
 class WorkerPool:
     """``n_workers`` processes over one :class:`FoldRunner`.
 
-    Use it as a context manager: no process outlives the block. The cores are shared out: a worker
-    may use ``cores // n_workers`` threads.
+    Use it as a context manager: no process outlives the block.
     """
 
     def __init__(self, runner: FoldRunner, n_workers: int) -> None:
@@ -97,7 +79,7 @@ class WorkerPool:
         runner.folder = Path(self._folder.name)
         # Models defined in a script or notebook travel by value.
         self._payload = pickle.dumps(wrap_non_picklable_objects(runner, keep_wrapper=False))
-        self._environment = _environment(max(1, cpu_count() // n_workers))
+        self._n_workers = n_workers
         self._answers: queue.Queue = queue.Queue()
         self._workers = [self._new_worker() for _ in range(n_workers)]
         self._ready: list[_Worker] = []
@@ -176,16 +158,4 @@ class WorkerPool:
         self._workers[self._workers.index(worker)] = self._new_worker()
 
     def _new_worker(self) -> _Worker:
-        return _Worker(self._payload, self._environment, self._answers)
-
-
-def _environment(n_threads: int) -> dict[str, str]:
-    """Return the worker's environment: its share of the threads, and this copy of the library."""
-    environment = dict(os.environ)
-    for name in _THREAD_VARIABLES:
-        given = environment.get(name, "")
-        environment[name] = str(min(n_threads, int(given)) if given.isdigit() else n_threads)
-    source = str(Path(vicinal.__path__[0]).parent)
-    paths = [source, *filter(None, [environment.get("PYTHONPATH")])]
-    environment["PYTHONPATH"] = os.pathsep.join(paths)
-    return environment
+        return _Worker(self._payload, self._n_workers, self._answers)
