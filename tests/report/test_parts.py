@@ -303,6 +303,17 @@ def test_losses_of_models_without_probabilities(rng):
     assert losses.mean() == np.mean((X[:, 0] > 0) != (y == "b"))
 
 
+def test_losses_are_the_brier_score_of_scikit_learn(rng):
+    X = rng.normal(size=(90, 2))
+    for n_classes in (2, 3):
+        y = rng.randint(n_classes, size=90)
+        held_out = held_out_answers(LogisticRegression().fit(X, y), X, None, None)
+        losses, name = row_losses(held_out.answers, y)
+        proba = held_out.answers.proba[:, 1] if n_classes == 2 else held_out.answers.proba
+        assert name == "Brier score"
+        assert losses.mean() == pytest.approx(metrics.brier_score_loss(y, proba))
+
+
 def test_a_class_that_the_model_has_not_met_has_no_chance(rng):
     X, y = rng.normal(size=(40, 2)), np.repeat([0, 1], 20)
     model = LogisticRegression().fit(X, y)

@@ -9,8 +9,6 @@ from sklearn.base import is_classifier
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
 
-_LEAST_CHANCE = 1e-15
-
 
 @dataclass(frozen=True)
 class HeldOut:
@@ -82,9 +80,10 @@ def row_losses(answers: OutOfFold, y: np.ndarray) -> tuple[np.ndarray, str]:
         return np.abs(y - answers.prediction), "mean absolute error"
     if answers.proba is None:
         return (answers.prediction != y).astype(float), "share of wrong answers"
-    codes = np.searchsorted(answers.classes, y)
-    chance = answers.proba[np.arange(len(codes)), codes]
-    return -np.log(np.clip(chance, _LEAST_CHANCE, 1.0)), "log loss"
+    missed = answers.proba - (answers.classes[None, :] == y[:, None])
+    # Bounded, unlike the log loss: one sure mistake must not outweigh all other rows.
+    scale = 0.5 if len(answers.classes) == 2 else 1.0
+    return scale * (missed**2).sum(axis=1), "Brier score"
 
 
 def row_errors(answers: OutOfFold, y: np.ndarray) -> np.ndarray:

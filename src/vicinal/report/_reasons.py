@@ -54,6 +54,7 @@ def _section(section: Any) -> dict[str, Any]:
         "title": section.title,
         "summary": section.summary,
         "columns": [section.columns[j] for j in kept],
+        "are_numbers": [all(_is_number(row[j]) for row in rows) for j in kept],
         "rows": [
             {"cells": [plain(row[j]) for j in kept], "bar": length / longest}
             for row, length in zip(rows, lengths, strict=True)
@@ -62,6 +63,10 @@ def _section(section: Any) -> dict[str, Any]:
         "is_signed": any(length < 0 for length in lengths),
         "n_more": max(0, len(section.rows) - len(rows)),
     }
+
+
+def _is_number(value: Any) -> bool:
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
 
 
 def plain(value: Any) -> Any:
