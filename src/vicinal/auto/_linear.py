@@ -60,7 +60,7 @@ def _logistic_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.nda
     return [fits[alpha] for alpha in alphas]
 
 
-@saved()
+@saved(coef_="o q", intercept_="o")
 class LinearRegressor(RegressorMixin, _Linear):
     """Ridge regression whose penalty is relative to the scatter of the columns."""
 
@@ -84,7 +84,7 @@ class LinearRegressor(RegressorMixin, _Linear):
         return scores
 
 
-@saved()
+@saved(classes_="c labels", coef_="c q", intercept_="c")
 class LinearClassifier(ClassifierMixin, _Linear):
     """Ridge on class indicators, or logistic regression; probabilities are a softmax of scores."""
 
