@@ -101,7 +101,8 @@ def _complete_class(cls: type, is_classifier: bool) -> str:
     middle = [name for entries in known for name in entries if name not in (*first, *last)]
     names = [*first, *middle, *last]
     _write(sections, "Attributes", "Parameters", _pick(names, [*known, _ATTRIBUTES]))
-    for title, after in {"Notes": "See Also", "References": "Notes"}.items():
+    for title in ("Notes", "References"):
+        after = "Notes" if "Notes" in sections else "See Also"
         said = (_sections(vars(base).get("__doc__")).get(title) for base in own)
         _write(sections, title, after, [text for text in said if text][:1])
     return _joined(sections)
