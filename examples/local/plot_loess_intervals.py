@@ -44,7 +44,7 @@ import matplotlib.pyplot as plt
 fig, axes = plt.subplots(1, 2, figsize=(10, 4), sharey=True, layout="constrained")
 for ax, model, title in zip(axes, (plain, clean), ("all rows", "outliers left out"), strict=True):
     for kind, shade in (("prediction", 0.15), ("confidence", 0.4)):
-        low, high = model.predict_interval(grid, 0.95, kind=kind).T
+        low, high = model.predict_interval(grid, 0.95, method="normal", kind=kind).T
         ax.fill_between(grid[:, 0], low, high, color="C0", alpha=shade, lw=0, label=f"95 % {kind}")
     ax.plot(x, y, ".", color="0.4", ms=4)
     ax.plot(grid, model.predict(grid), color="C0", label="LOESS")

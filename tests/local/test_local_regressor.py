@@ -526,12 +526,17 @@ def test_statistics_equal_the_dense_smoother(data):
 def test_intervals_are_ordered_and_checked(data):
     X, y, Q = data
     model = fixed().fit(X, y)
-    confidence = model.predict_interval(Q, 0.9, kind="confidence")
-    prediction = model.predict_interval(Q, 0.9)
+    confidence = model.predict_interval(Q, 0.9, method="normal", kind="confidence")
+    prediction = model.predict_interval(Q, 0.9, method="normal")
     assert np.all(prediction[:, 0] < confidence[:, 0])
     assert np.all(confidence[:, 1] < prediction[:, 1])
-    with pytest.raises(ValueError, match="level=1"):
-        model.predict_interval(Q, 1)
+    for method in ("normal", "conformal"):
+        with pytest.raises(ValueError, match="coverage=1"):
+            model.predict_interval(Q, 1, method=method)
+    with pytest.raises(ValueError, match="method='bayes'"):
+        model.predict_interval(Q, method="bayes")
+    with pytest.raises(ValueError, match="needs method"):
+        model.predict_interval(Q, kind="confidence")
     with pytest.raises(ValueError, match="kind"):
         model.predict_interval(Q, kind="credible")
 

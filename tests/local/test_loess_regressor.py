@@ -61,7 +61,7 @@ def test_standard_errors_equal_the_reference(rng, degree):
     assert_allclose(found.two_delta, expected.outputs.two_delta, atol=1e-7)
     assert_allclose(found.equivalent_parameters, expected.outputs.enp, atol=1e-7)
     bounds = predicted.confidence(0.05)
-    interval = model.predict_interval(q[:, None], 0.95, kind="confidence")
+    interval = model.predict_interval(q[:, None], 0.95, method="normal", kind="confidence")
     assert_allclose(interval, np.column_stack([bounds.lower, bounds.upper]), atol=1e-7)
 
 

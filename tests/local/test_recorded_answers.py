@@ -151,7 +151,7 @@ def classifier_answers():
 
 def inference(name, model, Q):
     yield f"{name} std", np.stack(model.predict(Q, return_std=True))
-    yield f"{name} interval", model.predict_interval(Q)
+    yield f"{name} interval", model.predict_interval(Q, 0.95, method="normal")
     yield f"{name} outside", model.extrapolates(Q)
     yield f"{name} sigma", model.statistics().sigma
     yield f"{name} kernel", model.equivalent_kernel(Q).toarray().sum(axis=0)

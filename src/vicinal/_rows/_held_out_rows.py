@@ -10,7 +10,9 @@ from vicinal._rows._place import Place
 from vicinal._rows._residual_intervals import ResidualIntervals
 from vicinal._rows._support import Support
 
-_GIVEN = ("X", "answers", "targets", "weights", "n_jobs", "factor")
+# More rows would not make quantiles better, only models larger.
+_MAX_ROWS = 5000
+_GIVEN = ("X", "answers", "targets", "weights", "n_jobs", "factor", "are_coordinates")
 
 
 @saved(X="n p gaps", answers="n *", targets="n | n *", weights="n")
@@ -33,20 +35,33 @@ class HeldOutRows:
         Threads of the search.
     factor : float, default=1
         How much less the model errs than those that were asked, which had seen fewer rows.
+    are_coordinates : bool, default=False
+        Rows are in the coordinates of the model's own metric, to be compared as they are.
     """
 
-    def __init__(self, X, answers, targets, weights=None, n_jobs=None, *, factor=1.0):
+    def __init__(
+        self,
+        X,
+        answers,
+        targets,
+        weights=None,
+        n_jobs=None,
+        *,
+        factor=1.0,
+        are_coordinates=False,
+    ):
         self.X = X
         self.answers = answers
         self.targets = targets
         self.weights = weights
         self.n_jobs = n_jobs
         self.factor = factor
+        self.are_coordinates = are_coordinates
 
     @cached_property
     def place(self) -> Place:
         """Coordinates of the rows."""
-        return Place(self.X, self.n_jobs)
+        return Place(self.X, self.n_jobs, are_coordinates=self.are_coordinates)
 
     @cached_property
     def support(self) -> Support:
@@ -71,3 +86,8 @@ class HeldOutRows:
     def __restore__(self, state: dict) -> None:
         """Take back what a model file kept."""
         vars(self).update(state)
+
+
+def some_rows(n: int) -> np.ndarray:
+    """Return rows of a table that stand for all of them, ascending."""
+    return np.arange(n) if n <= _MAX_ROWS else np.linspace(0, n - 1, _MAX_ROWS).astype(np.int64)

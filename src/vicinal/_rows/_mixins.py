@@ -63,8 +63,8 @@ class IntervalMixin(SupportMixin):
             Lower and upper ends.
         """
         check_is_fitted(self)
-        numbers = self._row_numbers(X)
         values = np.asarray(as_numpy(self.predict(X)), dtype=np.float64)
+        numbers = self._row_numbers(X)
         intervals = self._held_out_rows().intervals
         ends = intervals.around(values.reshape(len(values), -1), numbers, coverage, local=local)
         return as_given(ends if values.ndim == 2 else ends[:, 0], X)
@@ -100,7 +100,7 @@ class LabelSetMixin(SupportMixin):
             Which labels are in the set; columns follow ``classes_``.
         """
         check_is_fitted(self)
-        numbers = self._row_numbers(X)
         proba = np.asarray(as_numpy(self.predict_proba(X)), dtype=np.float64)
+        numbers = self._row_numbers(X)
         sets = self._held_out_rows().sets
         return sets.of(proba, numbers, coverage, method=method, by_class=by_class, local=local)

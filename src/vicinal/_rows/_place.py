@@ -18,9 +18,11 @@ class Place:
         Training rows, numbers.
     n_jobs : int, default=None
         Threads of the search.
+    are_coordinates : bool, default=False
+        Compare rows as they are.
     """
 
-    def __init__(self, X, n_jobs: int | None = None):
+    def __init__(self, X, n_jobs: int | None = None, *, are_coordinates: bool = False):
         if sparse.issparse(X):
             X = X.tocsr().astype(np.float64)
             mean = np.asarray(X.mean(axis=0)).ravel()
@@ -31,6 +33,8 @@ class Place:
             X = np.asarray(X, dtype=np.float64)
             self.centre, deviation = _moments(X)
         self.scale = np.where(deviation > 0.0, deviation, np.inf)
+        if are_coordinates:
+            self.centre, self.scale = np.zeros(X.shape[1]), np.ones(X.shape[1])
         self.rows = self.coordinates(X)
         self.search = NeighborSearch(n_jobs=n_jobs).fit(self.rows)
 

@@ -31,6 +31,7 @@ from vicinal._kernels.ensemble._corrective import (
 )
 from vicinal._kernels.ensemble._line_search import deviation, step_length
 from vicinal._kernels.ensemble._losses import best_constant
+from vicinal._rows import FoldedRowsMixin
 from vicinal.ensemble._boosting_blocks import fit_boosting
 from vicinal.ensemble._explain import boosting_sections
 from vicinal.ensemble._learners import fresh_learner, usable_weights
@@ -41,7 +42,9 @@ _MAX_HALVINGS = 60
 
 
 @documented
-class BaseFunctionalGradientBoosting(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
+class BaseFunctionalGradientBoosting(
+    FoldedRowsMixin, ExplainRowMixin, BaseEstimator, metaclass=ABCMeta
+):
     r"""Boosting of any regressor by any differentiable loss.
 
     Parameters

@@ -20,9 +20,11 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
+from vicinal._rows import HeldOutRows, some_rows
 from vicinal.ensemble._bootstrap_blocks import fit_bootstrap
 from vicinal.ensemble._explain import bootstrap_sections
 from vicinal.ensemble._learners import draw_rows, fresh_learner, row_count
+from vicinal.table import TableEncoder
 
 # Rows that one member may draw: two gigabytes of row numbers.
 _MOST_DRAWS = 2**28
@@ -98,7 +100,7 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         """Return the function (member, X) that gives a member's output."""
 
     @abstractmethod
-    def _keep_out_of_bag(self, mean, target, weight):
+    def _keep_out_of_bag(self, X, mean, target, weight):
         """Keep mean out-of-bag outputs (NaN where there is none) and how right they are."""
 
     @atomic_fit_blocks
@@ -137,6 +139,27 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         mean = np.full_like(total, np.nan)
         mean[is_known] = total[is_known] / count[is_known].reshape((-1,) + (1,) * len(width))
         return mean
+
+    def _keep_answers(self, X, answers, targets, weight, is_known) -> None:
+        """Keep some of the rows that have an out-of-bag answer."""
+        rows = np.flatnonzero(is_known)
+        rows = rows[some_rows(len(rows))]
+        self._table = TableEncoder().fit(X) if is_frame(X) else None
+        numbers = self._as_numbers(rows_of(X, rows))
+        self._answered = HeldOutRows(
+            numbers, answers[rows], targets[rows], weight[rows], self.n_jobs
+        )
+
+    def _held_out_rows(self) -> HeldOutRows:
+        if not len(self._answered.targets):
+            raise ValueError("every member drew every row; no row was held out to learn from.")
+        return self._answered
+
+    def _row_numbers(self, X):
+        return self._as_numbers(self._checked(X))
+
+    def _as_numbers(self, X):
+        return X if self._table is None else self._table.transform(X)
 
     def _output_shape(self):
         """Shape of a member's output for one row."""

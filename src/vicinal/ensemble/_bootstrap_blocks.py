@@ -93,9 +93,9 @@ def _predict_out_of_bag(model: Any, blocks: Blocks, found: Survey, seeds, rate: 
     # The sample is drawn by a seed that no member has.
     shared = model.estimators_, model._output(), seeds, rate, share, max(seeds) + 1
     parts = [part for part in blocks.gather(_out_of_bag, *shared) if part]
-    mean, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
+    X, mean, y, weight = (np.concatenate(column) for column in zip(*parts, strict=True))
     target = y if found.classes is None else np.searchsorted(found.classes, y)
-    model._keep_out_of_bag(mean, target, weight)
+    model._keep_out_of_bag(X, mean, target, weight)
 
 
 def _out_of_bag(block: Block, members, output, seeds, rate, share, sample_seed) -> tuple | None:
@@ -108,4 +108,4 @@ def _out_of_bag(block: Block, members, output, seeds, rate, share, sample_seed) 
     unseen = unseen.reshape(unseen.shape + (1,) * (values.ndim - 2)).astype(np.float64)
     with np.errstate(invalid="ignore"):
         mean = (unseen * values).sum(axis=0) / unseen.sum(axis=0)
-    return mean, block.y[rows], block.sample_weight[rows]
+    return block.X[rows], mean, block.y[rows], block.sample_weight[rows]

@@ -7,12 +7,13 @@ from sklearn.base import ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._base import atomic_fit, documented, encode_labels, is_frame
+from vicinal._rows import LabelSetMixin
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 from vicinal.ensemble._learners import class_probabilities
 
 
 @documented
-class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
+class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, BaseBootstrapEnsemble):
     r"""Bootstrap of any classifier: mean probabilities and their spread over members.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
@@ -87,7 +88,7 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
         """
         weight, X, y = self._training_rows(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
-        self._keep_out_of_bag(self._fit_members(X, codes, weight, codes), codes, weight)
+        self._keep_out_of_bag(X, self._fit_members(X, codes, weight, codes), codes, weight)
         return self
 
     def _learner(self):
@@ -99,9 +100,10 @@ class BootstrapEnsembleClassifier(ClassifierMixin, BaseBootstrapEnsemble):
     def _output(self):
         return functools.partial(class_probabilities, n_classes=len(self.classes_))
 
-    def _keep_out_of_bag(self, mean, codes, weight):
+    def _keep_out_of_bag(self, X, mean, codes, weight):
         is_known = ~np.isnan(mean[:, 0])
         self.oob_decision_function_, self.oob_score_ = mean, float("nan")
+        self._keep_answers(X, mean, codes, weight, is_known)
         if is_known.any():
             is_right = mean[is_known].argmax(axis=1) == codes[is_known]
             self.oob_score_ = float(np.average(is_right, weights=weight[is_known]))

@@ -6,7 +6,7 @@ from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 
 from vicinal._base import atomic_fit, documented, is_frame
-from vicinal._kernels.calibration._quantiles import weighted_quantile
+from vicinal._rows import IntervalMixin
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 
 
@@ -15,7 +15,7 @@ def _output(member, X):
 
 
 @documented
-class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
+class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, BaseBootstrapEnsemble):
     r"""Bootstrap of any regressor: mean, spread over members, and prediction intervals.
 
     The members' spread says how much the *model* would change with other training rows; it leaves
@@ -51,13 +51,10 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
     Member :math:`m` is fitted to :math:`n` rows drawn with replacement, with chances proportional
     to the weights; the prediction is :math:`f(x) = \tfrac1M \sum_m f_m(x)` [1]_. With :math:`e_i =
     y_i - f^{-i}(x_i)`, the residual of row :math:`i` under the mean of the members that did not
-    draw it, the interval of coverage :math:`c` is
-
-    .. math:: \big[f(x) + q_{(1-c)/2}(e),\; f(x) + q_{(1+c)/2}(e)\big]
-
-    with (weighted) quantiles :math:`q` of the signed residuals: as wide everywhere, right on
-    average over queries like the training rows. Weights that are all whole numbers count as
-    repetitions.
+    draw it, and :math:`s` their local mean, the interval of coverage :math:`c` is
+    :math:`f(x) \mp q\, s(x)` with the conformal quantile :math:`q` of :math:`|e_i| / s_{-i}(x_i)`,
+    one for each end where errors are skewed, as in
+    :class:`~vicinal.uncertainty.ConformalRegressor`: wide where errors are large.
 
     References
     ----------
@@ -101,7 +98,7 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         """
         weight, X, y = self._training_rows(X, y, sample_weight, y_numeric=True)
         y = y.astype(np.float64)
-        self._keep_out_of_bag(self._fit_members(X, y, weight), y, weight)
+        self._keep_out_of_bag(X, self._fit_members(X, y, weight), y, weight)
         return self
 
     def _learner(self):
@@ -110,7 +107,7 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
     def _output(self):
         return _output
 
-    def _keep_out_of_bag(self, mean, y, weight):
+    def _keep_out_of_bag(self, X, mean, y, weight):
         is_known = ~np.isnan(mean)
         if np.count_nonzero(is_known) < 2:
             raise ValueError(
@@ -118,7 +115,7 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
                 "rows out of bag, so no residual is known; give more rows or raise n_estimators."
             )
         self.oob_prediction_, self.oob_residuals_ = mean, y - mean
-        self._residual_weight = weight[is_known]
+        self._keep_answers(X, mean[:, None], y[:, None], weight, is_known)
         self.oob_score_ = float(
             r2_score(y[is_known], mean[is_known], sample_weight=weight[is_known])
         )
@@ -143,26 +140,3 @@ class BootstrapEnsembleRegressor(RegressorMixin, BaseBootstrapEnsemble):
         dtype = np.float64 if is_frame(X) else X.dtype
         mean = moments.mean.astype(dtype, copy=False)
         return (mean, moments.std().astype(dtype, copy=False)) if return_std else mean
-
-    def predict_interval(self, X, coverage=0.9):
-        """Predict an interval that holds the target with the given chance.
-
-        Parameters
-        ----------
-        coverage : float, default=0.9
-            Chance, between 0 and 1.
-
-        Returns
-        -------
-        interval : ndarray of shape (n_samples, 2)
-            Lower and upper ends.
-        """
-        if not 0.0 < coverage < 1.0:
-            raise ValueError(
-                f"coverage={coverage!r} must lie between 0 and 1, for example 0.9 for 90 %."
-            )
-        mean = self.predict(X)
-        levels = np.array([(1.0 - coverage) / 2.0, (1.0 + coverage) / 2.0])
-        known = self.oob_residuals_[~np.isnan(self.oob_residuals_)]
-        ends = weighted_quantile(known, levels, self._residual_weight)
-        return (mean[:, None] + ends).astype(mean.dtype, copy=False)

@@ -8,12 +8,15 @@ from sklearn.utils.validation import validate_data
 from vicinal._base import atomic_fit, documented, encode_labels, positive_rows, saved
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal._kernels.ensemble._losses import Exponential, Logistic, Multinomial
+from vicinal._rows import LabelSetMixin
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 
 @saved(classes_="c labels", coef_="m | m *")
 @documented
-class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradientBoosting):
+class FunctionalGradientBoostingClassifier(
+    ClassifierMixin, LabelSetMixin, BaseFunctionalGradientBoosting
+):
     """Gradient boosting of any regressor, for classes.
 
     Each round fits copies of ``estimator``, a *regressor* (a tree, kernel ridge, a local model, a
@@ -110,6 +113,7 @@ class FunctionalGradientBoostingClassifier(ClassifierMixin, BaseFunctionalGradie
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
+        self._keep_rows(X, y, None if sample_weight is None else weight)
         return self._boost(X, codes, weight, self._make_loss(codes), stratify=True)
 
     def _make_loss(self, codes):

@@ -9,12 +9,15 @@ from sklearn.utils.validation import validate_data
 from vicinal._base import atomic_fit, documented, positive_rows, saved
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.ensemble._losses import REGRESSION_LOSSES
+from vicinal._rows import IntervalMixin
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 
 @saved(coef_="m | m *")
 @documented
-class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradientBoosting):
+class FunctionalGradientBoostingRegressor(
+    RegressorMixin, IntervalMixin, BaseFunctionalGradientBoosting
+):
     """Gradient boosting of any regressor by any loss.
 
     Each round fits a copy of ``estimator`` (a tree, kernel ridge, a local model, a pipeline) to the
@@ -115,6 +118,7 @@ class FunctionalGradientBoostingRegressor(RegressorMixin, BaseFunctionalGradient
         X, y = validate_data(
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
         )
+        self._keep_rows(X, y, sample_weight)
         weight, X, y = positive_rows(sample_weight, X, y.astype(np.float64))
         return self._boost(X, y, weight, self._make_loss(y), stratify=False)
 

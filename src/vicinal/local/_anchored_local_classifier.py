@@ -5,6 +5,7 @@ from numbers import Integral
 from vicinal._base import atomic_fit, atomic_fit_blocks, documented
 from vicinal._base._compat import Interval, Options, StrOptions
 from vicinal._kernels.calibration._temperature import fit_temperature
+from vicinal._rows import FoldedRowsMixin, LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._blending import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._classification import SOLVERS, BaseLocalClassifier
@@ -13,13 +14,13 @@ from vicinal.local.blocks import fit_anchored_blocks
 
 
 @documented
-class AnchoredLocalClassifier(BaseLocalClassifier):
+class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifier):
     r"""Classification by local models that are fitted once, at anchors, and blended.
 
     A prediction of :class:`LocalClassifier` searches all training rows and fits a model. Here a
     number of models are fitted in ``fit``, at centres placed by k-means (denser where classes mix)
     or at the centres given, and a prediction blends the nearest of them: its cost does not depend
-    on the number of training rows, which are not kept.
+    on the number of training rows, which model files do not keep.
 
     Parameters
     ----------
@@ -151,6 +152,9 @@ class AnchoredLocalClassifier(BaseLocalClassifier):
             share = None if table.sample_weight is None else table.sample_weight[rows]
             self.temperature_ = fit_temperature(scores, table.targets.codes[rows], share)
         self._keep_anchors(search.fit_plan(centers, plan), plan, search.results)
+        if self._model.data.is_host:
+            labels = self.classes_[table.targets.codes]
+            self._keep_rows(table.X, labels, table.sample_weight)
         return self
 
     def _keep_anchors(self, anchors, plan, results=None) -> None:

@@ -7,6 +7,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from vicinal._base import atomic_fit, atomic_fit_blocks, documented
 from vicinal._base._compat import Interval, Options, StrOptions
+from vicinal._rows import FoldedRowsMixin, IntervalMixin
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
 from vicinal.local._blending import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._data import Numbers
@@ -16,13 +17,15 @@ from vicinal.local.blocks import fit_anchored_blocks
 
 
 @documented
-class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
+class AnchoredLocalRegressor(
+    MultiOutputMixin, RegressorMixin, IntervalMixin, FoldedRowsMixin, BaseLocal
+):
     r"""Regression by local models that are fitted once, at anchors, and blended.
 
     A prediction of :class:`LocalRegressor` searches all training rows and fits a model. Here a
     number of models are fitted in ``fit``, at centres placed by k-means or at the centres given,
     and a prediction blends the nearest of them: its cost does not depend on the number of training
-    rows, which are not kept.
+    rows, which model files do not keep.
 
     Parameters
     ----------
@@ -122,6 +125,8 @@ class AnchoredLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         search = AnchorSearch.of(self, table, engine)
         centers, plan = search.choose()
         self._keep_anchors(search.fit_plan(centers, plan), plan, search.results)
+        if self._model.data.is_host:
+            self._keep_rows(table.X, table.targets.values, table.sample_weight)
         return self
 
     def _read(self, X, y, sample_weight, groups):

@@ -12,6 +12,7 @@ from vicinal._base import HeldOut, Progress, documented, fold_entries, held_out_
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._smoothing import KERNELS
+from vicinal._rows import HeldOutRows
 from vicinal.local._coordinates import location_mask, search_metric, sees_labels
 from vicinal.local._data import HostEngine, SearchOptions, Table, is_forest
 from vicinal.local._explain import local_sections
@@ -131,6 +132,7 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
     """
 
     _model: LocalFit
+    _answered: HeldOutRows | None = None
 
     # --- how a fit is settled ---
 
@@ -440,6 +442,27 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
         """Drop the output axis of a single target and restore the precision of the input."""
         data = self._model.data
         return data.as_given(values if data.targets.is_multi_output else values[:, 0, ...])
+
+    def _held_out_rows(self) -> HeldOutRows:
+        """Return the training rows in coordinates of the search, each answered by the others."""
+        if self._answered is None:
+            data = self._model.data
+            data.check_host("Held-out answers")
+            by_leaves = data.placement.by_leaves
+            targets = data.targets
+            self._answered = HeldOutRows(
+                data.rows if by_leaves else data.index.X,
+                self._left_out(),
+                targets.codes if targets.are_labels else targets.columns,
+                data.sample_weight,
+                self.n_jobs,
+                are_coordinates=not by_leaves,
+            )
+        return self._answered
+
+    def _row_numbers(self, X):
+        data = self._model.data
+        return data.locate(self._queries(X))[1 if data.placement.by_leaves else 0]
 
     def _sections(self, X, columns):
         return local_sections(self, X, columns)

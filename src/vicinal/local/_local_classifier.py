@@ -8,6 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import atomic_fit, documented
 from vicinal._base._compat import HasMethods, Options, StrOptions
+from vicinal._rows import LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._classification import SOLVERS, BaseLocalClassifier
 from vicinal.local._data import Labels, checked_rows
@@ -19,7 +20,7 @@ def _has_gradient(self) -> bool:
 
 
 @documented
-class LocalClassifier(BaseLocalClassifier):
+class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     r"""Classification by a weighted model around every query.
 
     For each query a small model (ridge on class indicators, logistic, squared hinge, or any
@@ -189,6 +190,7 @@ class LocalClassifier(BaseLocalClassifier):
         )
         targets = Labels(self._encode(y), len(self.classes_))
         model = self._model
+        self._answered = None
         data = model.data.joined(X, targets, weights, groups)
         rule = model.rule
         if self.bandwidth is None and isinstance(self.n_neighbors, float):
@@ -272,6 +274,9 @@ class LocalClassifier(BaseLocalClassifier):
         self._check_compiled("leave_one_out")
         scores = self._model.left_out(None if rows is None else np.asarray(rows))
         return scores if method == "score" else self._proba(scores)
+
+    def _left_out(self) -> np.ndarray:
+        return self.leave_one_out()
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -19,6 +19,7 @@ from vicinal._base import (
     weighted_device_rows,
 )
 from vicinal._kernels.local._smoothing import robustness_weights
+from vicinal._rows import IntervalMixin, check_coverage
 from vicinal.local._arrays import ArrayEngine, ArrayNumbers, check_array_parameters
 from vicinal.local._base import BaseLocal
 from vicinal.local._data import Table, checked_rows, number_targets
@@ -207,7 +208,7 @@ def read_numbers(
 
 
 @documented
-class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
+class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLocal):
     """Private base of the regressors that fit around every query.
 
     Parameters
@@ -254,7 +255,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             multi_output=True,
             y_numeric=True,
         )
-        self._statistics = {}
+        self._statistics, self._answered = {}, None
         model = self._model
         data = model.data.joined(X, number_targets(y), weights, groups)
         rule = model.rule
@@ -357,31 +358,49 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
         for block, design, found in self._model.on_training():
             yield block, found, self._model.block_kernel(design, found)
 
-    def predict_interval(self, X, level=0.95, *, kind="prediction"):
-        """Return lower and upper bounds around each prediction.
+    def predict_interval(
+        self, X, coverage=0.9, *, method="conformal", kind="prediction", local=False
+    ):
+        """Return intervals around predictions that hold the target with the given chance.
 
         Parameters
         ----------
-        level : float, default=0.95
-            Coverage under independent normal noise of constant variance.
+        coverage : float, default=0.9
+            Chance, between 0 and 1.
+        method : {"conformal", "normal"}, default="conformal"
+            ``"conformal"`` takes quantiles of leave-one-out errors in units of their local mean:
+            wide where errors are large, whatever their law. ``"normal"`` assumes independent normal
+            noise of one variance, and linear smoothers.
         kind : {"prediction", "confidence"}, default="prediction"
-            Interval of a new observation, or of the smooth value itself.
+            With ``method="normal"``: interval of a new observation, or of the smooth value itself.
+        local : bool, default=False
+            Take the conformal quantile over the rows around each query too.
 
         Returns
         -------
         ndarray of shape (n_queries, 2) or (n_queries, n_outputs, 2)
-            Bounds.
+            Lower and upper ends.
         """
-        X = self._queries(X)
-        self._check_smoother("predict_interval")
-        if not 0.0 < level < 1.0:
-            raise ValueError(f"level={level!r} must lie strictly between 0 and 1.")
+        if method not in ("conformal", "normal"):
+            raise ValueError(f'method={method!r} must be "conformal" or "normal".')
         if kind not in ("prediction", "confidence"):
             raise ValueError(f'kind={kind!r} must be "prediction" or "confidence".')
+        if method == "normal":
+            return self._normal_interval(X, coverage, kind)
+        if kind == "confidence":
+            raise ValueError(
+                'kind="confidence" needs method="normal": errors of held-out rows hold the noise.'
+            )
+        return super().predict_interval(X, coverage, local=local)
+
+    def _normal_interval(self, X, coverage, kind) -> Any:
+        X = self._queries(X)
+        self._check_smoother('method="normal"')
+        check_coverage(coverage)
         values, norms = self._model.answers_and_norms(X)
         statistics = self.statistics()
         variance = norms + 1.0 if kind == "prediction" else norms
-        reach = stats.t.ppf(0.5 + level / 2.0, statistics.dof) * np.sqrt(variance)
+        reach = stats.t.ppf(0.5 + coverage / 2.0, statistics.dof) * np.sqrt(variance)
         half = reach[:, None] * statistics.sigma
         return self._shaped(np.stack([values - half, values + half], axis=-1))
 
@@ -436,4 +455,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, BaseLocal):
             Rows of zero sample weight are not counted.
         """
         check_is_fitted(self)
-        return self._shaped(self._model.left_out())
+        return self._shaped(self._left_out())
+
+    def _left_out(self) -> np.ndarray:
+        return self._model.left_out()

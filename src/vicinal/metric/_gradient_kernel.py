@@ -21,6 +21,7 @@ from vicinal._kernels.metric._kernel_ridge import (
     ridge_path,
     ridge_slopes,
 )
+from vicinal._rows import HeldOutRows, some_rows
 from vicinal.metric._explain import slope_sections
 
 # Scales tried, in units of the root of the mean squared distance between two rows.
@@ -107,6 +108,18 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         importances = np.diag(self.outer_product_)
         self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
         self.loo_prediction_ = self._join_left_out(Z, Y.shape[1])
+
+    def _keep_answers(self, X, answers, targets, weights) -> None:
+        """Keep some rows with their leave-one-out answers."""
+        rows = some_rows(len(X))
+        Z = (X[rows] - self.mean_) / self.scale_
+        self._answered = HeldOutRows(Z, answers[rows], targets[rows], weights[rows])
+
+    def _held_out_rows(self) -> HeldOutRows:
+        return self._answered
+
+    def _row_numbers(self, X):
+        return self._validated(X)[0]
 
     def _check_alphas(self) -> np.ndarray:
         alphas = _ALPHAS if self.alphas is None else np.asarray(self.alphas, dtype=np.float64)

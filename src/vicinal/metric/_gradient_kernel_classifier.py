@@ -7,12 +7,13 @@ from sklearn.utils.validation import validate_data
 from vicinal._base import atomic_fit, class_factors, documented, encode_labels, positive_rows, saved
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.calibration._temperature import fit_slope, temperature_proba
+from vicinal._rows import LabelSetMixin
 from vicinal.metric._gradient_kernel import BaseGradientKernel
 
 
 @saved(classes_="c labels", mean_="p", scale_="p", blocks_="* | * *")
 @documented
-class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
+class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, BaseGradientKernel):
     r"""Kernel ridge on class indicators in coordinates stretched along its own slopes.
 
     The ridge of :class:`GradientKernelRegressor` on one target per class, 1 in the class and 0
@@ -89,6 +90,7 @@ class GradientKernelClassifier(ClassifierMixin, BaseGradientKernel):
         del self.loo_prediction_
         self.temperature_ = 1.0 / fit_slope(scores, codes, weights * factors)
         self.loo_proba_ = temperature_proba(scores, self.temperature_).astype(X.dtype)
+        self._keep_answers(X, self.loo_proba_, codes, weights)
         return self
 
     def predict_proba(self, X):

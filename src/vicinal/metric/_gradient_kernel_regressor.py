@@ -6,12 +6,13 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, documented, positive_rows, saved
 from vicinal._kernels.linear._maps import standard_scale
+from vicinal._rows import IntervalMixin
 from vicinal.metric._gradient_kernel import BaseGradientKernel
 
 
 @saved(target_mean_="o", target_scale_="o", mean_="p", scale_="p", blocks_="* | * *")
 @documented
-class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
+class GradientKernelRegressor(RegressorMixin, IntervalMixin, BaseGradientKernel):
     r"""Kernel ridge regression in coordinates stretched along its own slopes.
 
     A kernel model spends its flexibility on every column alike, also on those that say nothing.
@@ -104,6 +105,7 @@ class GradientKernelRegressor(RegressorMixin, BaseGradientKernel):
         self._fit_targets(X, (Y - self.target_mean_) / self.target_scale_, weights)
         self._is_flat = y.ndim == 1
         self.loo_prediction_ = self._in_units(self.loo_prediction_, X.dtype)
+        self._keep_answers(X, self.loo_prediction_.reshape(Y.shape), Y, weights)
         return self
 
     def predict(self, X):

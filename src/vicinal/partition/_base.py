@@ -26,6 +26,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
+from vicinal._rows import FoldedRowsMixin
 from vicinal.partition._array_engine import ArrayEngine, HardStart
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._device_training_set import DeviceLDALearner, DeviceTrainingSet
@@ -44,7 +45,7 @@ _AUTO_STARTS, _AUTO_SWEEPS = 4, 6
 
 
 @documented
-class BaseSpacePartitioning(ExplainRowMixin, BaseEstimator, ABC):
+class BaseSpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator, ABC):
     """Fit cascades from several starts and keep the best one, or all of them.
 
     Parameters

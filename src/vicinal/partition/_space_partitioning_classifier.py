@@ -28,6 +28,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._kernels.cascade._soft import fit_soft_cascade
+from vicinal._rows import LabelSetMixin
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._block_fit import fit_classifier_blocks
@@ -50,7 +51,7 @@ _ITERATIONS_A_SWEEP = 10
 
 
 @documented
-class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
+class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, BaseSpacePartitioning):
     r"""Cascade of reject classifiers over one simple classifier per region.
 
     A chain of gates cuts the feature space into regions: gate ``k`` keeps a sample in region ``k``
@@ -267,6 +268,7 @@ class SpacePartitioningClassifier(ClassifierMixin, BaseSpacePartitioning):
         data = self._training_set(X, y, self._class_weighted(y, sample_weight))
         self.classes_, codes = encode_labels(data.y)
         self._fit_cascades(replace(data, codes=codes, classes=self.classes_))
+        self._keep_rows(X, y, sample_weight)
         return self
 
     @atomic_fit_blocks

@@ -7,6 +7,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, atomic_fit_blocks, documented, import_optional
 from vicinal._base._compat import HasMethods, StrOptions
+from vicinal._rows import IntervalMixin
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._block_fit import fit_regressor_blocks
 from vicinal.partition._cascade import Cascade
@@ -18,7 +19,7 @@ _BUILT_IN_REGRESSORS = {"ridge": Ridge()}
 
 
 @documented
-class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
+class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, BaseSpacePartitioning):
     r"""Cascade of reject classifiers over one simple regressor per region.
 
     The regression form of :class:`SpacePartitioningClassifier`: the loss of a region is the squared
@@ -160,6 +161,7 @@ class SpacePartitioningRegressor(RegressorMixin, BaseSpacePartitioning):
             self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32], y_numeric=True
         )
         self._fit_cascades(self._training_set(X, y.astype(X.dtype), sample_weight))
+        self._keep_rows(X, y, sample_weight)
         return self
 
     @atomic_fit_blocks

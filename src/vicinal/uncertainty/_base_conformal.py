@@ -14,7 +14,6 @@ from vicinal._base import (
     aligned_answers,
     check_magnitude,
     check_weights,
-    cross_fit,
     documented,
     finite_answers,
     fit_weighted,
@@ -22,7 +21,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, check_y, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._rows import HeldOutRows
+from vicinal._rows import HeldOutRows, fold_answers, learning_factor
 from vicinal.table import TableEncoder
 
 SHARED_CONSTRAINTS: dict = {
@@ -31,10 +30,6 @@ SHARED_CONSTRAINTS: dict = {
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
 }
-
-
-# Folds that leave so much of the rows need no learning curve; none is taken to be steeper.
-_NEARLY_ALL, _STEEPEST = 0.95, 1.0
 
 
 @documented
@@ -104,9 +99,10 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
             self.estimator_ = self.estimator
             answers = aligned_answers(self.estimator_, X, method, classes)
         else:
-            answers = self._held_out_answers(X, y, weights, folds, method, classes)
+            data = self.estimator, X, y, weights, folds
+            answers = fold_answers(*data, classes=classes, n_jobs=self.n_jobs)
             if classes is None:
-                factor = self._learning_factor(X, y, weights, folds, answers)
+                factor = learning_factor(*data, answers, n_jobs=self.n_jobs)
             self.estimator_ = fit_weighted(clone(self.estimator), X, y, weights)
         finite_answers(self.estimator, answers)
         self._table = TableEncoder().fit(X) if hasattr(X, "columns") else None
@@ -114,41 +110,6 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         self._answered = HeldOutRows(
             self._as_numbers(X), answers, targets, weights, self.n_jobs, factor=factor
         )
-
-    def _held_out_answers(self, X, y, weights, folds, method, classes) -> np.ndarray:
-        _, said = cross_fit(
-            lambda *rows: fit_weighted(clone(self.estimator), *rows),
-            lambda model, rows: aligned_answers(model, rows, method, classes),
-            X,
-            y,
-            folds,
-            sample_weight=weights,
-            n_jobs=self.n_jobs,
-            prefer="threads",
-        )
-        answers = np.empty_like(said)
-        answers[np.concatenate(folds)] = said
-        return answers
-
-    def _learning_factor(self, X, y, weights, folds, answers) -> float:
-        """Return how much less a model of all rows errs than those of the folds.
-
-        Errors fall as a power of the number of rows; models of about half of them tell which.
-        """
-        if len(folds) < 3 or _log_share(folds, len(y)) > np.log(_NEARLY_ALL):
-            return 1.0
-        halves = [np.concatenate(folds[part::2]) for part in (0, 1)]
-        coarse = self._held_out_answers(X, y, weights, halves, "predict", None)
-        targets = y.reshape(len(y), -1)
-        few, most = (
-            np.average(np.abs(targets - said).mean(axis=1), weights=weights)
-            for said in (coarse, answers)
-        )
-        if not 0.0 < most < few < np.inf:
-            return 1.0
-        share = _log_share(folds, len(y))
-        power = np.log(few / most) / (share - _log_share(halves, len(y)))
-        return float(np.exp(min(power, _STEEPEST) * share))
 
     def _folds(self, X, y, groups, classes) -> list[np.ndarray]:
         n = num_samples(X)
@@ -213,8 +174,3 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         return tags
-
-
-def _log_share(folds: list[np.ndarray], n: int) -> float:
-    """Return the mean, over rows, of the log share of rows that their model was fitted to."""
-    return float(sum(len(fold) * np.log1p(-len(fold) / n) for fold in folds) / n)
