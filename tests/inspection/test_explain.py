@@ -251,7 +251,8 @@ def test_location_columns_have_no_slope():
 
 def test_black_boxes_around_a_row_have_neighbours_only():
     model = LocalRegressor(DecisionTreeClassifier(max_depth=1), n_neighbors=20).fit(X, LABELS)
-    assert [section.key for section in explain(model, X[0]).sections] == ["neighbors"]
+    keys = [section.key for section in explain(model, X[0]).sections]
+    assert keys == ["neighbors", "support"]
 
 
 # --- numbers: the other families ---

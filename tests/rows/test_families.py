@@ -17,6 +17,7 @@ from vicinal.ensemble import (
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,
 )
+from vicinal.inspection import explain
 from vicinal.io import load, save
 from vicinal.local import (
     AnchoredLocalClassifier,
@@ -133,3 +134,11 @@ def test_further_rows_are_answered_too(line):
     model.partial_fit(X[250:], y[250:])
     whole = LocalRegressor(n_neighbors=60, alpha=0.1, metric=model.metric_).fit(X, y)
     np.testing.assert_allclose(model.predict_interval(Q), whole.predict_interval(Q), rtol=1e-6)
+
+
+def test_explanations_tell_the_support_of_the_row(line):
+    X, y, *_ = line
+    model = LocalRegressor(n_neighbors=60, alpha=0.1).fit(X, y)
+    section = explain(model, [[9.0]])["support"]
+    assert section.values["support"] == model.support([[9.0]])[0]
+    assert "rare" in section.summary

@@ -11,6 +11,7 @@ from sklearn.utils.validation import validate_data
 from vicinal._base import positive_rows, saved
 from vicinal._rows._folds import fold_answers, learning_factor
 from vicinal._rows._held_out_rows import HeldOutRows, some_rows
+from vicinal._rows._mixins import SupportMixin
 
 _N_FOLDS = 5
 
@@ -36,44 +37,55 @@ class FoldedRows:
 
     def __init__(self, estimator, X, y, weights, classes):
         self.table = estimator, X, y, weights, classes
-        self.found = None
+        self.found: HeldOutRows | None = None
+
+    def known(self) -> HeldOutRows:
+        """Return some of the rows, answered or not."""
+        if self.found is None:
+            _, X, y, weights, classes = self._table()
+            rows = some_rows(len(y))
+            targets = y[rows].reshape(len(rows), -1)
+            if classes is not None:
+                targets = np.searchsorted(classes, y[rows])
+            mass = None if weights is None else weights[rows]
+            self.found = HeldOutRows(X[rows], None, targets, mass)
+        return self.found
 
     def held_out(self) -> HeldOutRows:
-        """Return the rows with their held-out answers."""
-        if self.found is None:
-            if self.table is None:
-                raise ValueError(
-                    "this model was loaded, and files keep held-out answers only once they were "
-                    "asked for; call predict_interval, predict_set or support before saving it."
-                )
-            self.found = _answered(*self.table)
-        return self.found
+        """Return the same rows with their held-out answers."""
+        found = self.known()
+        if found.answers is None:
+            estimator, X, y, weights, classes = self._table()
+            data = estimator, X, y, weights, _folds(y, classes)
+            rows = some_rows(len(y))
+            answers = fold_answers(*data, classes=classes, rows=rows)
+            if classes is None:
+                found.factor = learning_factor(*data, answers, rows=rows)
+            found.answers = answers
+        return found
+
+    def _table(self) -> tuple:
+        if self.table is None:
+            raise ValueError(
+                "this model was loaded, and files keep held-out answers only once they were asked "
+                "for; call predict_interval, predict_set or support before saving it."
+            )
+        return self.table
 
     def __getstate__(self) -> dict:
         return {"found": self.found, "table": None}
 
 
-def _answered(estimator, X, y, weights, classes) -> HeldOutRows:
+def _folds(y: np.ndarray, classes) -> list[np.ndarray]:
     n = len(y)
     if classes is None or np.unique(y, return_counts=True)[1].min() < _N_FOLDS:
         splitter: Any = KFold(min(_N_FOLDS, n), shuffle=True, random_state=0)
     else:
         splitter = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=0)
-    folds = [test for _, test in splitter.split(np.zeros(n), y)]
-    rows = some_rows(n)
-    data = estimator, X, y, weights, folds
-    answers = fold_answers(*data, classes=classes, rows=rows)
-    factor, targets = 1.0, y[rows]
-    if classes is None:
-        factor = learning_factor(*data, answers, rows=rows)
-        targets = targets.reshape(len(rows), -1)
-    else:
-        targets = np.searchsorted(classes, targets)
-    mass = None if weights is None else weights[rows]
-    return HeldOutRows(X[rows], answers, targets, mass, factor=factor)
+    return [test for _, test in splitter.split(np.zeros(n), y)]
 
 
-class FoldedRowsMixin:
+class FoldedRowsMixin(SupportMixin):
     """Models that answer held-out rows by folds; ``fit`` ends with ``_keep_rows``."""
 
     _folded: FoldedRows | None = None
@@ -85,14 +97,20 @@ class FoldedRowsMixin:
             weights, X, y = positive_rows(sample_weight, X, y)
         self._folded = FoldedRows(clone(self), X, y, weights, getattr(self, "classes_", None))
 
+    def _known_rows(self) -> HeldOutRows:
+        return self._kept().known()
+
     def _held_out_rows(self) -> HeldOutRows:
+        return self._kept().held_out()
+
+    def _kept(self) -> FoldedRows:
         if self._folded is None:
             raise ValueError(
                 f"this {type(self).__name__} was fitted to blocks or on a device, whose rows are "
                 "not kept; calibrate it by ConformalRegressor or ConformalClassifier around "
                 "FrozenEstimator(model), on rows that it has not seen."
             )
-        return self._folded.held_out()
+        return self._folded
 
     def _row_numbers(self, X):
         X = validate_data(self, X, reset=False, accept_sparse="csr", dtype=np.float64)

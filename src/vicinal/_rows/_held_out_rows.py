@@ -25,8 +25,8 @@ class HeldOutRows:
     ----------
     X : {ndarray, sparse matrix} of shape (n_samples, n_columns)
         Rows as numbers.
-    answers : ndarray of shape (n_samples, n_outputs) or (n_samples, n_classes)
-        Values or probabilities.
+    answers : ndarray of shape (n_samples, n_outputs) or (n_samples, n_classes), or None
+        Values or probabilities; ``None`` where only support is asked for.
     targets : ndarray of shape (n_samples, n_outputs) or ndarray of int of shape (n_samples,)
         True values or classes.
     weights : ndarray of shape (n_samples,), optional

@@ -35,7 +35,11 @@ class SupportMixin:
             p-value, uniform on rows like those of ``fit``, near 0 far away from all of them.
         """
         check_is_fitted(self)
-        return as_given(self._held_out_rows().support(self._row_numbers(X)), X)
+        return as_given(self._known_rows().support(self._row_numbers(X)), X)
+
+    def _known_rows(self) -> HeldOutRows:
+        """Return the training rows; whether they are answered does not matter."""
+        return self._held_out_rows()
 
 
 class IntervalMixin(SupportMixin):

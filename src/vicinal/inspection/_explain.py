@@ -15,7 +15,7 @@ from vicinal.inspection._explain_sklearn import sklearn_sections
 from vicinal.inspection._explain_surface import surface_section
 from vicinal.inspection._explanation import Explanation
 from vicinal.inspection._neighbor_values import with_values
-from vicinal.inspection._support_section import support_section
+from vicinal.inspection._support_section import own_support_section, support_section
 
 
 def explain(
@@ -96,11 +96,14 @@ def explain(
     columns = columns_behind(steps, table, names, seen)
     prediction, probabilities = _answer(model, table)
     sections = _sections(last, seen, columns)
+    support = own_support_section(last, seen) if hasattr(last, "support") else None
     background = X_train if background is None else background
     if background is not None:
         _check_change(model, names, immutable, target)
         change = {"immutable": immutable, "target": target}
         sections += _sections_beside(model, table, names, prediction, background, change)
+        support = support_section(table, background) if support is None else support
+    sections += [] if support is None else [support]
     if X_train is not None:
         sections = [with_values(section, X_train, names, sections) for section in sections]
     return Explanation(
@@ -121,7 +124,6 @@ def _sections_beside(
         found.append(column_section(model, table, names, prediction, background))
     if is_classifier(model):
         found.append(surface_section(model, table, names, prediction, background, **change))
-    found.append(support_section(table, background))
     return [section for section in found if section is not None]
 
 

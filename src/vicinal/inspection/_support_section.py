@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 
+from vicinal._base import as_numpy
 from vicinal._base._compat import num_samples
 from vicinal._base._explanation import ExplanationSection
 from vicinal._rows import Place, Support
@@ -23,10 +24,20 @@ def support_section(table: Any, background: Any) -> ExplanationSection:
         encoder = TableEncoder().fit(background)
         row, rows = encoder.transform(table), encoder.transform(background)
     share = float(Support(Place(rows))(row)[0])
-    summary = (
-        f"{share:.0%} of {num_samples(background)} other rows are at least as far from their "
-        "nearest ten"
-    )
+    return _section(share, f"{share:.0%} of {num_samples(background)} other rows")
+
+
+def own_support_section(model: Any, X: Any) -> ExplanationSection | None:
+    """Return how usual the row is among the training rows of a model that knows it."""
+    try:
+        share = float(np.asarray(as_numpy(model.support(X)))[0])
+    except ValueError:  # its training rows were not kept
+        return None
+    return _section(share, f"{share:.0%} of the training rows")
+
+
+def _section(share: float, who: str) -> ExplanationSection:
+    summary = f"{who} are at least as far from their nearest ten"
     summary += (
         ": rows like this one are rare among them, and the answer has little to stand on."
         if share < _UNUSUAL

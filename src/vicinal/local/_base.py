@@ -12,7 +12,7 @@ from vicinal._base import HeldOut, Progress, documented, fold_entries, held_out_
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._smoothing import KERNELS
-from vicinal._rows import HeldOutRows
+from vicinal._rows import HeldOutRows, SupportMixin, some_rows
 from vicinal.local._coordinates import location_mask, search_metric, sees_labels
 from vicinal.local._data import HostEngine, SearchOptions, Table, is_forest
 from vicinal.local._explain import local_sections
@@ -65,7 +65,7 @@ SHARED_CONSTRAINTS: dict = {
 
 
 @documented
-class BaseLocal(ExplainRowMixin, BaseEstimator):
+class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
     """Private base of the local estimators.
 
     A subclass says what is fitted around a query (``_solver(degree)``) and what is left open
@@ -443,22 +443,30 @@ class BaseLocal(ExplainRowMixin, BaseEstimator):
         data = self._model.data
         return data.as_given(values if data.targets.is_multi_output else values[:, 0, ...])
 
-    def _held_out_rows(self) -> HeldOutRows:
-        """Return the training rows in coordinates of the search, each answered by the others."""
+    def _known_rows(self) -> HeldOutRows:
+        """Return training rows in coordinates of the search."""
         if self._answered is None:
             data = self._model.data
             data.check_host("Held-out answers")
             by_leaves = data.placement.by_leaves
-            targets = data.targets
+            rows = some_rows(data.n_samples)
+            targets = data.targets.codes if data.targets.are_labels else data.targets.columns
             self._answered = HeldOutRows(
-                data.rows if by_leaves else data.index.X,
-                self._left_out(),
-                targets.codes if targets.are_labels else targets.columns,
-                data.sample_weight,
+                (data.rows if by_leaves else data.index.X)[rows],
+                None,
+                targets[rows],
+                None if data.sample_weight is None else data.sample_weight[rows],
                 self.n_jobs,
                 are_coordinates=not by_leaves,
             )
         return self._answered
+
+    def _held_out_rows(self) -> HeldOutRows:
+        """Return the same rows, each answered by all others."""
+        found = self._known_rows()
+        if found.answers is None:
+            found.answers = self._left_out(some_rows(self._model.data.n_samples))
+        return found
 
     def _row_numbers(self, X):
         data = self._model.data

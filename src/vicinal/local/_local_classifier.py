@@ -275,8 +275,8 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         scores = self._model.left_out(None if rows is None else np.asarray(rows))
         return scores if method == "score" else self._proba(scores)
 
-    def _left_out(self) -> np.ndarray:
-        return self.leave_one_out()
+    def _left_out(self, rows) -> np.ndarray:
+        return self.leave_one_out(rows)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

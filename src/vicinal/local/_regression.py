@@ -457,5 +457,5 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         check_is_fitted(self)
         return self._shaped(self._left_out())
 
-    def _left_out(self) -> np.ndarray:
-        return self._model.left_out()
+    def _left_out(self, rows=None) -> np.ndarray:
+        return self._model.left_out(rows)
