@@ -41,6 +41,7 @@ def judge(make, parts, to_device):
     found["memory"] = peak_memory_gb()
     if hasattr(model, "members_"):
         found["score"], found["score error"] = model.score_, model.score_error_
+        found["left out"] = {m.name: m.reason for m in model.members_ if m.reason}
         found["members"] = [f"{m.name} {m.weight:.2f}" for m in model.members_ if m.weight > 0]
     return found
 

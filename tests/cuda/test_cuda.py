@@ -164,6 +164,15 @@ def test_metrics_agree(data):
     assert np.mean(np.abs(found - host.predict_proba(Q[:300])) > 0.02) < 0.05
 
 
+def test_nets_are_members_on_the_device(data):
+    X, y, Q = data
+    rows, labels, queries = on_gpu(X[:1500], y[:1500], Q[:500])
+    model = AutoClassifier(random_state=0).fit(rows, labels)
+    reasons = {member.name: member.reason for member in model.members_}
+    assert not reasons["neural neighbors"] or "improve" in reasons["neural neighbors"]
+    assert bool(torch.isfinite(model.predict_proba(queries)).all())
+
+
 def test_a_mixture_stays_on_the_device(data):
     X, y, Q = data
     rows, labels, queries = on_gpu(X[:4000], y[:4000], Q[:2000])

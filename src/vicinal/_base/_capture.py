@@ -23,7 +23,8 @@ def captured(function: Callable[[], Any], state: Sequence[Any]) -> Callable[[], 
         function()
     cuda.current_stream().wait_stream(side)
     graph = cuda.CUDAGraph()
-    with cuda.graph(graph):
+    # Other threads may go on with the device meanwhile.
+    with cuda.graph(graph, capture_error_mode="thread_local"):
         result = function()
     for array, old in zip(state, before, strict=True):
         array.copy_(old)

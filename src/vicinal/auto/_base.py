@@ -169,7 +169,9 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         is_even = np.ptp(weight) == 0.0
         table = Table(forms, y, None if is_even else weight, groups, folds, n_draws, drawn)
         scorer = self._scorer(y if codes is None else codes, table.entries, weight)
-        search = Search(table, scorer, self._method, self.max_fit_time, self.n_jobs, seed)
+        # A device is filled by one member at a time, and cannot record the steps of two.
+        n_jobs = 1 if self._on_device else self.n_jobs
+        search = Search(table, scorer, self._method, self.max_fit_time, n_jobs, seed)
         self._try_members(search, codes)
         trials = search.kept()
         if not trials:
@@ -287,7 +289,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
                 fits.append((member, trial, c))
             else:
                 member.reason = "it would not improve the mixture"
-        thread_map(lambda fit: self._finish(table, *fit), fits, self.n_jobs)
+        thread_map(lambda fit: self._finish(table, *fit), fits, search.n_jobs)
         members.sort(key=lambda member: -member.weight)
         self.members_ = members
         self.weights_ = np.array([member.weight for member in members])
