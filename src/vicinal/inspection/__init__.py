@@ -16,6 +16,7 @@ from vicinal.inspection._partition_displays import (
     PartitionHistoryDisplay,
     PartitionRegionsDisplay,
 )
+from vicinal.inspection._row_displays import IntervalCoverageDisplay, LabelIssuesDisplay
 from vicinal.inspection._subspace_displays import SubspaceErrorDisplay, SubspaceVotesDisplay
 from vicinal.inspection._surface_displays import (
     CounterfactualDisplay,
@@ -30,6 +31,8 @@ __all__ = [
     "CounterfactualDisplay",
     "DecisionSurfaceDisplay",
     "Explanation",
+    "IntervalCoverageDisplay",
+    "LabelIssuesDisplay",
     "LocalChoiceDisplay",
     "PartitionHistogramDisplay",
     "PartitionHistoryDisplay",

@@ -1,0 +1,41 @@
+"""Pictures of intervals and of wrong labels."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+
+from vicinal.inspection import IntervalCoverageDisplay, LabelIssuesDisplay, label_issues
+
+pytest.importorskip("matplotlib").use("Agg")
+
+
+class Fixed:
+    """Intervals around zero, as wide as the first column says."""
+
+    def predict_interval(self, X, coverage):
+        half = 0.5 * np.asarray(X)[:, 0]
+        return np.column_stack([-half, half])
+
+
+def test_coverage_is_counted_by_width():
+    X = np.r_[np.full(10, 4.0), np.full(10, 2.0)][:, None]
+    y = np.r_[np.zeros(10), np.full(5, 0.5), np.full(5, 3.0)]
+    display = IntervalCoverageDisplay.from_estimator(Fixed(), X, y, coverage=0.8, n_parts=2)
+    assert_allclose(display.width, [2.0, 4.0])
+    assert_allclose(display.covered, [0.5, 1.0])
+    assert_allclose(display.line_.get_ydata(), [0.5, 1.0])
+    assert display.target_.get_ydata()[0] == 0.8
+
+
+def test_suspicious_rows_are_ringed():
+    pd = pytest.importorskip("pandas")
+    proba = np.array([[0.9, 0.1], [0.8, 0.2], [0.05, 0.95], [0.1, 0.9], [0.2, 0.8]])
+    y = np.array(["a", "a", "a", "b", "b"])
+    found = label_issues(proba, y)
+    table = pd.DataFrame({"p": np.arange(5.0), "q": np.ones(5), "r": np.zeros(5)})
+    display = LabelIssuesDisplay.from_findings(found, table, y, columns=("p", "r"))
+    assert display.rows.tolist() == [2]
+    assert_allclose(display.marks_.get_offsets(), [[2.0, 0.0]])
+    assert display.ax_.get_xlabel() == "p"
+    by_position = LabelIssuesDisplay.from_findings(found, table.to_numpy(), y, columns=(0, 2))
+    assert by_position.ax_.get_ylabel() == "x2"
