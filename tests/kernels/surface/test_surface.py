@@ -9,6 +9,7 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._kernels.calibration._platt import couple_pairs, fit_platt, fit_saturated_platt
+from vicinal._kernels.surface import _labels
 from vicinal._kernels.surface._labels import bisect, contract, label_normals, mixed_distance
 from vicinal._kernels.surface._leaf_boxes import leaf_boxes, nearest_in_boxes
 from vicinal._kernels.surface._nearest_point import nearest_points
@@ -131,6 +132,23 @@ def beyond(Y, rows):
 def proposals(d, rng):
     normal, ball = rng.standard_normal((20, 12, d)), rng.uniform(-0.5, 0.5, size=(20, 2, d))
     return normal, rng.uniform(size=(20, 4, d)) < 0.3, ball
+
+
+def test_several_halvings_in_one_call_change_nothing(rng, monkeypatch):
+    inner, outer = rng.normal(size=(5, 3)), rng.normal(size=(5, 3)) + 3.0
+    calls = []
+
+    def flipped(Y, rows):
+        calls.append(len(Y))
+        return np.sin(7.0 * Y.sum(axis=1)) + rows > 1.0  # many borders on each segment
+
+    few = bisect(flipped, inner, outer, np.arange(5), np.ones(3, dtype=bool))
+    n_calls = len(calls)
+    monkeypatch.setattr(_labels, "_POINTS_PER_CALL", 1)
+    many = bisect(flipped, inner, outer, np.arange(5), np.ones(3, dtype=bool))
+    assert_array_equal(few, many)
+    assert n_calls < 5
+    assert len(calls) - n_calls == 20
 
 
 def test_bisection_keeps_an_end_of_each_label():

@@ -9,6 +9,9 @@ hold categories: they are not interpolated, and a change of one counts as a dist
 
 import numpy as np
 
+# A call of a model costs as much as the answers to some hundreds of points.
+_POINTS_PER_CALL = 512
+
 
 def mixed_distance(Y, Q, numeric) -> np.ndarray:
     """Return the distance of rows: squares over numbers, ones over changed categories."""
@@ -29,12 +32,36 @@ def bisect(flipped, inner, outer, rows, numeric, *, n_halvings=20):
     if not numeric.all() and len(inner):
         enough = flipped(inner, rows)
         outer[enough] = inner[enough]
-    for _ in range(n_halvings):
-        middle = 0.5 * (inner + outer)
-        hit = flipped(middle, rows)
-        outer[hit] = middle[hit]
-        inner[~hit] = middle[~hit]
+    left = n_halvings
+    while left > 0 and len(inner):
+        depth = min(left, _depth(len(inner)))
+        inner, outer = _halvings(flipped, inner, outer, rows, depth)
+        left -= depth
     return inner, outer
+
+
+def _depth(n_brackets: int) -> int:
+    """Return how many halvings one call answers: several where it is asked of few points."""
+    return max(1, int(np.log2(_POINTS_PER_CALL / n_brackets + 1.0)))
+
+
+def _halvings(flipped, inner, outer, rows, depth: int):
+    """Halve brackets ``depth`` times by one call that is asked of every middle that may come."""
+    ends = np.stack([inner, outer])  # all points so far, from the inner end outwards
+    for _ in range(depth):
+        finer = np.empty((2 * len(ends) - 1, *inner.shape))
+        finer[::2], finer[1::2] = ends, 0.5 * (ends[:-1] + ends[1:])
+        ends = finer
+    middles = ends[1:-1]
+    hit = flipped(middles.reshape(-1, inner.shape[1]), np.tile(rows, len(middles)))
+    hit = hit.reshape(len(middles), -1)
+    low, high = np.zeros(len(inner), dtype=int), np.full(len(inner), len(ends) - 1)
+    every = np.arange(len(inner))
+    for _ in range(depth):
+        middle = (low + high) // 2
+        reached = hit[middle - 1, every]
+        low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+    return ends[low, every], ends[high, every]
 
 
 def contract(flipped, Q, best, rows, numeric, proposals, *, low, high, keep=0.98, n_halvings=20):
