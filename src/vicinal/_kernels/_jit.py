@@ -31,8 +31,8 @@ class Kernel:
         self._dispatcher: Any = None
         _note_sources(function)
 
-    def __call__(self, *args):
-        return self.dispatcher(*args)
+    def __call__(self, *args, **named):
+        return self.dispatcher(*args, **named)
 
     def __getattr__(self, name: str):
         if name.startswith("__"):
