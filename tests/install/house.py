@@ -77,12 +77,12 @@ def repeated_lines(files, run=6):
 
 
 def methods(root, name="LocalClassifier"):
-    """Own classes of an estimator and how many callables they define, read from the source."""
-    classes = {}
+    """Our classes behind an estimator, how many are of its room, and the methods they define."""
+    classes, rooms = {}, {}
     for path in (root / "src/vicinal").rglob("*.py"):
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.ClassDef):
-                classes[node.name] = node
+                classes[node.name], rooms[node.name] = node, path.parent
     found, pending = [], [name]
     while pending:
         node = classes.get(pending.pop(0))
@@ -90,7 +90,8 @@ def methods(root, name="LocalClassifier"):
             found.append(node)
             pending += [base.id for base in node.bases if isinstance(base, ast.Name)]
     names = {n.name for node in found for n in node.body if isinstance(n, ast.FunctionDef)}
-    return len(found), len(names)
+    own = [node for node in found if rooms[node.name] == rooms[name]]
+    return len(found), len(own), len(names)
 
 
 def measure(root=ROOT):
@@ -100,11 +101,12 @@ def measure(root=ROOT):
     kernels = sources(root, "src/vicinal/_kernels")
     local = root / "src/vicinal/local"
     longest = longest_functions(files)
-    n_classes, n_methods = methods(root)
+    n_classes, n_own, n_methods = methods(root)
     return {
         "files of `local`": len(list(local.glob("*.py"))),
         "floors of `local`": floors(local),
         "classes of ours in `LocalClassifier`": n_classes,
+        "of these in `local`": n_own,
         "methods they define": n_methods,
         "lines of `src`": n_lines(files),
         "without `auto`, `metric`, `table`, `serve`, `_rows`": n_lines(files)
