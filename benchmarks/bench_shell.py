@@ -178,7 +178,9 @@ def adult_part(page, folder):
     if len(rows) < 3:
         page.text("AutoGluon was not asked: no environment with it was named.")
     for name, text in (("vicinal", COMMANDS), ("LightGBM", LIGHTGBM), ("AutoGluon", AUTOGLUON)):
-        kind = "console" if name == "vicinal" else "python"
+        kind = (
+            "console" if name == "vicinal" else "text"
+        )  # as short as it is, not as it is formatted
         page.text(f"What is typed, {name}:\n\n```{kind}\n{textwrap.dedent(text).strip()}\n```")
 
 
