@@ -39,9 +39,7 @@ _RETURNS = {
     "fit_transform": "ndarray of shape (n_samples, n_components)\n    Transformed rows.",
     "get_feature_names_out": "ndarray of str\n    Names of the columns of the output.",
     "plot": "self : object\n    The same object, with its artists.",
-    "from_estimator": "display : object\n    The drawn picture with its numbers.",
-    "from_data": "display : object\n    The drawn picture with its numbers.",
-    "from_counterfactuals": "display : object\n    The drawn picture with its numbers.",
+    "from_": "display : object\n    The drawn picture with its numbers.",  # whatever it is from
 }
 _CLASSIFIER_RETURNS = {"predict": "ndarray of shape (n_samples,)\n    Class labels."}
 _ATTRIBUTES = {
@@ -118,7 +116,10 @@ def _complete_method(
     _write(sections, "Parameters", "", _pick(names, known))
     if not {"Returns", "Yields"} & set(sections):
         found = [_sections(one.__doc__).get("Returns") for one in bases if one is not None]
-        said = next((text for text in found if text), returns.get(name))
+        said = next(
+            (text for text in found if text),
+            returns.get("from_" if name.startswith("from_") else name),
+        )
         if said:
             _write(sections, "Returns", "Parameters", [said])
     return _joined(sections)
