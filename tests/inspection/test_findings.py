@@ -10,7 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal.inspection import check, drift, duplicate_rows, label_issues, leaking_columns
-from vicinal.inspection._label_issues import confident_joint, label_odds
+from vicinal.inspection._label_issues import confident_labels, label_odds
 from vicinal.uncertainty import ConformalRegressor
 
 
@@ -22,12 +22,12 @@ def test_odds_by_hand():
     assert_array_equal(best, [1, 1])
 
 
-def test_confident_joint_by_hand():
+def test_confident_labels_by_hand():
     # Thresholds: mean of p_0 over rows given 0 is 0.6, of p_1 over rows given 1 is 0.8.
     proba = np.array([[0.9, 0.1], [0.8, 0.2], [0.1, 0.9], [0.1, 0.9], [0.3, 0.7]])
     codes = np.array([0, 0, 0, 1, 1])
     # Given 0: two sure of 0, one sure of 1. Given 1: one sure of 1, one sure of none.
-    assert_allclose(confident_joint(proba, codes), [[2.0, 1.0], [0.0, 2.0]])
+    assert_array_equal(confident_labels(proba, codes), [0, 0, 1, 1, -1])
 
 
 def test_flipped_labels_are_found_and_counted():

@@ -39,9 +39,9 @@ def label_issues(held_out: Any, y: Any) -> Findings:
 
     Notes
     -----
-    The number of wrong labels is counted with confidence [1]_: a row given as i counts as j where
-    :math:`p_j` is the largest of the probabilities that reach their class's mean over the rows
-    given as that class; the counts are scaled so that they agree with the labels given. So many
+    Wrong labels are counted with confidence [1]_: a row given as i counts where :math:`p_j`, for
+    another label j, is the largest of the probabilities that reach their class's mean over the rows
+    given as that class, and is larger than :math:`p_i`. So many
     rows of largest odds are reported.
 
     References
@@ -95,29 +95,23 @@ def label_odds(proba: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.nda
     return others[rows, best] / proba[rows, codes], best
 
 
-def confident_joint(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return estimated counts of (given label, true label), rows adding up to the given counts."""
+def confident_labels(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
+    """Return the label that each row surely has, -1 where it is sure of none."""
     n_classes = proba.shape[1]
     given = np.bincount(codes, minlength=n_classes)
     own = np.bincount(codes, proba[np.arange(len(codes)), codes], minlength=n_classes)
     thresholds = np.where(given > 0, own / np.maximum(given, 1), 1.0)
     sure = np.where(proba >= thresholds * (1.0 - 1e-12), proba, -np.inf)
-    counted = np.isfinite(sure).any(axis=1)
-    joint = np.zeros((n_classes, n_classes))
-    np.add.at(joint, (codes[counted], sure[counted].argmax(axis=1)), 1.0)
-    total = joint.sum(axis=1)
-    joint[total == 0.0] = np.eye(n_classes)[total == 0.0]
-    return joint * (given / joint.sum(axis=1))[:, None]
+    return np.where(np.isfinite(sure).any(axis=1), sure.argmax(axis=1), -1)
 
 
 def _wrong_labels(
     proba: np.ndarray, classes: np.ndarray, codes: np.ndarray, rows: np.ndarray
 ) -> Findings:
-    joint = confident_joint(proba, codes)
-    expected = float(joint.sum() - np.trace(joint))
+    surely = confident_labels(proba, codes)
     odds, best = label_odds(proba, codes)
-    order = np.argsort(-odds, kind="stable")[: round(expected)]
-    order = order[odds[order] > 1.0]
+    expected = int(np.sum((surely >= 0) & (surely != codes) & (odds > 1.0)))
+    order = np.argsort(-odds, kind="stable")[:expected]
     table = {
         "row": rows[order],
         "given": classes[codes[order]],
@@ -126,7 +120,7 @@ def _wrong_labels(
     }
     share = expected / len(codes)
     summary = (
-        f"About {expected:.0f} of {len(codes)} labels ({share:.1%}) look wrong; the {len(order)} "
+        f"About {expected} of {len(codes)} labels ({share:.1%}) look wrong; the {len(order)} "
         "that other rows contradict most:"
         if len(order)
         else f"No label of {len(codes)} looks wrong."
