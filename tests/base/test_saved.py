@@ -16,6 +16,7 @@ class Part:
         "scale": "q | q d",
         "nets": "* | * *",
         "weights": "n shares",
+        "scores": "n logs",
     }
 
     def __init__(self, **arrays):
@@ -31,6 +32,7 @@ class Part:
         {"order": None},
         {"classes": np.array(["a", None], dtype=object)},
         {"limits": np.array([np.inf, np.nan])},
+        {"scores": np.array([0.0, -np.inf, 1.0])},
         {"scale": np.ones(2)},
         {"scale": np.ones((2, 7))},
         {"nets": [{"weights": np.ones(3), "curve": (np.ones((2, 2)), 1.0)}, "text", np.float64(1)]},
@@ -52,6 +54,7 @@ def test_arrays_as_declared_are_taken(arrays):
         ({"order": np.array([0, 1, -1])}, "Part.order holds -1, but must be between 0 and 2"),
         ({"order": np.zeros(3)}, "Part.order must hold row numbers"),
         ({"weights": np.array([1.0, -1.0, 3.0])}, "Part.weights must hold shares"),
+        ({"scores": np.array([0.0, -np.inf, np.nan])}, "Part.scores holds NaN or infinity"),
         ({"weights": np.zeros(3)}, "Part.weights must hold shares"),
         ({"scale": np.ones(3)}, "Part.scale has the shape"),
         ({"nets": [{"weights": np.array([np.inf])}]}, "Part.nets holds NaN or infinity"),

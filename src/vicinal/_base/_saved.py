@@ -27,8 +27,8 @@ def saved(**shapes: str):
         of each axis: a digit, ``*`` for any, or a name that stands for the same length throughout
         the object (``c+1`` for one more). ``p`` is ``n_features_in_`` where the object has it. A
         last word ``<name`` says that the values are row numbers from 0 to below that length,
-        ``labels`` that they may be anything, ``gaps`` that some may be NaN or infinite, ``shares``
-        that none is negative and their sum positive.
+        ``labels`` that they may be anything, ``gaps`` that some may be NaN or infinite, ``logs``
+        that some may be minus infinity, ``shares`` that none is negative and their sum positive.
         ``"p | k p"`` allows both shapes. Attributes that are absent or ``None`` are not looked at.
 
     Examples
@@ -90,7 +90,7 @@ def check_saved(part: Any) -> None:
         _check_range(label, array, _size(stop, sizes))
 
 
-_CONTENTS = ("labels", "gaps", "shares")
+_CONTENTS = ("labels", "gaps", "logs", "shares")
 
 
 def _arrays(part: Any, attribute: str) -> list:
@@ -143,6 +143,8 @@ def _check_numbers(label: str, array: Any, words: list[str]) -> None:
     if array.dtype.kind not in "biuf":
         raise ValueError(f"{label} must hold numbers, got {array.dtype}.")
     values = getattr(array, "data", array) if not isinstance(array, np.ndarray) else array
+    if "logs" in words:
+        values = values[values != -np.inf]
     if array.dtype.kind == "f" and "gaps" not in words and not np.isfinite(values).all():
         raise ValueError(f"{label} holds NaN or infinity, but must be finite.")
     if "shares" in words and not (np.all(values >= 0) and np.sum(values) > 0):

@@ -23,6 +23,7 @@ from vicinal._base import (
     import_optional,
     is_array_api,
     namespace,
+    saved,
     validate_array_api,
     weighted_device_rows,
 )
@@ -50,6 +51,7 @@ BUILT_IN_LEARNERS = {
 _ITERATIONS_A_SWEEP = 10
 
 
+@saved(**{"scaler_.mean_": "p", "scaler_.scale_": "p"})
 @documented
 class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, BaseSpacePartitioning):
     r"""Cascade of reject classifiers over one simple classifier per region.

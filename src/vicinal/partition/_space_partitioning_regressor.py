@@ -5,7 +5,7 @@ from sklearn.base import RegressorMixin
 from sklearn.linear_model import Ridge
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, atomic_fit_blocks, documented, import_optional
+from vicinal._base import atomic_fit, atomic_fit_blocks, documented, import_optional, saved
 from vicinal._base._compat import HasMethods, StrOptions
 from vicinal._rows import IntervalMixin
 from vicinal.partition._base import BaseSpacePartitioning
@@ -18,6 +18,7 @@ from vicinal.partition._training_set import TrainingSet
 _BUILT_IN_REGRESSORS = {"ridge": Ridge()}
 
 
+@saved(**{"scaler_.mean_": "p", "scaler_.scale_": "p"})
 @documented
 class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, BaseSpacePartitioning):
     r"""Cascade of reject classifiers over one simple regressor per region.

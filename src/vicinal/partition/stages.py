@@ -8,7 +8,7 @@ from vicinal._base import saved
 from vicinal._kernels.linear._lda import LDAStatistics, lda_coefficients
 
 
-@saved(classes_="c labels", coef_="c q", intercept_="c gaps")
+@saved(classes_="c labels", coef_="c q", intercept_="c logs")
 class LinearRegionClassifier:
     """Linear scores of the classes in one region.
 
