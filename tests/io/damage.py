@@ -39,9 +39,9 @@ ARRAYS = {
     "of bytes": ("iuf", 0, lambda array: array.astype(np.int8)),
     "of text": ("iufb", 0, lambda array: array.astype(str)),
     "out of range": ("iuf", 0, lambda array: _changed(array, LARGE if array.itemsize > 2 else 99)),
-    "negative": ("if", 0, lambda array: _changed(array, -7)),
-    "NaN": ("f", 0, lambda array: _changed(array, np.nan)),
-    "infinite": ("f", 0, lambda array: _changed(array, np.inf)),
+    "negative": ("if", 1, lambda array: _changed(array, -7)),
+    "NaN": ("f", 1, lambda array: _changed(array, np.nan)),
+    "infinite": ("f", 1, lambda array: _changed(array, np.inf)),
 }
 NUMBERS = {"one more": lambda n: n + 1, "nothing": lambda n: 0, "negative": lambda n: -n - 1}
 

@@ -61,7 +61,7 @@ def _device_proba(scores, slope):
     return powers / xp.sum(powers, axis=1, keepdims=True)
 
 
-@saved(classes_="c labels", mean_="p", _coef="j t", _dual_coef="n t", _rows="n p", _intercept="t")
+@saved(classes_="c labels", mean_="p", primal_coef_="j t", intercept_="t")
 @documented
 class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     r"""Kernel classifier with the truncated RBF kernel, at a cost linear in the rows.

@@ -22,7 +22,7 @@ from vicinal.subspace._truncated_rbf_on_device import (
 )
 
 
-@saved(mean_="p", _coef="j t", _dual_coef="n t", _rows="n p", _intercept="t")
+@saved(mean_="p", primal_coef_="j t", intercept_="t")
 @documented
 class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
     r"""Kernel ridge regression with the truncated RBF kernel, at a cost linear in the rows.
