@@ -61,8 +61,7 @@ class Numbers:
 
     def smooth(self, found: Neighborhoods, kernels: np.ndarray) -> np.ndarray:
         """Return sum_i l_i(q) y_i of several kernels, (n_kernels, n_queries, n_outputs)."""
-        inputs = found.indptr, found.indices
-        return np.stack([smooth_targets(*inputs, kernel, self.columns) for kernel in kernels])
+        return smooth_targets(found.indptr, found.indices, kernels, self.columns)
 
     def one_class(self, found: Neighborhoods) -> None:
         """Numbers have no neighbourhoods that need no fit."""

@@ -13,6 +13,8 @@ def test_targets_are_summed():
     Y = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
     out = smooth_targets(INDPTR, INDICES, SMOOTHER, Y)
     assert_allclose(out, [[2.5, 25.0], [0.0, 0.0], [5.0, 50.0], [0.0, 0.0]])
+    both = smooth_targets(INDPTR, INDICES, np.stack([SMOOTHER, 2.0 * SMOOTHER]), Y)
+    assert_allclose(both, [out, 2.0 * out])
 
 
 def test_classes_are_summed():

@@ -5,9 +5,18 @@ from scipy import sparse
 
 
 def smooth_targets(indptr, indices, smoother, Y) -> np.ndarray:
-    """Return sum_i l_i(q) Y_i of every query, shape (n_queries, n_outputs)."""
+    """Return sum_i l_i(q) Y_i of every query, shape (n_queries, n_outputs).
+
+    Of several smoothers (n_smoothers, nnz) one below another: the pattern is read once.
+    """
     shape = (len(indptr) - 1, len(Y))
-    return np.asarray(sparse.csr_matrix((smoother, indices, indptr), shape=shape) @ Y)
+    matrix = sparse.csr_matrix((np.empty(len(indices)), indices, indptr), shape=shape)
+
+    def sums(values) -> np.ndarray:
+        matrix.data = values
+        return matrix @ Y
+
+    return sums(smoother) if smoother.ndim == 1 else np.stack([sums(one) for one in smoother])
 
 
 def smooth_classes(indptr, indices, smoother, codes, n_classes: int) -> np.ndarray:
