@@ -1,6 +1,7 @@
 """Mixtures of members by their held-out answers."""
 
 import time
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from vicinal._base import HeldOut
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _base as auto_base
 from vicinal.auto import _forms as auto_forms
+from vicinal.auto._default_members import Shape, default_kinds
 from vicinal.auto._scorers import ClassScorer
 from vicinal.auto._search import LeftOut, Search, Table, Trial, draw_folds
 from vicinal.local import LocalClassifier
@@ -404,6 +406,14 @@ def test_first_folds_are_compared_after_the_same_calibration():
     wrong = np.roll(sure, 1, axis=1)
     with pytest.raises(LeftOut, match="its first fold lost"):
         search._check_lead(HeldOut([{}], np.arange(52), wrong[None, :52]), 1.1)
+
+
+def test_boosting_goes_first_where_time_may_end():
+    table = Shape(1000, 4, 3, True, False, None, None)
+    assert list(default_kinds(replace(table, is_timed=True)))[:2] == ["constant", "boosting"]
+    patient = list(default_kinds(table))
+    assert patient.index("boosting") > patient.index("forest")
+    assert set(default_kinds(replace(table, is_timed=True))) == set(patient)
 
 
 @pytest.fixture

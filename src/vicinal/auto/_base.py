@@ -257,6 +257,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             self._forms.categorical,
             self.n_jobs,
             is_on_device(X),
+            self.max_fit_time is not None,
         )
 
     def _keep_answers(self, answers: np.ndarray, rows: np.ndarray) -> None:

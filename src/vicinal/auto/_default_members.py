@@ -90,6 +90,7 @@ class Shape:
     categorical: np.ndarray | None
     n_jobs: int | None
     on_device: bool = False
+    is_timed: bool = False
 
 
 Tried = dict[str, float]  # name of a member -> its loss
@@ -247,6 +248,9 @@ _DEVICE_KINDS, _MAX_NET_ROWS = ("constant", "local", "gradient", "neural"), 30_0
 def default_kinds(shape: Shape) -> dict[str, str]:
     """Return the kinds to try in turn, those that are left out with the reason."""
     kinds = dict.fromkeys(KINDS, "")
+    if shape.is_timed:
+        # Where time may end before all had their turn, the surest go first.
+        kinds = {"constant": "", "boosting": "", **kinds}
     if not shape.on_device:
         return kinds | {"neural": "it takes minutes without a device; name it in members to try it"}
     for kind in KINDS:
