@@ -30,6 +30,7 @@ MODELS = (
     "k nearest neighbours",
     "random forest",
     "histogram boosting",
+    "AutoClassifier",
     "LocalClassifier",
     "SpacePartitioningClassifier",
 )

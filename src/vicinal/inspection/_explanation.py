@@ -53,7 +53,7 @@ class Explanation:
     >>> explanation.prediction
     'versicolor'
     >>> [section.key for section in explanation.sections]
-    ['neighbors', 'coefficients']
+    ['neighbors', 'coefficients', 'support']
     >>> explanation["neighbors"].values["n_neighbors"]
     30
     """

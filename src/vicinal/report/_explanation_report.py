@@ -31,7 +31,7 @@ class ExplanationReport(Page):
     >>> model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
     >>> report = ExplanationReport(explain(model, X[0]), "A wine")
     >>> [section["title"] for section in report.as_dict()["part"]["sections"]]
-    ['Region', 'Coefficients']
+    ['Region', 'Coefficients', 'Support']
     """
 
     template = "explanation.html"
