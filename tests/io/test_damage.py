@@ -13,7 +13,7 @@ from tests.io.damage import damages
 from tests.io.helpers import LABELS, NAMES, ROOT, TARGET, X, fitted, repacked, unpacked
 
 from vicinal.io import ModelFileError, load, save
-from vicinal.local import LocalClassifier, LocalRegressor, LoessRegressor
+from vicinal.local import LocalClassifier, LocalRegressor, LoessRegressor, PrincipalSurface
 from vicinal.neighbors import NeighborSearch
 
 THIN = sparse.csr_matrix(np.where(X > 0, X, 0.0))
@@ -98,3 +98,13 @@ def test_every_array_of_every_model_may_be_wrong(tmp_path):
     found = outcomes(tmp_path, bounds=True)
     assert len(found) > 5000
     assert not wrong(found)
+
+
+def test_parameters_that_fit_would_refuse_are_refused(tmp_path):
+    rng = np.random.RandomState(0)
+    path = save(PrincipalSurface(n_components=1).fit(rng.normal(size=(40, 2))), tmp_path / "a")
+    document, arrays = unpacked(path)
+    ways = damages(path)
+    ways["PrincipalSurface.n_components=1 negative"](document, arrays)
+    with pytest.raises(ModelFileError, match="n_components"):
+        load(repacked(tmp_path / "model.vicinal", document, arrays))

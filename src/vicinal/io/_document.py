@@ -21,6 +21,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
+from sklearn.base import BaseEstimator
 
 from vicinal._base import check_saved, is_array_api
 from vicinal.io._errors import ModelFileError
@@ -235,6 +236,7 @@ class Reader:
         made = _made(kind, values)
         check_foreign(made)
         check_saved(made)
+        _check_parameters(made)
         return made
 
 
@@ -272,6 +274,18 @@ def _made(kind: type, state: dict[str, Any]) -> Any:
     else:
         restore_foreign(made, state)
     return made
+
+
+def _check_parameters(made: Any) -> None:
+    """Refuse an estimator of ours whose parameters its own ``fit`` would refuse."""
+    if not (isinstance(made, BaseEstimator) and hasattr(made, "_parameter_constraints")):
+        return
+    if type(made).__module__.partition(".")[0] != __name__.partition(".")[0]:
+        return
+    try:
+        made._validate_params()
+    except (AttributeError, TypeError, ValueError) as error:
+        raise ModelFileError(f"the file is damaged: {error}") from None
 
 
 def names_in(document: dict[str, Any]) -> tuple[set[str], set[str]]:
