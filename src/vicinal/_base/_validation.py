@@ -188,6 +188,12 @@ def positive_rows(sample_weight: Any, X: Any, *arrays: Any, compact: bool = Fals
     return (weights, X, *arrays)
 
 
+def check_parameters(estimator: Any) -> None:
+    """Raise where ``fit`` would refuse a parameter; objects without rules for theirs pass."""
+    if hasattr(estimator, "_parameter_constraints"):
+        estimator._validate_params()
+
+
 def is_ready(estimator: Any, X: Any, dtype: Any) -> bool:
     """Tell whether queries are such that validation would return them as they are.
 

@@ -21,9 +21,8 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
 
-from vicinal._base import check_saved, is_array_api
+from vicinal._base import check_parameters, check_saved, is_array_api
 from vicinal.io._errors import ModelFileError
 from vicinal.io._foreign import FORMS, check_foreign, restore_foreign, state_of
 from vicinal.io._types import Vocabulary, full_name, refusal, value_type, value_type_name
@@ -278,12 +277,10 @@ def _made(kind: type, state: dict[str, Any]) -> Any:
 
 def _check_parameters(made: Any) -> None:
     """Refuse an estimator of ours whose parameters its own ``fit`` would refuse."""
-    if not (isinstance(made, BaseEstimator) and hasattr(made, "_parameter_constraints")):
-        return
     if type(made).__module__.partition(".")[0] != __name__.partition(".")[0]:
         return
     try:
-        made._validate_params()
+        check_parameters(made)
     except (AttributeError, TypeError, ValueError) as error:
         raise ModelFileError(f"the file is damaged: {error}") from None
 
