@@ -103,11 +103,16 @@ def held_out_by_folds(
     *,
     sample_weight: np.ndarray | None = None,
     method: str = "predict",
+    classes: np.ndarray | None = None,
     rows: np.ndarray | None = None,
     n_jobs: int | None = None,
 ) -> HeldOut:
-    """Fit copies to the rows outside each fold: :func:`held_out` of any estimator."""
-    classes = np.unique(y) if method == "predict_proba" else None
+    """Fit copies to the rows outside each fold: :func:`held_out` of any estimator.
+
+    ``classes`` are the columns of probabilities, those of y by default.
+    """
+    if method == "predict_proba" and classes is None:
+        classes = np.unique(y)
     _, answers = cross_fit(
         lambda *some: _fit_in_one_thread(clone(estimator), *some),
         lambda model, some: aligned_answers(model, some, method, classes),

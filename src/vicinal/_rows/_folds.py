@@ -3,9 +3,8 @@
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
 
-from vicinal._base import aligned_answers, cross_fit, fit_weighted
+from vicinal._base import held_out_by_folds
 
 # Folds that leave so much of the rows need no learning curve; none is taken to be steeper.
 _NEARLY_ALL, _STEEPEST = 0.95, 1.0
@@ -20,20 +19,9 @@ def fold_answers(
     answer, ascending; all by default.
     """
     method = "predict" if classes is None else "predict_proba"
-    _, said = cross_fit(
-        lambda *some: fit_weighted(clone(estimator), *some),
-        lambda model, some: aligned_answers(model, some, method, classes),
-        X,
-        y,
-        folds,
-        sample_weight=weights,
-        rows=rows,
-        n_jobs=n_jobs,
-        prefer="threads",
-    )
-    entries = np.concatenate(folds)
-    entries = entries if rows is None else entries[np.isin(entries, rows)]
-    return said[np.argsort(entries)]
+    settings = {"method": method, "classes": classes, "rows": rows, "n_jobs": n_jobs}
+    found = held_out_by_folds(estimator, X, y, folds, sample_weight=weights, **settings)
+    return found.answers[0][np.argsort(found.rows)]
 
 
 def learning_factor(
