@@ -17,7 +17,7 @@ from vicinal.ensemble import (
 )
 
 ROUNDS = 100
-ROWS = 1000
+ROWS = 500
 CLASSIFICATION = (
     "spambase", "banana", "wdbc", "wbc_original", "vertebral", "satimage", "pendigits"
 )  # fmt: skip
@@ -103,7 +103,7 @@ def main():
     page = ResultsPage(
         "ensemble_defaults",
         "Defaults of the boosting estimators",
-        f"Five-fold cross-validation on training rows only (at most {ROWS:,} of each set), "
+        f"Five-fold cross-validation on training rows only (at most {ROWS} of each set), "
         f"{ROUNDS} rounds. Each cell: error after the last round, in brackets the best round's. "
         "The ratio is the geometric mean over the sets of the last round's error to that of the "
         "first line, with its standard error over the sets.",
