@@ -183,6 +183,19 @@ def test_predictions_go_to_standard_output_without_a_file(model, csv, table, cap
     assert len(lines) == 1 + table.height
 
 
+def test_prediction_loads_what_the_file_names_alone(model, csv):
+    code = (
+        "import sys; from vicinal.cli._run import run\n"
+        f"assert run(['predict', {str(model)!r}, {str(csv)!r}]) == 0\n"
+        "print(*sys.modules)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    loaded = set(result.stdout.splitlines()[-1].split())
+    assert "vicinal.partition" in loaded
+    others = ("auto", "ensemble", "inspection", "metric", "report", "subspace", "io._to_onnx")
+    assert not {"numba", *(f"vicinal.{name}" for name in others)} & loaded
+
+
 def test_prediction_needs_the_columns_of_the_fit_but_not_the_target(model, table, tmp_path, capsys):
     table.drop("income").write_parquet(tmp_path / "new.parquet")
     assert run(["predict", str(model), str(tmp_path / "new.parquet")]) == 0

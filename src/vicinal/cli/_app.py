@@ -278,7 +278,7 @@ def fit_model(
     vicinal fit people.csv -t income -m space-partitioning --set n_regions=4 -o people.vicinal
     vicinal fit fraud.csv -t fraud --positive yes --cost 20 -o fraud.vicinal
     """
-    from vicinal.cli import _commands
+    from vicinal.cli import _fit
     from vicinal.cli._source import Source
 
     source = Source(
@@ -294,7 +294,7 @@ def fit_model(
         weight,
         strict,
     )
-    _commands.fit(
+    _fit.fit(
         source,
         model=model,
         settings=settings or [],

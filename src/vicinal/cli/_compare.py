@@ -240,7 +240,7 @@ def _fit_in_time(checked, model, rows, fit_seconds, seconds, seed) -> tuple[Any,
 
 
 def _save_best(board, models, checked, source, path, seconds, positive, threshold) -> None:
-    from vicinal.cli._commands import fit_model, save_model
+    from vicinal.cli._fit import fit_model, save_model
 
     best = board.entries[0]
     score = f"{board.metric_label} {board.sign * best.mean:.4f} on held-out rows"

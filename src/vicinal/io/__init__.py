@@ -2,7 +2,6 @@
 
 from vicinal.io._errors import ModelFileError, ModelVersionWarning, OnnxExportError
 from vicinal.io._model_file import ModelInfo, info, load, save
-from vicinal.io._to_onnx import to_onnx
 
 __all__ = [
     "ModelFileError",
@@ -14,3 +13,12 @@ __all__ = [
     "save",
     "to_onnx",
 ]
+
+
+def __getattr__(name: str):
+    # Graphs know every family; a file is read without loading those that it does not name.
+    if name == "to_onnx":
+        from vicinal.io._to_onnx import to_onnx
+
+        return to_onnx
+    raise AttributeError(f"module 'vicinal.io' has no attribute {name!r}")

@@ -332,7 +332,8 @@ def _names(document: dict[str, Any], vocabulary: Vocabulary) -> tuple[list[str],
     """Return every class and function that a document names, and those on no list."""
     classes, functions = names_in(document)
     unknown = {name for name in functions if vocabulary.find_function(name) is None}
-    for name in classes.difference(FORMS):
+    # Families before `vicinal._...`: they bring along the inner parts that they use.
+    for name in sorted(classes.difference(FORMS), reverse=True):
         if vocabulary.find_class(name) is None:
             unknown.add(name)
     return sorted(classes | functions), sorted(unknown)
