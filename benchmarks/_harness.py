@@ -26,7 +26,7 @@ RESULTS = Path(os.environ.get("VICINAL_RESULTS", ROOT / "docs" / "results"))
 CASES = Path(os.environ.get("VICINAL_CASES", ROOT / "benchmarks" / "cases"))
 DRAFTS = ROOT / "benchmarks" / ".cache"
 # What a number depends on. The cases themselves and the pages made of them do not count.
-_SOURCES = ("src", "benchmarks", "pyproject.toml", ":!benchmarks/cases")
+_SOURCES = ("src", "benchmarks", "tests", "pyproject.toml", ":!benchmarks/cases")
 _CORE = ("numpy", "scipy", "scikit-learn", "numba")
 
 

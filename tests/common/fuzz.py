@@ -10,6 +10,7 @@ import os
 import re
 import signal
 import warnings
+from collections import Counter
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -161,7 +162,11 @@ def describe(case):
 
 
 def outcome(case):
-    """Run a case; return ``None`` for a right answer or a clear error, else what went wrong."""
+    """Run a case; return what came of it in a word, and why.
+
+    "answered" is a right answer and "refused" an error that names value, rule and remedy; "void"
+    are oddities that contradict each other; all else is "wrong".
+    """
     estimator, (rows, targets, weights, queries) = describe(case)
     rng = np.random.RandomState(case)
     X = rng.normal(size=(N, P))
@@ -181,23 +186,25 @@ def outcome(case):
             Q = np.resize(rng.normal(size=(12, P)), (12, width)) if width else np.empty((12, 0))
             asked = QUERIES[queries](Q)
         except (ValueError, TypeError, IndexError):
-            return None  # the oddities contradict each other
+            return "void", ""
         fitted = clone(estimator)
         try:
             fitted.fit(*arguments)
         except Exception as error:
-            return _fault(label, "fit", error) or _half_fitted(label, fitted)
+            wrong = _fault(label, "fit", error) or _half_fitted(label, fitted)
+            return ("wrong", wrong) if wrong else ("refused", str(error))
+        refusal = ""
         for method in METHODS:
             if hasattr(fitted, method):
                 try:
                     said = getattr(fitted, method)(asked)
                 except Exception as error:
-                    wrong = _fault(label, method, error)
+                    wrong, refusal = _fault(label, method, error), str(error)
                 else:
                     wrong = _wrong_answer(label, fitted, method, said)
                 if wrong:
-                    return wrong
-    return None
+                    return "wrong", wrong
+    return ("refused", refusal) if refusal else ("answered", "")
 
 
 def _fault(label, place, error):
@@ -235,8 +242,8 @@ def _wrong_answer(label, fitted, method, said):
     return None
 
 
-def _within(seconds, case):
-    """Run a case in a worker; one that takes longer than ``seconds`` is a finding too."""
+def outcome_within(seconds, case):
+    """Run a case in the main thread; one that takes longer than ``seconds`` is a finding too."""
 
     def stop(*_):
         raise TimeoutError(f"no answer within {seconds} seconds")
@@ -247,7 +254,7 @@ def _within(seconds, case):
         return outcome(case)
     except TimeoutError as error:
         estimator, kinds = describe(case)
-        return f"case {case}: {type(estimator).__name__}, {kinds}: {error}"
+        return "wrong", f"case {case}: {type(estimator).__name__}, {kinds}: {error}"
     finally:
         signal.alarm(0)
 
@@ -263,14 +270,13 @@ def main():
     cases = range(arguments.first, arguments.last)
     # A case is small: one thread each, and a worker that dies does not hang the others.
     with ProcessPoolExecutor(arguments.jobs, mp_context=get_context("spawn")) as pool:
-        run = partial(_within, arguments.seconds)
-        wrong = 0
-        for line in pool.map(run, cases, chunksize=10):
-            if line:
-                wrong += 1
-                print(line, flush=True)
-    print(f"{len(cases)} cases, {wrong} wrong")
-    return min(wrong, 1)
+        found = Counter()
+        for word, why in pool.map(partial(outcome_within, arguments.seconds), cases, chunksize=10):
+            found[word] += 1
+            if word == "wrong":
+                print(why, flush=True)
+    print(f"{len(cases)} cases: {dict(found)}")
+    return min(found["wrong"], 1)
 
 
 if __name__ == "__main__":

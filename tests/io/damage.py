@@ -1,19 +1,27 @@
 """Damage every array and every number of a model file, checksums made right again.
 
-``python -m tests.io.damage FOLDER FIRST LAST`` loads and asks every damaged form of the models in a
-folder and prints a line for each, before it is tried and after: a crash is then known by its name.
+``python -m tests.io.damage FOLDER FIRST`` loads and asks every damaged form of the models in a
+folder, from a number on, and prints a line for each, before it is tried and after: a crash is then
+known by its name. `outcomes` goes on after it.
 """
 
 import json
 import resource
+import subprocess
 import sys
 import warnings
 from pathlib import Path
 
 import numpy as np
-from tests.io.helpers import answers, repacked, unpacked
+from scipy import sparse
+from tests.common.instances import all_instances
+from tests.common.processes import module
+from tests.io.helpers import LABELS, NAMES, TARGET, X, answers, fitted, repacked, unpacked
 
-from vicinal.io import ModelFileError, load
+from vicinal.auto._linear import LinearClassifier, LinearRegressor
+from vicinal.io import ModelFileError, load, save
+from vicinal.local import LocalClassifier, LocalRegressor, LoessRegressor
+from vicinal.neighbors import NeighborSearch
 
 LARGE = 10**6
 
@@ -114,23 +122,89 @@ def outcome(path):
     return "answered" if all(np.isfinite(part).all() for part in numbers) else "not finite", ""
 
 
-def main(folder, first, last):
-    """Try the damages from one number to another, over all files of a folder in order."""
+def main(folder, first):
+    """Try the damages from a number on, over all files of a folder in order."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
     victim = Path(folder) / f"{first}.victim"
     n = 0
     for path in sorted(Path(folder).glob("*.vicinal")):
         for name, damage in damages(path).items():
-            if first <= n < last:
-                label = f"{path.stem}: {name}"
-                print(json.dumps([n, label]), flush=True)
+            if n >= first:
+                print(json.dumps([n, f"{path.stem}: {name}"]), flush=True)
                 document, arrays = unpacked(path)
                 damage(document, arrays)
                 print(json.dumps([n, *outcome(repacked(victim, document, arrays))]), flush=True)
             n += 1
-    print(json.dumps([n]))
+
+
+# --- the models that are damaged, and all damages of them ---
+
+
+def models():
+    """Return fitted models by name: the common instances without mixtures of them, and variants."""
+    instances = {
+        f"{type(model).__name__}{i}": fitted(model)
+        for i, model in enumerate(all_instances())
+        if not type(model).__name__.startswith("Auto")
+    }
+    return {**instances, **variants()}
+
+
+def variants():
+    """Return models that hold other arrays than the common instances."""
+    thin = sparse.csr_matrix(np.where(X > 0, X, 0.0))
+    weights, groups = 1.0 + LABELS, np.arange(len(X)) // 3
+    return {
+        "forest": LocalClassifier(metric="forest", random_state=0).fit(X, NAMES),
+        "ranked": LocalRegressor(metric="ranked", random_state=0).fit(X, TARGET),
+        "located": LocalRegressor(location_columns=[0, 1], n_neighbors=30).fit(X, TARGET),
+        "radius": LocalRegressor(bandwidth=2.0, kernel="gaussian").fit(X, np.c_[TARGET, X]),
+        "three": LocalClassifier(solver="logistic").fit(X, LABELS + (X[:, 0] > 1)),
+        "sparse": LocalClassifier(n_neighbors=20, metric="euclidean").fit(thin, NAMES),
+        "weighted": LocalRegressor(n_neighbors=30).fit(X, TARGET, weights, groups),
+        "loess": LoessRegressor(span=0.8, degree=1, surface="direct").fit(X, TARGET),
+        "tree": NeighborSearch(algorithm="tree").fit(X),
+        "line": LinearRegressor().fit(X, TARGET),
+        "odds": LinearClassifier().fit(X, NAMES),
+    }
+
+
+def outcomes(models, folder, bounds=None):
+    """Damage models in every way; return {name of the damage: (outcome, why)}.
+
+    Compiled code looks at every index where ``bounds`` names a folder for it, in which it is
+    compiled again.
+    """
+    for name, model in models.items():
+        save(model, folder / f"{name}.vicinal")
+    looks = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(bounds)} if bounds else {}
+    found, first = {}, 0
+    while True:
+        command = module("io.damage", folder, first, **looks)
+        lines = subprocess.run(**command, capture_output=True, text=True, check=False)
+        rows = [json.loads(line) for line in lines.stdout.splitlines()]
+        names = {row[0]: row[1] for row in rows if len(row) == 2}
+        found |= {names[row[0]]: (row[1], row[2]) for row in rows if len(row) == 3}
+        if lines.returncode == 0:
+            return found
+        if not names or len(names) * 2 == len(rows):
+            raise RuntimeError(lines.stderr)
+        first = max(names) + 1
+        found[names[first - 1]] = ("crashed", f"exit status {lines.returncode}")
+
+
+def wrong(found):
+    """Return the damages that neither were refused, raised an error, nor gave finite answers."""
+    allowed = ("refused", "answered", "raised")
+    # A scaler of scikit-learn may hold NaN, for a column that is all gaps, and so may its answers.
+    gaps = ("StandardScaler.mean_ NaN", "StandardScaler.scale_ NaN")
+    return {
+        name: outcome
+        for name, outcome in found.items()
+        if outcome[0] not in allowed and not name.endswith(gaps)
+    }
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]), int(sys.argv[3]))
+    main(sys.argv[1], int(sys.argv[2]))

@@ -46,7 +46,6 @@ class References(NamedTuple):
     log_weights: Any  # (n,)
 
 
-@saved(X="n m", bounds="c+1 <n+1", weights="n")
 class Anchors(NamedTuple):
     """Rows whose classification is scored, sorted by class.
 

@@ -1,0 +1,16 @@
+"""Modules of the tests that run in processes of their own."""
+
+import os
+import sys
+from pathlib import Path
+
+ROOT = Path(__file__).parents[2]
+
+
+def module(name, *arguments, **variables):
+    """Return what `subprocess` needs to run ``python -m tests.name arguments``."""
+    return {
+        "args": [sys.executable, "-W", "ignore", "-m", f"tests.{name}", *map(str, arguments)],
+        "cwd": ROOT,
+        "env": {**os.environ, "PYTHONPATH": f"{ROOT / 'src'}:{ROOT}", **variables},
+    }
