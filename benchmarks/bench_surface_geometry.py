@@ -55,12 +55,12 @@ def gradient_table(page, X, y):
     )
 
 
-def contour_truth(model, X, resolution=601):
-    """Distance of rows to the zero contour on a dense grid, edges interpolated linearly."""
+def zero_contour(score, resolution=601):
+    """Return a grid, the scores on it, and where they are zero on its edges, interpolated."""
     axis = np.linspace(-3.2, 3.2, resolution)
     xx, yy = np.meshgrid(axis, axis)
     grid = np.column_stack([xx.ravel(), yy.ravel()])
-    parts = [model.decision_function(grid[i : i + 20_000]) for i in range(0, len(grid), 20_000)]
+    parts = [score(grid[i : i + 20_000]) for i in range(0, len(grid), 20_000)]
     F = np.concatenate(parts).reshape(xx.shape)
     points = []
     for A, B, P, R in (
@@ -71,7 +71,7 @@ def contour_truth(model, X, resolution=601):
         share = (A / (A - B + (A == B)))[cross][:, None]
         start, end = np.column_stack([p[cross] for p in P]), np.column_stack([r[cross] for r in R])
         points.append(start + share * (end - start))
-    return cKDTree(np.concatenate(points)).query(X)[0]
+    return grid, F, np.concatenate(points)
 
 
 def projection_tables(page, X, y):
@@ -118,7 +118,7 @@ def projection_tables(page, X, y):
         "on the surface; at kinks the gradient jumps with the active set of the hinge)",
     )  # fmt: skip
     model = local(X, y, 0.6)
-    truth = contour_truth(model, X)
+    truth = cKDTree(zero_contour(model.decision_function)[2]).query(X)[0]
     found = DecisionSurface(model, random_state=0).fit(X).orthogonal_projection(X)
     far = truth > 0.01
     ratio = np.abs(found.distances)[far] / truth[far]
