@@ -172,8 +172,8 @@ def main():
         "Standardised moons (200 rows, noise 0.06), Gaussian weights with h = 0.6, C = 1: the "
         "cosine between what is taken for the normal and the gradient of F by central differences, "
         "at the points of the surface nearest to the rows. The paper takes the plane of the "
-        "machine at the point (no derivative of the weights), or equations 7 and 8, which invert the two "
-        "diagonal blocks of the Hessian apart.",
+        "machine at the point (no derivative of the weights), or equations 7 and 8, which "
+        "invert the two diagonal blocks of the Hessian apart.",
     )
     printed = page.case(("squared hinge", 0), lambda: squared_hinge(0.0))
     shifted = page.case(("squared hinge", 3), lambda: squared_hinge(3.0))
