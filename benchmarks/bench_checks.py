@@ -42,36 +42,27 @@ def contract_counts(estimator):
     return counts, failed
 
 
-def fill(page):
-    warnings.simplefilter("ignore")
-    rows, reasons, unexplained = [], [], []
-    for estimator in all_instances():
-        name = type(estimator).__name__
-        sklearn_counts, sklearn_failed = scikit_learn_counts(clone(estimator))
-        our_counts, our_failed = contract_counts(estimator)
-        unexplained += [(name, check) for check in (*sklearn_failed, *our_failed)]
-        rows.append(
-            [f"`{' '.join(str(estimator).split())}`"]
-            + [sklearn_counts[s] for s in ("passed", "skipped", "xfail")]
-            + [our_counts[s] for s in ("passed", "skipped", "xfail")]
-            + [len(sklearn_failed) + len(our_failed)]
-        )
-        for registry in (expected_failures(estimator), contract_exceptions(estimator)):
-            reasons += [[name, f"`{check}`", reason] for check, reason in registry.items()]
-    page.table(
-        ["estimator", "scikit-learn: passed", "skipped", "excepted", "ours: passed", "skipped",
-         "excepted", "unexplained"],
-        rows,
-    )  # fmt: skip
-    page.text("## Reasons")
-    if reasons:
-        page.table(["estimator", "check", "reason"], sorted(map(list, set(map(tuple, reasons)))))
-    page.text(f"Unexplained failures: {len(unexplained)}.")
-    for name, check in unexplained:
-        page.text(f"- {name}: `{check}`")
+def kept(estimator):
+    """Return how often an estimator passed, was not asked or was excepted, and what failed."""
+    sklearn_counts, sklearn_failed = scikit_learn_counts(clone(estimator))
+    our_counts, our_failed = contract_counts(estimator)
+    return {
+        "counts": [
+            counts[status]
+            for counts in (sklearn_counts, our_counts)
+            for status in ("passed", "skipped", "xfail")
+        ],
+        "failed": [*sklearn_failed, *our_failed],
+        "reasons": [
+            [check, reason]
+            for registry in (expected_failures(estimator), contract_exceptions(estimator))
+            for check, reason in registry.items()
+        ],
+    }
 
 
 def main():
+    warnings.simplefilter("ignore")
     page = ResultsPage(
         "checks",
         "Estimators and checks",
@@ -79,7 +70,21 @@ def main():
         "estimator keep? An exception is legitimate only with a written reason; `skipped` means "
         "that the check says nothing about that kind of estimator.",
     )
-    page.section("page", fill)
+    rows, reasons, unexplained = [], set(), []
+    for estimator in all_instances():
+        name, shown = type(estimator).__name__, " ".join(str(estimator).split())
+        found = page.case((shown,), lambda e=estimator: kept(e))
+        rows.append([f"`{shown}`", *found["counts"], len(found["failed"])])
+        reasons |= {(name, f"`{check}`", reason) for check, reason in found["reasons"]}
+        unexplained += [f"- {name}: `{check}`" for check in found["failed"]]
+    page.table(
+        ["estimator", "scikit-learn: passed", "skipped", "excepted", "ours: passed", "skipped",
+         "excepted", "unexplained"],
+        rows,
+    )  # fmt: skip
+    page.text("## Reasons")
+    page.table(["estimator", "check", "reason"], sorted(reasons))
+    page.text("\n".join([f"Unexplained failures: {len(unexplained)}.", *unexplained]))
     page.write()
 
 

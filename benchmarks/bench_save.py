@@ -21,24 +21,27 @@ from vicinal.io import load, save
 REPEAT = 5
 
 
-def models():
-    """Models of satimage and of diabetes: rows, regions, trees, a mixture."""
+# Models of satimage and of diabetes: rows, regions, trees.
+MODELS = {
+    "local, satimage": LocalClassifier(n_neighbors=40, metric="standardized"),
+    "partition, satimage": SpacePartitioningClassifier(n_regions=5, random_state=0),
+    "bootstrap of trees, satimage": BootstrapEnsembleClassifier(random_state=0),
+    "scikit-learn's forest, satimage": RandomForestClassifier(random_state=0),
+    "histogram boosting, satimage": HistGradientBoostingClassifier(random_state=0),
+    "local, diabetes": LocalRegressor(),
+}
+
+
+def rows_of(name):
+    if name.endswith("diabetes"):
+        return load_diabetes(return_X_y=True)
     satimage = load_dataset("satimage")
-    classes = satimage.X_train.astype(float), satimage.y_train
-    numbers = load_diabetes(return_X_y=True)
-    return {
-        "local, satimage": (LocalClassifier(n_neighbors=40, metric="standardized"), classes),
-        "partition, satimage": (SpacePartitioningClassifier(n_regions=5, random_state=0), classes),
-        "bootstrap of trees, satimage": (BootstrapEnsembleClassifier(random_state=0), classes),
-        "scikit-learn's forest, satimage": (RandomForestClassifier(random_state=0), classes),
-        "histogram boosting, satimage": (HistGradientBoostingClassifier(random_state=0), classes),
-        "local, diabetes": (LocalRegressor(), numbers),
-    }
+    return satimage.X_train.astype(float), satimage.y_train
 
 
-def measured(model, X, y):
+def measured(name):
     """Return seconds and bytes of both ways, the least of a few runs."""
-    fitted = model.fit(X, y)
+    fitted = MODELS[name].fit(*rows_of(name))
     with tempfile.TemporaryDirectory() as folder:
         ours, theirs = Path(folder) / "model.vicinal", Path(folder) / "model.joblib"
         return {
@@ -61,8 +64,8 @@ def main():
         f"the disk has it; least of {REPEAT} runs on a shared machine.",
     )
     rows = []
-    for name, (model, data) in models().items():
-        found = page.case((name,), lambda model=model, data=data: measured(model, *data))
+    for name in MODELS:
+        found = page.case((name,), lambda name=name: measured(name))
         rows.append(
             [
                 name,
