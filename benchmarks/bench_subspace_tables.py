@@ -4,7 +4,7 @@ The figures come from the finished parts of the other three benchmarks of the fa
 first, this script only lays them beside the paper's.
 """
 
-from _harness import ResultsPage, stored
+from _harness import MissingCaseError, ResultsPage, stored
 
 
 def _percent(value):
@@ -181,7 +181,9 @@ def table_5(page, fusion, machine):
 
 def main():
     sources = ("subspace_decomposition", "subspace_fusion", "divide_conquer_svc")
-    decomposition, fusion, machine = (stored(name).by_name() for name in sources)
+    decomposition, fusion, machine = parts = [stored(name).by_name() for name in sources]
+    if not all(parts):
+        raise MissingCaseError(f"One of {', '.join(sources)} was never run.")
     page = ResultsPage(
         "subspace_tables",
         "The tables of the paper on feature-space decomposition",
