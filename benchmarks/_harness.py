@@ -157,6 +157,10 @@ class Cases:
         self.used[_frozen(key)] = entry
         return entry["value"]
 
+    def has(self, *key: Any) -> bool:
+        """Return whether a case was run, without making it part of a page."""
+        return _frozen(key) in self._known
+
     def by_name(self) -> dict[str, Any]:
         """Return the results of the cases whose key is one name."""
         return {key[0]: self.find(*key) for key in list(self._known) if len(key) == 1}
