@@ -19,7 +19,7 @@ from vicinal.ensemble import (
 ROUNDS = 100
 ROWS = 500
 CLASSIFICATION = (
-    "spambase", "banana", "wdbc", "wbc_original", "vertebral", "satimage", "pendigits"
+    "spambase", "banana", "wdbc", "wine", "vertebral", "satimage", "pendigits"
 )  # fmt: skip
 REGRESSION = ("airfoil", "puma32h", "laser", "mortgage", "grid_stability", "friedman 1")
 

@@ -1,6 +1,5 @@
 """How accurate and how well calibrated are local classifiers, beside their usual peers?"""
 
-import time
 from functools import cache
 
 import numpy as np
@@ -9,7 +8,8 @@ from sklearn.metrics import log_loss
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
-from _harness import ResultsPage, timed
+from _harness import ResultsPage
+from _harness import processor_timed as timed
 from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier
 
@@ -73,8 +73,8 @@ def peers():
 def evaluate(model, name):
     compile_kernels()
     X, y, Q, target = splits(name)
-    fit_time, _ = timed(lambda: model.fit(X, y), clock=time.process_time)
-    predict_time, labels = timed(lambda: model.predict(Q), clock=time.process_time)
+    fit_time, _ = timed(lambda: model.fit(X, y))
+    predict_time, labels = timed(lambda: model.predict(Q))
     row = {"error": 100 * np.mean(labels != target), "fit": fit_time, "predict": predict_time}
     if isinstance(model, LocalClassifier):
         proba = model.predict_proba(Q)

@@ -1,13 +1,13 @@
 """Does an anchored model answer in constant time, and what does it cost in error?"""
 
 import sys
-import time
 
 import numpy as np
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
-from _harness import ResultsPage, timed
+from _harness import ResultsPage
+from _harness import processor_timed as timed
 from vicinal.datasets import load_dataset
 from vicinal.local import (
     AnchoredLocalClassifier,
@@ -37,13 +37,11 @@ def time_by_rows(n):
     fixed = {"n_neighbors": 40, "alpha": 1.0, "metric": "euclidean", "calibration": None}
     lazy = LocalClassifier(**fixed).fit(X, y)
     anchored = AnchoredLocalClassifier(512, random_state=0, **fixed)
-    fit_time, _ = timed(lambda: anchored.fit(X, y), clock=time.process_time)
+    fit_time, _ = timed(lambda: anchored.fit(X, y))
     found = {"fit": fit_time, "blended": anchored.anchors_.n_blended}
     for name, model, repeat in (("lazy", lazy, 3 if n <= 10**5 else 1), ("anchored", anchored, 9)):
         model.predict(Q[:100])
-        seconds, labels = timed(
-            lambda m=model: m.predict(Q), repeat=repeat, clock=time.process_time
-        )
+        seconds, labels = timed(lambda m=model: m.predict(Q), repeat=repeat)
         found[name] = 1e6 * seconds / N_QUERIES
         found[f"{name} error"] = 100 * np.mean(labels != truth)
     return found
@@ -77,7 +75,7 @@ def class_errors(name):
         settings["metric"] = "standardized"
 
     def measured(model):
-        seconds, _ = timed(lambda: model.fit(X, y), clock=time.process_time)
+        seconds, _ = timed(lambda: model.fit(X, y))
         proba = model.predict_proba(Q)
         return {
             "fit": seconds,

@@ -6,7 +6,8 @@ import sys
 
 import numpy as np
 
-from _harness import ResultsPage, peak_memory_gb, timed
+from _harness import ResultsPage, peak_memory_gb
+from _harness import processor_timed as timed
 from vicinal.local import LocalClassifier
 
 N_FEATURES = 16
@@ -44,7 +45,8 @@ def main(shrink):
         "local_scaling",
         "Local models by number of rows and queries",
         f"Local ridge, k = 40, {N_FEATURES} columns, float64, exact brute-force search, each case "
-        "in a process of its own (memory includes Python and every library, some 0.25 GB).",
+        "in a process of its own (memory includes Python and every library, some 0.25 GB). Seconds "
+        "are processor time, of all threads together.",
     )
     cases = [
         (10_000, 1_000),

@@ -1,19 +1,12 @@
 """LOESS: equality with the reference code, and time beside it and statsmodels."""
 
-import time
-
 import numpy as np
 import statsmodels.api as sm
 from skmisc.loess import loess
 
 from _harness import ResultsPage
-from _harness import timed as timed_by
+from _harness import processor_timed as timed
 from vicinal.local import LocalRegressor, LoessRegressor
-
-
-def timed(function, *, repeat=1):
-    """Return the least processor time of all threads, and the last result."""
-    return timed_by(function, repeat=repeat, clock=time.process_time)
 
 
 def curve(n, seed=0):
