@@ -11,7 +11,7 @@ from sklearn.ensemble import (
 )
 from sklearn.utils import check_random_state
 
-from vicinal._base import n_threads, saved, thread_map
+from vicinal._base import forest_leaves, n_threads, saved, thread_map
 from vicinal._kernels.local._forest_weights import leaf_shares, shared_leaves
 from vicinal.local._coordinates import FORESTS
 from vicinal.local._neighborhoods import Neighborhoods, drop_zeros
@@ -109,7 +109,7 @@ class ForestIndex:
         """Return the leaves of rows, numbered through the forest."""
         if len(X) == 0:
             return np.zeros((0, len(self.forest.estimators_)), dtype=np.int64)
-        return self.forest.apply(X).astype(np.int64) + self._offsets[:-1]
+        return forest_leaves(self.forest, X).astype(np.int64) + self._offsets[:-1]
 
     def extended(self, X: np.ndarray, weights: np.ndarray | None) -> "ForestIndex":
         """Return the same trees with further rows dropped into their leaves."""

@@ -1,8 +1,9 @@
 """A batch of queries, their classifier, and the score seen from each query's own side."""
 
 import numpy as np
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from vicinal._base import row_blocks, saved
+from vicinal._base import forest_proba, row_blocks, saved
 from vicinal.surface._metric import Chart
 from vicinal.surface._oracles import Differences
 
@@ -22,6 +23,9 @@ class Model:
         """Return predicted labels as positions in ``classes``."""
         if not len(X):
             return np.empty(0, dtype=np.int64)
+        # A subclass may predict as it likes.
+        if type(self.estimator) in (ExtraTreesClassifier, RandomForestClassifier):
+            return forest_proba(self.estimator, X).argmax(axis=1)
         return np.searchsorted(self.classes, self.estimator.predict(self.wrap(X)))
 
     def scores(self, X, gradient: bool):
