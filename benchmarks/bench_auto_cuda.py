@@ -82,7 +82,8 @@ def mixture(name, size, members):
     make = AutoRegressor if is_numbers else AutoClassifier
     X, X_test = (on_gpu(np.asarray(rows, dtype=np.float32)) for rows in (X, X_test))
     fit, model = timed(lambda: make(MIXTURES[members], random_state=0).fit(X, y))
-    said = np.asarray(model.predict(X_test))
+    said = model.predict(X_test)
+    said = said.cpu().numpy() if is_numbers else np.asarray(said)
     wrong = (said - y_test) ** 2 / np.var(y_test) if is_numbers else said != y_test
     weights = [m.weight for m in model.members_ if m.name.startswith("neural")]
     return {"error": 100.0 * float(np.mean(wrong)), "fit": fit, "nets": float(sum(weights))}
