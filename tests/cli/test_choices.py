@@ -100,7 +100,9 @@ def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_pat
     most = answers.filter(pl.col("prediction") == "no")["P(yes)"].max()
     assert most < least < 0.5
     assert run(["explain", str(costly), str(folder / "claims.csv"), "--row", "3", "--quick"]) == 0
-    assert "by its costs the answer is" in capsys.readouterr().err
+    said = capsys.readouterr()
+    assert "answers are 'yes' from probability" in said.err
+    assert f"predicts {answers['prediction'][3]} " in said.out
 
 
 def test_cost_of_a_mixture_is_chosen_on_its_held_out_answers(folder, capsys):

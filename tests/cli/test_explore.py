@@ -32,6 +32,22 @@ def test_a_page_is_written(table, tmp_path, capsys):
     assert '"reach": 0.' in page.read_text()
 
 
+def test_a_threshold_by_cost_decides(table, tmp_path, capsys):
+    model, page = tmp_path / "costly.vicinal", tmp_path / "page.html"
+    options = ["-m", "logistic regression", "--positive", "yes", "--cost", "20", "-o", str(model)]
+    assert run(["fit", str(table), "-t", "sure", *options]) == 0
+    assert run(["explore", str(model), str(table), "--out", str(page)]) == 0
+    assert "answers are 'yes' from probability 0." in capsys.readouterr().err
+    assert '"threshold": {"code": 1, "value": 0.' in page.read_text()
+
+
+def test_rows_without_a_target_are_left_out(table, tmp_path):
+    model, page = fit(table, "logistic regression"), tmp_path / "page.html"
+    gaps, frame = tmp_path / "gaps.csv", pl.read_csv(table)
+    frame.with_columns(pl.when(pl.int_range(80) > 5).then("sure")).write_csv(gaps)
+    assert run(["explore", str(model), str(gaps), "--out", str(page)]) == 0
+
+
 def test_other_models_are_sent_to_the_server(table, tmp_path, capsys):
     model = fit(table, "random forest")
     assert run(["explore", str(model), str(table), "--out", str(tmp_path / "page.html")]) == 2

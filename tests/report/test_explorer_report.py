@@ -19,6 +19,7 @@ from vicinal import (
 )
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.report import ExplorerReport
+from vicinal.report.explorer import ExplorerPage
 from vicinal.table import TableEncoder
 
 pytest.importorskip("jinja2")
@@ -133,10 +134,10 @@ def test_other_models_are_refused_with_the_remedy(make, rng):
 
 def test_controls_know_numbers_levels_and_nothing():
     table = pl.DataFrame({"a": [1, 5, 2], "b": ["x", "y", "x"], "c": [None, None, None]})
-    number, level, nothing = ExplorerReport.controls(table, ["a", "b", "c"])
+    number, level, nothing = ExplorerPage(None, table).as_dict()["data"]["controls"]
     assert (number["min"], number["value"], number["max"], number["step"]) == (1, 2, 5, 1)
     assert (level["kind"], level["levels"], level["value"]) == ("level", ["x", "y"], "x")
-    assert nothing["kind"] == "text"
+    assert nothing["kind"] == "unknown"
 
 
 # --- in a browser ---

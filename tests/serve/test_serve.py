@@ -63,6 +63,89 @@ def test_a_regressor_has_no_classes():
     assert client.get("/metadata").json()["task"] == "regression"
 
 
+def test_intervals_of_a_table_are_conformal():
+    X, y = load_diabetes(return_X_y=True)
+    model = LinearRegression().fit(X[:200], y[:200])
+    client = TestClient(create_app(model, table=X[200:], y=y[200:]))
+    rows = {"rows": X[:20].tolist()}
+    found = client.post("/predict?coverage=0.8&support=true", json=rows).json()
+    reach = np.diff(found["intervals"], axis=1) / 2
+    off = np.sort(np.abs(y[200:] - model.predict(X[200:])))
+    np.testing.assert_allclose(reach, off[int(np.ceil(0.8 * (len(off) + 1))) - 1])
+    np.testing.assert_allclose(np.mean(found["intervals"], axis=1), found["predictions"])
+    assert all(0 < share <= 1 for share in found["support"])
+
+
+def test_sets_and_support_are_the_models_own(iris_local):
+    model, X, client = iris_local
+    found = client.post("/predict?coverage=0.95&support=true", json={"rows": X[::9].tolist()})
+    sets = model.predict_set(X[::9], coverage=0.95)
+    assert found.json()["sets"] == [model.classes_[row].tolist() for row in sets]
+    np.testing.assert_allclose(found.json()["support"], model.support(X[::9]))
+
+
+@pytest.fixture(scope="module")
+def iris_local():
+    from vicinal.local import LocalClassifier
+
+    X, y = load_iris(return_X_y=True)
+    model = LocalClassifier(n_neighbors=40, alpha=1.0, metric="euclidean").fit(X, y)
+    return model, X, TestClient(create_app(model))
+
+
+@pytest.mark.parametrize(
+    ("question", "message"),
+    [
+        ("coverage=1.5", "between 0 and 1"),
+        ("coverage=x", "between 0 and 1"),
+        ("coverage=0.9", "no intervals"),
+        ("support=1", "true or false"),
+    ],
+)
+def test_options_of_predict_that_cannot_be(iris, question, message):
+    _, X, client = iris
+    reply = client.post(f"/predict?{question}", json={"rows": X[:1].tolist()})
+    assert reply.status_code == 400
+    assert message in reply.json()["error"]
+
+
+def test_neighbors_are_the_nearest_in_deviations(people):
+    model, table, client = people
+    row = table.iloc[[5]].to_dict("records")
+    found = client.post("/neighbors", json={"rows": row}).json()["neighbors"]
+    assert found[0]["distance"] == 0
+    assert found[0]["values"] == row[0]
+    assert [near["distance"] for near in found] == sorted(near["distance"] for near in found)
+    same_city = table[table["city"] == row[0]["city"]]
+    nearest = np.sort(np.abs(same_city["age"] - row[0]["age"]))[:8] / table["age"].std(ddof=0)
+    np.testing.assert_allclose([near["distance"] for near in found], nearest, atol=1e-12)
+    assert found[0]["prediction"] == model.predict(table.iloc[[5]])[0]
+
+
+def test_a_threshold_decides_everywhere(people):
+    from vicinal._base._thresholds import with_threshold
+
+    model, table, _ = people
+    share = model.predict_proba(table)[:, 1]
+    at = int(np.argsort(share)[len(share) // 5])
+    client = TestClient(create_app(with_threshold(model, "yes", share[at]), table=table))
+    rows = table.to_dict("records")
+    expected = np.where(share >= share[at], "yes", "no").tolist()
+    assert client.post("/predict", json={"rows": rows}).json()["predictions"] == expected
+    inputs = [
+        {"name": name, "shape": [80], "datatype": kind, "data": table[name].tolist()}
+        for name, kind in (("age", "FP64"), ("city", "BYTES"))
+    ]
+    found = client.post("/v2/models/model/infer", json={"inputs": inputs}).json()
+    assert found["outputs"][0]["data"] == expected
+    why = client.post("/explain", json={"rows": [rows[at]]}).json()
+    assert share[at] < 0.5
+    assert why["prediction"] == "yes"
+    assert why["sections"]["surface"]["values"]["label"] == "no"
+    threshold = client.get("/metadata").json()["threshold"]
+    assert threshold == {"label": "yes", "probability": share[at]}
+
+
 def test_reasons_are_those_of_explain(iris):
     from vicinal.inspection import explain
 
@@ -196,6 +279,10 @@ def test_a_token_is_asked_of_all_but_health(iris):
     assert client.get("/metadata").status_code == 401
     assert client.get("/metadata", headers={"Authorization": "Bearer wrong"}).status_code == 401
     assert client.get("/metadata", headers={"Authorization": "Bearer s3cret"}).status_code == 200
+    assert client.get("/metadata", auth=("", "s3cret")).status_code == 200
+    asked = client.get("/metadata", auth=("s3cret", ""))
+    assert asked.status_code == 401
+    assert asked.headers["www-authenticate"].startswith("Basic")
     assert client.get("/healthz").status_code == 200
 
 

@@ -67,14 +67,14 @@ def check_table(
         _check_has(frame, name)
     if target in roles.columns:
         raise InputError(f"{target!r} is the target and cannot be anything else")
-    frame = _rows_with_target(frame, target, notes)
+    frame = rows_with_target(frame, target, notes)
     if frame.height < min_rows:
         raise InputError(
             f"the table has {frame.height} row{'s' * (frame.height != 1)} with a target; "
             f"at least {min_rows} are needed"
         )
     frame = frame if roles.time is None else _in_time(frame, roles.time)
-    y, task = _target(_as_numbers(frame[target], task), task)
+    y, task = _target(as_numbers(frame[target], task), task)
     X = frame.drop(target, *roles.drop, *filter(None, (roles.group, roles.weight)))
     if strict:
         _refuse(X, roles.category)
@@ -105,7 +105,8 @@ def _check_has(frame, name) -> None:
     raise InputError(f"the table has no column {name!r}; {hint}")
 
 
-def _rows_with_target(frame, target, notes):
+def rows_with_target(frame: pl.DataFrame, target: str, notes: list[str]) -> pl.DataFrame:
+    """Return the rows that have a target, and note how many have none."""
     column = frame[target]
     gaps = column.is_nan() if column.dtype.is_float() else pl.Series([False] * len(column))
     known = frame.filter(~(column.is_null() | gaps.fill_null(True)))
@@ -149,7 +150,7 @@ def _weights(column) -> np.ndarray:
 # --- the target ---------------------------------------------------------------------------------
 
 
-def _as_numbers(column: pl.Series, task: str | None) -> pl.Series:
+def as_numbers(column: pl.Series, task: str | None) -> pl.Series:
     """Return a target of numbers in disguise ($1,234.50) as numbers."""
     if column.dtype != pl.String or task == "classification" or column.n_unique() == 1:
         return column

@@ -11,10 +11,11 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn.pipeline import Pipeline
 
 import vicinal
-from vicinal._base import write_whole
+from vicinal._base import last_step, write_whole
+from vicinal._base._pipelines import ask, can
+from vicinal.cli._check_table import as_numbers, rows_with_target
 from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._read_table import (
     check_folder,
@@ -48,7 +49,7 @@ def predict(
     if interval is not None and not 0 < interval < 1:
         raise InputError(f"--interval {interval:g} must be a chance between 0 and 1, such as 0.9")
     fitted = load_model(model)
-    threshold = _threshold_of(model)
+    threshold = threshold_of(model)
     frame = read_tables(tables, delimiter)
     X = frame.select(known_columns(fitted, frame))
     kept = [name.strip() for text in keep for name in text.split(",") if name.strip()]
@@ -82,7 +83,8 @@ def predict(
     say(f"{answers.height:,} predictions: {out}")
 
 
-def _threshold_of(model: Path) -> Threshold | None:
+def threshold_of(model: Path) -> Threshold | None:
+    """Return from which probability on a model file answers a class, if it says so."""
     from vicinal.io import info as read_info
 
     return Threshold.of(read_info(model).metadata)
@@ -100,14 +102,12 @@ def _limits(fitted, X, coverage) -> dict[str, Any]:
 
 def _asked(fitted, method, option, X, **options) -> np.ndarray:
     """Return what a model, or the last step behind its encoder, says; else who would."""
-    if isinstance(fitted, Pipeline) and not hasattr(fitted, method):
-        return _asked(fitted.steps[-1][1], method, option, fitted[:-1].transform(X), **options)
-    if not hasattr(fitted, method):
+    if not can(fitted, method):
         raise InputError(
-            f"{option}: {type(fitted).__name__} has no {method}; a model of `vicinal fit --model "
-            "auto` has"
+            f"{option}: {type(last_step(fitted)).__name__} has no {method}; a model of `vicinal "
+            "fit --model auto` has"
         )
-    return np.asarray(getattr(fitted, method)(X, **options))
+    return np.asarray(ask(fitted, method, X, **options))
 
 
 def export(model: Path, out: Path, *, table: Path | None, delimiter: str | None) -> None:
@@ -129,7 +129,7 @@ def export(model: Path, out: Path, *, table: Path | None, delimiter: str | None)
     inputs = quoted([entry.name for entry in graph.graph.input])
     checked = "" if rows is None else f"; it agrees with the model on {rows.height:,} rows"
     say(f"graph with the inputs {inputs}: {out}{checked}")
-    if (threshold := _threshold_of(model)) is not None:
+    if (threshold := threshold_of(model)) is not None:
         say(f"  note: the graph gives probabilities; {threshold}")
 
 
@@ -183,10 +183,10 @@ def explain(
         "target": None if to is None else _label(fitted, to, "--to"),
     }
     others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
+    if (threshold := threshold_of(model)) is not None:
+        say(f"answers are {threshold}")
+        fitted = threshold.applied(fitted)
     found = explain_row(fitted, rows[row])
-    if (threshold := _threshold_of(model)) is not None:
-        said = threshold.answers(np.asarray(fitted.predict_proba(rows[[row]])), fitted.classes_)
-        say(f"by its costs the answer is {str(said[0])!r}: {threshold}")
     if not as_json:
         print(found.text(), flush=True)
     if not quick and others.height:
@@ -237,12 +237,12 @@ def report(
     check_folder(out, "--out")
     fitted = load_model(model)
     frame = read_table(table, delimiter)
-    X = frame.select(known_columns(fitted, frame))
     if target is not None and target not in frame.columns:
         raise InputError(f"the table has no column {target!r}; it has {quoted(frame.columns)}")
     about = read_info(model).metadata
     target = target or about.get("target")
-    y, notes = known_target(frame, target, fitted)
+    frame, y, notes = known_target(frame, target, fitted)
+    X = frame.select(known_columns(fitted, frame))
     positive = about.get("positive")
     page = ModelReport(
         fitted,
@@ -258,16 +258,23 @@ def report(
     say(f"report: {page.write_html(out)}")
 
 
-def known_target(frame, target, fitted) -> tuple[Any, list[str]]:
-    """Return the target where the table has it, in the type that the model answers in."""
+def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
+    """Return the rows with a target, the target in the type that the model answers in, and notes.
+
+    A table without the target is returned whole.
+    """
     if target is None or target not in frame.columns:
         column = "target" if target is None else f"column {target!r}"
-        return None, [f"the table has no {column}: how good the answers are is unknown"]
-    column = frame[target]
-    if column.null_count():
-        raise InputError(f"the target {target!r} is missing in {column.null_count()} rows")
+        return frame, None, [f"the table has no {column}: how good the answers are is unknown"]
+    notes: list[str] = []
+    frame = rows_with_target(frame, target, notes)
     if not hasattr(fitted, "classes_"):
-        return column.cast(pl.Float64).to_numpy(), []
+        try:
+            column = as_numbers(frame[target], "regression").cast(pl.Float64)
+        except pl.exceptions.InvalidOperationError:
+            raise InputError(f"the target {target!r} holds no numbers") from None
+        return frame, column.to_numpy(), notes
+    column = frame[target]
     classes = np.asarray(fitted.classes_)
     y = (
         column.cast(pl.String).to_numpy().astype(str)
@@ -279,22 +286,28 @@ def known_target(frame, target, fitted) -> tuple[Any, list[str]]:
         raise InputError(
             f"the target {target!r} has classes unknown to the model: {quoted([*unknown])}"
         )
-    return y, []
+    return frame, y, notes
 
 
 def serve(model: Path, table: Path | None, *, host: str, port: int, token: str | None) -> None:
     """Answer for a model over HTTP until interrupted."""
+    from vicinal.io import info as read_info
     from vicinal.serve import serve as listen
 
     fitted = load_model(model)
-    rows = None
+    rows = y = None
     if table is not None:
-        frame = read_table(table, None)
-        rows = frame.select(known_columns(fitted, frame)).head(_SERVED_ROWS).to_pandas()
+        frame = read_table(table, None).head(_SERVED_ROWS)
+        frame, y, _ = known_target(frame, read_info(model).metadata.get("target"), fitted)
+        rows = frame.select(known_columns(fitted, frame)).to_pandas()
+    if (threshold := threshold_of(model)) is not None:
+        say(f"answers are {threshold}")
+        fitted = threshold.applied(fitted)
     address = f"[{host}]" if ":" in host else host
     say(f"http://{address}:{port}/ answers for {model}; Ctrl-C stops it")
+    options = {"name": _route_name(model), "table": rows, "y": y, "token": token}
     try:
-        listen(fitted, host=host, port=port, name=_route_name(model), table=rows, token=token)
+        listen(fitted, host=host, port=port, **options)
     except (ImportError, ValueError) as error:
         raise InputError(str(error)) from None
 

@@ -25,7 +25,7 @@ def explore(
     vicinal fit people.csv -t income --model anchored-local --out people.vicinal
     vicinal explore people.vicinal test.csv --out people.html
     """
-    from vicinal.cli._commands import known_columns, known_target, load_model
+    from vicinal.cli._commands import known_columns, known_target, load_model, threshold_of
     from vicinal.cli._errors import InputError
     from vicinal.cli._read_table import check_folder, read_table
     from vicinal.cli._show import say
@@ -35,8 +35,11 @@ def explore(
     check_folder(out, "--out")
     fitted = load_model(model)
     frame = read_table(table, delimiter)
+    frame, y, _ = known_target(frame, info(model).metadata.get("target"), fitted)
     rows = frame.select(known_columns(fitted, frame))
-    y, _ = known_target(frame, info(model).metadata.get("target"), fitted)
+    if (threshold := threshold_of(model)) is not None:
+        say(f"answers are {threshold}")
+        fitted = threshold.applied(fitted)
     try:
         page = ExplorerReport(fitted, rows, y, title=f"{model.stem} on {table.name}")
         say(f"explorer: {page.write_html(out)}")

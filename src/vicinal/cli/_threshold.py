@@ -59,6 +59,13 @@ class Threshold:
         """Return plain values for the file of a model."""
         return asdict(self)
 
+    def applied(self, model: Any) -> Any:
+        """Return the classifier as one that answers so."""
+        from vicinal._base._thresholds import with_threshold
+
+        at = [str(label) for label in model.classes_].index(self.positive)
+        return with_threshold(model, model.classes_[at], self.value)
+
     def answers(self, shares: np.ndarray, classes: np.ndarray) -> np.ndarray:
         """Return labels for probabilities of both classes."""
         at = [str(label) for label in classes].index(self.positive)

@@ -9,6 +9,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base._explanation import ExplanationSection, RowColumns, values_of
+from vicinal._base._thresholds import split_threshold
 from vicinal.inspection._column_contributions import column_section
 from vicinal.inspection._columns import columns_behind, names_of, one_row
 from vicinal.inspection._explain_sklearn import sklearn_sections
@@ -39,7 +40,8 @@ def explain(
     Parameters
     ----------
     model : estimator
-        Fitted classifier or regressor, or a pipeline that ends in one.
+        Fitted classifier or regressor, or a pipeline that ends in one; behind scikit-learn's
+        ``FixedThresholdClassifier`` the answer, and the least change of it, follow its threshold.
     X_row : array-like, frame, series or mapping
         One row, as the model takes it.
     feature_names : sequence of str, default=None
@@ -138,6 +140,7 @@ def _check_change(model: Any, names: list[str], immutable: Sequence[str], target
 
 def _unwrapped(model: Any) -> tuple[list[Any], Any]:
     """Return the transformers before the model that speaks, and that model."""
+    model, _ = split_threshold(model)
     if isinstance(model, Pipeline):
         before = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
         inner, last = _unwrapped(model.steps[-1][1])

@@ -10,6 +10,7 @@ from sklearn.utils.metaestimators import available_if
 
 from vicinal._base._compat import num_samples
 from vicinal._base._explanation import ExplanationSection, show
+from vicinal._base._thresholds import split_threshold
 from vicinal.surface import DecisionSurface
 
 # Background rows between which points of the surface are looked for.
@@ -66,7 +67,9 @@ def surface_section(
     free[list(coder.gaps)] = False
     inner = model if coder.is_plain else CodedModel(model, coder)
     search = _Search(inner, coder, row[0], rows, np.where(spread > 0.0, spread, 1.0), free)
-    change = search.least_change(prediction, target, _is_dear(model)) if free.any() else None
+    change = (
+        search.least_change(prediction, target, _has_labels_only(model)) if free.any() else None
+    )
     if change is None:
         wanted = f"another answer than {show(prediction)}" if target is None else show(target)
         return _no_change(f"No change was found that gets {wanted}.")
@@ -79,8 +82,13 @@ def _no_change(summary: str) -> ExplanationSection:
     return ExplanationSection("surface", "Decision surface", summary, values=values)
 
 
-def _is_dear(model: Any) -> bool:
-    """Tell whether differences of scores would take long: many local models for every point."""
+def _has_labels_only(model: Any) -> bool:
+    """Tell whether scores do not lead to the surface: it is at another threshold, or they are dear.
+
+    Differences of scores take long where many local models answer every point.
+    """
+    if split_threshold(model)[1] is not None:
+        return True
     last = model.steps[-1][1] if hasattr(model, "steps") else model
     return hasattr(last, "members_")
 
@@ -94,14 +102,14 @@ class _Search:
         self.is_category = coder.is_category
         self.is_whole = coder.is_whole & ~self.is_category
 
-    def least_change(self, prediction: Any, target: Any, is_dear: bool) -> Change | None:
+    def least_change(self, prediction: Any, target: Any, has_labels_only: bool) -> Change | None:
         """Find the surface, and beyond it a feasible row with another answer, confirmed."""
         with warnings.catch_warnings():
             # That every row gets the same answer is told in words by the caller.
             warnings.simplefilter("ignore", UserWarning)
             surface = DecisionSurface(
                 self.model,
-                oracle="labels" if self.is_category.any() or is_dear else "auto",
+                oracle="labels" if self.is_category.any() or has_labels_only else "auto",
                 metric="standardized",
                 n_surface_points=_SURFACE_POINTS,
                 random_state=0,

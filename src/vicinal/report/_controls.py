@@ -11,17 +11,17 @@ def control(
     """Return the kind of a column, where it starts, and how far it goes.
 
     Numbers have a range from the least to the greatest value, unless they are asked for as levels;
-    up to so many words are levels to choose from; anything else is text. Without a value nothing
-    is known but the name.
+    up to so many words are levels to choose from, more are text. Without a value nothing is known
+    but the name.
     """
     known = [value for value in values if value is not None]
     if not known:
-        return {"name": name, "kind": "text", "value": None if values else 0}
+        return {"name": name, "kind": "unknown", "value": None if values else 0}
     if not as_levels and all(isinstance(value, bool | int | float) for value in known):
         numbers = np.array(known, dtype=float)
         numbers = numbers[np.isfinite(numbers)]
         if not len(numbers):
-            return {"name": name, "kind": "text", "value": None}
+            return {"name": name, "kind": "unknown", "value": None}
         low, middle, high = np.quantile(numbers, [0.0, 0.5, 1.0], method="nearest").tolist()
         is_whole = bool(np.all(numbers == np.round(numbers)))
         step = 1.0 if is_whole else (high - low) / 200 or 1.0

@@ -3,7 +3,7 @@
 from typing import Any
 
 from vicinal.inspection import Explanation
-from vicinal.report._page import Page
+from vicinal.report._page import Page, render
 from vicinal.report._reasons import explanation_part
 
 
@@ -49,3 +49,13 @@ class ExplanationReport(Page):
             ``title``, and ``part``: answer, values of the row, and reasons.
         """
         return {"title": self.title, "part": explanation_part(self.explanation, None, None)}
+
+    def article(self) -> str:
+        """Return the answer and the reasons without a page around them.
+
+        Returns
+        -------
+        str
+            HTML for a page of the same style.
+        """
+        return render(self.as_dict(), "article.html")

@@ -4,22 +4,17 @@ import json
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
-from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._compat import rows_of
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.report._browser_model import browser_model, scaler_part, split_encoder
-from vicinal.report._controls import control
-from vicinal.report._page import Page
-from vicinal.report._reasons import plain
 from vicinal.report._table import column_names, column_values
+from vicinal.report.explorer import ExplorerColumn, ExplorerPage, errors_of
 
-_MOST_ROWS = 400
 _MOST_BYTES = 30 * 2**20
-_MOST_LEVELS = 1000
 
 
-class ExplorerReport(Page):
+class ExplorerReport(ExplorerPage):
     """A page on which one moves the columns of a row and sees what a model says.
 
     The page holds the model's arrays and computes in the browser: it needs neither a network nor
@@ -33,7 +28,8 @@ class ExplorerReport(Page):
         :class:`~vicinal.local.AnchoredLocalRegressor`,
         :class:`~vicinal.partition.SpacePartitioningClassifier` or
         :class:`~vicinal.partition.SpacePartitioningRegressor` with linear regions, or a linear
-        model of scikit-learn; alone or behind :class:`~vicinal.table.TableEncoder` and scalers.
+        model of scikit-learn; alone or behind :class:`~vicinal.table.TableEncoder` and scalers, and
+        in ``FixedThresholdClassifier``, whose threshold then decides.
     table : data frame or array of shape (n_samples, n_features)
         Rows to start from and to compare with.
     y : array-like of shape (n_samples,), default=None
@@ -61,43 +57,7 @@ class ExplorerReport(Page):
     'partition'
     """
 
-    template = "explorer.html"
-
-    def __init__(
-        self,
-        model: Any,
-        table: Any,
-        y: Any = None,
-        *,
-        title: str = "Explorer",
-        coverage: float = 0.9,
-        random_state: Any = 0,
-    ) -> None:
-        self.model, self.table, self.title = model, table, title
-        self.y = None if y is None else np.asarray(y)
-        self.coverage, self.random_state = coverage, random_state
-
-    @staticmethod
-    def controls(table: Any, columns: list[str]) -> list[dict[str, Any]]:
-        """Return for every column its kind, where it starts and how far it goes.
-
-        Parameters
-        ----------
-        table : data frame, ndarray or None
-            Rows that are known.
-        columns : list of str
-            Names, in their order.
-
-        Returns
-        -------
-        list of dict
-            ``name``, ``kind`` ("number", "level" or "text"), ``value`` to start from, and the range
-            or the levels.
-        """
-        if table is None:
-            return [control(name, []) for name in columns]
-        places = {name: j for j, name in enumerate(column_names(table))}
-        return [control(name, column_values(table, places[name])) for name in columns]
+    most_levels = 1000
 
     def as_dict(self) -> dict[str, Any]:
         """Return everything the page computes with as plain values.
@@ -107,73 +67,50 @@ class ExplorerReport(Page):
         dict
             ``title``, and ``data``: the model, the encoding of each column, controls, rows.
         """
-        encoder, scalers, last = split_encoder(self.model)
-        arrays = browser_model(last)
-        names = column_names(self.table)
-        columns = [_Column(self.table, j, name, encoder) for j, name in enumerate(names)]
-        classes = getattr(last, "classes_", None)
-        kept = self._kept()
-        data = {
-            "name": type(last).__name__,
-            "classes": None if classes is None else [plain(label) for label in classes],
-            "columns": [column.encoding() for column in columns],
-            "controls": [column.control for column in columns],
-            "scalers": [scaler_part(scaler) for scaler in scalers],
-            "model": arrays,
-            "numbers": kept,
-            "rows": [[column.cell(i) for column in columns] for i in kept],
-            "truth": None if self.y is None else [plain(self.y[i]) for i in kept],
-            "coverage": self.coverage,
-            "reach": self._reach(),
-        }
-        if len(json.dumps(data)) > _MOST_BYTES:
+        content = super().as_dict()
+        if len(json.dumps(content)) > _MOST_BYTES:
             raise ValueError(
-                f"{type(last).__name__} has too many numbers for a page; give it fewer anchors or "
+                f"{self.model_name()} has too many numbers for a page; give it fewer anchors or "
                 "regions, or let `vicinal serve` answer."
             )
-        return {"title": self.title, "data": data}
+        return content
 
-    def _kept(self) -> list[int]:
-        n = num_samples(self.table)
-        rng = check_random_state(self.random_state)
-        return sorted(rng.choice(n, min(n, _MOST_ROWS), replace=False).tolist())
+    def columns(self) -> list[ExplorerColumn]:
+        """Return what can be set, with the numbers that cells become."""
+        encoder, _, _ = split_encoder(self.model)
+        return [
+            _EncodedColumn(self.table, j, name, encoder, self.most_levels)
+            for j, name in enumerate(column_names(self.table))
+        ]
 
-    def _reach(self) -> float | None:
-        """Return how far intervals reach, or how unlikely a label of the set may be."""
-        if self.y is None:
-            return None
-        if hasattr(self.model, "classes_"):
-            proba = np.asarray(self.model.predict_proba(self.table))
-            codes = np.searchsorted(self.model.classes_, self.y)
-            scores = 1.0 - proba[np.arange(len(codes)), codes]
-        else:
-            scores = np.abs(self.y.astype(float) - self.model.predict(self.table))
-        reach = conformal_quantile(scores, self.coverage)
-        return reach if np.isfinite(reach) else None
+    def engine(self, columns: Any) -> dict[str, Any]:
+        """Return the arrays of the model and the encoding of each column."""
+        _, scalers, last = split_encoder(self.model)
+        reach = None
+        if self.y is not None:
+            reach = conformal_quantile(errors_of(self.model, self.table, self.y), self.coverage)
+        return {
+            "model": browser_model(last),
+            "columns": [column.encoding() for column in columns],
+            "scalers": [scaler_part(scaler) for scaler in scalers],
+            "reach": reach if reach is not None and np.isfinite(reach) else None,
+        }
 
 
-class _Column:
-    """A column of the table: what can be set, and how its cells become numbers.
+class _EncodedColumn(ExplorerColumn):
+    """A column, and how its cells become numbers.
 
     The encoder treats every column by itself, so asking it once about each level tells all.
     """
 
-    def __init__(self, table: Any, j: int, name: str, encoder: Any) -> None:
-        self.table, self.j, self.encoder = table, j, encoder
-        self.values = column_values(table, j)
-        self.is_number = encoder is None or (
-            encoder.kinds_.get(name) == "number"
-            and not any(isinstance(value, str) for value in self.values)
-        )
-        self.control = control(
-            name, self.values, most_levels=_MOST_LEVELS, as_levels=not self.is_number
+    def __init__(self, table: Any, j: int, name: str, encoder: Any, most_levels: int) -> None:
+        self.table, self.encoder = table, encoder
+        is_number = encoder is None or encoder.kinds_.get(name) == "number"
+        super().__init__(
+            name, column_values(table, j), most_levels=most_levels, as_levels=not is_number
         )
         self.outputs = [j] if encoder is None else _outputs(encoder, name)
-
-    def cell(self, i: int) -> Any:
-        """Return a cell as the page knows it."""
-        value = self.values[i]
-        return plain(value) if self.is_number or value is None else str(value)
+        self.control["is_used"] = bool(self.outputs)
 
     def encoding(self) -> dict[str, Any]:
         """Return where the numbers of the column go, those of each level, and those of a gap."""

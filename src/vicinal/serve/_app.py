@@ -1,6 +1,7 @@
 """The routes of a served model."""
 
 import asyncio
+import base64
 import json
 import secrets
 from collections.abc import Awaitable, Callable
@@ -9,7 +10,7 @@ from typing import Any
 from vicinal._base import import_optional
 from vicinal.serve import _inference_protocol as protocol
 from vicinal.serve._errors import RequestError
-from vicinal.serve._explorer import explorer_page
+from vicinal.serve._explorer import ServedExplorer
 from vicinal.serve._served_model import ServedModel
 
 MAX_BYTES = 16 * 2**20
@@ -21,27 +22,35 @@ def create_app(
     *,
     name: str = "model",
     table: Any = None,
+    y: Any = None,
     token: str | None = None,
     max_bytes: int = MAX_BYTES,
     max_seconds: float = MAX_SECONDS,
 ) -> Any:
     """Return an ASGI application that answers for a fitted model.
 
-    ``GET /`` is a page to play with the columns of a row; ``POST /predict`` and ``POST /explain``
-    take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a head; ``GET /metadata`` and
-    ``GET /healthz`` tell of the model; ``/v2/...`` is the Open Inference Protocol.
+    ``GET /`` is a page to play with the columns of a row; ``POST /predict``, ``POST /explain`` and
+    ``POST /neighbors`` take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a head;
+    ``/predict?coverage=0.9&support=true`` adds intervals or sets of labels that hold the truth with
+    this chance, and how usual each row is; ``GET /metadata`` and ``GET /healthz`` tell of the
+    model; ``/v2/...`` is the Open Inference Protocol.
 
     Parameters
     ----------
     model : estimator
-        Fitted classifier or regressor, or a pipeline that ends in one.
+        Fitted classifier or regressor, or a pipeline that ends in one; in scikit-learn's
+        ``FixedThresholdClassifier`` its threshold decides.
     name : str, default="model"
         What clients of the inference protocol call it.
     table : data frame or ndarray, default=None
         Rows like those of the training set: the page starts from them, and explanations compare
         with them.
+    y : array-like of shape (n_samples,), default=None
+        Their target, shown beside answers. For a model without intervals of its own it makes them,
+        and they are honest if the model had not seen these rows.
     token : str, default=None
-        Asked of every request but ``/healthz``, as ``Authorization: Bearer <token>``.
+        Asked of every request but ``/healthz``, as ``Authorization: Bearer <token>``, or as the
+        password that a browser asks for.
     max_bytes : int, default=16 MiB
         Largest body of a request.
     max_seconds : float, default=60
@@ -66,7 +75,7 @@ def create_app(
     """
     applications = import_optional("starlette.applications", needed_by="create_app", extra="serve")
     routing = import_optional("starlette.routing", needed_by="create_app", extra="serve")
-    server = _Server(ServedModel(model, name, table), token, max_bytes, max_seconds)
+    server = _Server(ServedModel(model, name, table, y), token, max_bytes, max_seconds)
     v2 = f"/v2/models/{name}"
     plan = [
         ("/", "GET", server.explorer),
@@ -74,6 +83,7 @@ def create_app(
         ("/metadata", "GET", server.metadata),
         ("/predict", "POST", server.predict),
         ("/explain", "POST", server.explain),
+        ("/neighbors", "POST", server.neighbors),
         ("/v2", "GET", server.v2_server),
         ("/v2/health/live", "GET", server.v2_health),
         ("/v2/health/ready", "GET", server.v2_health),
@@ -130,12 +140,14 @@ class _Server:
     def _check_token(self, request: Any) -> None:
         if self.token is None:
             return
-        given = request.headers.get("authorization", "")
-        if not secrets.compare_digest(given.encode(), f"Bearer {self.token}".encode()):
+        given = _given_token(request.headers.get("authorization", ""))
+        if not secrets.compare_digest(given, self.token.encode()):
             raise RequestError(401, "send the header 'Authorization: Bearer <token>'.")
 
     def _json(self, content: Any, status: int = 200) -> Any:
-        return self._responses.JSONResponse(content, status_code=status)
+        # A browser then asks for a password, the token, and sends it from the page too.
+        headers = {"WWW-Authenticate": 'Basic realm="vicinal"'} if status == 401 else None
+        return self._responses.JSONResponse(content, status_code=status, headers=headers)
 
     async def _body(self, request: Any) -> bytes:
         parts, size = [], 0
@@ -176,17 +188,24 @@ class _Server:
 
     async def predict(self, request: Any) -> Any:
         """Answer rows."""
+        coverage, support = _read_coverage(request), _read_flag(request, "support")
         table = await self._table(request)
-        return self._json(await self._in_thread(self.served.predictions, table))
+        found = await self._in_thread(self.served.predictions, table, coverage, support)
+        return self._json(found)
 
     async def explain(self, request: Any) -> Any:
         """Give the reasons of one row."""
         table = await self._table(request)
         return self._json(await self._in_thread(self.served.explanation, table))
 
+    async def neighbors(self, request: Any) -> Any:
+        """Give the rows of the table that are nearest to one."""
+        table = await self._table(request)
+        return self._json(await self._in_thread(self.served.neighbors, table))
+
     async def explorer(self, request: Any) -> Any:
         """Show the page."""
-        page = await self._in_thread(explorer_page, self.served)
+        page = await self._in_thread(ServedExplorer(self.served).html)
         return self._responses.HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
     async def v2_server(self, request: Any) -> Any:
@@ -222,6 +241,37 @@ _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:"
 )
+
+
+def _given_token(header: str) -> bytes:
+    """Return the token of an Authorization header: after Bearer, or the password of Basic."""
+    kind, _, value = header.partition(" ")
+    if kind.lower() == "bearer":
+        return value.encode()
+    try:
+        return base64.b64decode(value).partition(b":")[2] if kind.lower() == "basic" else b""
+    except ValueError:
+        return b""
+
+
+def _read_coverage(request: Any) -> float | None:
+    text = request.query_params.get("coverage")
+    if text is None:
+        return None
+    try:
+        coverage = float(text)
+    except ValueError:
+        coverage = 0.0
+    if not 0.0 < coverage < 1.0:
+        raise RequestError(400, "coverage must be a chance between 0 and 1, such as 0.9.")
+    return coverage
+
+
+def _read_flag(request: Any, name: str) -> bool:
+    text = request.query_params.get(name, "false").lower()
+    if text not in ("true", "false"):
+        raise RequestError(400, f"{name} must be true or false.")
+    return text == "true"
 
 
 def _read_json(body: bytes) -> Any:

@@ -3,14 +3,28 @@
 import csv
 import io
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
+from sklearn.pipeline import Pipeline
 
-from vicinal._base import import_optional
+from vicinal._base import import_optional, last_step
+from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._explanation import values_of
+from vicinal._base._pipelines import ask, can
+from vicinal._base._thresholds import split_threshold
+from vicinal._kernels.calibration._conformal import conformal_quantile
+from vicinal._rows import Place, Support
 from vicinal.inspection import explain
+from vicinal.report import ExplanationReport
+from vicinal.report.explorer import errors_of
 from vicinal.serve._errors import RequestError
+from vicinal.table import TableEncoder
+
+_N_NEIGHBORS = 8
 
 
 class ServedModel:
@@ -24,14 +38,26 @@ class ServedModel:
         What clients call it.
     background : data frame or ndarray, optional
         Rows like those of the training set, for reasons that compare with other rows.
+    y : ndarray, optional
+        Their target, for intervals and sets of a model that has none of its own.
     max_rows : int
         Most rows of a request.
     """
 
-    def __init__(self, model: Any, name: str, background: Any = None, max_rows: int = 100_000):
-        self.model = model
+    def __init__(
+        self,
+        model: Any,
+        name: str,
+        background: Any = None,
+        y: Any = None,
+        max_rows: int = 100_000,
+    ):
+        self.decided = model  # with the threshold that decides, where there is one
+        self.model, self.rule = split_threshold(model)
+        model = self.model
         self.name = name
         self.background = background
+        self.y = None if y is None else np.asarray(y)
         self.max_rows = max_rows
         names: Any = getattr(model, "feature_names_in_", None)
         self.has_names = names is not None
@@ -42,6 +68,11 @@ class ServedModel:
         )
         self.classes: Any = getattr(model, "classes_", None)
         self.has_proba = self.classes is not None and hasattr(model, "predict_proba")
+        self.own_limits = "predict_interval" if self.classes is None else "predict_set"
+        self.has_limits = can(model, self.own_limits) or (
+            self.y is not None and (self.has_proba or self.classes is None)
+        )
+        self.has_support = can(model, "support") or background is not None
 
     # --- rows ---
 
@@ -98,39 +129,123 @@ class ServedModel:
 
     # --- answers ---
 
-    def predictions(self, table: Any) -> dict[str, Any]:
-        """Return predictions, with probabilities where the model has them."""
+    def predictions(
+        self, table: Any, coverage: float | None = None, support: bool = False
+    ) -> dict[str, Any]:
+        """Return predictions, with probabilities where the model has them.
+
+        With ``coverage`` also intervals, or sets of labels, that hold the truth with this chance;
+        with ``support`` how usual each row is.
+        """
+        if coverage is not None and not self.has_limits:
+            raise RequestError(400, "the model has no intervals, and its table no target.")
+        if support and not self.has_support:
+            raise RequestError(400, "the model knows no support, and has no table.")
         answers: dict[str, Any] = {}
-        try:
+        with _words_for_the_client():
             if self.has_proba:
                 proba = np.asarray(self.model.predict_proba(table))
-                answers["predictions"] = plain(np.asarray(self.classes)[proba.argmax(axis=1)])
+                codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
+                answers["predictions"] = plain(np.asarray(self.classes)[codes])
                 answers["probabilities"] = plain(proba)
                 answers["classes"] = plain(self.classes)
             else:
-                answers["predictions"] = plain(self.model.predict(table))
-        except (TypeError, ValueError) as error:
-            raise RequestError(422, _one_line(error)) from None
+                answers["predictions"] = plain(self.decided.predict(table))
+            if coverage is not None:
+                answers |= self._limits(table, coverage, answers)
+            if support:
+                answers["support"] = plain(self._support(table))
         return answers
+
+    def _limits(self, table: Any, coverage: float, answers: dict[str, Any]) -> dict[str, Any]:
+        """Return the model's own intervals or sets, else those of the table's held-out answers."""
+        if can(self.model, self.own_limits):
+            found = np.asarray(ask(self.model, self.own_limits, table, coverage=coverage))
+        else:
+            reach = conformal_quantile(self._errors, coverage)
+            if self.classes is None:
+                found = np.asarray(answers["predictions"])[:, None] + [-reach, reach]
+            else:
+                found = 1.0 - np.asarray(answers["probabilities"]) <= reach
+        if self.classes is None:
+            return {"intervals": plain(found)}
+        return {"sets": [plain(np.asarray(self.classes)[row]) for row in found.astype(bool)]}
+
+    @cached_property
+    def _errors(self) -> np.ndarray:
+        return errors_of(self.model, self.background, self.y)
+
+    def _support(self, table: Any) -> np.ndarray:
+        if can(self.model, "support"):
+            return np.asarray(ask(self.model, "support", table))
+        return self._known_support(self._numbers(table))
+
+    @cached_property
+    def _known_support(self) -> Support:
+        return Support(self._place)
+
+    def neighbors(self, table: Any) -> dict[str, Any]:
+        """Return the rows of the table nearest to the first one, with values and answers."""
+        if self.background is None:
+            raise RequestError(400, "there is no table whose rows could be near.")
+        with _words_for_the_client():
+            k = min(_N_NEIGHBORS, num_samples(self.background))
+            distances, rows = self._place.neighbors(self._numbers(table[:1]), k)
+            near = rows_of(self.background, rows[0])
+            answers = self.predictions(near)
+        found = []
+        for at, (row, distance) in enumerate(zip(rows[0], distances[0], strict=True)):
+            cells = map(plain_cell, values_of(near[at : at + 1]))
+            found.append(
+                {
+                    "row": int(row),
+                    "distance": float(distance),
+                    "truth": None if self.y is None else plain(self.y[row]),
+                    "prediction": answers["predictions"][at],
+                    "probabilities": answers.get("probabilities", [None] * k)[at],
+                    "values": dict(zip(self.columns, cells, strict=True)),
+                }
+            )
+        return {"neighbors": found}
+
+    @cached_property
+    def _encoder(self) -> Any:
+        """What makes numbers of rows: the steps before the model, else an encoder of the table."""
+        if isinstance(self.model, Pipeline):
+            return self.model[:-1]
+        return TableEncoder().fit(self.background) if self.has_names else None
+
+    def _numbers(self, table: Any) -> Any:
+        return table if self._encoder is None else self._encoder.transform(table)
+
+    @cached_property
+    def _place(self) -> Place:
+        return Place(self._numbers(self.background))
 
     def explanation(self, table: Any) -> dict[str, Any]:
         """Return the reasons of the first row."""
-        try:
-            found = explain(self.model, table[:1], background=self.background)
-        except (TypeError, ValueError) as error:
-            raise RequestError(422, _one_line(error)) from None
-        return {"text": found.text(), "html": found.to_html(style=False), **found.to_dict()}
+        with _words_for_the_client():
+            found = explain(self.decided, table[:1], background=self.background)
+        return {
+            "text": found.text(),
+            "html": ExplanationReport(found).article(),
+            **found.to_dict(),
+        }
 
     def metadata(self) -> dict[str, Any]:
         """Return what a client may know of the model."""
-        last = getattr(self.model, "steps", [(None, self.model)])[-1][1]
         task = "regression" if self.classes is None else "classification"
         return {
             "name": self.name,
-            "model": type(last).__name__,
+            "model": type(last_step(self.model)).__name__,
             "task": task,
             "columns": self.columns,
             "classes": None if self.classes is None else plain(self.classes),
+            "threshold": None
+            if self.rule is None
+            else {"label": plain(self.classes)[self.rule.code], "probability": self.rule.value},
+            "has_intervals": self.has_limits,
+            "has_support": self.has_support,
         }
 
 
@@ -153,6 +268,23 @@ def _read(cell: str) -> Any:
         return float(cell)
     except ValueError:
         return cell
+
+
+def plain_cell(value: Any) -> Any:
+    """Return a cell as JSON knows it: a number, text, or null for a gap."""
+    value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float):
+        return _finite(value)
+    return value if value is None or isinstance(value, bool | int) else str(value)
+
+
+@contextmanager
+def _words_for_the_client() -> Iterator[None]:
+    """Tell what is wrong with rows in one line."""
+    try:
+        yield
+    except (TypeError, ValueError) as error:
+        raise RequestError(422, _one_line(error)) from None
 
 
 def _one_line(error: Exception) -> str:

@@ -113,5 +113,26 @@ const vicinal = (() => {
   const kinds = { linear, partition, anchored };
   /* Probabilities of the classes, or a list of one number. */
   const answer = (row) => kinds[data.model.kind](data.model, encode(row));
-  return { data, encode, answer };
+
+  /* Where the rows of the table stand, in the numbers of the model, each in deviations. */
+  const known = data.rows.map((cells, i) => { try { return { i, x: encode(cells) }; } catch { return null; } }).filter(Boolean);
+  const mean = new Array(width).fill(0).map((_, j) => known.reduce((sum, { x }) => sum + x[j], 0) / known.length);
+  const spread = mean.map((m, j) => Math.sqrt(known.reduce((sum, { x }) => sum + (x[j] - m) ** 2, 0) / known.length) || 1);
+  function nearest(row) {
+    const at = encode(row);
+    return known.map(({ i, x }) => ({ i, distance: Math.sqrt(x.reduce((sum, value, j) => sum + ((value - at[j]) / spread[j]) ** 2, 0)) }))
+      .sort((a, b) => a.distance - b.distance).slice(0, 8)
+      .map(({ i, distance }) => ({ row: data.numbers[i], distance, truth: data.truth?.[i], said: answer(data.rows[i]), cells: data.rows[i] }));
+  }
+  function say(row) {
+    const said = answer(row);
+    if (data.reach === null) return { said };
+    if (!data.classes) return { said, interval: [said[0] - data.reach, said[0] + data.reach] };
+    return { said, labels: data.classes.filter((_, k) => 1 - said[k] <= data.reach) };
+  }
+  return {
+    data, encode, answer,
+    answers: async (rows) => rows.map(answer), say: async (row) => say(row), nearest: async (row) => nearest(row),
+    effort: { steps: 60, promising: 40, pairs: 20000, pause: 120 },
+  };
 })();

@@ -1,5 +1,5 @@
 (() => {
-  const { data, encode, answer } = vicinal;
+  const { data, effort } = vicinal;
   const get = (id) => document.getElementById(id);
   const make = (tag, text, kind) => {
     const element = document.createElement(tag);
@@ -10,22 +10,31 @@
   const show = (value) => typeof value === "number" ? String(Number(value.toPrecision(4))) : value === null ? "missing" : String(value);
   const percent = (share) => (100 * share).toFixed(1) + " %";
   const best = (chances) => chances.reduce((at, p, k) => p > chances[at] ? k : at, 0);
+  /* The class that is answered: the most probable one, or one of two from its threshold on. */
+  const chosen = (chances) => !data.threshold ? best(chances)
+    : chances[data.threshold.code] >= data.threshold.value ? data.threshold.code : 1 - data.threshold.code;
   const row = data.controls.map((control) => control.value);
   const inputs = [];
 
   // --- the row ---
+  const reading = {
+    number: Number,
+    level: (text) => text,
+    text: (text) => text,
+    unknown: (text) => text.trim() === "" ? null : isNaN(text) ? text : Number(text),
+  };
   data.controls.forEach((control, j) => {
-    if (!data.columns[j].at.length) return;
+    if (!control.is_used) return;
     const box = make("div", undefined, "control");
     const label = make("label", control.name);
-    const input = make(control.kind === "number" ? "input" : "select");
+    const input = make(control.kind === "level" ? "select" : "input");
     const out = make("output", control.kind === "number" ? show(control.value) : "");
     input.id = "c" + j; label.htmlFor = input.id; out.htmlFor = input.id;
-    if (control.kind === "number") Object.assign(input, { type: "range", min: control.min, max: control.max, step: control.step, value: control.value });
-    else for (const level of control.levels || []) { const option = make("option", level); option.value = level; input.append(option); }
-    if (control.kind !== "number") input.value = control.value;
+    if (control.kind === "number") Object.assign(input, { type: "range", min: control.min, max: control.max, step: control.step });
+    if (control.kind === "level") for (const level of control.levels) { const option = make("option", level); option.value = level; input.append(option); }
+    input.value = control.value ?? "";
     input.addEventListener("input", () => {
-      row[j] = control.kind === "number" ? Number(input.value) : input.value;
+      row[j] = reading[control.kind](input.value);
       out.textContent = control.kind === "number" ? show(row[j]) : "";
       get("start").value = "";
       update();
@@ -50,49 +59,38 @@
   });
 
   // --- the answer ---
-  function draw(said) {
+  function draw({ said, interval, labels, support }) {
     const bars = get("bars"); bars.replaceChildren();
-    if (!data.classes) {
-      get("said").textContent = show(said[0]);
-      get("interval").textContent = data.reach === null ? "No interval: the table has no target."
-        : `${show(100 * data.coverage)} % interval: ${show(said[0] - data.reach)} to ${show(said[0] + data.reach)}`;
-      return;
-    }
-    get("said").textContent = show(data.classes[best(said)]);
-    data.classes.forEach((name, k) => {
+    get("said").textContent = show(data.classes ? data.classes[chosen(said)] : said[0]);
+    (data.classes ?? []).forEach((name, k) => {
       const bar = make("div", undefined, "chance"), track = make("div", undefined, "track"), fill = make("div", undefined, "fill");
       fill.style.width = percent(said[k]).replace(" ", ""); track.append(fill);
       bar.append(make("span", show(name)), track, make("b", percent(said[k])));
       bars.append(bar);
     });
-    if (data.reach === null) { get("interval").textContent = "No set of labels: the table has no target."; return; }
-    const kept = data.classes.filter((_, k) => 1 - said[k] <= data.reach).map(show);
-    get("interval").textContent = `${show(100 * data.coverage)} % set of labels: ${kept.join(", ") || "none; unlike the rows of the table"}`;
+    const coverage = show(100 * data.coverage) + " %";
+    get("interval").textContent = interval && interval[0] !== null ? `${coverage} interval: ${show(interval[0])} to ${show(interval[1])}`
+      : labels ? `${coverage} set of labels: ${labels.map(show).join(", ") || "none; unlike the rows of the table"}`
+      : `No ${data.classes ? "set of labels" : "interval"}: the table has no target.`;
+    get("support").textContent = support === undefined ? ""
+      : `Support ${percent(support)}: ${support < 0.05 ? "few rows are as far from the others; the answer has little to stand on." : "rows like this one were seen."}`;
   }
 
   // --- nearest rows ---
-  const encoded = data.rows.map((cells) => { try { return encode(cells); } catch { return null; } });
-  const known = encoded.filter((x) => x);
-  const n = known.length || 1;
-  const mean = known.length ? known[0].map((_, j) => known.reduce((sum, x) => sum + x[j], 0) / n) : [];
-  const spread = mean.map((m, j) => Math.sqrt(known.reduce((sum, x) => sum + (x[j] - m) ** 2, 0) / n) || 1);
-  function nearest(x) {
-    return encoded.map((other, i) => ({ i, distance: other ? Math.sqrt(other.reduce((sum, value, j) => sum + ((value - x[j]) / spread[j]) ** 2, 0)) : Infinity }))
-      .filter(({ distance }) => distance < Infinity).sort((a, b) => a.distance - b.distance).slice(0, 8);
-  }
-  function drawNear(x) {
-    const table = get("near"), used = data.controls.map((_, j) => j).filter((j) => data.columns[j].at.length);
-    const head = make("tr");
-    for (const name of ["row", "distance", ...(data.truth ? ["truth"] : []), "model says", ...used.map((j) => data.controls[j].name)]) {
-      const cell = make("th", name); cell.scope = "col"; head.append(cell);
-    }
-    const body = nearest(x).map(({ i, distance }) => {
-      const line = make("tr"), said = answer(data.rows[i]);
-      const cells = [data.numbers[i], distance, ...(data.truth ? [data.truth[i]] : []), data.classes ? data.classes[best(said)] : said[0], ...used.map((j) => data.rows[i][j])];
-      line.append(...cells.map((cell) => make("td", show(cell))));
-      return line;
-    });
-    const top = make("thead"), rest = make("tbody"); top.append(head); rest.append(...body);
+  function drawNear(near) {
+    const table = get("near"), used = data.controls.map((_, j) => j).filter((j) => inputs[j]);
+    const line = (kind, cells) => {
+      const made = make("tr");
+      made.append(...cells.map((cell) => { const one = make(kind, show(cell)); if (kind === "th") one.scope = "col"; return one; }));
+      return made;
+    };
+    const truth = data.truth ? ["truth"] : [];
+    const top = make("thead"), rest = make("tbody");
+    top.append(line("th", ["row", "distance", ...truth, "model says", ...used.map((j) => data.controls[j].name)]));
+    rest.append(...near.map((one) => line("td", [
+      one.row, one.distance, ...truth.map((name) => one[name]),
+      data.classes ? data.classes[chosen(one.said)] : one.said[0], ...used.map((j) => one.cells[j]),
+    ])));
     table.replaceChildren(top, rest);
   }
 
@@ -105,9 +103,9 @@
   });
   function candidates(j) {
     const control = data.controls[j];
-    if (!data.columns[j].at.length || row[j] === null) return [];
-    if (control.kind !== "number") return control.levels.filter((level) => level !== row[j]).map((value) => ({ j, value, cost: 1 }));
-    const steps = control.is_whole ? Math.min(60, control.max - control.min) : 60;
+    if (!inputs[j] || row[j] === null || !["number", "level"].includes(control.kind)) return [];
+    if (control.kind === "level") return control.levels.filter((level) => level !== row[j]).map((value) => ({ j, value, cost: 1 }));
+    const steps = control.is_whole ? Math.min(effort.steps, control.max - control.min) : effort.steps;
     const found = [];
     for (let k = 0; k <= steps; k++) {
       let value = control.min + (control.max - control.min) * k / (steps || 1);
@@ -122,30 +120,34 @@
       const aim = Number(get("reach").value), up = aim >= said[0];
       return { met: (now) => up ? now[0] >= aim : now[0] <= aim, gain: (now) => up ? now[0] : -now[0] };
     }
-    const wanted = get("wanted").value === "" ? null : Number(get("wanted").value), own = best(said);
-    if (wanted === null) return { met: (now) => best(now) !== own, gain: (now) => -now[own] };
-    return { met: (now) => best(now) === wanted, gain: (now) => now[wanted] };
+    const wanted = get("wanted").value === "" ? null : Number(get("wanted").value), own = chosen(said);
+    if (wanted === null) return { met: (now) => chosen(now) !== own, gain: (now) => -now[own] };
+    return { met: (now) => chosen(now) === wanted, gain: (now) => now[wanted] };
   }
-  function least(said) {
+  /* The cheapest of all changes of one column, and of two of which one is among the most promising. */
+  async function least(said) {
     const { met, gain } = goal(said);
     if (met(said)) return [];
-    let found = null;
-    const singles = data.controls.flatMap((_, j) => candidates(j));
     const cost = (changes) => changes.reduce((sum, change) => sum + change.cost, 0);
-    const keep = (changes) => { if (!found || cost(changes) < cost(found)) found = changes; };
-    const promising = singles.map((change) => {
-      const now = answer(changed([change]));
-      if (met(now)) keep([change]);
-      return { change, gain: gain(now) - 0.02 * change.cost };
-    }).sort((a, b) => b.gain - a.gain).slice(0, 40).map(({ change }) => change);
-    for (const first of promising) for (const second of singles) {
-      if (second.j === first.j || (found && first.cost + second.cost >= cost(found))) continue;
-      if (met(answer(changed([first, second])))) keep([first, second]);
+    const singles = data.controls.flatMap((_, j) => candidates(j));
+    const answers = await vicinal.answers(singles.map((change) => changed([change])));
+    const found = singles.filter((_, k) => met(answers[k])).sort((a, b) => a.cost - b.cost)[0];
+    const most = found ? found.cost : Infinity;
+    const promising = singles.map((change, k) => ({ change, gain: gain(answers[k]) - 0.02 * change.cost }))
+      .sort((a, b) => b.gain - a.gain).slice(0, effort.promising).map(({ change }) => change);
+    const pairs = promising.flatMap((first) => singles.filter((second) => second.j !== first.j).map((second) => [first, second]))
+      .filter((pair) => cost(pair) < most).sort((a, b) => cost(a) - cost(b)).slice(0, effort.pairs);
+    for (let start = 0; start < pairs.length; start += 400) {
+      const some = pairs.slice(start, start + 400);
+      const now = await vicinal.answers(some.map(changed));
+      const at = now.findIndex(met);
+      if (at >= 0) return some[at];
     }
-    return found;
+    return found ? [found] : null;
   }
-  function drawChange(said) {
-    const found = least(said), box = get("change");
+  async function drawChange(said, isCurrent) {
+    const found = await least(said), box = get("change");
+    if (!isCurrent()) return;
     if (!found) { box.replaceChildren(make("p", "No change of one or two columns does it.")); return; }
     if (!found.length) { box.replaceChildren(make("p", "The answer is that already.")); return; }
     const list = make("ul", undefined, "changes");
@@ -154,8 +156,9 @@
       line.append(make("b", show(value)));
       list.append(line);
     }
-    const now = answer(changed(found));
-    const text = data.classes ? `Then: ${show(data.classes[best(now)])}, ${percent(now[best(now)])}.` : `Then: ${show(now[0])}.`;
+    const [now] = await vicinal.answers([changed(found)]);
+    if (!isCurrent()) return;
+    const text = data.classes ? `Then: ${show(data.classes[chosen(now)])}, ${percent(now[chosen(now)])}.` : `Then: ${show(now[0])}.`;
     box.replaceChildren(list, make("p", text));
   }
 
@@ -166,8 +169,9 @@
     data.classes.forEach((name, k) => { const option = make("option", show(name)); option.value = k; get("wanted").append(option); });
   } else {
     get("wanted").parentElement.remove();
-    const answers = data.rows.map((cells) => { try { return answer(cells)[0]; } catch { return NaN; } }).filter((value) => !isNaN(value)).sort((a, b) => a - b);
-    get("reach").value = show(answers[Math.floor(0.75 * answers.length)] ?? 0);
+    const settle = (known) => { get("reach").value = show(known.sort((a, b) => a - b)[Math.floor(0.75 * known.length)] ?? 0); };
+    if (data.truth) settle([...data.truth]);
+    else vicinal.answers(data.rows.slice(0, 100)).then((found) => { settle(found.map(([value]) => value)); update(); }, () => settle([]));
   }
   for (const input of get("aim").querySelectorAll("select, input")) input.addEventListener("input", () => update());
   get("theme").addEventListener("click", () => {
@@ -176,15 +180,37 @@
     root.dataset.theme = dark ? "light" : "dark";
   });
 
-  // The answer follows at once; what takes longer waits until the hand rests.
-  let waiting = 0;
-  function update() {
+  // --- why ---
+  if (vicinal.why) get("explain").addEventListener("click", async () => {
+    get("why").textContent = "…";
+    try { get("why").innerHTML = await vicinal.why(row); }
+    catch (error) { get("why").textContent = error.message; }
+  });
+  if (data.threshold) get("rule").textContent = `Answers ${show(data.classes[data.threshold.code])} from probability ${show(data.threshold.value)} on.`;
+  if (!data.rows.length) for (const part of document.querySelectorAll(".compares")) part.hidden = true;
+
+  // The answer follows at once, one question at a time; what takes longer waits until the hand rests.
+  let asked = 0, waiting = 0, isAsking = false;
+  async function update() {
+    asked += 1;
+    clearTimeout(waiting);
+    if (isAsking) return;
+    isAsking = true;
+    const mine = asked, isCurrent = () => mine === asked;
     try {
-      const said = answer(row);
+      const found = await vicinal.say([...row]);
       get("error").textContent = "";
-      draw(said);
-      clearTimeout(waiting);
-      waiting = setTimeout(() => { drawNear(encode(row)); drawChange(said); }, 120);
+      draw(found);
+      if (data.rows.length && isCurrent()) waiting = setTimeout(() => compare(found.said, isCurrent), effort.pause);
+    } catch (error) { get("error").textContent = error.message; }
+    isAsking = false;
+    if (!isCurrent()) update();
+  }
+  async function compare(said, isCurrent) {
+    try {
+      const near = await vicinal.nearest([...row]);
+      if (isCurrent()) drawNear(near);
+      await drawChange(said, isCurrent);
     } catch (error) { get("error").textContent = error.message; }
   }
   update();

@@ -1,0 +1,141 @@
+"""A page to play with a row, whoever answers it."""
+
+from typing import Any
+
+import numpy as np
+from sklearn.utils import check_random_state
+
+from vicinal._base import last_step
+from vicinal._base._compat import num_samples
+from vicinal._base._thresholds import split_threshold
+from vicinal.report._controls import control
+from vicinal.report._page import Page
+from vicinal.report._reasons import plain
+from vicinal.report._table import column_names, column_values
+
+_MOST_ROWS = 400
+
+
+class ExplorerPage(Page):
+    """What explorers share: controls, rows to start from, and which answer is given.
+
+    Parameters
+    ----------
+    model : estimator
+        The fitted model; behind scikit-learn's ``FixedThresholdClassifier`` its threshold decides.
+    table : data frame, array or None
+        Rows to start from and to compare with.
+    y : array-like of shape (n_samples,) or None
+        Their target.
+    title : str
+        Heading of the page.
+    coverage : float
+        Chance with which an interval or set of labels holds the truth.
+    random_state : int, RandomState instance or None
+        Draws the rows that the page keeps.
+    """
+
+    template = "explorer.html"
+    most_levels = 40
+
+    def __init__(
+        self,
+        model: Any,
+        table: Any,
+        y: Any = None,
+        *,
+        title: str = "Explorer",
+        coverage: float = 0.9,
+        random_state: Any = 0,
+    ) -> None:
+        self.model, self.rule = split_threshold(model)
+        self.table, self.title = table, title
+        self.y = None if y is None else np.asarray(y)
+        self.coverage, self.random_state = coverage, random_state
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything the page works with as plain values.
+
+        Returns
+        -------
+        dict
+            ``title``, and ``data``: controls, rows, and what answers them.
+        """
+        columns, kept = self.columns(), self._kept()
+        classes = getattr(self.model, "classes_", None)
+        data = {
+            "name": self.model_name(),
+            "classes": None if classes is None else [plain(label) for label in classes],
+            "controls": [column.control for column in columns],
+            "numbers": kept,
+            "rows": [[column.cell(i) for column in columns] for i in kept],
+            "truth": None if self.y is None else [plain(self.y[i]) for i in kept],
+            "coverage": self.coverage,
+            "threshold": None if self.rule is None else self.rule._asdict(),
+            **self.engine(columns),
+        }
+        return {"title": self.title, "data": data}
+
+    def model_name(self) -> str:
+        """Return what the model is called: the class of the last step."""
+        return type(last_step(self.model)).__name__
+
+    def columns(self) -> list["ExplorerColumn"]:
+        """Return what can be set."""
+        return [
+            ExplorerColumn(name, column_values(self.table, j), most_levels=self.most_levels)
+            for j, name in enumerate(column_names(self.table))
+        ]
+
+    def engine(self, columns: list["ExplorerColumn"]) -> dict[str, Any]:
+        """Return what answers rows; ``model`` is ``None`` where a server does."""
+        return {"model": None}
+
+    def _kept(self) -> list[int]:
+        n = 0 if self.table is None else num_samples(self.table)
+        rng = check_random_state(self.random_state)
+        return sorted(rng.choice(n, min(n, _MOST_ROWS), replace=False).tolist()) if n else []
+
+
+class ExplorerColumn:
+    """A column of the table: what can be set, and its cells as the page knows them.
+
+    Parameters
+    ----------
+    name : str
+        Its name.
+    values : list
+        Its cells, ``None`` for a gap.
+    most_levels : int
+        Words of more levels are typed, not chosen.
+    as_levels : bool
+        Take numbers for levels.
+    """
+
+    def __init__(
+        self, name: str, values: list[Any], *, most_levels: int, as_levels: bool = False
+    ) -> None:
+        self.values = values
+        known = [value for value in values if value is not None]
+        self.is_number = not as_levels and all(isinstance(value, int | float) for value in known)
+        self.control = control(
+            name, values, most_levels=most_levels, as_levels=not self.is_number
+        ) | {"is_used": True}
+
+    def cell(self, i: int) -> Any:
+        """Return a cell as the page knows it."""
+        value = self.values[i]
+        return plain(value) if self.is_number or value is None else str(value)
+
+
+def errors_of(model: Any, table: Any, y: np.ndarray) -> np.ndarray:
+    """Return how far off each answer is, or how unlikely the true label was.
+
+    Their quantiles make intervals and sets of labels that hold the truth of new rows with that
+    chance, if the model had not seen the table.
+    """
+    if not hasattr(model, "classes_"):
+        return np.abs(y.astype(float) - np.asarray(model.predict(table)))
+    proba = np.asarray(model.predict_proba(table))
+    codes = np.searchsorted(model.classes_, y)
+    return 1.0 - proba[np.arange(len(codes)), codes]

@@ -1,0 +1,62 @@
+"""Classifiers behind a threshold answer as scikit-learn's do, and are seen through."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import make_classification
+from sklearn.linear_model import LogisticRegression, RidgeClassifier
+from sklearn.model_selection import FixedThresholdClassifier
+
+from vicinal._base._thresholds import split_threshold, with_threshold
+from vicinal.inspection import explain
+
+
+@pytest.fixture(scope="module")
+def table():
+    X, y = make_classification(200, 4, random_state=0)
+    return X, np.where(y == 1, "no", "yes")
+
+
+def fixed(**settings):
+    return FixedThresholdClassifier(LogisticRegression(), **settings)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        fixed(),
+        fixed(threshold=0.2, pos_label="no"),
+        fixed(threshold=0.2, pos_label="yes", response_method="predict_proba"),
+    ],
+)
+def test_rules_are_those_of_scikit_learn(model, table):
+    X, y = table
+    model.fit(X, y)
+    inner, rule = split_threshold(model)
+    assert isinstance(inner, LogisticRegression)
+    codes = rule.codes(inner.predict_proba(X))
+    assert (inner.classes_[codes] == model.predict(X)).all()
+
+
+def test_scores_that_are_no_probabilities_stay_as_they_are(table):
+    model = FixedThresholdClassifier(RidgeClassifier(), threshold=0.3).fit(*table)
+    assert split_threshold(model) == (model, None)
+
+
+def test_a_fitted_model_gets_a_threshold(table):
+    X, y = table
+    model = LogisticRegression().fit(X, y)
+    decided = with_threshold(model, "yes", 0.1)
+    is_yes = model.predict_proba(X)[:, 1] >= 0.1
+    assert (decided.predict(X) == np.where(is_yes, "yes", "no")).all()
+
+
+def test_reasons_are_about_the_answer_of_the_threshold(table):
+    X, y = table
+    model = LogisticRegression().fit(X, y)
+    share = model.predict_proba(X)[:, 1]
+    row = X[np.argmin(np.abs(share - 0.3))]
+    found = explain(with_threshold(model, "yes", 0.1), row, background=X)
+    assert found.model == "LogisticRegression"
+    assert found.prediction == "yes"
+    change = np.array(list(found["surface"].values["counterfactual"].values()))
+    assert 0.05 < model.predict_proba([change])[0, 1] < 0.1
