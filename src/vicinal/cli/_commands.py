@@ -264,8 +264,8 @@ def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
     A table without the target is returned whole.
     """
     if target is None or target not in frame.columns:
-        column = "target" if target is None else f"column {target!r}"
-        return frame, None, [f"the table has no {column}: how good the answers are is unknown"]
+        lacks = "target" if target is None else f"column {target!r}"
+        return frame, None, [f"the table has no {lacks}: how good the answers are is unknown"]
     notes: list[str] = []
     frame = rows_with_target(frame, target, notes)
     if not hasattr(fitted, "classes_"):

@@ -128,14 +128,14 @@ class ExplorerColumn:
         return plain(value) if self.is_number or value is None else str(value)
 
 
-def errors_of(model: Any, table: Any, y: np.ndarray) -> np.ndarray:
+def errors_of(model: Any, table: Any, y: Any) -> np.ndarray:
     """Return how far off each answer is, or how unlikely the true label was.
 
     Their quantiles make intervals and sets of labels that hold the truth of new rows with that
     chance, if the model had not seen the table.
     """
     if not hasattr(model, "classes_"):
-        return np.abs(y.astype(float) - np.asarray(model.predict(table)))
+        return np.abs(np.asarray(y, dtype=float) - np.asarray(model.predict(table)))
     proba = np.asarray(model.predict_proba(table))
     codes = np.searchsorted(model.classes_, y)
     return 1.0 - proba[np.arange(len(codes)), codes]
