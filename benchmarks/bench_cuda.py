@@ -1,12 +1,11 @@
 """How fast are the families on a GPU, where does the time go, and do the answers agree?
 
-Three parts, since the two machines differ: ``--part cpu`` on two CPU cores (smaller sizes, and the
-scores that the GPU is compared with), ``--part gpu`` where torch finds a CUDA device, ``--part
-page`` to write the page from both. Measurements wait in ``benchmarks/.cache``.
+Three parts, since the two machines differ: ``--part cpu`` on two CPU cores (smaller sizes),
+``--part gpu`` where torch finds a CUDA device, ``--part page`` to write the page from the stored
+cases of both.
 """
 
 import argparse
-import json
 import time
 import warnings
 from contextlib import contextmanager
@@ -16,7 +15,7 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
-from _harness import ROOT, ResultsPage, machine
+from _harness import Cases, MissingCaseError, ResultsPage, machine, stored
 from vicinal._kernels.local import _batched as _local_batched
 from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
 from vicinal._kernels.subspace import _truncated_rbf_device
@@ -31,8 +30,6 @@ from vicinal.subspace import (
     _truncated_rbf_on_device,
 )
 
-CACHE = ROOT / "benchmarks" / ".cache"
-REFERENCE = CACHE / "cuda_reference.npz"
 N_ROWS, N_FEATURES, K, N_QUERIES = 20_000, 16, 200, 65_536
 N_COMPARED = 2_048
 N_TRAIN = 500_000
@@ -118,19 +115,14 @@ def halved(function, repeat=1):
 
 
 def measure_cpu():
-    found, reference = {"machine": machine()}, {}
+    found = {"machine": machine()}
     X, y, Q = problem()
-    L, Ly, LQ, _ = letter()
+    L, Ly, _, _ = letter()
     for solver in SOLVERS:
         model = local(solver, K).fit(X.astype(np.float64), y)
-        reference[f"problem_{solver}"] = model.decision_function(Q[:N_COMPARED].astype(np.float64))
         some = Q[:CPU_QUERIES].astype(np.float64)
         seconds, _ = halved(lambda m=model, q=some: m.decision_function(q), repeat=3)
         found[solver] = CPU_QUERIES / seconds
-        model = local(solver, 40).fit(L.astype(np.float64), Ly)
-        reference[f"letter_{solver}"] = model.decision_function(LQ.astype(np.float64))
-        print(solver, found[solver], flush=True)
-    np.savez_compressed(REFERENCE, **reference)
     X, y, Q, _ = covtype()
     model = local("ridge", 40).fit(X[:CPU_COVTYPE], y[:CPU_COVTYPE])
     seconds, _ = halved(lambda: model.decision_function(Q[:1000]))
@@ -147,8 +139,7 @@ def measure_cpu():
     found["decomposition"] = CPU_COVTYPE / seconds
     seconds, model = halved(lambda: partition().fit(X[:CPU_PARTITION], y[:CPU_PARTITION]))
     found["partition"] = CPU_PARTITION * model.n_iter_ / seconds
-    print(found, flush=True)
-    (CACHE / "cuda_cpu.json").write_text(json.dumps(found))
+    return found
 
 
 # --- a GPU ---
@@ -233,21 +224,18 @@ def watched(torch, places, function):
         return time.perf_counter() - started, dict(spent), dict(counts)
 
 
-def measure_gpu():
+def measure_gpu(store: Cases) -> None:
     import torch
 
     watch = Watch(torch)
-    found = {"machine": torch.cuda.get_device_name(), "torch": torch.__version__}
-    found["ceilings"] = measure_ceilings(torch, watch)
-    print(found, flush=True)
-    for name, part in {
+    name = {"machine": torch.cuda.get_device_name(), "torch": torch.__version__}
+    store.run(("gpu",), lambda: name | measure_ceilings(torch, watch))
+    for part, measure in {
         "local": measure_local,
         "gradient": measure_gradient,
         "covtype": measure_covtype,
     }.items():
-        found[name] = part(torch, watch)
-        print(name, json.dumps(found[name]), flush=True)
-        (CACHE / "cuda_gpu.json").write_text(json.dumps(found))
+        store.run((part,), lambda m=measure: m(torch, watch))
 
 
 def measure_ceilings(torch, watch):
@@ -262,16 +250,17 @@ def measure_ceilings(torch, watch):
     return found
 
 
-def gap(found, expected):
-    found = found.cpu().numpy()
-    return float(np.abs(found - expected).max())
+def gap(scores, solver, k, X, y, Q):
+    """Return the largest difference from the scores of doubles on the host."""
+    expected = local(solver, k).fit(X.astype(np.float64), y).decision_function(Q.astype(np.float64))
+    return float(np.abs(scores.cpu().numpy() - expected).max())
 
 
 def measure_local(torch, watch):
-    found, reference = {}, np.load(REFERENCE)
-    X, y, Q = (torch.as_tensor(a, device="cuda") for a in problem())
-    L, Ly, LQ, Lt = letter()
-    L, Ly, LQ = (torch.as_tensor(a, device="cuda") for a in (L, Ly, LQ))
+    found = {}
+    host, (*letters, Lt) = problem(), letter()
+    X, y, Q = (torch.as_tensor(a, device="cuda") for a in host)
+    L, Ly, LQ = (torch.as_tensor(a, device="cuda") for a in letters)
     for solver in SOLVERS:
         model = local(solver, K).fit(X, y)
         seconds, scores = watch(lambda m=model: m.decision_function(Q))
@@ -283,21 +272,19 @@ def measure_local(torch, watch):
             "phases": spent,
             "counts": counts,
             "watched": slow,
-            "gap": gap(scores[:N_COMPARED], reference[f"problem_{solver}"]),
+            "gap": gap(scores[:N_COMPARED], solver, K, *host[:2], host[2][:N_COMPARED]),
             "gigabytes": torch.cuda.max_memory_allocated() / 2**30,
         }
         model = local(solver, 40).fit(L, Ly)
         seconds, scores = watch(lambda m=model: m.decision_function(LQ))
         row["letter_seconds"] = seconds
-        row["letter_gap"] = gap(scores, reference[f"letter_{solver}"])
+        row["letter_gap"] = gap(scores, solver, 40, *letters)
         row["letter_error"] = 100 * float(np.mean(model.predict(LQ).cpu().numpy() != Lt))
         found[solver] = row
-        print(solver, row, flush=True)
     started = time.perf_counter()
     model = LocalClassifier(random_state=0).fit(L, Ly)
     torch.cuda.synchronize()
     found["letter_auto"] = described(model, time.perf_counter() - started, LQ, Lt, torch)
-    print(found["letter_auto"], flush=True)
     return found
 
 
@@ -376,10 +363,11 @@ def described_fit(model, seconds, Q, truth, torch):
 # --- the page ---
 
 
-def write_page():
-    cpu = json.loads((CACHE / "cuda_cpu.json").read_text())
-    gpu = json.loads((CACHE / "cuda_gpu.json").read_text())
-    top = gpu["ceilings"]
+def write_page(store: Cases) -> None:
+    parts = [store.find(part) for part in ("cpu", "gpu", "local", "covtype", "gradient")]
+    if None in parts:
+        raise MissingCaseError("cuda: run --part cpu and --part gpu first.")
+    cpu, top, on_rows, on_covtype, gradient = parts
     page = ResultsPage(
         "cuda",
         "On a GPU",
@@ -388,16 +376,16 @@ def write_page():
         "on the GPU, float64 on the CPU.",
     )
     page.text(
-        f"GPU: {gpu['machine']}, torch {gpu['torch']} (`--part gpu`). CPU: {cpu['machine']} "
+        f"GPU: {top['machine']}, torch {top['torch']} (`--part gpu`). CPU: {cpu['machine']} "
         f"(`--part cpu`; smaller sizes, stated below): processor time of one thread, halved for "
         f"two cores, which favours the CPU. Measured ceilings of the GPU: "
         f"{top['bandwidth'] / 1e12:.2f} TB/s for a copy, {top['float32'] / 1e12:.0f} Tflop/s for a "
         f"float32 product, {top['float64'] / 1e12:.0f} for float64."
     )
-    write_local(page, cpu, gpu["local"], top)
-    write_covtype(page, cpu, gpu["covtype"], top)
-    write_gradient(page, cpu, gpu["gradient"], top)
-    write_bars(page, gpu["local"])
+    write_local(page, cpu, on_rows, top)
+    write_covtype(page, cpu, on_covtype, top)
+    write_gradient(page, cpu, gradient, top)
+    write_bars(page, on_rows)
     page.write()
 
 
@@ -555,8 +543,13 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--part", choices=["cpu", "gpu", "page"], default="page")
     arguments = parser.parse_args()
-    CACHE.mkdir(exist_ok=True)
-    {"cpu": measure_cpu, "gpu": measure_gpu, "page": write_page}[arguments.part]()
+    store = stored("cuda")
+    if arguments.part == "cpu":
+        store.run(("cpu",), measure_cpu)
+    elif arguments.part == "gpu":
+        measure_gpu(store)
+    else:
+        write_page(store)
 
 
 if __name__ == "__main__":
