@@ -13,6 +13,7 @@ from io import StringIO
 os.environ["VICINAL_REBUILD"] = "1"
 
 from _harness import CASES, ROOT, MissingCaseError, stored
+from index import write_index
 
 # Pages that are made of the cases of other pages.
 BORROWERS = ("subspace_tables",)
@@ -43,7 +44,8 @@ def main() -> None:
             print(f"{name}: {rebuild(script)}", flush=True)
         else:
             print(f"{name}: left as it is, it has no stored cases", flush=True)
-    print(f"{time.perf_counter() - started:.0f} s")
+    write_index()
+    print(f"index: wrote index.md\n{time.perf_counter() - started:.0f} s")
 
 
 if __name__ == "__main__":

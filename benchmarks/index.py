@@ -1,0 +1,451 @@
+"""Build docs/results/index.md: what papers claim and peers reach, beside ours, with the page.
+
+Every number of ours is read from the tables of the other pages, so it is theirs; a cell that is
+gone, or changed its name, is an error. Published numbers are those of the papers.
+"""
+
+import re
+from functools import cache
+
+from _harness import RESULTS, ROOT
+
+AT_20 = "local, h = 20, F / length of grad F"
+SETS = ("isolet", "satimage", "letter", "optdigits", "pendigits", "shuttle")
+
+
+@cache
+def page(name):
+    """Return the text of a page: the one just built, else the one that stands."""
+    for folder in (RESULTS, ROOT / "docs" / "results"):
+        path = folder / f"{name}.md"
+        if path.exists():
+            return path.read_text()
+    raise LookupError(f"There is no page {name}.")
+
+
+@cache
+def tables(name):
+    """Return the tables of a page: where each begins, its header and its rows."""
+    found, start = [], None
+    lines = page(name).splitlines()
+    for i, line in enumerate([*lines, ""]):
+        if line.startswith("|") and start is None:
+            start = i
+        elif not line.startswith("|") and start is not None:
+            cells = [[c.strip() for c in row.strip("|").split("|")] for row in lines[start:i]]
+            found.append((start, cells[0], cells[2:]))
+            start = None
+    return found
+
+
+def cell(name, *row, column, after=""):
+    """Return the cell of a page in the first row that holds all of ``row``, below ``after``.
+
+    A label may be followed by more words, such as a version.
+    """
+    lines = page(name).splitlines()
+    first = next((i for i, line in enumerate(lines) if after in line), len(lines))
+    for start, header, rows in tables(name):
+        if start < first or column not in header:
+            continue
+        for cells in rows:
+            if all(any(f"{c} ".startswith(f"{part} ") for c in cells) for part in row):
+                return cells[header.index(column)].strip("*")
+    raise LookupError(f"{name} has no row {row} with a column {column!r} after {after!r}.")
+
+
+def partition_claims():
+    def of(*row, column):
+        return cell("partition_table1", *row, column=column)
+
+    for name in SETS:
+        yield (
+            f"test error on {name}, %, best of three local learners",
+            of("best local row of the paper", column=name),
+            f"{of('default', column=name)} by default, "
+            f"{of('grid chosen on training data', column=name)} from a grid; the paper's protocol "
+            f"rerun: LDA {of('local lda', column=name)}, "
+            f"logistic {of('local logistic', column=name)}, "
+            f"perceptron {of('local perceptron', column=name)}",
+            "partition_table1",
+        )
+    yield (
+        "mixture discriminant analysis and GD-MCBoost, test error on letter, %",
+        f"{of('mixture discriminant analysis, paper', column='letter')} and "
+        f"{of('GD-MCBoost (depth 2), paper', column='letter')}",
+        "not rerun: neither has an implementation in scikit-learn; histogram boosting, their "
+        f"successor, has {of('histogram boosting', column='letter')}",
+        "partition_table1",
+    )
+    figures = "partition_figures"
+    yield (
+        "banana: local learners bend where a tree and boosted stumps fail, error %",
+        "figure 1",
+        f"{cell(figures, 'default', column='test error (%)')}; tree "
+        f"{cell(figures, 'full tree', column='test error (%)')}, stumps "
+        f"{cell(figures, 'AdaBoost, 100 stumps', column='test error (%)')}, RBF machine "
+        f"{cell(figures, 'RBF SVC (C=10)', column='test error (%)')}",
+        figures,
+    )
+    yield (
+        "XOR: two LDA regions reach zero error (Theorem 2.5)",
+        "proved",
+        f"{cell(figures, '0', column='starts at zero error')} starts",
+        figures,
+    )
+    noise = {
+        label: cell(figures, label, column="30 %", after="wbc_original")
+        for label in ("LDA, r=2", "tree", "RBF SVC")
+    }
+    yield (
+        "robust to wrong labels: 30 % on wbc, error %",
+        "figure 4",
+        f"{noise['LDA, r=2']}; tree {noise['tree']}, RBF machine {noise['RBF SVC']}: the claim "
+        "holds beside trees only",
+        figures,
+    )
+
+
+def surface_claims():
+    geometry, digits = "surface_geometry", "surface_digits"
+    normals = "surface_normals"
+    for label, row in (
+        ("plane of the machine, squared hinge", "squared hinge, plane of the machine"),
+        ("plane of the machine, hinge", "hinge, plane of the machine"),
+    ):
+        yield (
+            f"cosine of the {label} with the normal, mean",
+            cell(normals, row, column="paper: mean"),
+            cell(normals, row, column="ours: mean"),
+            normals,
+        )
+    exact = cell(normals, "squared hinge, exact: whole Hessian", column="least")
+    blocks = cell(normals, "squared hinge, blocks of equations 7 and 8", column="ours: mean")
+    yield (
+        "equations 7 and 8 give the normal",
+        "stated",
+        f"no: mean cosine {blocks}, below the plane's; with the whole Hessian at least {exact}",
+        normals,
+    )
+    crossing = {
+        h: [
+            cell(geometry, h, kind, column="sign changes within 1e-6")
+            for kind in ("fixed point", "bracketed Newton")
+        ]
+        for h in ("0.6", "0.3", "0.15")
+    }
+    yield (
+        "Algorithm 1 finds points of the surface",
+        "stated",
+        "; ".join(f"h = {h}: {a}, ours {b}" for h, (a, b) in crossing.items()),
+        geometry,
+    )
+    yield (
+        "digits, local machines at h = 20, accuracy",
+        "0.961",
+        "; ".join(
+            f"{scale}: {cell(digits, scale, AT_20, column='accuracy')}"
+            for scale in ("raw 0..16", "standardised", "[0, 1]")
+        ),
+        digits,
+    )
+    yield (
+        "digits, linear machine, accuracy",
+        "0.948",
+        "; ".join(
+            f"{scale}: {cell(digits, scale, 'linear, argmax F', column='accuracy')}"
+            for scale in ("raw 0..16", "standardised", "[0, 1]")
+        ),
+        digits,
+    )
+
+
+def uncertainty_claims():
+    toys, faces = "uncertainty_toys", "uncertainty_faces"
+    for toy in ("Toy 1", "Toy 2"):
+        errors = {
+            kind: cell(toys, kind, column="error", after=toy) for kind in ("RMM", "GMM", "k-means")
+        }
+        yield (
+            f"{toy}: placed by uncertainty beats placed by density, 1-D error %",
+            "figures 2 and 4",
+            f"{errors['RMM']}; mixture {errors['GMM']}, k-means {errors['k-means']}",
+            toys,
+        )
+    for split, table, published in (
+        ("PIE, lightings between", "Table 1, unseen lightings", "51.32 (Eigenface)"),
+        ("PIE, lightings beyond", "Table 1, unseen lightings", "51.32 (Eigenface)"),
+        ("PIE, unseen poses", "Table 2, unseen poses", "its 8 poses are not in the public set"),
+    ):
+        found = {
+            method: cell(faces, split, column=method)
+            for method in ("Eigenface", "whitened 1-NN", "Fisherface", "LCU, K = 7")
+        }
+        yield (
+            f"{table}: {split}, accuracy %",
+            published,
+            f"LCU {found['LCU, K = 7']}; Eigenface {found['Eigenface']}, whitened 1-NN "
+            f"{found['whitened 1-NN']}, Fisherface {found['Fisherface']}: the ranking depends on "
+            "lightings that were not published",
+            faces,
+        )
+    letter = "uncertainty_letter"
+    yield (
+        "several metrics beat one: letter, error %",
+        "stated, on faces",
+        f"four {cell(letter, 'K = 4', column='mean')}, one {cell(letter, 'K = 1', column='mean')}",
+        letter,
+    )
+
+
+def subspace_claims():
+    tables = "subspace_tables"
+    for kind, label in (("proposed (fusion)", "fusion"), ("DC-SVM, early", "DC-SVM, early")):
+        for name in ("covtype", "census"):
+            yield (
+                f"{name}: {label}, error % (seconds)",
+                cell(tables, kind, column=f"{name}, published"),
+                cell(tables, kind, column=f"{name}, ours"),
+                tables,
+            )
+    for kind in ("DC-SVM, exact", "LIBSVM"):
+        yield (
+            f"covtype: {kind}, error % (seconds)",
+            cell(tables, kind, column="covtype, published"),
+            f"{cell(tables, kind, column='covtype, ours')}: a day of one core; exact against cold "
+            "start at 6,000 rows on the page of clusters",
+            "divide_conquer_svc",
+        )
+    for row in ("news20, here 20 newsgroups", "RCV1, here its subset"):
+        yield (
+            f"{row}: fusion of linear machines, error % (seconds)",
+            cell(tables, row, column="proposed, published"),
+            f"{cell(tables, row, column='fusion, ours')}; LinearSVC "
+            f"{cell(tables, row, column='LinearSVC, ours')}",
+            tables,
+        )
+
+
+def lecture_claims():
+    spam, friedman, intervals = "ensemble_spam", "ensemble_friedman", "ensemble_intervals"
+    for row, label in (
+        ("`PrunedTreeClassifier(rule='1se')`", "pruned tree"),
+        ("stumps", "boosted stumps"),
+        ("5-leaf trees", "boosted trees, J = 5"),
+    ):
+        yield (
+            f"spam, {label}, test error %",
+            cell(spam, row, column="lecture %"),
+            cell(spam, row, column="test error %"),
+            spam,
+        )
+    yield (
+        "forests against boosting over the number of members",
+        "figure 15.1 of Hastie et al.",
+        f"500 members: forest {cell(spam, 'random forest', column='500')}, boosted trees "
+        f"{cell(spam, 'boosted 5-leaf trees, Newton, rate 0.1', column='500')}",
+        spam,
+    )
+    yield (
+        "full refit of all coefficients lowers the error of boosting (Friedman 1, 120 rounds)",
+        "stated",
+        f"no: {cell(friedman, 'tree, full refit, penalty 1e-6', column='120 rounds')} beside "
+        f"{cell(friedman, 'tree of depth 3', column='120 rounds')} with a rate",
+        friedman,
+    )
+    yield (
+        "the bootstrap tells the uncertainty of a prediction: coverage of 90 % intervals, trees",
+        "stated",
+        "; ".join(
+            f"{name} {cell(intervals, name, 'trees', column='out-of-bag interval covers %')}"
+            for name in ("Friedman 1", "airfoil", "puma32h")
+        ),
+        intervals,
+    )
+
+
+def peer_claims():
+    """Yield (peer, question, the peer's number, ours, page)."""
+    table1 = "partition_table1"
+    for peer in ("random forest (500)", "histogram boosting", "RBF SVC (C=10)"):
+        yield (
+            f"scikit-learn, {peer}",
+            f"test error %: {', '.join(SETS)}",
+            ", ".join(cell(table1, peer, column=name) for name in SETS),
+            "partition by default: " + ", ".join(cell(table1, "default", column=n) for n in SETS),
+            table1,
+        )
+    accuracy = "local_accuracy"
+    sets = ("satimage", "pendigits", "letter", "optdigits")
+    for peer in ("extra trees, 500", "SVC(C=10)"):
+        yield (
+            f"scikit-learn, {peer}",
+            f"test error %: {', '.join(sets)}",
+            ", ".join(cell(accuracy, peer, column=name) for name in sets),
+            "local ridge, k = 40: "
+            + ", ".join(cell(accuracy, "local ridge, k = 40, alpha = 1", column=n) for n in sets),
+            accuracy,
+        )
+    shell = "shell"
+    for peer in ("LightGBM", "AutoGluon"):
+        yield (
+            peer,
+            "adult, from file to answers, test error % (processor minutes)",
+            f"{cell(shell, peer, column='test error %')} "
+            f"({cell(shell, peer, column='processor minutes')})",
+            f"{cell(shell, 'vicinal', column='test error %')} "
+            f"({cell(shell, 'vicinal', column='processor minutes')})",
+            shell,
+        )
+    nets = "neural_peers"
+    sets = ("letter", "satimage", "spambase", "grid_stability")
+    for peer in ("RealMLP", "TabM", "xRFM"):
+        yield (
+            peer,
+            f"error %, defaults: {', '.join(sets)}",
+            ", ".join(cell(nets, name, peer, column="error %") for name in sets),
+            "neural neighbours: "
+            + ", ".join(cell(nets, n, "neural neighbours", column="error %") for n in sets),
+            nets,
+        )
+    rows = "rows"
+    for peer in ("MAPIE CV+", "MAPIE normalised", "crepes normalised"):
+        yield (
+            peer,
+            "width of 90 % intervals over ours at equal coverage",
+            cell(rows, peer, column="0.9", after="At equal coverage"),
+            f"1; not wider on {cell(rows, peer, column='sets won')} sets",
+            rows,
+        )
+    labels = re.search(r"at least cleanlab's in (.*?) cases \((.*?)\)", page(rows))
+    yield "cleanlab", "average precision of wrong labels", labels[2], labels[1] + " cases", rows
+    counter = "surface_counterfactual"
+    for peer in ("DiCE random", "DiCE genetic", "NICE"):
+        yield (
+            peer,
+            "median distance of counterfactuals: breast cancer, adult (seconds a row)",
+            "; ".join(
+                f"{cell(counter, peer, column='median distance', after=s)} "
+                f"({cell(counter, peer, column='s per row', after=s)})"
+                for s in ("**breast cancer**", "**adult")
+            ),
+            "; ".join(
+                f"{cell(counter, 'vicinal', column='median distance', after=s)} "
+                f"({cell(counter, 'vicinal', column='s per row', after=s)})"
+                for s in ("**breast cancer**", "**adult")
+            ),
+            counter,
+        )
+    speed = "uncertainty_speed"
+    nca = "NCA + k-NN, scikit-learn"
+    yield (
+        "scikit-learn, neighbourhood components analysis",
+        "error % (fit, s): satimage, letter",
+        "; ".join(
+            f"{cell(speed, nca, column='test error %', after=s)} "
+            f"({cell(speed, nca, column='fit, s', after=s)})"
+            for s in ("satimage, cpu", "letter, cpu")
+        ),
+        "; ".join(
+            f"{cell(speed, 'default', column='test error %', after=s)} "
+            f"({cell(speed, 'default', column='fit, s', after=s)})"
+            for s in ("satimage, cpu", "letter, cpu")
+        ),
+        speed,
+    )
+    seconds = "processor s" if "processor s" in page("loess") else "s"
+    for peer in ("statsmodels, exact", "skmisc, interpolated"):
+        ours = f"ours, {peer.rpartition(', ')[2]}"
+        yield (
+            peer,
+            "LOESS of 100,000 rows, s",
+            cell("loess", "100000", peer, column=seconds),
+            cell("loess", "100000", ours, column=seconds),
+            "loess",
+        )
+    search = "neighbors"
+    yield (
+        "scikit-learn, brute-force neighbours",
+        "microseconds of processor time a query, 1,000,000 x 16",
+        cell(search, "16", "1,000,000", "scikit-learn, brute", column="µs of processor time"),
+        cell(search, "16", "1,000,000", "ours, blocked products", column="µs of processor time"),
+        search,
+    )
+    server = "FastAPI and joblib"
+    yield (
+        server,
+        "requests a second (p99, ms), the same forest",
+        f"{cell('serve', server, column='per second')} ({cell('serve', server, column='p99, ms')})",
+        f"{cell('serve', 'vicinal serve', column='per second')} "
+        f"({cell('serve', 'vicinal serve', column='p99, ms')})",
+        "serve",
+    )
+
+
+PAPERS = {
+    "Wang and Saligrama: learning through space partitioning": partition_claims,
+    "Brown and Benton: decision surfaces of localized classifiers": surface_claims,
+    "Locally adaptive classifiers placed by uncertainty": uncertainty_claims,
+    "Guo et al.: divide and conquer on the feature space": subspace_claims,
+    "Toussaint: local learning and ensemble learning (lecture)": lecture_claims,
+}
+
+
+def where(name):
+    return f"[{name}]({name}.md)"
+
+
+def commits(name):
+    """Return the commits that fed a page, and whether its cases are stored."""
+    found = re.findall(r"^- commit:? ([0-9a-f]{7}(?:-dirty)?)", page(name), re.M)
+    stored = re.search(r"^- commit [0-9a-f]{7}: \d+ cases", page(name), re.M)
+    return ", ".join(dict.fromkeys(found)), "yes" if stored else "no"
+
+
+def table(header, rows):
+    rows = [list(row) for row in rows]
+    for row in rows:
+        if not all(str(value).strip() for value in row):
+            raise ValueError(f"The index has an empty cell: {row}.")
+    lines = ["| " + " | ".join(header) + " |", "|" + "---|" * len(header)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def markdown():
+    """Return the index."""
+    parts = [
+        "# Results",
+        "What the papers claim and what peers reach, beside ours. Every number of ours stands on "
+        "the page named beside it, with command, machine, versions and commit, and was written by "
+        "a script of `benchmarks/`; where a peer wins, the table says so. This page is made of the "
+        "others by `make results`.",
+    ]
+    for title, claims in PAPERS.items():
+        rows = [(c, p, o, where(name)) for c, p, o, name in claims()]
+        parts += [f"## {title}", table(("claim", "published", "ours", "where"), rows)]
+    rows = [(peer, q, theirs, ours, where(name)) for peer, q, theirs, ours, name in peer_claims()]
+    parts += ["## Peers", table(("peer", "question", "theirs", "ours", "where"), rows)]
+    names = sorted({p.stem for d in (RESULTS, ROOT / "docs" / "results") for p in d.glob("*.md")})
+    names.remove("index")
+    rows = [
+        (where(name), page(name).splitlines()[0].removeprefix("# "), *commits(name))
+        for name in names
+    ]
+    parts += [
+        "## All pages",
+        "A page whose cases are stored in `benchmarks/cases` can be built again anywhere without "
+        "running anything, and a test holds it to them. The others are runs from before that; a "
+        "commit that ends in `-dirty` had uncommitted changes.",
+        table(("page", "about", "commits", "cases stored"), rows),
+        "```{toctree}\n:maxdepth: 1\n:glob:\n:hidden:\n\n*\n```",
+    ]
+    return "\n\n".join(parts) + "\n"
+
+
+def write_index():
+    """Write the page."""
+    (RESULTS / "index.md").write_text(markdown())
+
+
+if __name__ == "__main__":
+    write_index()
