@@ -1,5 +1,6 @@
 """Which defaults do the boosting estimators deserve, by cross-validation on training rows alone?"""
 
+import argparse
 import time
 from functools import cache
 
@@ -99,38 +100,18 @@ def table(page, models, sets, caption, *, classes):
     page.table(("model", *sets, "ratio", "CPU s"), rows, caption=f"`{name}`, {caption}")
 
 
-def main():
-    page = ResultsPage(
-        "ensemble_defaults",
-        "Defaults of the boosting estimators",
-        f"Five-fold cross-validation on training rows only (at most {ROWS} of each set), "
-        f"{ROUNDS} rounds. Each cell: error after the last round, in brackets the best round's. "
-        "The ratio is the geometric mean over the sets of the last round's error to that of the "
-        "first line, with its standard error over the sets.",
-    )
-    kinds = {
-        label: FunctionalGradientBoostingClassifier(
-            TREE, n_estimators=ROUNDS, random_state=0, **{"subsample": 1.0, **options}
-        )
-        for label, options in KINDS.items()
+def boosting(cls, kinds):
+    """Return an estimator for each kind of boosting, all rows of a round unless it says less."""
+    return {
+        label: cls(TREE, n_estimators=ROUNDS, random_state=0, **{"subsample": 1.0, **options})
+        for label, options in kinds.items()
     }
-    table(page, kinds, CLASSIFICATION, "trees of depth 3, misclassification in %.", classes=True)
-    kinds = {
-        label: FunctionalGradientBoostingRegressor(
-            TREE, n_estimators=ROUNDS, random_state=0, **{"subsample": 1.0, **options}
-        )
-        for label, options in KINDS.items()
-        if "Newton" not in label and "line search" not in label
-    }
-    table(
-        page,
-        kinds,
-        REGRESSION,
-        "trees of depth 3, squared error over the variance of the target (here leaf values, line "
-        "search and Newton steps coincide).",
-        classes=False,
-    )
-    kinds = {
+
+
+def tables():
+    """Return models, sets and caption of each table, by the estimator's name."""
+    squares = {k: v for k, v in KINDS.items() if "Newton" not in k and "line search" not in k}
+    ada = {
         label: RealAdaBoostClassifier(
             DecisionTreeClassifier(max_leaf_nodes=leaves),
             learning_rate=rate,
@@ -139,7 +120,39 @@ def main():
         )
         for label, (leaves, rate) in ADA.items()
     }
-    table(page, kinds, CLASSIFICATION, "misclassification in %.", classes=True)
+    return {
+        "classifier": (
+            boosting(FunctionalGradientBoostingClassifier, KINDS),
+            CLASSIFICATION,
+            "trees of depth 3, misclassification in %.",
+        ),
+        "regressor": (
+            boosting(FunctionalGradientBoostingRegressor, squares),
+            REGRESSION,
+            "trees of depth 3, squared error over the variance of the target (here leaf values, "
+            "line search and Newton steps coincide).",
+        ),
+        "adaboost": (ada, CLASSIFICATION, "misclassification in %."),
+    }
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", choices=list(tables()), help="run one table, write no page")
+    only = parser.parse_args().only
+    page = ResultsPage(
+        "ensemble_defaults",
+        "Defaults of the boosting estimators",
+        f"Five-fold cross-validation on training rows only (at most {ROWS} of each set), "
+        f"{ROUNDS} rounds. Each cell: error after the last round, in brackets the best round's. "
+        "The ratio is the geometric mean over the sets of the last round's error to that of the "
+        "first line, with its standard error over the sets.",
+    )
+    for name, (models, sets, caption) in tables().items():
+        if only in (None, name):
+            table(page, models, sets, caption, classes=name != "regressor")
+    if only:
+        return
     page.text(
         "Full refits are best at few rounds and lose afterwards: the members were fitted to the "
         "same rows. They are offered, and never the default."
