@@ -157,8 +157,18 @@ def test_rare_classes_change_the_score_and_say_so(capsys):
     assert resolve_metric(None, rare) == "roc_auc"
     assert "'yes' is 5 % of the rows: ranked by roc auc" in capsys.readouterr().err
     assert resolve_metric("accuracy", rare) == "accuracy"
+    few = check_table(pl.DataFrame({"x": x[:60], "y": ["no"] * 57 + ["yes"] * 3}), "y")
+    assert resolve_metric(None, few) is None  # some folds would hold one class
+    assert "'yes' has 3 rows, fewer than folds" in capsys.readouterr().err
     even = check_table(pl.DataFrame({"x": x, "y": ["no", "yes"] * 100}), "y")
     assert resolve_metric(None, even) is None
+
+
+def test_a_class_of_one_row_is_refused_in_words(tmp_path, capsys):
+    table = tmp_path / "table.csv"
+    pl.DataFrame({"x": range(12), "y": ["no"] * 11 + ["yes"]}).write_csv(table)
+    assert run(["compare", str(table), "-t", "y", "--out", str(tmp_path / "page.html")]) == 2
+    assert "the class 'yes' of 'y' has a single row" in capsys.readouterr().err
 
 
 # --- files --------------------------------------------------------------------------------------

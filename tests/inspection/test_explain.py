@@ -50,6 +50,7 @@ from vicinal.local import (
 from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
 from vicinal.subspace import SubspaceFusionClassifier, TruncatedRBFRegressor
 from vicinal.surface import SurfaceCalibratedClassifier
+from vicinal.table import TableEncoder
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 matplotlib.use("Agg")
@@ -687,3 +688,22 @@ def test_one_row_at_a_time():
     model = RandomForestClassifier(n_estimators=2).fit(X, NAMES)
     with pytest.raises(ValueError, match=r"takes one row, got an array of shape \(2, 5\)"):
         explain(model, X[:2])
+
+
+def test_coefficients_of_levels_and_of_numbers_in_words_are_per_unit(rng):
+    table = pl.DataFrame(
+        {
+            "city": rng.choice(["Rome", "Oslo", "Bern"], 90),
+            "price": [f"{value:,.2f} EUR" for value in rng.uniform(1e3, 9e3, 90)],
+        }
+    )
+    model = make_pipeline(TableEncoder(), StandardScaler(), LinearRegression())
+    model.fit(table, rng.normal(size=90))
+    row = pl.DataFrame({"city": ["Rome"], "price": ["2,000.00 EUR"]})
+    found = explain(model, row)["coefficients"]
+    slope = {line[0]: line[found.columns.index("coefficient")] for line in found.rows}
+    (before,) = model.predict(row)
+    (moved,) = model.predict(row.with_columns(city=pl.lit("Oslo")))
+    assert slope["city = Oslo"] - slope["city = Rome"] == pytest.approx(moved - before)
+    (dearer,) = model.predict(row.with_columns(price=pl.lit("2,100.00 EUR")))
+    assert slope["price"] == pytest.approx((dearer - before) / 100)

@@ -12,6 +12,8 @@ from vicinal.table._parsing import date_format_of, decimal_of, parse_date, parse
         ("12", ".", 12),
         ("-1.5e-3", ".", -0.0015),
         ("$1,234.50", ".", 1234.5),
+        ("1,234.50 EUR", ".", 1234.5),
+        ("CHF 1'234.50", ".", 1234.5),
         ("1,234,567", ".", 1234567),
         ("1.234.567,5", ",", 1234567.5),
         ("1 234,5", ",", 1234.5),
@@ -29,7 +31,21 @@ def test_numbers_in_disguise(text, decimal, number):
 
 
 @pytest.mark.parametrize(
-    "text", ["12,5", "1,23,456", "CA 46022", "1_000", "inf", "nan", "", "$", "%", "12-13", "0x1F"]
+    "text",
+    [
+        "12,5",
+        "1,23,456",
+        "CA 46022",
+        "EUROPE 12",
+        "1_000",
+        "inf",
+        "nan",
+        "",
+        "$",
+        "%",
+        "12-13",
+        "0x1F",
+    ],
 )
 def test_what_is_no_number_with_a_decimal_point(text):
     assert np.isnan(parse_number(text))

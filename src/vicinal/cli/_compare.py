@@ -39,7 +39,7 @@ _COMPILED_ROWS, _COMPILED_COLUMNS = 60, 30
 _MOST_EXPLAINED_COLUMNS = 1000  # reasons move one column at a time, which takes their square
 # The page's share of the budget, and of that, the shares of its parts.
 _PAGE_SHARE, _PAGE_SECONDS = 0.25, 45.0
-_REFIT_SHARE, _REASONS_SHARE = 0.4, 0.75
+_REFIT_SHARE, _ANSWERS_SHARE, _REASONS_SHARE = 0.4, 0.15, 0.75
 
 
 def compare(
@@ -79,7 +79,8 @@ def compare(
             )
         chosen = candidate_models(checked.task, random_state=seed)
         chosen = chosen if models is None else pick(chosen, models)
-        scorer = resolve_metric(metric, checked, label)
+        _refuse_single(checked)
+        scorer = resolve_metric(metric, checked, label, folds)
         warn(checked, seed)
         end = started + seconds + _compile(chosen, checked)
         page_seconds = min(_PAGE_SECONDS, _PAGE_SHARE * seconds)
@@ -208,6 +209,7 @@ def _closer_look(board, models, checked, seed, end, positive):
     fitted, used = _fit_in_time(
         checked, models[best.name], train, best.fit_seconds, _REFIT_SHARE * left, seed
     )
+    unseen = _in_time(unseen, best.predict_seconds, _ANSWERS_SHARE * left, seed)
     notes = list(checked.notes)
     if used < len(train):
         notes.append(f"reasons are those of a model fitted on {used:,} of {len(train):,} rows")
@@ -233,13 +235,17 @@ def _is_ours(model: Any) -> bool:
 
 def _fit_in_time(checked, model, rows, fit_seconds, seconds, seed) -> tuple[Any, int]:
     """Fit on the rows, or on as many of them as should take so many seconds."""
-    n_used = len(rows)
     if "max_fit_time" in model.get_params():
         model = clone(model).set_params(max_fit_time=seconds)
-    elif fit_seconds > seconds:
-        n_used = min(n_used, max(int(n_used * seconds / fit_seconds), 200))
-    used = np.sort(np.random.RandomState(seed).permutation(rows)[:n_used])
-    return fit_on(checked, clone(model), rows if n_used == len(rows) else used), n_used
+    else:
+        rows = _in_time(rows, fit_seconds, seconds, seed)
+    return fit_on(checked, clone(model), rows), len(rows)
+
+
+def _in_time(rows: np.ndarray, known: float, seconds: float, seed: int) -> np.ndarray:
+    """Return the rows, or as many of them as should take so many seconds, at least 200."""
+    n_used = len(rows) if known <= seconds else max(int(len(rows) * seconds / known), 200)
+    return np.sort(np.random.RandomState(seed).permutation(rows)[:n_used])
 
 
 def _save_best(board, models, checked, source, path, seconds, positive, threshold) -> None:
@@ -270,11 +276,13 @@ def parse_seconds(text: str) -> float:
     return float(found[1]) * {"": 1, "s": 1, "m": 60, "h": 3600}[found[2]]
 
 
-def resolve_metric(name: str | None, checked: CheckedTable, positive: Any = None) -> str | None:
+def resolve_metric(
+    name: str | None, checked: CheckedTable, positive: Any = None, n_folds: int = 5
+) -> str | None:
     """Return the name of a scikit-learn scorer; a few short names are understood."""
     several = checked.task == "classification" and len(np.unique(checked.y)) > 2
     if name is None:
-        return _metric_for_rare(checked, several)
+        return _metric_for_rare(checked, several, n_folds)
     short = {
         "auc": "roc_auc_ovr" if several else "roc_auc",
         "logloss": "neg_log_loss",
@@ -293,7 +301,19 @@ def resolve_metric(name: str | None, checked: CheckedTable, positive: Any = None
     return resolved
 
 
-def _metric_for_rare(checked: CheckedTable, several: bool) -> str | None:
+def _refuse_single(checked: CheckedTable) -> None:
+    """Refuse two classes of which one has a single row: it is either learned or held out."""
+    if checked.task == "regression":
+        return
+    classes, counts = np.unique(checked.y, return_counts=True)
+    if len(classes) == 2 and counts.min() < 2:
+        raise InputError(
+            f"the class {str(classes[counts.argmin()])!r} of {checked.target!r} has a single row; "
+            "a comparison needs two, one to learn from and one to be held out"
+        )
+
+
+def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int) -> str | None:
     """Return a score that a rare class counts in, and say so; ``None`` where none is rare."""
     if checked.task == "regression":
         return None
@@ -301,6 +321,9 @@ def _metric_for_rare(checked: CheckedTable, several: bool) -> str | None:
     rarest = counts.argmin()
     share = counts[rarest] / counts.sum()
     if share >= (_RARE if not several else _RARE / len(classes)):
+        return None
+    if counts[rarest] < n_folds and not several:
+        say(f"  note: {str(classes[rarest])!r} has {counts[rarest]} rows, fewer than folds")
         return None
     metric = "balanced_accuracy" if several else "roc_auc"
     say(

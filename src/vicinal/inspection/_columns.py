@@ -7,6 +7,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.compose import ColumnTransformer
 from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from vicinal._base import import_optional
@@ -165,18 +166,34 @@ def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) ->
         sources = [None] * len(cells)
     derivatives = _derivatives(encoder, table, values, np.asarray(cells, dtype=float))
     rates = np.ones(len(cells))
+    scales = _scales(steps, len(cells))
     for k, at in enumerate(sources):
         moved = np.flatnonzero(derivatives[k])
         if len(moved) > 1 or (len(moved) == 1 and at is not None and moved[0] != at):
             sources[k] = None  # a name may stay while the columns are mixed, as by whitening
         elif len(moved) == 1 and at is not None:
             rates[k] = derivatives[k, at]
+        elif at is not None:
+            rates[k] = scales[k]
     return RowColumns(
         [name.split("__", 1)[-1] for name in shown],
         [None if at is None else names[at] for at in sources],
         [cell if at is None else values[at] for at, cell in zip(sources, cells, strict=True)],
         rates,
     )
+
+
+def _scales(steps: list[Any], width: int) -> np.ndarray:
+    """Return how each column changes per unit of what the encoder before all scalers makes of it.
+
+    Levels and numbers read from text have no unit of their own in the table.
+    """
+    scales = np.ones(width)
+    for step in reversed(steps):
+        if not isinstance(step, StandardScaler) or step.n_features_in_ != width:
+            return scales
+        scales = scales if step.scale_ is None else scales / step.scale_
+    return scales
 
 
 def _derivatives(encoder: Any, table: Any, values: list[Any], cells: np.ndarray) -> np.ndarray:

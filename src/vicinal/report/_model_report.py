@@ -133,7 +133,7 @@ class ModelReport(Page):
             content |= self._goodness(answers, known)
             if not sparse.issparse(self.X):
                 content |= self._columns(held_out, known)
-                content["findings"] = self._findings(answers)
+                content["findings"] = self._findings(answers) if time.monotonic() < end else []
         explanations = self._explanations(self._chosen(held_out, known), end)
         explained = {part["row"] for part in explanations}
         content |= {

@@ -11,7 +11,9 @@ from vicinal.table._frames import label_of
 # 1234.5, 1,234.50 and .5e-3, after currency, percent and blanks are gone.
 _PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+|\d{1,3}(?:,\d{3})+(?:\.\d*)?)(?:[eE][+-]?\d+)?")
 _BLANK_THOUSANDS = re.compile(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
-_CURRENCY = re.compile(r"[$€£¥₹]")
+_CURRENCY = re.compile(
+    r"[$€£¥₹]|\b(?:AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|KRW|MXN|NOK|NZD|PLN|SEK|USD|ZAR)\b"
+)
 _QUARTER = re.compile(r"(\d{4})[ -]?[Qq]([1-4])")
 _LEADING_ZERO = re.compile(r"0\d+")
 _SWAPPED = str.maketrans(",.", ".,")
@@ -32,8 +34,8 @@ _FIRST_LOOK = 20
 def parse_number(text: str, decimal: str = ".") -> float:
     """Return the number that a text shows, NaN when it shows none.
 
-    Currency signs are dropped, ``15%`` is 0.15, ``(12)`` is -12; thousands may be set apart by
-    blanks, apostrophes, or whichever of comma and point is not the ``decimal`` mark.
+    Signs and codes of currencies are dropped, ``15%`` is 0.15, ``(12)`` is -12; thousands may be
+    set apart by blanks, apostrophes, or whichever of comma and point is not the ``decimal`` mark.
     """
     sign, share = 1.0, 1.0
     text = _CURRENCY.sub("", text).strip()
