@@ -69,61 +69,13 @@ def train_nets(
 
     X (n, d), Y (n, c) and weights (n,) of one floating type, in any array library.
     """
-    xp, device = namespace(X), device_of(X)
-    rngs = [np.random.default_rng(seed) for seed in seeds]
-    orders = [rng.permutation(X.shape[0]) for rng in rngs]
-    starts = [initial_net(shape, _FREQUENCY_SCALE, rng) for rng in rngs]
-    train = [order[plan.n_held_out :] for order in orders]
-    n_steps = max(_MIN_STEPS, round(len(train[0]) / plan.batch_size))
-    at_once = min(n_steps, _STEPS_AT_ONCE)
-    n_parts = -(-n_steps // at_once)
-
-    def put(array, dtype=None):
-        return xp.asarray(np.ascontiguousarray(array), dtype=dtype, device=device)
-
-    nets = Nets(shape, *(put(np.concatenate(part), X.dtype) for part in zip(*starts, strict=True)))
-    moments = zero_moments(nets)
-    queries = put(np.stack([order[: plan.n_held_out][:_HELD_OUT_ROWS] for order in orders]))
-    voters = put(np.stack([rows[:_HELD_OUT_VOTERS] for rows in train]))
-    windows = put(np.stack([_draw(rngs[e], train[e], plan, at_once) for e in range(len(seeds))], 1))
-    rates = put(_rates(plan, np.arange(at_once), np.zeros(len(seeds))), X.dtype)
-    loss = xp.zeros(len(seeds), dtype=X.dtype, device=device)
-
-    def steps():
-        for t in range(at_once):
-            loss[...] += training_step(
-                nets,
-                moments,
-                X,
-                Y,
-                weights,
-                windows[t, ...],
-                rates[t, ...],
-                batch_size=plan.batch_size,
-                classes=classes,
-                decay=plan.weight_decay,
-            )
-
-    def check():
-        return held_out_loss(nets, X, Y, weights, queries, voters, classes=classes)
-
-    state = [nets.flat, nets.statistics, moments.gradient, moments.first, moments.second, loss]
-    steps, check = captured(steps, state), captured(check, state)
-    best = _Best(nets)
+    training = _Training(X, Y, weights, shape, plan, seeds, classes=classes)
+    best = _Best(training.nets)
     losses, held_losses = [], []
     for epoch in range(plan.max_iter):
-        drawn = [_draw(rngs[e], train[e], plan, n_parts * at_once) for e in range(len(seeds))]
-        order = np.stack(drawn, axis=1)  # (n_steps, n_nets, n_window)
-        loss[...] = 0.0
-        for part in range(n_parts):
-            now = slice(part * at_once, (part + 1) * at_once)
-            windows[...] = put(order[now])
-            done = epoch * n_parts * at_once + np.arange(now.start, now.stop)
-            rates[...] = put(_rates(plan, done, best.n_cuts), X.dtype)
-            steps()
-        losses.append(as_numpy(loss) / (n_parts * at_once))
-        held_losses.append(np.array(as_numpy(check())))
-        best.look(nets, held_losses[-1], plan)
+        losses.append(training.epoch(epoch, best.n_cuts))
+        held_losses.append(np.array(as_numpy(training.held_out_loss())))
+        best.look(training.nets, held_losses[-1], plan)
         on_epoch(f"held-out loss {best.losses.mean():.4g}")
         if best.stopped.all():
             break
@@ -138,6 +90,77 @@ def train_nets(
         )
         for e in range(len(seeds))
     ]
+
+
+class _Training:
+    """Nets side by side, with the arrays that their steps read and write.
+
+    Steps and held-out loss are recorded once and repeated: an epoch fills windows, rates and loss
+    where they are.
+    """
+
+    def __init__(self, X, Y, weights, shape: NetShape, plan: TrainingPlan, seeds, *, classes: bool):
+        self._X, self._plan = X, plan
+        self._rngs = [np.random.default_rng(seed) for seed in seeds]
+        orders = [rng.permutation(X.shape[0]) for rng in self._rngs]
+        starts = [initial_net(shape, _FREQUENCY_SCALE, rng) for rng in self._rngs]
+        self._rows = [order[plan.n_held_out :] for order in orders]
+        n_steps = max(_MIN_STEPS, round(len(self._rows[0]) / plan.batch_size))
+        self._at_once = min(n_steps, _STEPS_AT_ONCE)
+        self._n_parts = -(-n_steps // self._at_once)
+        parts = zip(*starts, strict=True)
+        self.nets = nets = Nets(shape, *(self._put(np.concatenate(p), X.dtype) for p in parts))
+        moments = zero_moments(nets)
+        queries = self._put(np.stack([o[: plan.n_held_out][:_HELD_OUT_ROWS] for o in orders]))
+        voters = self._put(np.stack([rows[:_HELD_OUT_VOTERS] for rows in self._rows]))
+        self._windows = windows = self._put(self._draw(self._at_once))
+        start = _rates(plan, np.arange(self._at_once), np.zeros(len(seeds)))
+        self._rates = rates = self._put(start, X.dtype)
+        self._loss = loss = namespace(X).zeros(len(seeds), dtype=X.dtype, device=device_of(X))
+
+        def steps():
+            for t in range(self._at_once):
+                loss[...] += training_step(
+                    nets,
+                    moments,
+                    X,
+                    Y,
+                    weights,
+                    windows[t, ...],
+                    rates[t, ...],
+                    batch_size=plan.batch_size,
+                    classes=classes,
+                    decay=plan.weight_decay,
+                )
+
+        def check():
+            return held_out_loss(nets, X, Y, weights, queries, voters, classes=classes)
+
+        state = [nets.flat, nets.statistics, moments.gradient, moments.first, moments.second, loss]
+        self._steps, self.held_out_loss = captured(steps, state), captured(check, state)
+
+    def _put(self, array: np.ndarray, dtype: Any = None) -> Any:
+        xp, device = namespace(self._X), device_of(self._X)
+        return xp.asarray(np.ascontiguousarray(array), dtype=dtype, device=device)
+
+    def _draw(self, n_steps: int) -> np.ndarray:
+        """Windows of the next steps of all nets: (n_steps, n_nets, n_window)."""
+        size = self._plan.batch_size, self._plan.n_window, n_steps
+        pairs = zip(self._rngs, self._rows, strict=True)
+        return np.stack([epoch_windows(rng, rows, *size) for rng, rows in pairs], axis=1)
+
+    def epoch(self, epoch: int, n_cuts: np.ndarray) -> np.ndarray:
+        """Go through the rows once; return the mean loss of every net."""
+        n_steps = self._n_parts * self._at_once
+        order = self._draw(n_steps)
+        self._loss[...] = 0.0
+        for start in range(0, n_steps, self._at_once):
+            steps = np.arange(start, start + self._at_once)
+            self._windows[...] = self._put(order[steps])
+            rates = _rates(self._plan, epoch * n_steps + steps, n_cuts)
+            self._rates[...] = self._put(rates, self._X.dtype)
+            self._steps()
+        return as_numpy(self._loss) / n_steps
 
 
 class _Best:
@@ -170,10 +193,6 @@ class _Best:
         for e in map(int, np.flatnonzero(still & ~self.stopped)):
             nets.flat[e, ...] = self.parameters[e, ...]
             nets.statistics[e, ...] = self.statistics[e, ...]
-
-
-def _draw(rng, rows, plan: TrainingPlan, n_steps: int) -> np.ndarray:
-    return epoch_windows(rng, rows, plan.batch_size, plan.n_window, n_steps)
 
 
 def _rates(plan: TrainingPlan, steps: np.ndarray, n_cuts: np.ndarray) -> np.ndarray:

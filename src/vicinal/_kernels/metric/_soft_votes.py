@@ -86,38 +86,17 @@ def expected_accuracy(
     def score_group(blocks):
         value: Any = 0.0
         cross: Any = 0.0
-        columns = xp.zeros(factors.shape[1], dtype=dtype, device=device)
+        columns = xp.zeros(factors.shape[1], dtype=dtype, device=device) if gradient else None
         for rows, runs in blocks:
-            L = logits(rows)
-            weights = anchors.weights[rows]
+            L, weights = logits(rows), anchors.weights[rows]
             near = near_similarities(L, _SPARSE) if on_host else None
-            if near is not None:
-                own = runs[0][1]
-                sums, shares = near_shares(near, own.start, own.stop)
-                gains, weights = _gains(shares, weights, floor, np)
-                value += gains
-                if gradient:
-                    V = np.empty((len(sums), anchors.X.shape[1]), dtype)
-                    pull_of_neighbors(
-                        near, sums, shares, weights, references.X, own.start, own.stop, V, columns
-                    )
-                    cross += anchors.X[rows].T @ V
-                continue
-            E = _exponentiate(L, xp)
-            every = E @ augmented  # the last column is the sum of similarities
-            parts = [E[run, own] @ augmented[own, :] for run, own in runs]
-            same = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
-            p = same[:, -1] / every[:, -1]
-            gains, weights = _gains(p, weights, floor, xp)
+            if near is None:
+                gains, V = _score_block(L, runs, weights, augmented, floor, columns)
+            else:
+                gains, V = _score_near(near, runs[0][1], weights, references.X, floor, columns)
             value += gains
-            if not gradient:
-                continue
-            scale = weights / every[:, -1]
-            V = scale[:, None] * (p[:, None] * every[:, :-1] - same[:, :-1])
-            cross += xp.astype(anchors.X[rows, :].T @ V, xp.float64)
-            columns += (scale * p) @ E
-            for run, own in runs:
-                columns[own] -= scale[run] @ E[run, own]
+            if gradient:
+                cross += xp.astype(anchors.X[rows, :].T @ V, xp.float64)
         return value, cross, columns
 
     groups = _groups(_runs_of_blocks(anchors.bounds, references))
@@ -210,6 +189,38 @@ def nearest_votes(
 
 
 # --- parts ----------------------------------------------------------------------------------------
+
+
+def _score_block(L, runs, weights, augmented, floor, columns):
+    """Return what a block of anchors is worth, and the anchors' part of the gradient (n, m).
+
+    The references' part is added to ``columns``; without ``columns`` no gradient is made.
+    """
+    xp = compat.array_namespace(L)
+    E = _exponentiate(L, xp)
+    every = E @ augmented  # the last column is the sum of similarities
+    parts = [E[run, own] @ augmented[own, :] for run, own in runs]
+    same = parts[0] if len(parts) == 1 else xp.concat(parts, axis=0)
+    p = same[:, -1] / every[:, -1]
+    gains, weights = _gains(p, weights, floor, xp)
+    if columns is None:
+        return gains, None
+    scale = weights / every[:, -1]
+    columns += (scale * p) @ E
+    for run, own in runs:
+        columns[own] -= scale[run] @ E[run, own]
+    return gains, scale[:, None] * (p[:, None] * every[:, :-1] - same[:, :-1])
+
+
+def _score_near(near, own, weights, X, floor, columns):
+    """Do as ``_score_block`` where few similarities differ from zero."""
+    sums, shares = near_shares(near, own.start, own.stop)
+    gains, weights = _gains(shares, weights, floor, np)
+    if columns is None:
+        return gains, None
+    V = np.empty((len(sums), X.shape[1]), X.dtype)
+    pull_of_neighbors(near, sums, shares, weights, X, own.start, own.stop, V, columns)
+    return gains, V
 
 
 def _gains(p: Any, weights: Any, floor: float | None, xp: Any) -> tuple[Any, Any]:

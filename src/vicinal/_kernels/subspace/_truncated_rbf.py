@@ -5,6 +5,7 @@ of degree at most ``p``, so a kernel machine becomes a linear model of ``J = C(M
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from math import comb
 from typing import Any, NamedTuple
 
@@ -264,6 +265,45 @@ def _curve(p: np.ndarray, directions: np.ndarray) -> np.ndarray:
     return p * (directions - (p * directions).sum(axis=1, keepdims=True))
 
 
+@dataclass(frozen=True)
+class _LogisticObjective:
+    """Penalised log loss of intercepts (row 0) and coefficients of centred features."""
+
+    blocks: FeatureBlocks
+    codes: np.ndarray
+    weights: np.ndarray
+    mean: np.ndarray
+    alpha: float
+
+    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
+        """Return the loss and its gradient."""
+        value, grad = 0.5 * self.alpha * (theta[1:] ** 2).sum(), np.zeros_like(theta)
+        grad[1:] = self.alpha * theta[1:]
+        for rows, P in self.blocks():
+            scores = (P - self.mean) @ theta[1:] + theta[0]
+            loss, residual, _ = _log_loss(scores, self.codes[rows], self.weights[rows])
+            residual *= self.weights[rows][:, None]
+            value += loss
+            grad[0] += residual.sum(axis=0)
+            grad[1:] += (P - self.mean).T @ residual
+        return value, grad
+
+    def curvature(self, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
+        """Return the product of the Hessian at ``theta`` with a direction, as a function."""
+        blocks, mean = self.blocks, self.mean
+        p_blocks = [softmax_or_expit((P - mean) @ theta[1:] + theta[0]) for _, P in blocks()]
+
+        def product(d):
+            out = np.vstack([np.zeros_like(d[:1]), self.alpha * d[1:]])
+            for (rows, P), p in zip(blocks(), p_blocks, strict=True):
+                bent = self.weights[rows][:, None] * _curve(p, (P - mean) @ d[1:] + d[0])
+                out[0] += bent.sum(axis=0)
+                out[1:] += (P - mean).T @ bent
+            return out
+
+        return product
+
+
 def fit_logistic(
     blocks: FeatureBlocks,
     codes: np.ndarray,
@@ -293,35 +333,12 @@ def fit_logistic(
     b = np.log(priors) if k > 1 else np.array([np.log(priors[1] / priors[0])])
     theta = np.vstack([b - b.mean() if k > 1 else b, np.zeros((n_outputs, k))])
 
-    def evaluate(theta):
-        value, grad = 0.5 * alpha * (theta[1:] ** 2).sum(), np.zeros_like(theta)
-        grad[1:] = alpha * theta[1:]
-        for rows, P in blocks():
-            scores = (P - mean) @ theta[1:] + theta[0]
-            loss, residual, _ = _log_loss(scores, codes[rows], weights[rows])
-            residual *= weights[rows][:, None]
-            value += loss
-            grad[0] += residual.sum(axis=0)
-            grad[1:] += (P - mean).T @ residual
-        return value, grad
+    objective = _LogisticObjective(blocks, codes, weights, mean, alpha)
 
     def precondition(grad):
         return np.vstack([grad[:1] / (bound * total), scipy.linalg.cho_solve(factor, grad[1:])])
 
-    def curvature(theta):
-        p_blocks = [softmax_or_expit((P - mean) @ theta[1:] + theta[0]) for _, P in blocks()]
-
-        def product(d):
-            out = np.vstack([np.zeros((1, k)), alpha * d[1:]])
-            for (rows, P), p in zip(blocks(), p_blocks, strict=True):
-                bent = weights[rows][:, None] * _curve(p, (P - mean) @ d[1:] + d[0])
-                out[0] += bent.sum(axis=0)
-                out[1:] += (P - mean).T @ bent
-            return out
-
-        return product
-
-    value, grad = evaluate(theta)
+    value, grad = objective(theta)
     first = np.sqrt((grad * precondition(grad)).sum())
     for n_iter in range(1, max_iter + 1):
         size = np.sqrt(max((grad * precondition(grad)).sum(), 0.0))
@@ -330,14 +347,14 @@ def fit_logistic(
         if size <= tol * max(first, np.sqrt(total)):
             return theta[1:], theta[0] - mean @ theta[1:], n_iter - 1, True
         target = size * min(0.1, size / max(first, 1e-300))
-        step = _conjugate_gradients(curvature(theta), -grad, precondition, target)
+        step = _conjugate_gradients(objective.curvature(theta), -grad, precondition, target)
         if k > 1:
             # A constant added to all scores changes nothing; without this, rounding would drift.
             step -= step.mean(axis=1, keepdims=True)
         slope, length = (grad * step).sum(), 1.0
         while True:
             candidate = theta + length * step
-            new_value, new_grad = evaluate(candidate)
+            new_value, new_grad = objective(candidate)
             if new_value <= value + 1e-4 * length * slope + 1e-12 * abs(value) or length < 1e-6:
                 break
             length *= 0.5
