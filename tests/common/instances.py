@@ -14,6 +14,14 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from tests.common.discovery import public_estimators
 
+_SMALL_NETS = {
+    "n_estimators": 2,
+    "n_components": 8,
+    "n_hidden": 16,
+    "n_iter_no_change": 2,
+    "tol": 1e-2,
+}
+
 PARAMETERS: dict[str, list[dict]] = {
     # class name: one dictionary of constructor arguments per instance
     "BayesianModelAveragingClassifier": [
@@ -97,12 +105,8 @@ PARAMETERS: dict[str, list[dict]] = {
     "AnchoredLocalRegressor": [{}, {"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
     "GradientMetric": [{"n_rounds": 1}],
     "GradientKernelClassifier": [{"n_rounds": 1}, {"kernel": "laplace", "n_rounds": 1}],
-    "NeuralNeighborsClassifier": [
-        {"n_estimators": 4, "n_components": 8, "n_hidden": 16, "n_iter_no_change": 8},
-    ],
-    "NeuralNeighborsRegressor": [
-        {"n_estimators": 2, "n_components": 8, "n_hidden": 16, "n_iter_no_change": 4},
-    ],
+    "NeuralNeighborsClassifier": [_SMALL_NETS],
+    "NeuralNeighborsRegressor": [_SMALL_NETS],
     "GradientKernelRegressor": [{}, {"kernel": "laplace", "n_rounds": 1}],
     # The checks bring fewer rows than a polynomial in their columns has coefficients.
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
