@@ -133,6 +133,41 @@ def test_every_page_with_stored_cases_is_what_they_say(tmp_path):
         assert page.read_text() == (ROOT / "docs" / "results" / page.name).read_text(), page.name
 
 
+def test_the_index_has_no_empty_cell_and_every_page():
+    index = (ROOT / "docs" / "results" / "index.md").read_text()
+    rows = [line.strip("|").split("|") for line in index.splitlines() if line.startswith("|")]
+    assert len(rows) > 80
+    assert all(cell.strip() for row in rows for cell in row)
+    for page in (ROOT / "docs" / "results").glob("*.md"):
+        assert page.name == "index.md" or f"({page.name})" in index, page.name
+
+
+@pytest.mark.parametrize(
+    ("row", "column", "after", "message"),
+    [
+        (("letter",), "error", "", "7.5"),
+        (("letter",), "error", "## Second", "8.5"),
+        (("letter",), "accuracy", "", None),
+        (("pendigits",), "error", "", None),
+    ],
+)
+def test_the_index_reads_cells_of_pages(tmp_path, row, column, after, message):
+    table = "| set | error |\n|---|---|\n| letter | {} |\n"
+    text = f"# A page\n\n{table.format(7.5)}\n## Second\n\n{table.format('**8.5**')}"
+    (tmp_path / "toy.md").write_text(text)
+    call = f"cell('toy', *{row!r}, column={column!r}, after={after!r})"
+    done = subprocess.run(
+        [sys.executable, "-c", f"from index import cell; print({call})"],
+        env={**os.environ, "PYTHONPATH": str(BENCHMARKS), "VICINAL_RESULTS": str(tmp_path)},
+        capture_output=True,
+        text=True,
+    )
+    if message is None:
+        assert "toy has no row" in done.stderr
+    else:
+        assert done.stdout.strip() == message
+
+
 IMPORTS = """
 import importlib, pathlib
 for script in sorted(pathlib.Path(".").glob("bench_*.py")):
