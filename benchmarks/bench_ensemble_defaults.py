@@ -152,9 +152,9 @@ def main():
         "ensemble_defaults",
         "Defaults of the boosting estimators",
         f"Five-fold cross-validation on training rows only (at most {ROWS} of each set unless "
-        f"said), {ROUNDS} rounds. Each cell: error after the last round, in brackets the best round's. "
-        "The ratio is the geometric mean over the sets of the last round's error to that of the "
-        "first line, with its standard error over the sets.",
+        f"said), {ROUNDS} rounds. Each cell: error after the last round, in brackets the best "
+        "round's. The ratio is the geometric mean over the sets of the last round's error to that "
+        "of the first line, with its standard error over the sets.",
     )
     for name, (models, sets, limit, caption) in tables().items():
         if only in (None, name):
