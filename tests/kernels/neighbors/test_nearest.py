@@ -11,7 +11,6 @@ from vicinal._kernels.neighbors._nearest import (
     csr_distances,
     nearest_rows,
     select_first,
-    sort_pairs,
     sort_rows,
     squared_distance,
 )
@@ -104,10 +103,10 @@ def test_selection_and_sort_equal_numpy(rng, values):
         select_first(chosen, chosen_rows, 500, k)
         assert set(chosen_rows[:k]) == set(rows[order[:k]])
         assert chosen_rows[k - 1] == rows[order[k - 1]]
-    sorted_distances, sorted_rows = distances.copy(), rows.copy()
-    sort_pairs(sorted_distances, sorted_rows, 500)
-    assert_array_equal(sorted_rows, rows[order])
-    assert_array_equal(sorted_distances, distances[order])
+    sorted_distances, sorted_rows = distances[None].copy(), rows[None].copy()
+    sort_rows(sorted_distances, sorted_rows)
+    assert_array_equal(sorted_rows[0], rows[order])
+    assert_array_equal(sorted_distances[0], distances[order])
 
 
 def test_sparse_distances_equal_dense(rng):

@@ -180,35 +180,6 @@ def select_first(distances, rows, count, k):
 
 
 @jit
-def sort_pairs(distances, rows, count):
-    """Sort the first ``count`` pairs by distance, then by row number."""
-    # No recursion: numba's compiled recursive functions do not survive its disk cache. The shorter
-    # side is sorted first, so 64 ends are enough for any count.
-    ends = np.empty((64, 2), np.int64)
-    ends[0] = 0, count - 1
-    depth = 1
-    while depth:
-        depth -= 1
-        low, high = ends[depth]
-        while high - low > 16:
-            i, j = _split(distances, rows, low, high)
-            if j - low < high - i:
-                ends[depth] = i, high
-                high = j
-            else:
-                ends[depth] = low, j
-                low = i
-            depth += 1
-        for i in range(low + 1, high + 1):
-            distance, row = distances[i], rows[i]
-            j = i - 1
-            while j >= low and _precedes(distance, row, distances[j], rows[j]):
-                distances[j + 1], rows[j + 1] = distances[j], rows[j]
-                j -= 1
-            distances[j + 1], rows[j + 1] = distance, row
-
-
-@jit
 def _tighten(distances, rows, count, k, reach):
     """Keep the ``k`` first of ``count`` pairs and possibly some more; return their number.
 
@@ -351,28 +322,26 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
             if counts[i] > n_neighbors + n_neighbors // 8:
                 counts[i], _ = _tighten(held[i], held_rows[i], counts[i], n_neighbors, reach[i])
             select_first(held[i], held_rows[i], counts[i], n_neighbors)
-            distances[start + i] = held[i, :n_neighbors]
-            indices[start + i] = held_rows[i, :n_neighbors]
+            # By entries: copying a slice compiles, for its error message, all of numba's texts.
+            for c in range(n_neighbors):
+                distances[start + i, c] = held[i, c]
+                indices[start + i, c] = held_rows[i, c]
 
 
 def sort_rows(distances, indices):
     """Sort each row of both arrays in place by distance, then by index."""
     # NumPy's sort is vectorised but not stable; ties are put right where there are any.
-    order = np.argsort(distances, axis=1)
-    distances[:] = np.take_along_axis(distances, order, axis=1)
-    indices[:] = np.take_along_axis(indices, order, axis=1)
-    _sort_ties(distances, indices)
+    _reorder(distances, indices, slice(None), np.argsort(distances, axis=1))
+    is_tie = distances[:, 1:] == distances[:, :-1]
+    wrong = np.flatnonzero((is_tie & (indices[:, 1:] < indices[:, :-1])).any(axis=1))
+    if wrong.size:
+        order = np.lexsort((indices[wrong], distances[wrong]), axis=1)
+        _reorder(distances, indices, wrong, order)
 
 
-@jit
-def _sort_ties(distances, indices):
-    """Sort by index where distances are equal, in rows already sorted by distance."""
-    for i in range(distances.shape[0]):
-        wrong = 0
-        for c in range(1, distances.shape[1]):
-            wrong += (distances[i, c] == distances[i, c - 1]) & (indices[i, c] < indices[i, c - 1])
-        if wrong:
-            sort_pairs(distances[i], indices[i], distances.shape[1])
+def _reorder(distances, indices, some, order):
+    distances[some] = np.take_along_axis(distances[some], order, axis=1)
+    indices[some] = np.take_along_axis(indices[some], order, axis=1)
 
 
 @jit
