@@ -1,7 +1,9 @@
 """What do things cost: the first minute, a fit, one row, a file, a busy machine, more rows?
 
 Seconds are of the processor, all threads together, unless they are called wall seconds; every case
-is a process of its own. ``--rows`` names the sizes of the growth (10^5 takes minutes).
+is a process of its own. ``--parts`` names what is run; the page has whatever was. ``--rows`` names
+the sizes of the growth (10^5 takes minutes). The Python of an environment with CatBoost, such as
+AutoGluon's, is named in the environment variable VICINAL_AUTOGLUON; without it there is no peer.
 """
 
 import argparse
@@ -11,9 +13,12 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
-from _harness import ResultsPage
+import numpy as np
+
+from _harness import ResultsPage, is_rebuilding, stored
 
 # What every child begins with: named tables, and a clock that counts from its start.
 HEAD = """
@@ -66,13 +71,6 @@ found = {"cpu": time.process_time() - start, "wall": time.perf_counter() - wall,
 from sklearn.ensemble import RandomForestClassifier, RandomForestRegressor
 kind = RandomForestRegressor if len(np.unique(y)) > 100 else RandomForestClassifier
 found["forest"] = clock(lambda: kind(500, random_state=0, n_jobs=2).fit(X, y))
-try:
-    import catboost
-except ImportError:
-    pass
-else:
-    kind = catboost.CatBoostRegressor if len(np.unique(y)) > 100 else catboost.CatBoostClassifier
-    found["catboost"] = clock(lambda: kind(verbose=0, thread_count=2, random_seed=0).fit(X, y))
 print(json.dumps(found))
 """
 ONE_ROW = """
@@ -117,23 +115,55 @@ found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
 print(json.dumps(found))
 """
 SPIN = "while True: pass"
+# Both read the same files, fit the same rows and answer the same others.
+ADULT = """
+import time, json, sys, pandas
+train, test = (pandas.read_csv(f"{sys.argv[1]}/{part}.csv") for part in ("train", "test"))
+X, y, Q, truth = train.drop(columns="y"), train["y"], test.drop(columns="y"), test["y"]
+"""
+OURS_ON_ADULT = """
+from vicinal.auto import AutoClassifier
+AutoClassifier(random_state=0).fit(X[:1500], y[:1500]).predict(Q[:500])  # loads what is compiled
+asked = AutoClassifier(random_state=0)
+"""
+CATBOOST_ON_ADULT = """
+import catboost
+words = list(X.select_dtypes(exclude="number").columns)
+X[words], Q[words] = X[words].fillna("missing"), Q[words].fillna("missing")
+asked = catboost.CatBoostClassifier(cat_features=words, thread_count=2, verbose=0, random_seed=0)
+"""
+JUDGED = """
+start, wall = time.process_time(), time.perf_counter()
+asked.fit(X, y)
+found = {"fit": time.process_time() - start, "wall": time.perf_counter() - wall}
+start = time.process_time()
+found["error"] = 100 * float((asked.predict(Q) != truth).mean())
+found["predict"] = time.process_time() - start
+print(json.dumps(found))
+"""
+ADULT_ROWS = 5000
 
 
-def child(code: str, *arguments: str, **environment: str) -> dict:
+def child(code: str, *arguments: str, python: str = sys.executable, **environment: str) -> dict:
     """Run code in a process of its own and return what it prints last."""
-    command = [sys.executable, "-c", HEAD + code, *arguments]
-    settings = {**os.environ, **environment}
+    command = [python, "-c", code, *arguments]
+    settings = {**installed(), **environment}
     done = subprocess.run(command, env=settings, capture_output=True, text=True, check=False)
     if done.returncode:
         raise SystemExit(done.stderr)
     return json.loads(done.stdout.splitlines()[-1])
 
 
+def installed() -> dict[str, str]:
+    """Return the environment, in which modules stay compiled as those of a package installed do."""
+    return {key: value for key, value in os.environ.items() if key != "PYTHONDONTWRITEBYTECODE"}
+
+
 def first_minute(name: str) -> dict:
     """Return the costs of a first process without compiled functions, and of the next one."""
     with tempfile.TemporaryDirectory() as folder:
-        cold = child(FIRST, name, NUMBA_CACHE_DIR=folder)
-        return {"cold": cold, "warm": child(FIRST, name, NUMBA_CACHE_DIR=folder)}
+        cold = child(HEAD + FIRST, name, NUMBA_CACHE_DIR=folder)
+        return {"cold": cold, "warm": child(HEAD + FIRST, name, NUMBA_CACHE_DIR=folder)}
 
 
 def shell_row() -> dict:
@@ -144,28 +174,50 @@ def shell_row() -> dict:
         code += "frame.columns = [*map('c{}'.format, range(13)), 'y']\n"
         code += f"frame.to_csv('{folder}/wine.csv', index=False)\n"
         code += f"frame[:1].to_csv('{folder}/one.csv', index=False)\nprint('{{}}')"
-        child(code)
+        child(HEAD + code)
         command = [sys.executable, "-c", "from vicinal.cli import main; main()"]
         out = ["--out", str(folder / "m.vicinal")]
         run = [*command, "fit", str(folder / "wine.csv"), "-t", "y", *out]
-        subprocess.run(run, check=True, capture_output=True)
+        subprocess.run(run, env=installed(), check=True, capture_output=True)
         run = [*command, "predict", str(folder / "m.vicinal"), str(folder / "one.csv")]
         taken = []
         for _ in range(3):
-            before = os.times()
-            subprocess.run(run, check=True, capture_output=True)
-            after = os.times()
-            taken.append(sum(after[2:4]) - sum(before[2:4]))
-        return {"seconds": min(taken[1:])}
+            taken.append(_seconds_of(run))
+        imports = [sys.executable, "-c", "import sklearn.ensemble, polars, typer"]
+        return {"seconds": min(taken[1:]), "imports": min(_seconds_of(imports) for _ in range(2))}
+
+
+def _seconds_of(command: list[str]) -> float:
+    before = os.times()
+    subprocess.run(command, env=installed(), check=True, capture_output=True)
+    after = os.times()
+    return sum(after[2:4]) - sum(before[2:4])
+
+
+def write_adult(folder: Path) -> None:
+    """Write training rows drawn from adult, and its published test rows."""
+    from vicinal.datasets import load_dataset
+
+    adult = load_dataset("adult", as_frame=True)
+    rows = np.random.RandomState(0).permutation(len(adult.y_train))[:ADULT_ROWS]
+    adult.X_train.assign(y=adult.y_train).iloc[rows].to_csv(folder / "train.csv", index=False)
+    adult.X_test.assign(y=adult.y_test).to_csv(folder / "test.csv", index=False)
+
+
+def on_adult(code: str, python: str = sys.executable) -> dict:
+    """Return seconds and errors of one model on adult."""
+    with tempfile.TemporaryDirectory() as folder:
+        write_adult(Path(folder))
+        return child(ADULT + code + JUDGED, folder, python=python)
 
 
 def beside_spinning(name: str) -> dict:
     """Return the wall seconds of a fit alone and beside two processes that never rest."""
-    alone = child(FIT, name)["wall"]
+    alone = child(HEAD + FIT, name)["wall"]
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(2)]
     try:
         time.sleep(1.0)
-        return {"alone": alone, "beside": child(FIT, name)["wall"]}
+        return {"alone": alone, "beside": child(HEAD + FIT, name)["wall"]}
     finally:
         for process in spinning:
             process.kill()
@@ -186,9 +238,9 @@ def start_section(page: ResultsPage) -> None:
 def fit_section(page: ResultsPage) -> None:
     rows = []
     for name in ("wine", "breast_cancer", "diabetes", "digits"):
-        one = page.case(("fit", name), lambda name=name: child(FIT, name))
-        rows.append([name, one["cpu"], one["wall"], one["forest"], one.get("catboost", "")])
-    head = ["table", "seconds", "wall seconds", "500 trees of scikit-learn", "CatBoost"]
+        one = page.case(("fit", name), lambda name=name: child(HEAD + FIT, name))
+        rows.append([name, one["cpu"], one["wall"], one["forest"]])
+    head = ["table", "seconds", "wall seconds", "500 trees of scikit-learn"]
     page.text("## A fit of the default mixture, nothing left to compile or load")
     page.table(head, rows)
 
@@ -196,14 +248,32 @@ def fit_section(page: ResultsPage) -> None:
 def row_section(page: ResultsPage) -> None:
     rows = []
     for name in ("wine", "breast_cancer"):
-        one = page.case(("one row", name), lambda name=name: child(ONE_ROW, name))
+        one = page.case(("one row", name), lambda name=name: child(HEAD + ONE_ROW, name))
         rows += [
             [name, what, value if "MiB" in what else 1e3 * value] for what, value in one.items()
         ]
     page.text("## One row, and a file")
     page.table(["table", "what", "milliseconds (files: MiB)"], rows)
     shell = page.case(("shell",), shell_row)
-    page.text(f"`vicinal predict` of one row, a process of its own: {shell['seconds']:.2f} s.")
+    page.text(
+        f"`vicinal predict` of one row, a process of its own: {shell['seconds']:.2f} s. Importing "
+        f"scikit-learn, polars and typer alone takes {shell['imports']:.2f} s of it."
+    )
+
+
+def adult_section(page: ResultsPage) -> None:
+    found = {"AutoClassifier": page.case(("adult", "ours"), lambda: on_adult(OURS_ON_ADULT))}
+    python = os.environ.get("VICINAL_AUTOGLUON")
+    if python or stored("costs").has("adult", "CatBoost"):
+        found["CatBoost"] = page.case(
+            ("adult", "CatBoost"), lambda: on_adult(CATBOOST_ON_ADULT, python)
+        )
+    page.text(f"## adult, {ADULT_ROWS:,} training rows with words and gaps, 16,281 others")
+    rows = [
+        [name, f"{one['error']:.2f}", one["fit"], one["wall"], one["predict"]]
+        for name, one in found.items()
+    ]
+    page.table(["model", "errors, %", "fit, seconds", "wall seconds", "predict, seconds"], rows)
 
 
 def busy_section(page: ResultsPage) -> None:
@@ -216,33 +286,56 @@ def busy_section(page: ResultsPage) -> None:
     )
 
 
-def growth_section(page: ResultsPage, sizes: list[int]) -> None:
+def growth_section(page: ResultsPage, sizes: Sequence[int]) -> None:
     rows = []
     for n in sizes:
-        one = page.case(("growth", n), lambda n=n: child(GROWTH, str(n)))
+        one = page.case(("growth", n), lambda n=n: child(HEAD + GROWTH, str(n)))
         rows.append([n, one["fit"], one["wall"], 1e3 * one["predict"], one["memory"]])
     page.text("## More rows, 54 columns, two classes")
     head = ["rows", "fit, seconds", "wall seconds", "1,000 predictions, ms", "peak memory, GiB"]
     page.table(head, rows)
 
 
+PARTS = {
+    "start": start_section,
+    "fit": fit_section,
+    "adult": adult_section,
+    "row": row_section,
+    "busy": busy_section,
+    "growth": growth_section,
+}
+# The first case of each part, which tells whether it was run.
+FIRST_CASES = {
+    "start": ("first", "wine"),
+    "fit": ("fit", "wine"),
+    "adult": ("adult", "ours"),
+    "row": ("one row", "wine"),
+    "busy": ("busy", "breast_cancer"),
+    "growth": ("growth", 1000),
+}
+SIZES = (1000, 3000, 10_000)
+
+
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, nargs="+", default=[1000, 3000, 10_000])
-    sizes = parser.parse_args().rows
+    parser.add_argument("--parts", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--rows", type=int, nargs="+", default=SIZES)
+    given = parser.parse_args()
+    wanted = () if is_rebuilding() else given.parts
     page = ResultsPage(
         "costs",
         "What things cost",
         "The first minute in a new environment, a fit, one row, a model file, a busy machine, more "
         "rows. Seconds are of the processor, all threads together, unless they are called wall "
         "seconds.",
-        packages=("catboost", "pandas", "joblib"),
+        packages=("pandas", "joblib"),
     )
-    start_section(page)
-    fit_section(page)
-    row_section(page)
-    busy_section(page)
-    growth_section(page, sizes)
+    cases = stored("costs")
+    known = [n for n in (*SIZES, 30_000, 100_000, 1_000_000) if cases.has("growth", n)]
+    sizes = sorted({*known, *(given.rows if "growth" in wanted else ())})
+    for part, write in PARTS.items():
+        if part in wanted or cases.has(*FIRST_CASES[part]):
+            write(page, sizes) if part == "growth" else write(page)
     page.write()
 
 
