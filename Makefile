@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test coverage test-statistical test-floor lint format typecheck docs doctest bench results clean
+.PHONY: help demo test coverage test-statistical test-floor dist lint format typecheck docs doctest bench results clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / /' | awk '{t=$$1; $$1=""; printf "  make %-18s%s\n", t, $$0}'
@@ -40,10 +40,21 @@ test-statistical: $(VENV)/.dev  ## long statistical promises
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		$(BIN)/python -m pytest tests -m statistical -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 
-test-floor:  ## the suite with every core dependency at its lowest supported version
-	@$(MAKE) VENV=.venv-floor .venv-floor/.dev
-	@.venv-floor/bin/python tests/install/floor.py pyproject.toml | xargs .venv-floor/bin/pip install --quiet
-	@.venv-floor/bin/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
+.venv-floor/.test: pyproject.toml tests/install/floor.py
+	@$(MAKE) VENV=.venv-floor .venv-floor/bin/python
+	@.venv-floor/bin/python tests/install/floor.py pyproject.toml > .venv-floor/floors.txt
+	@.venv-floor/bin/pip install --quiet --editable '.[test]' --constraint .venv-floor/floors.txt
+	@touch $@
+
+test-floor: .venv-floor/.test  ## the suite with the core and every extra at their lowest supported versions
+	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
+		.venv-floor/bin/python -m pytest -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
+
+dist: $(VENV)/.dev  ## wheel and source archive, checked and installed in bare environments
+	@rm -rf dist
+	@$(BIN)/python -m build --outdir dist
+	@$(BIN)/python -m twine check --strict dist/*
+	@$(BIN)/python tests/install/distribution.py dist
 
 lint: $(VENV)/.dev  ## style, format and floors of the house
 	@$(BIN)/ruff check .
@@ -71,4 +82,4 @@ results: $(VENV)/.dev  ## build the pages of docs/results again from their store
 	@$(BIN)/python benchmarks/rebuild.py
 
 clean:  ## remove environments and built files
-	@rm -rf .venv .venv-floor docs/_build docs/auto_examples docs/api/generated report.html
+	@rm -rf .venv .venv-floor docs/_build docs/auto_examples docs/api/generated dist report.html

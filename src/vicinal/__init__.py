@@ -2,7 +2,7 @@
 
 from importlib import import_module
 
-__version__ = "0.1.0.dev0"
+__version__ = "0.2.0.dev0"
 
 # Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
 # and the compiled families pull in numba.

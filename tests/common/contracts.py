@@ -8,6 +8,8 @@ import copy
 import pickle
 import sys
 import tempfile
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -228,6 +230,17 @@ def number_of_jobs_does_not_matter(estimator):
     assert_same_outputs(one, two, queries(estimator), rtol=1e-9, atol=1e-10)
 
 
+def threads_get_the_answers_of_one_after_another(estimator):
+    fitted = clone(estimator).fit(*training_data(estimator))
+    asked = [queries(estimator, seed) for seed in range(1, 5)]
+    expected = [outputs(fitted, Q) for Q in asked]
+    with ThreadPoolExecutor(len(asked)) as pool:
+        found = list(pool.map(partial(outputs, fitted), asked))
+    for one_by_one, at_once in zip(expected, found, strict=True):
+        for name, value in one_by_one.items():
+            assert_allclose(at_once[name], value, rtol=1e-12, err_msg=name)
+
+
 def working_memory_does_not_matter(estimator):
     X, y = training_data(estimator)
     Q = queries(estimator)
@@ -429,6 +442,7 @@ CONTRACTS = [
     float32_stays_float32,
     sparse_equals_dense,
     number_of_jobs_does_not_matter,
+    threads_get_the_answers_of_one_after_another,
     working_memory_does_not_matter,
     same_seed_gives_the_same_model,
     probabilities_sum_to_one_and_agree_with_predict,

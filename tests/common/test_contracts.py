@@ -82,6 +82,10 @@ class NearestMean(ClassifierMixin, BaseEstimator):
     def predict_proba(self, X):
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        if self._has("keeps the batch"):
+            self._batch = X
+            time.sleep(0.01)
+            X = self._batch
         if self._has("depends on the batch"):
             X = X - X[:1]
         scores = -(pairwise_distances(X, self.means_) ** 2) - self._salt - self._jobs * X[:, :1]
@@ -127,6 +131,7 @@ def test_an_honest_estimator_keeps_every_contract(contract):
         ("prefers floats of eight bytes", contracts.float32_stays_float32),
         ("draws without a seed", contracts.same_seed_gives_the_same_model),
         ("depends on jobs", contracts.number_of_jobs_does_not_matter),
+        ("keeps the batch", contracts.threads_get_the_answers_of_one_after_another),
         ("does not normalise", contracts.probabilities_sum_to_one_and_agree_with_predict),
         ("disagrees with itself", contracts.probabilities_sum_to_one_and_agree_with_predict),
         ("shifts columns", contracts.a_class_missing_nearby_never_shifts_columns),
