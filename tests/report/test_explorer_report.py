@@ -31,7 +31,7 @@ EVIL = "</script><script>document.title='run'</script>"
 
 @pytest.fixture(scope="module")
 def people():
-    """Numbers with gaps, whole numbers, levels, codes and dates."""
+    """Numbers with gaps, whole numbers, levels, codes, dates and numbers in words."""
     rng = np.random.RandomState(0)
     n = 160
     table = pd.DataFrame(
@@ -41,6 +41,7 @@ def people():
             "city": rng.choice(["Rome", "Oslo", EVIL], n),
             "since": rng.choice(["2020-01-31", "2021-06-05", "2022-11-11", "2023-02-03"], n),
             "code": rng.choice(["007", "011", "100"], n),
+            "fee": [None if fee > 45 else f"€ {fee:,.2f}" for fee in rng.uniform(1, 50, n)],
         }
     )
     score = (table["age"] - 50) / 15 + (table["city"] == "Rome") + 0.3 * rng.normal(size=n)
@@ -56,7 +57,7 @@ def anchored(**settings):
 
 
 MODELS = {
-    "logit": (lambda: LogisticRegression(max_iter=5000), "labels"),
+    "logit": (lambda: make_pipeline(StandardScaler(), LogisticRegression()), "labels"),
     "softmax": (lambda: make_pipeline(StandardScaler(), LogisticRegression()), "three"),
     "line": (lambda: LinearRegression(), "numbers"),
     "regions": (
@@ -138,6 +139,15 @@ def test_controls_know_numbers_levels_and_nothing():
     assert (number["min"], number["value"], number["max"], number["step"]) == (1, 2, 5, 1)
     assert (level["kind"], level["levels"], level["value"]) == ("level", ["x", "y"], "x")
     assert nothing["kind"] == "unknown"
+
+
+def test_numbers_in_words_are_moved_as_numbers(people, fitted):
+    model, y = fitted("logit")
+    data = ExplorerReport(model, people[0], y).as_dict()["data"]
+    fee = next(control for control in data["controls"] if control["name"] == "fee")
+    assert fee["kind"] == "number"
+    assert 1 <= fee["min"] < fee["value"] < fee["max"] <= 45
+    assert any(row[-1] is None for row in data["rows"])
 
 
 # --- in a browser ---

@@ -241,6 +241,27 @@ def test_effects_of_levels_and_of_numbers(people):
     assert all(p["low"] <= p["mean"] <= p["high"] for p in heights.values())
 
 
+@pytest.mark.parametrize("kind", [pd.DataFrame, pl.from_pandas])
+def test_numbers_in_words_and_dates_are_gone_through_in_order(rng, kind):
+    price = rng.uniform(100, 9000, 120)
+    days = rng.randint(0, 2000, 120)
+    table = kind(
+        pd.DataFrame(
+            {
+                "price": [f"€ {value:,.2f}" for value in price],
+                "since": (np.datetime64("2019-01-01") + days).astype(str),
+            }
+        )
+    )
+    model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, price - 3.0 * days)
+    held_out = held_out_answers(model, table, None, None)
+    dear, late = effects(held_out, table, [0, 1], 1, NO_END)["columns"]
+    assert dear["labels"] is None
+    assert dear["lines"][0]["points"][0]["mean"] < dear["lines"][0]["points"][-1]["mean"]
+    assert late["labels"] == sorted(late["labels"])
+    assert late["lines"][0]["points"][0]["mean"] > late["lines"][0]["points"][-1]["mean"]
+
+
 # --- segments and profile ---
 
 

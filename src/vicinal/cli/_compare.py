@@ -173,7 +173,9 @@ def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
                 continue
     mark.parent.mkdir(parents=True, exist_ok=True)
     write_whole(mark, "")
-    return time.monotonic() - started
+    seconds = time.monotonic() - started
+    say(f"compiled in {seconds:.0f} s")
+    return seconds
 
 
 def _installation(models: list[str]) -> str:

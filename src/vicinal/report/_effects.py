@@ -9,7 +9,7 @@ from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.report._charts import Axis
 from vicinal.report._held_out import HeldOut
-from vicinal.report._table import column_names, column_values, with_column
+from vicinal.report._table import column_in_order, column_names, column_values, with_column
 
 _MOST_COLUMNS = 6
 _MOST_ROWS = 100
@@ -37,7 +37,7 @@ def effects(
         started = time.monotonic()
         if started + cost > end:
             break
-        grid = _grid(column_values(X, j))
+        grid = _grid(*column_in_order(X, j), column_values(X, j))
         if len(grid["rows"]) > 1:
             found.append({"name": names[j], **_effect(held_out, rows, X, j, grid, positive)})
         cost = max(cost, time.monotonic() - started)
@@ -58,23 +58,31 @@ def _label(held_out: HeldOut, positive: int) -> str:
     return f"P({held_out.classes[positive]})" if len(held_out.classes) == 2 else "probability"
 
 
-def _grid(values: list[Any]) -> dict[str, Any]:
-    """Return rows whose values the column goes through: quantiles of numbers, or levels."""
+def _grid(values: list[Any], kind: str, cells: list[Any]) -> dict[str, Any]:
+    """Return rows whose cells the column goes through: quantiles of numbers or dates, or levels."""
     known = np.array([i for i, value in enumerate(values) if value is not None], dtype=int)
     given = [values[i] for i in known]
-    if all(isinstance(value, int | float) for value in given) and len(set(given)) > 2:
+    if kind != "level" and len(set(given)) > 2:
         numbers = np.array(given, dtype=float)
         order = np.argsort(numbers, kind="stable")
-        at = order[np.unique(np.linspace(0.02, 0.98, _N_POINTS) * (len(order) - 1)).astype(int)]
+        n_points = _N_POINTS if kind == "number" else _MOST_LEVELS
+        at = order[np.unique(np.linspace(0.02, 0.98, n_points) * (len(order) - 1)).astype(int)]
         _, first = np.unique(numbers[at], return_index=True)
         at = at[first]
+        if kind == "date":
+            labels = [str(cells[i]).removesuffix(" 00:00:00") for i in known[at]]
+            return {"rows": known[at], "x": None, "at": _even(len(at)), "labels": labels}
         axis = Axis(numbers[at], "")
         return {"rows": known[at], "x": axis.as_dict(), "at": axis.at(numbers[at]), "labels": None}
     texts = np.array([str(value) for value in given])
     levels, first, counts = np.unique(texts, return_index=True, return_counts=True)
     usual = np.argsort(-counts, kind="stable")[:_MOST_LEVELS]
-    places = ((np.arange(len(usual)) + 0.5) / max(1, len(usual))).tolist()
-    return {"rows": known[first[usual]], "x": None, "at": places, "labels": levels[usual].tolist()}
+    shown = levels[usual].tolist()
+    return {"rows": known[first[usual]], "x": None, "at": _even(len(usual)), "labels": shown}
+
+
+def _even(n: int) -> list[float]:
+    return ((np.arange(n) + 0.5) / max(1, n)).tolist()
 
 
 def _effect(held_out, rows, X, j, grid, positive) -> dict[str, Any]:

@@ -105,12 +105,20 @@ class _EncodedColumn(ExplorerColumn):
 
     def __init__(self, table: Any, j: int, name: str, encoder: Any, most_levels: int) -> None:
         self.table, self.encoder = table, encoder
-        is_number = encoder is None or encoder.kinds_.get(name) == "number"
-        super().__init__(
-            name, column_values(table, j), most_levels=most_levels, as_levels=not is_number
-        )
         self.outputs = [j] if encoder is None else _outputs(encoder, name)
+        is_number = encoder is None or encoder.kinds_.get(name) == "number"
+        values = column_values(table, j)
+        if is_number and any(isinstance(value, str) for value in values):
+            values = self._read_numbers()
+        super().__init__(name, values, most_levels=most_levels, as_levels=not is_number)
         self.control["is_used"] = bool(self.outputs)
+
+    def _read_numbers(self) -> list[float | None]:
+        """Return the numbers that the encoder reads in words, ``None`` where it marks a gap."""
+        block = np.asarray(self.encoder.transform(self.table))[:, self.outputs]
+        is_gap = block[:, 1] > 0 if len(self.outputs) > 1 else np.zeros(len(block), dtype=bool)
+        numbers = zip(block[:, 0].tolist(), is_gap, strict=True)
+        return [None if gap else number for number, gap in numbers]
 
     def encoding(self) -> dict[str, Any]:
         """Return where the numbers of the column go, those of each level, and those of a gap."""

@@ -109,8 +109,8 @@ def number(value: Any) -> str:
 
 
 def percent(share: float) -> str:
-    """Return a share in percent, with a decimal where it matters."""
-    return f"{100 * share:.0f} %" if 0.1 <= share <= 0.9 else f"{100 * share:.1f} %"
+    """Return a share in percent, with one decimal."""
+    return f"{100 * share:.1f} %"
 
 
 def seconds(value: float) -> str:

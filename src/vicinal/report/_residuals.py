@@ -36,7 +36,8 @@ def residuals(y: np.ndarray, prediction: np.ndarray, rows: np.ndarray) -> dict[s
             {"count": int(count), "low": float(low), "high": float(high)}
             for count, low, high in zip(counts, edges[:-1], edges[1:], strict=True)
         ],
-        "bias": float(off.mean()),
+        # Of a linear fit it is zero but for rounding.
+        "bias": float(off.mean()) if abs(off.mean()) > 1e-9 * reach else 0.0,
         "beyond": int(np.sum(np.abs(off) > reach)),
     }
 

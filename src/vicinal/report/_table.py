@@ -27,6 +27,28 @@ def column_values(X: Any, j: int) -> list[Any]:
     return [None if _is_gap(value) else value for value in values]
 
 
+def column_in_order(X: Any, j: int) -> tuple[list[Any], str]:
+    """Return a column by which rows can be ordered, and "number", "date" or "level".
+
+    Numbers in words become numbers, dates a count of days; levels stay as they are.
+    """
+    values = column_values(X, j)
+    if all(isinstance(value, int | float) for value in values if value is not None):
+        return values, "number"
+    if not is_frame(X):
+        return values, "level"
+    column = X[[X.columns[j]]]
+    encoder = TableEncoder("tree")
+    try:
+        counts = encoder.fit_transform(column)[:, -1]
+    except ValueError:  # an identifier
+        return values, "level"
+    kind = next(iter(encoder.kinds_.values()))
+    if kind not in ("number", "date"):
+        return values, "level"
+    return [None if np.isnan(count) else float(count) for count in counts], kind
+
+
 def with_column(X: Any, j: int, source: Any, index: np.ndarray) -> Any:
     """Return the rows with column ``j`` taken from rows ``index`` of another such table.
 
