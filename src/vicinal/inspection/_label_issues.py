@@ -7,12 +7,15 @@ from scipy import stats
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
+from vicinal._kernels.calibration._label_noise import sure_ranks, wrong_share
 from vicinal._kernels.ensemble._pool import log_proba
 from vicinal.inspection._findings import Findings
 
 # Targets so far off that normal noise would put one into this share of tables are reported, if they
 # are farther by this factor, because local scales are estimates.
 _RARE, _SLACK = 0.01, 1.2
+# Chance of a false alarm about the labels of a table.
+_LEVEL = 0.005
 
 
 def label_issues(held_out: Any, y: Any) -> Findings:
@@ -34,21 +37,31 @@ def label_issues(held_out: Any, y: Any) -> Findings:
     Findings
         One row per suspicious row, most suspicious first. For labels: ``row``, ``given``,
         ``suggested`` and ``odds``, how many times more probable the best other label is than the
-        given one; ``values["expected"]`` estimates how many labels are wrong. For numbers: ``row``,
-        ``given``, ``expected`` and ``ratio``, the error in units of the local mean of errors.
+        given one; ``values["expected"]`` estimates how many labels are wrong, and ``bool`` tells
+        whether that is more than classes that overlap explain (``values["p_value"]`` below 0.005).
+        For numbers: ``row``, ``given``, ``expected`` and ``ratio``, the error in units of the local
+        mean of errors.
 
     Notes
     -----
-    Wrong labels are counted with confidence [1]_: a row given as i counts where :math:`p_j`, for
-    another label j, is the largest of the probabilities that reach their class's mean over the rows
-    given as that class, and is larger than :math:`p_i`. So many
-    rows of largest odds are reported.
+    Where classes overlap, labels are contradicted that nobody mistyped. Both kinds are told apart
+    by the surest answers, as the lapse rate of an observer is [1]_. With u the rank of a row's
+    sureness among rows answered alike (0 for the surest), the share of contradicted labels is taken
+    to be
+
+    .. math:: r(u) = w + (1 - w)\, b\, u^k, \qquad k \ge 3\,(1 - 2b):
+
+    overlap fades towards the surest rows, steeply where classes hardly meet, while labels that are
+    wrong wherever they stand leave a floor w. The most likely w times the number of rows is
+    expected to be wrong, so many rows of largest odds are listed, and the likelihood ratio against
+    w = 0 decides about an alarm. Wrong labels that gather where classes overlap cannot be told from
+    overlap by anybody; classes most of whose rows are answered otherwise are not judged.
 
     References
     ----------
-    .. [1] C. Northcutt, L. Jiang and I. Chuang, "Confident learning: estimating uncertainty in
-       dataset labels", Journal of Artificial Intelligence Research 70 (2021), 1373-1411.
-       :doi:`10.1613/jair.1.12125`
+    .. [1] F. A. Wichmann and N. J. Hill, "The psychometric function: I. Fitting, sampling, and
+       goodness of fit", Perception & Psychophysics 63 (2001), 1293-1313.
+       :doi:`10.3758/BF03194544`
 
     Examples
     --------
@@ -95,37 +108,50 @@ def label_odds(proba: np.ndarray, codes: np.ndarray) -> tuple[np.ndarray, np.nda
     return others[rows, best] / proba[rows, codes], best
 
 
-def confident_labels(proba: np.ndarray, codes: np.ndarray) -> np.ndarray:
-    """Return the label that each row surely has, -1 where it is sure of none."""
-    n_classes = proba.shape[1]
-    given = np.bincount(codes, minlength=n_classes)
-    own = np.bincount(codes, proba[np.arange(len(codes)), codes], minlength=n_classes)
-    thresholds = np.where(given > 0, own / np.maximum(given, 1), 1.0)
-    sure = np.where(proba >= thresholds * (1.0 - 1e-12), proba, -np.inf)
-    return np.where(np.isfinite(sure).any(axis=1), sure.argmax(axis=1), -1)
-
-
 def _wrong_labels(
     proba: np.ndarray, classes: np.ndarray, codes: np.ndarray, rows: np.ndarray
 ) -> Findings:
-    surely = confident_labels(proba, codes)
+    answers = proba.argmax(axis=1)
+    known = _known_classes(answers, codes, len(classes))
+    judged = np.flatnonzero(known[codes] & known[answers])
+    share, p_value = 0.0, 1.0
+    if known.sum() > 1:
+        answer, given = answers[judged], codes[judged]
+        ranks = sure_ranks(proba[judged, answer], answer)
+        share, p_value = wrong_share(answer != given, ranks, int(known.sum()))
     odds, best = label_odds(proba, codes)
-    expected = int(np.sum((surely >= 0) & (surely != codes) & (odds > 1.0)))
-    order = np.argsort(-odds, kind="stable")[:expected]
+    expected = round(share * len(judged))
+    order = judged[np.argsort(-odds[judged], kind="stable")][:expected]
     table = {
         "row": rows[order],
         "given": classes[codes[order]],
         "suggested": classes[best[order]],
         "odds": odds[order],
     }
-    share = expected / len(codes)
-    summary = (
-        f"About {expected} of {len(codes)} labels ({share:.1%}) look wrong; the {len(order)} "
-        "that other rows contradict most:"
-        if len(order)
-        else f"No label of {len(codes)} looks wrong."
-    )
-    return Findings(summary, table, {"expected": expected})
+    found = bool(expected and p_value < _LEVEL)
+    values = {"expected": expected, "p_value": p_value, "found": found}
+    return Findings(_label_summary(found, expected, classes, known, len(codes)), table, values)
+
+
+def _known_classes(answers: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return which classes have most of their rows answered as they were given."""
+    given = np.bincount(codes, minlength=n_classes)
+    return 2 * np.bincount(codes[answers == codes], minlength=n_classes) > given
+
+
+def _label_summary(
+    found: bool, expected: int, classes: np.ndarray, known: np.ndarray, n: int
+) -> str:
+    unknown = ""
+    if not known.all():
+        names = ", ".join(str(label) for label in classes[~known][:5])
+        unknown = f" Most rows of {names} are answered otherwise; they are not judged."
+    if found:
+        return (
+            f"About {expected} of {n} labels ({expected / n:.1%}) look wrong, more than classes "
+            f"that overlap explain.{unknown}"
+        )
+    return f"Of {n} labels no more are contradicted than classes that overlap explain.{unknown}"
 
 
 def far_targets(

@@ -49,8 +49,8 @@ class TableCheck:
         pandas = import_optional("pandas", needed_by="TableCheck.to_frame", extra="frame")
         lines = [
             (name, subject, ", ".join(f"{key} {show(value)}" for key, value in rest))
-            for name, part in self.findings.items()
-            for (_, subject), *rest in part.lines()
+            for name in self.found
+            for (_, subject), *rest in self.findings[name].lines()
         ]
         return pandas.DataFrame(lines, columns=["check", "subject", "detail"])
 
