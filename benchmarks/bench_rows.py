@@ -14,7 +14,7 @@ from pathlib import Path
 
 import numpy as np
 from scipy import stats
-from sklearn.datasets import load_diabetes, make_friedman1
+from sklearn.datasets import load_diabetes, make_blobs, make_friedman1, make_moons
 from sklearn.ensemble import IsolationForest, RandomForestClassifier, RandomForestRegressor
 from sklearn.metrics import average_precision_score, roc_auc_score
 from sklearn.model_selection import cross_val_predict, train_test_split
@@ -37,6 +37,13 @@ NOISY = ("wdbc", "vertebral", "banana", "satimage", "optdigits", "pendigits")
 STRANGERS = ("satimage", "pendigits", "optdigits", "wine", "letter", "vertebral")
 MAX_ROWS = 1000
 N_SEEDS = 20
+# Sets so small that ten splits say little: they are split this many times more often.
+SMALL, MORE = ("diabetes", "wine", "vertebral"), 4
+N_DRAWS = 5
+# Tables whose classes overlap, and those that are asked about them.
+OVERLAPPING = ("a noisy border", "three normal clouds", "two moons", "five blobs")
+SIZES = (400, 1000)
+GAP_COLUMNS = [f"{c:g}: points above" for c in COVERAGES]
 METHODS = {
     "vicinal": "vicinal",
     "mapie_cv": "MAPIE CV+",
@@ -154,12 +161,17 @@ def flip(y, share, kind, proba, rng):
     return given, np.isin(np.arange(len(y)), wrong)
 
 
-def label_case(name, share, kind):
+def some_rows(name, rng):
+    """Return rows of a set, and its labels as integers."""
     X, y = table(name)
+    y = np.unique(y, return_inverse=True)[1]
+    rows = rng.permutation(len(y))[:MAX_ROWS] if len(y) > MAX_ROWS else slice(None)
+    return X[rows], y[rows]
+
+
+def label_case(name, share, kind):
     rng = np.random.RandomState(0)
-    if len(y) > MAX_ROWS:
-        rows = rng.permutation(len(y))[:MAX_ROWS]
-        X, y = X[rows], y[rows]
+    X, y = some_rows(name, rng)
     clean = cross_val_predict(forest("classification"), X, y, cv=5, method="predict_proba")
     given, wrong = flip(y, share, kind, clean, rng)
     proba = cross_val_predict(forest("classification"), X, given, cv=5, method="predict_proba")
@@ -175,6 +187,42 @@ def label_case(name, share, kind):
     proba = LocalClassifier(alpha=1.0).fit(X, given).leave_one_out()
     result["local"] = average_precision_score(wrong, label_odds(proba, given)[0])
     return result
+
+
+def clean_labels_case(name):
+    """Return what is said about labels that nobody exchanged."""
+    X, y = some_rows(name, np.random.RandomState(0))
+    proba = cross_val_predict(forest("classification"), X, y, cv=5, method="predict_proba")
+    found = label_issues(proba, y)
+    return {"alarm": bool(found), **found.values, "cleanlab": peers(proba=proba, labels=y)[1]}
+
+
+def overlapping(kind, n, rng):
+    """Draw a table whose classes overlap."""
+    if kind == "two moons":
+        return make_moons(n, noise=0.35, random_state=rng)
+    if kind == "five blobs":
+        return make_blobs(n, centers=5, n_features=4, cluster_std=2.5, random_state=rng)
+    X = rng.normal(size=(n, 5))
+    if kind == "a noisy border":
+        return X, (X[:, 0] + np.sin(2 * X[:, 1]) + 0.5 * rng.normal(size=n) > 0).astype(int)
+    y = rng.randint(3, size=n)
+    X[:, 0] += 1.5 * (y == 1)
+    X[:, 1] += 1.5 * (y == 2)
+    return X, y
+
+
+def alarm_case(kind, n, share):
+    """Return in how many tables labels raise an alarm, and the mean count of wrong ones."""
+    found = []
+    for seed in range(N_SEEDS // 2):
+        rng = np.random.RandomState(seed)
+        X, y = overlapping(kind, n, rng)
+        given, _ = flip(y, share, "uniform", None, rng)
+        proba = LocalClassifier(alpha=1.0).fit(X, given).leave_one_out()
+        found.append(label_issues(proba, given))
+    counts = [part.values["expected"] for part in found]
+    return {"alarms": sum(map(bool, found)), "tables": len(found), "counted": np.mean(counts)}
 
 
 def uniform_case(name, seed):
@@ -215,20 +263,20 @@ def planted_case(seed):
     }
 
 
-def stranger_case(name):
+def stranger_case(name, seed):
     """Area under the curve of telling a class that was left out from rows of the others."""
     X, y = table(name)
     classes, counts = np.unique(y, return_counts=True)
     left_out = classes[np.argsort(counts)[0]]
     known = np.flatnonzero(y != left_out)
-    known = np.random.RandomState(0).permutation(known)
+    known = np.random.RandomState(seed).permutation(known)
     fit, same = known[: min(2000, len(known) // 2)], known[len(known) // 2 :][:1000]
-    other = np.flatnonzero(y == left_out)[:1000]
+    other = np.random.RandomState(seed).permutation(np.flatnonzero(y == left_out))[:1000]
     Q = np.vstack([X[same], X[other]])
     strange = np.r_[np.zeros(len(same)), np.ones(len(other))]
     scaler = StandardScaler().fit(X[fit])
     lof = LocalOutlierFactor(novelty=True).fit(scaler.transform(X[fit]))
-    trees = IsolationForest(random_state=0).fit(X[fit])
+    trees = IsolationForest(random_state=seed).fit(X[fit])
     return {
         "support": roc_auc_score(strange, -Support(Place(X[fit]))(Q)),
         "LocalOutlierFactor": roc_auc_score(strange, -lof.score_samples(scaler.transform(Q))),
@@ -239,38 +287,66 @@ def stranger_case(name):
 # --- parts of the page ---
 
 
+def more(name, seeds):
+    return range(MORE * len(seeds)) if name in SMALL else seeds
+
+
+class Gaps:
+    """Distances of mean coverages from what was asked, with their standard errors over splits."""
+
+    def __init__(self):
+        self.sets = []
+
+    def add(self, name, coverage):
+        """Return the row of a set: splits, then gap and standard error, in points."""
+        coverage = 100 * (np.asarray(coverage) - COVERAGES)
+        gap, error = coverage.mean(axis=0), coverage.std(axis=0, ddof=1) / np.sqrt(len(coverage))
+        self.sets.append((name, gap, error))
+        return [len(coverage), *(f"{g:+.1f} ± {e:.1f}" for g, e in zip(gap, error, strict=True))]
+
+    def summary(self):
+        """Return how many sets keep the promise."""
+        within = [name for name, gap, _ in self.sets if np.abs(gap).max() <= 1.5]
+        near = [
+            name
+            for name, gap, error in self.sets
+            if (np.abs(gap) <= np.maximum(1.5, 2 * error)).all()
+        ]
+        far = [f"{n} ({g[np.abs(g).argmax()]:+.1f})" for n, g, _ in self.sets if n not in within]
+        ratios = np.abs(np.concatenate([gap / error for _, gap, error in self.sets]))
+        beyond = f"; beyond it: {', '.join(far)}" if far else ""
+        return (
+            f"Within 1.5 points at all three levels on {len(within)} of {len(self.sets)} sets"
+            f"{beyond}. With two standard errors allowed where these are larger: "
+            f"{len(near)} of {len(self.sets)}. Of {len(ratios)} gaps {sum(ratios > 2)} exceed two "
+            f"standard errors ({0.05 * len(ratios):.0f} would by chance), the median gap is "
+            f"{np.median(np.abs([gap for _, gap, _ in self.sets])):.1f} points."
+        )
+
+
 def interval_part(page, seeds):
-    rows, gaps, costs = [], [], []
+    rows, gaps, costs = [], Gaps(), []
     for name in REGRESSION:
         found = [
             page.case((name, seed), lambda n=name, s=seed: interval_case(*split(n, s), s))[
                 "vicinal"
             ]
-            for seed in seeds
+            for seed in more(name, seeds)
         ]
         costs += [f["after fit"] / f["fit"] for f in found]
-        coverage = np.mean([[part[0] for part in f["coverage"]] for f in found], axis=0)
         width = np.mean([f["width"] for f in found], axis=0)
-        gaps.append((np.abs(coverage - COVERAGES).max(), name))
-        rows.append(
-            [
-                name,
-                *(f"{c:.3f} ({w:.2f})" for c, w in zip(coverage, width, strict=True)),
-                f"{100 * gaps[-1][0]:.1f}",
-            ]
-        )
+        said = gaps.add(name, [[part[0] for part in f["coverage"]] for f in found])
+        rows.append([name, *said, *(f"{w:.2f}" for w in width)])
     page.table(
-        ["set", *(f"{c:g}: coverage (width)" for c in COVERAGES), "largest gap, points"],
+        ["set", "splits", *GAP_COLUMNS, *(f"{c:g}: width" for c in COVERAGES)],
         rows,
-        "## Intervals\n\nMean coverage and mean width, in deviations of the target, of "
-        f"{len(seeds)} splits; a forest of 100 trees, at most {MAX_ROWS} training rows. Bar: "
-        "coverage within 1.5 points on every set.",
+        "## Intervals\n\nHow many points the mean coverage lies above what was asked, with its "
+        "standard error over splits, and the mean width in deviations of the target; a forest of "
+        f"100 trees, at most {MAX_ROWS} training rows. Bar: within 1.5 points on every set.",
     )
     page.text(
-        f"Within 1.5 points on {sum(gap <= 0.015 for gap, _ in gaps)} of {len(gaps)} sets; "
-        f"farthest is {max(gaps)[1]}. Calibration and three predictions take "
-        f"{np.median(costs):.1f} times as long as one fit of the model (median of cases, "
-        "processor seconds)."
+        f"{gaps.summary()} Calibration and three predictions take {np.median(costs):.1f} times as "
+        "long as one fit of the model (median of cases, processor seconds)."
     )
 
 
@@ -358,28 +434,25 @@ def peer_noise_part(page, seeds):
 
 
 def set_part(page, seeds):
-    rows, gaps = [], []
+    rows, gaps = [], {"threshold": Gaps(), "adaptive": Gaps()}
     for name in CLASSIFICATION:
-        found = [page.case((name, seed), lambda n=name, s=seed: set_case(n, s)) for seed in seeds]
-        for method in ("threshold", "adaptive"):
-            coverage = np.mean([f[method]["coverage"] for f in found], axis=0)
+        found = [
+            page.case((name, seed), lambda n=name, s=seed: set_case(n, s))
+            for seed in more(name, seeds)
+        ]
+        for method, kept in gaps.items():
+            said = kept.add(name, [f[method]["coverage"] for f in found])
             size = np.mean([f[method]["size"] for f in found], axis=0)
-            rows.append(
-                [name if method == "threshold" else "", method]
-                + [f"{c:.3f} ({s:.2f})" for c, s in zip(coverage, size, strict=True)]
-            )
-            if method == "threshold":
-                gaps.append((np.abs(coverage - COVERAGES).max(), name))
+            first = name if method == "threshold" else ""
+            rows.append([first, method, *said, *(f"{s:.2f}" for s in size)])
     page.table(
-        ["set", "method", *(f"{c:g}: coverage (size)" for c in COVERAGES)],
+        ["set", "method", "splits", *GAP_COLUMNS, *(f"{c:g}: labels" for c in COVERAGES)],
         rows,
-        "## Sets of labels\n\nMean coverage and mean number of labels. Adaptive sets hold the most "
-        "probable label, so they cover at least as often as the model is right.",
+        "## Sets of labels\n\nThe same, with the mean number of labels. Adaptive sets hold the "
+        "most probable label, so they cover at least as often as the model is right: the bar of "
+        "1.5 points is that of threshold sets.",
     )
-    page.text(
-        "Largest distance of the mean coverage of threshold sets from what was asked: "
-        f"{100 * max(gaps)[0]:.1f} points ({max(gaps)[1]}). Bar: 1.5 on every set."
-    )
+    page.text(gaps["threshold"].summary())
 
 
 def support_part(page, seeds):
@@ -398,17 +471,25 @@ def support_part(page, seeds):
         "## Support\n\nSupport of new rows beside a uniform law: Kolmogorov and Smirnov's "
         "distance, mean of splits, and its p-value with both samples counted.",
     )
-    found = {
-        name: page.case(("stranger", name), lambda n=name: stranger_case(n)) for name in STRANGERS
-    }
+    rows, won = [], 0
+    for name in STRANGERS:
+        found = [
+            page.case(("stranger", name, seed), lambda n=name, s=seed: stranger_case(n, s))
+            for seed in range(N_DRAWS)
+        ]
+        areas = np.array([list(case.values()) for case in found])
+        mean, error = areas.mean(axis=0), areas.std(axis=0, ddof=1) / np.sqrt(len(areas))
+        won += mean[0] >= mean.max()
+        rows.append([name, *(f"{m:.3f} ± {e:.3f}" for m, e in zip(mean, error, strict=True))])
     page.table(
         ["rarest class left out of", "support", "LocalOutlierFactor", "IsolationForest"],
-        [[name, *(f"{value:.3f}" for value in case.values())] for name, case in found.items()],
-        "Area under the curve of telling a class that was never seen from new rows of the others. "
-        "Bar: at least that of both on most sets.",
+        rows,
+        "Area under the curve of telling a class that was never seen from new rows of the others, "
+        f"mean and standard error of {N_DRAWS} draws. Bar: at least that of both on most sets. How "
+        "support measures distance was chosen on iris, wbc_original, shuttle, covtype, isolet, "
+        "spambase and yaleb.",
     )
-    won = sum(case["support"] >= max(case.values()) for case in found.values())
-    page.text(f"Support is best, or as good as the best, on {won} of {len(found)} sets.")
+    page.text(f"Support is best, or as good as the best, on {won} of {len(rows)} sets.")
 
 
 def label_part(page):
@@ -437,12 +518,56 @@ def label_part(page):
     local = sum(f["local"] > f["cleanlab"] for _, f in kept)
     means = [np.mean([f[key] for _, f in kept]) for key in ("precision", "cleanlab", "local")]
     tenth = [f for share, f in kept if share == 0.1]
-    close = sum(abs(f["counted"] - f["wrong"]) <= 0.3 * f["wrong"] for f in tenth)
+    close = counted_close(tenth, "counted")
     page.text(
         f"On the same probabilities ours is at least cleanlab's in {even} of {len(kept)} cases "
         f"(means {means[0]:.3f} and {means[1]:.3f}); with the local model it is above cleanlab "
         f"with a forest in {local} (mean {means[2]:.3f}). Counts at 10 % are within 30 % in "
-        f"{close} of {len(tenth)}."
+        f"{close} of {len(tenth)} (cleanlab's in {counted_close(tenth, 'cleanlab counted')})."
+    )
+    clean = {
+        name: page.case(("clean labels", name), lambda n=name: clean_labels_case(n))
+        for name in NOISY
+    }
+    page.table(
+        ["set as it is", "counted", "p-value", "alarm", "counted by cleanlab"],
+        [
+            [
+                name,
+                c["expected"],
+                f"{c['p_value']:.2g}",
+                "yes" if c["alarm"] else "no",
+                c["cleanlab"],
+            ]
+            for name, c in clean.items()
+        ],
+        "The same sets with the labels they came with, right or not.",
+    )
+
+
+def counted_close(cases, key):
+    return sum(abs(f[key] - f["wrong"]) <= 0.3 * f["wrong"] for f in cases)
+
+
+def alarm_part(page):
+    rows = []
+    for kind in OVERLAPPING:
+        for n in SIZES:
+            found = [
+                page.case(
+                    ("alarm", kind, n, share), lambda k=kind, m=n, s=share: alarm_case(k, m, s)
+                )
+                for share in (0.0, 0.05, 0.1)
+            ]
+            said = [f"{f['alarms']} of {f['tables']} ({f['counted']:.0f})" for f in found]
+            rows.append([kind, n, *said])
+    page.table(
+        ["classes", "rows", "none wrong", "5 % wrong", "10 % wrong"],
+        rows,
+        "## Alarms about labels of classes that overlap\n\nIn how many drawn tables the local "
+        "model's answers raise an alarm, and the mean count of wrong labels. The curve of overlap "
+        "was chosen on draws of such tables with other seeds, and on iris, letter, spambase, "
+        "adult, shuttle and covtype.",
     )
 
 
@@ -457,8 +582,8 @@ def table_part(page):
         "drift": "a shifted column, and no other",
     }
     clean = sum(not f["clean"] for f in found)
-    raised = [name for f in found for name in f["clean classes"]]
-    others = [name for name in raised if name != "labels"]
+    silent = sum(not f["clean classes"] for f in found)
+    raised = [name for f in found for name in (*f["clean"], *f["clean classes"])]
     page.table(
         ["planted", "found in"],
         [
@@ -467,12 +592,10 @@ def table_part(page):
                 for key, label in kinds.items()
             ),
             ["nothing, numbers as targets", f"silent in {clean} of {N_SEEDS}"],
-            ["nothing, classes as targets", f"{len(others)} alarms beside labels in {N_SEEDS}"],
+            ["nothing, classes as targets", f"silent in {silent} of {N_SEEDS}"],
         ],
         f"## Tables\n\nWhat `check` finds in {N_SEEDS} drawn tables of 400 rows and 5 columns, "
-        "with 200 new rows. Labels of classes that overlap are contradicted by other rows also "
-        "where nobody mistyped them: `labels` spoke in "
-        f"{raised.count('labels')} of the clean tables with classes.",
+        f"with 200 new rows. Alarms in clean tables: {', '.join(sorted(raised)) or 'none'}.",
     )
 
 
@@ -481,6 +604,7 @@ PARTS = {
     "noise": noise_part,
     "sets": set_part,
     "support": support_part,
+    "alarms": lambda page, seeds: alarm_part(page),
     "tables": lambda page, seeds: table_part(page),
 }
 # These ask the peers.
@@ -489,7 +613,17 @@ PEER_PARTS = {
     "peer noise": peer_noise_part,
     "labels": lambda page, seeds: label_part(page),
 }
-ORDER = ("intervals", "peers", "noise", "peer noise", "sets", "support", "labels", "tables")
+ORDER = (
+    "intervals",
+    "peers",
+    "noise",
+    "peer noise",
+    "sets",
+    "support",
+    "labels",
+    "alarms",
+    "tables",
+)
 
 
 def main():

@@ -134,6 +134,27 @@ def test_support_is_uniform_on_rows_of_the_same_kind():
     assert kstest(np.concatenate(values), "uniform").pvalue > 0.01
 
 
+def test_training_rows_are_left_out_of_their_neighbours_distances():
+    X = np.random.RandomState(0).normal(size=(40, 2))
+    found = Support(Place(X, are_coordinates=True))
+    local = []
+    for row in range(40):
+        others = Support(Place(np.delete(X, row, axis=0), are_coordinates=True))
+        around = others.place.neighbors(X[row : row + 1], 10)[1][0]
+        local.append(others.means[around].mean())
+    expected = found.means / (np.array(local) + found.means.mean())
+    assert_allclose(found.strangeness, np.sort(expected))
+
+
+def test_a_row_beside_a_dense_cluster_is_unusual():
+    rng = np.random.RandomState(0)
+    X = np.vstack([0.1 * rng.normal(size=(100, 2)), 6.0 + 2.0 * rng.normal(size=(100, 2))])
+    support = Support(Place(X, are_coordinates=True))
+    # Equally far from its nearest rows, but these stand close together beside the first.
+    beside, within = support(np.array([[1.2, 0.0], [6.0, 6.0]]))
+    assert beside < 0.1 < 0.3 < within
+
+
 def test_support_vanishes_far_away():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(99, 3))

@@ -31,7 +31,7 @@ class SupportMixin:
         Returns
         -------
         ndarray of shape (n_queries,)
-            The share of training rows that are at least as far from their tenth neighbour: a
+            The share of training rows that stand at least as far from the rows around them: a
             p-value, uniform on rows like those of ``fit``, near 0 far away from all of them.
         """
         check_is_fitted(self)

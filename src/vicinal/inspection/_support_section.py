@@ -16,7 +16,7 @@ _UNUSUAL = 0.05
 
 
 def support_section(table: Any, background: Any) -> ExplanationSection:
-    """Return how usual the row is among others, by its distance to the tenth nearest of them."""
+    """Return how usual the row is among others, by how far it stands from them."""
     row, rows = table, background
     if not sparse.issparse(table) and (
         hasattr(table, "columns") or np.asarray(table).dtype.kind not in "iuf"
@@ -37,7 +37,7 @@ def own_support_section(model: Any, X: Any) -> ExplanationSection | None:
 
 
 def _section(share: float, who: str) -> ExplanationSection:
-    summary = f"{who} are at least as far from their nearest ten"
+    summary = f"{who} stand at least as far from the rows around them"
     summary += (
         ": rows like this one are rare among them, and the answer has little to stand on."
         if share < _UNUSUAL

@@ -32,6 +32,11 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
+# Models of folds have seen fewer rows than the model. On small tables that shows in the coverage, and
+# more folds are cheap: together they are fitted to as many rows as five folds of this many.
+_FEW_ROWS, _FOLDS, _MOST_FOLDS = 600, 5, 20
+
+
 @documented
 class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     """Fit, and answers of held-out rows.
@@ -113,7 +118,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
 
     def _folds(self, X, y, groups, classes) -> list[np.ndarray]:
         n = num_samples(X)
-        cv = 5 if self.cv is None else self.cv
+        cv = _default_folds(y, classes) if self.cv is None else self.cv
         if isinstance(cv, int):
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             if groups is not None:
@@ -174,3 +179,10 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         tags.input_tags.sparse = inner.input_tags.sparse
         tags.input_tags.allow_nan = inner.input_tags.allow_nan
         return tags
+
+
+def _default_folds(y: np.ndarray, classes: np.ndarray | None) -> int:
+    most = _MOST_FOLDS
+    if classes is not None:  # every fold shall hold every class
+        most = min(most, max(_FOLDS, int(np.unique(y, return_counts=True)[1].min())))
+    return int(np.clip(_FOLDS * _FEW_ROWS // len(y), _FOLDS, most))

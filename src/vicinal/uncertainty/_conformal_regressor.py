@@ -28,7 +28,8 @@ class ConformalRegressor(RegressorMixin, IntervalMixin, BaseConformal):
         :class:`~sklearn.frozen.FrozenEstimator` is kept, and the rows of ``fit`` only calibrate it:
         they must then be rows that it has not seen.
     cv : int, cross-validation generator or iterable, default=None
-        Folds by which rows are held out; ``None`` means 5. Each row must be held out once.
+        Folds by which rows are held out; ``None`` means 5, and up to 20 on tables of fewer than 600
+        rows. Each row must be held out once.
 
     Attributes
     ----------
