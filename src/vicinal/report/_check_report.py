@@ -31,7 +31,7 @@ class CheckReport(Page):
     >>> from vicinal.report import CheckReport
     >>> report = CheckReport(check(*load_iris(return_X_y=True)), "iris")
     >>> [part["title"] for part in report.as_dict()["parts"] if part["found"]]
-    ['Suspicious answers', 'Rows that repeat']
+    ['Rows that repeat']
     """
 
     template = "check.html"
