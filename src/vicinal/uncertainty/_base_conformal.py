@@ -32,8 +32,8 @@ SHARED_CONSTRAINTS: dict = {
 }
 
 
-# Models of folds have seen fewer rows than the model. On small tables that shows in the coverage, and
-# more folds are cheap: together they are fitted to as many rows as five folds of this many.
+# Models of folds have seen fewer rows than the model. On small tables that shows in the coverage,
+# and more folds are cheap: together they are fitted to as many rows as five folds of this many.
 _FEW_ROWS, _FOLDS, _MOST_FOLDS = 600, 5, 20
 
 
