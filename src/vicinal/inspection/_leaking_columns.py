@@ -72,11 +72,11 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     encoder = TableEncoder(form="tree")
     Z = encoder.fit_transform(X if hasattr(X, "columns") else np.asarray(X), y)
     sources = np.asarray(encoder.sources_)
-    names, place, widths = np.unique(sources, return_inverse=True, return_counts=True)
+    columns, place, widths = np.unique(sources, return_inverse=True, return_counts=True)
     # Columns made into several numbers tell by all of them; one number shows sooner.
     maybe = (widths[place] > 1) | (scorer.glance(Z) >= _AT_A_GLANCE)
     skills = [
-        (scorer.skill(Z[:, place == j], scorer.tree), names[j]) for j in np.unique(place[maybe])
+        (scorer.skill(Z[:, place == j], scorer.tree), columns[j]) for j in np.unique(place[maybe])
     ]
     found = [pair for pair in skills if pair[0] >= _ALONE]
     everything = scorer.skill(Z, scorer.boosting) if found else np.nan
