@@ -130,7 +130,12 @@ class ForestIndex:
 
     def neighborhoods(self, leaves, out_of_bag, max_size: int) -> Neighborhoods:
         """Return the rows that share leaves, in threads over blocks of queries."""
-        shares = leaf_shares(self._start, self._members, self._counts, self._totals, len(self.X))
+        filed = self._start, self._members, self._counts, self._totals, len(self.X)
+        seen = None
+        if leaves.size < len(self._totals):  # few queries see few leaves of a large forest
+            seen, places = np.unique(leaves, return_inverse=True)
+            leaves = places.reshape(leaves.shape)
+        shares = leaf_shares(*filed, seen)
         starts = range(0, max(1, len(leaves)), _QUERIES_PER_TASK)
 
         def find(first):

@@ -43,3 +43,14 @@ def test_of_equally_heavy_rows_the_first_are_kept():
     shares = leaf_shares(np.array([0, 5]), np.arange(5), np.ones(5), np.array([5.0]), 5)
     _, rows, _ = shared_leaves(np.zeros((1, 1), dtype=int), None, shares, 3)
     assert_array_equal(rows, [0, 1, 2])
+
+
+def test_shares_of_some_leaves_are_rows_of_all(rng):
+    sizes = rng.randint(0, 5, 30)
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    members, counts = rng.randint(0, 9, start[-1]), rng.randint(1, 4, start[-1]).astype(float)
+    totals = np.maximum(np.bincount(np.repeat(np.arange(30), sizes), counts, minlength=30), 1.0)
+    some = np.array([0, 3, 4, 17, 29])
+    whole = leaf_shares(start, members, counts, totals, 9)
+    part = leaf_shares(start, members, counts, totals, 9, some)
+    assert_array_equal(part.toarray(), whole[some].toarray())

@@ -13,7 +13,9 @@ import numpy as np
 from scipy import sparse
 
 
-def leaf_shares(start, members, counts, totals, n_samples: int) -> sparse.csr_matrix:
+def leaf_shares(
+    start, members, counts, totals, n_samples: int, leaves: np.ndarray | None = None
+) -> sparse.csr_matrix:
     """Return the share of every row in every leaf, shape (n_leaves, n_samples).
 
     Parameters
@@ -24,7 +26,14 @@ def leaf_shares(start, members, counts, totals, n_samples: int) -> sparse.csr_ma
         Sum of the counts of each leaf.
     n_samples : int
         Number of training rows.
+    leaves : ndarray of int, default=None
+        Leaves that are asked about, ``None`` for all.
     """
+    if leaves is not None:
+        first, sizes = start[leaves], start[leaves + 1] - start[leaves]
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        entries = np.repeat(first - start[:-1], sizes) + np.arange(start[-1])
+        members, counts, totals = members[entries], counts[entries], totals[leaves]
     shares = counts / np.repeat(totals, np.diff(start))
     return sparse.csr_matrix((shares, members, start), shape=(len(totals), n_samples))
 
@@ -35,7 +44,7 @@ def shared_leaves(leaves, out_of_bag, shares: sparse.csr_matrix, max_size: int):
     Parameters
     ----------
     leaves : ndarray of int64 of shape (n_queries, n_trees)
-        Leaf of each query in each tree, numbered through the forest.
+        Leaf of each query in each tree, as numbered in ``shares``.
     out_of_bag : ndarray of bool of shape (n_queries, n_trees) or None
         Trees that a left-out row may ask; ``None`` where all are asked.
     shares : CSR matrix of shape (n_leaves, n_samples)
