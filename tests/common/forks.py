@@ -19,7 +19,7 @@ from tests.common.instances import make
 from tests.common.processes import module
 
 LIMIT = 60  # seconds after which a child hangs
-METHODS = ("predict_proba", "predict", "transform", "kneighbors")
+METHODS = ("predict_proba", "predict", "transform", "kneighbors", "distance")
 # Where the common instance takes another way than the one whose threads once hung.
 PARAMETERS = {
     "LocalRegressor": {"n_neighbors": 30},
