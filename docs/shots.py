@@ -1,29 +1,36 @@
-"""Screenshots of the pages for the documents: report, explanation and explorer, desk and phone.
+"""Screenshots of the pages for the documents: report, explanation and explorers, desk and phone.
 
-Run `python docs/shots.py` in a clone with the extra `test`, Chromium and its driver, and the
-folder of data sets in VICINAL_DATA; pictures go to docs/_static. Look at them before committing.
+Run `python docs/shots.py [comparison] [explorer] [serve]` in a clone with the extra `test`,
+Chromium and its driver, and the folder of data sets in VICINAL_DATA; pictures go to docs/_static.
+Look at them before committing.
 """
 
+import argparse
 import base64
 import io
 import shutil
 import tempfile
+import threading
+import time
+from contextlib import contextmanager
 from pathlib import Path
 
 import polars as pl
+import uvicorn
 from PIL import Image
 from selenium import webdriver
 from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
-from vicinal import AnchoredLocalClassifier
+from vicinal import AnchoredLocalClassifier, AutoClassifier
 from vicinal.datasets import load_dataset
 from vicinal.inspection import candidate_models, compare, explain
 from vicinal.report import ComparisonReport, ExplanationReport, ExplorerReport, ModelReport
+from vicinal.serve import create_app
 from vicinal.table import TableEncoder
 
 STATIC = Path(__file__).parent / "_static"
-N_ROWS = 1500
+N_ROWS, N_TRAIN = 1500, 1200
 MODELS = (
     "most frequent class",
     "logistic regression",
@@ -51,25 +58,46 @@ def adult():
     return pl.DataFrame(columns).drop(DROPPED), pl.Series(y).to_numpy().astype(str)
 
 
-def pages():
-    """Write the pages; return them by name."""
-    X, y = adult()
+def comparison_pages(X, y):
+    """Return the report of a comparison and an explanation by its winner."""
     candidates = candidate_models("classification", random_state=0)
     board = compare({name: candidates[name] for name in MODELS}, X, y, encoder=TableEncoder())
     best = board.entries[0]
     train, unseen = board.fold_of(best)
     winner = make_pipeline(TableEncoder(), clone(candidates[best.name])).fit(X[train], y[train])
     detail = ModelReport(winner, X, y, target="income", out_of_fold=best.out_of_fold, unseen=unseen)
-    anchored = make_pipeline(
-        TableEncoder(), AnchoredLocalClassifier(64, n_neighbors=160, alpha=1.0, random_state=0)
-    ).fit(X[train], y[train])
-    X_test, y_test = X[unseen], y[unseen]
-    found = explain(winner, X_test[4], background=X[train][:60])
+    found = explain(winner, X[unseen][4], background=X[train][:60])
     return {
         "report": ComparisonReport(board, "Adult: who earns more than 50K?", detail=detail),
         "explain": ExplanationReport(found, "Why this answer?"),
-        "explorer": ExplorerReport(anchored, X_test, y_test, title="Adult, to play with"),
     }
+
+
+def explorer_page(X, y):
+    """Return a page that computes an anchored model by itself."""
+    anchored = AnchoredLocalClassifier(64, n_neighbors=160, alpha=1.0, random_state=0)
+    model = make_pipeline(TableEncoder(), anchored).fit(X[:N_TRAIN], y[:N_TRAIN])
+    return ExplorerReport(model, X[N_TRAIN:], y[N_TRAIN:], title="Adult, to play with")
+
+
+def served_app(X, y):
+    """Return the application of a served mixture."""
+    model = AutoClassifier(max_fit_time=30, random_state=0)
+    model.fit(X[:N_TRAIN].to_pandas(), y[:N_TRAIN])
+    return create_app(model, name="adult", table=X[N_TRAIN:].to_pandas(), y=y[N_TRAIN:])
+
+
+@contextmanager
+def serving(app):
+    """Serve an application from a thread; yield its address."""
+    server = uvicorn.Server(uvicorn.Config(app, port=0, log_level="error"))
+    thread = threading.Thread(target=server.run, daemon=True)
+    thread.start()
+    while not server.started:
+        time.sleep(0.05)
+    yield f"http://127.0.0.1:{server.servers[0].sockets[0].getsockname()[1]}/"
+    server.should_exit = True
+    thread.join(10)
 
 
 def browser():
@@ -82,15 +110,17 @@ def browser():
     return webdriver.Chrome(options=options, service=service)
 
 
-def shoot(driver, page, name, width, height, top="header"):
+def shoot(driver, address, name, width, height, top="header"):
     """Save a picture of so many pixels, from an element on."""
     driver.execute_cdp_cmd(
         "Emulation.setDeviceMetricsOverride",
         {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": width == PHONE},
     )
-    driver.get(page.as_uri())
-    driver.implicitly_wait(2)
-    driver.find_element("css selector", "body").is_displayed()
+    driver.get(address)
+    driver.implicitly_wait(60)  # seconds, until the nearest rows of an explorer are there
+    if name.startswith(("explorer", "serve")):
+        driver.find_element("css selector", "#near tbody td")
+        driver.find_element("css selector", "#change p")
     driver.execute_async_script("setTimeout(arguments[0], 600)")
     start = driver.execute_script(
         "return document.querySelector(arguments[0]).getBoundingClientRect().top + scrollY", top
@@ -106,19 +136,32 @@ def shoot(driver, page, name, width, height, top="header"):
 
 
 def main():
+    parser = argparse.ArgumentParser()
+    parser.add_argument("groups", nargs="*", default=["comparison", "explorer", "serve"])
+    groups = parser.parse_args().groups
+    X, y = adult()
+    driver = browser()
     with tempfile.TemporaryDirectory() as folder:
-        written = {
-            name: page.write_html(Path(folder) / f"{name}.html") for name, page in pages().items()
-        }
-        driver = browser()
+
+        def written(name, page):
+            return page.write_html(Path(folder) / f"{name}.html").as_uri()
+
         try:
-            shoot(driver, written["report"], "report", DESK, 1420)
-            shoot(driver, written["report"], "report_columns", DESK, 1500, "#importance")
-            shoot(driver, written["report"], "report_phone", PHONE, 1400)
-            shoot(driver, written["explain"], "explain", DESK, 1050)
-            shoot(driver, written["explain"], "explain_phone", PHONE, 1100)
-            shoot(driver, written["explorer"], "explorer", DESK, 1000)
-            shoot(driver, written["explorer"], "explorer_phone", PHONE, 1100)
+            if "comparison" in groups:
+                pages = comparison_pages(X, y)
+                report, why = (written(name, page) for name, page in pages.items())
+                shoot(driver, report, "report", DESK, 1420)
+                shoot(driver, report, "report_columns", DESK, 1500, "#importance")
+                shoot(driver, report, "report_phone", PHONE, 1400)
+                shoot(driver, why, "explain", DESK, 1050)
+                shoot(driver, why, "explain_phone", PHONE, 1100)
+            if "explorer" in groups:
+                explorer = written("explorer", explorer_page(X, y))
+                shoot(driver, explorer, "explorer", DESK, 1000)
+                shoot(driver, explorer, "explorer_phone", PHONE, 1100)
+            if "serve" in groups:
+                with serving(served_app(X, y)) as address:
+                    shoot(driver, address, "serve", DESK, 1150)
         finally:
             driver.quit()
 

@@ -62,7 +62,7 @@ def model(fitted_file, tmp_path):
 
 # --- compare ---
 
-QUICK = ["--models", "frequent,logistic", "--folds", "3", "--budget", "60s"]
+QUICK = ["--models", "frequent,logistic", "--folds", "3", "--budget", "600s"]
 
 
 def test_compare_prints_a_leaderboard_and_writes_the_report(csv, tmp_path, capsys):

@@ -148,6 +148,18 @@ def test_the_budget_holds_up_to_the_page(tmp_path, monkeypatch):
     assert elapsed < 1.1 * 45
 
 
+def test_the_page_asks_for_as_many_rows_as_its_time_allows():
+    from vicinal.cli._compare import _in_time
+
+    rows = np.arange(0, 3000, 3)
+    assert _in_time(rows, 1.0, 2.0, 0).tolist() == rows.tolist()
+    half = _in_time(rows, 4.0, 2.0, 0)
+    assert len(half) == 500
+    assert np.isin(half, rows).all()
+    assert (np.diff(half) > 0).all()
+    assert len(_in_time(rows, 100.0, 2.0, 0)) == 200
+
+
 def test_rare_classes_change_the_score_and_say_so(capsys):
     from vicinal.cli._check_table import check_table
     from vicinal.cli._compare import resolve_metric
