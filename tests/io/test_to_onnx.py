@@ -31,6 +31,7 @@ from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 import vicinal
+from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.ensemble import (
     BayesianModelAveragingClassifier,
     BayesianModelAveragingRegressor,
@@ -462,3 +463,43 @@ def test_unfitted_models_and_wrong_widths():
     with pytest.raises(NotFittedError):
         to_onnx(partition())
     refused(partition(n_init=1).fit(X, NAMES), "X has 4 columns, but the model takes 5", X[:, :4])
+
+
+# --- mixtures ---
+
+MEMBERS = [
+    "constant",
+    "linear",
+    "svm",
+    ("forest", RandomForestClassifier(5, random_state=0)),
+    ("naive Bayes", GaussianNB()),
+]
+
+
+@pytest.mark.parametrize("y", [NAMES, TWO], ids=["three classes", "two classes"])
+def test_mixtures_of_members_with_graphs(y):
+    model = AutoClassifier(MEMBERS, random_state=0).fit(X, y)
+    assert sum(member.weight > 0 for member in model.members_) > 1
+    to_onnx(model, X + np.linspace(-2, 2, 5), tol=1e-5)
+
+
+def test_mixtures_of_numbers():
+    members = ["linear", "svm", ("forest", ExtraTreesRegressor(5, random_state=0))]
+    model = AutoRegressor(members, random_state=0).fit(X, TARGET + np.sin(3 * X[:, 0]))
+    assert sum(member.weight > 0 for member in model.members_) > 1
+    to_onnx(model, X + np.linspace(-2, 2, 5), tol=1e-5)
+
+
+def test_mixtures_of_frames_declare_their_columns():
+    frame = pd.DataFrame(X[:, :3], columns=list("abc"))
+    frame["word"] = np.where(X[:, 3] > 0, "up", "down")
+    frame.loc[::7, "a"] = np.nan
+    model = AutoClassifier(["constant", "linear"], random_state=0).fit(frame, NAMES)
+    graph = to_onnx(model, frame)
+    assert [entry.name for entry in graph.graph.input] == ["a", "b", "c", "word"]
+
+
+def test_the_member_without_a_graph_is_named():
+    model = AutoClassifier(["local"], random_state=0).fit(X, NAMES)
+    with pytest.raises(OnnxExportError, match="member '.*' of AutoClassifier.*LocalClassifier"):
+        to_onnx(model, X)

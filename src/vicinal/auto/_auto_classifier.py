@@ -132,7 +132,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
         X, y, counts, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
         self.classes_, codes = encode_labels(y)
         factors = compute_sample_weight(self.class_weight, y)
-        self._n_learned = len(y)
+        self.n_samples_fit_ = len(y)
         self._learn(X, y, rows, counts, groups, codes, factors)
         return self
 
@@ -143,7 +143,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
         return ClassScorer(y[entries], weight[entries], len(y))
 
     def _calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
-        return softmax(slope * log_proba(answers, self._n_learned), axis=1)
+        return softmax(slope * log_proba(answers, self.n_samples_fit_), axis=1)
 
     def predict_proba(self, X):
         """Return the mixture of the members' probabilities.

@@ -345,6 +345,11 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
                 parts.append(member.weight * self._calibrated(answers, member.slope))
         return np.stack(parts, axis=1)
 
+    @property
+    def encoders_(self) -> dict[str, Any]:
+        """Fitted encoder of each form of the table that members are given, None for none."""
+        return self._forms.encoders
+
     def _queries(self, X):
         if self._forms.reads_frames:
             return validate_data(self, X, reset=False, skip_check_array=True)

@@ -83,6 +83,10 @@ class LinearRegressor(RegressorMixin, _Linear):
     def _shape(self, scores: np.ndarray) -> np.ndarray:
         return scores
 
+    def write_graph(self, graph, x):
+        """Write the predictions into a graph of :func:`vicinal.io.to_onnx`."""
+        return graph.affine(x, self.coef_.T, self.intercept_)
+
 
 @saved(classes_="c labels", coef_="c q", intercept_="c")
 class LinearClassifier(ClassifierMixin, _Linear):
@@ -107,6 +111,14 @@ class LinearClassifier(ClassifierMixin, _Linear):
         classes, codes = np.unique(y, return_inverse=True)
         return np.eye(len(classes))[codes]
 
+    @property
+    def _slope(self) -> float:
+        return _INDICATOR_SLOPE if self.solver == "ridge" else 1.0
+
     def _shape(self, scores: np.ndarray) -> np.ndarray:
-        slope = _INDICATOR_SLOPE if self.solver == "ridge" else 1.0
-        return softmax(slope * scores, axis=1)
+        return softmax(self._slope * scores, axis=1)
+
+    def write_graph(self, graph, x):
+        """Write the probabilities into a graph of :func:`vicinal.io.to_onnx`."""
+        scores = graph.affine(x, self._slope * self.coef_.T, self._slope * self.intercept_)
+        return graph.add("Softmax", scores, axis=1)

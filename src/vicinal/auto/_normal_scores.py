@@ -24,3 +24,7 @@ class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
             for column, (values, scores) in zip(X.T, self.knots_, strict=True)
         ]
         return np.stack(columns, axis=1)
+
+    def write_graph(self, graph, x):
+        """Write the map into a graph of :func:`vicinal.io.to_onnx`."""
+        return graph.bent(x, self.knots_)

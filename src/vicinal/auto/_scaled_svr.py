@@ -20,3 +20,10 @@ class ScaledSVR(SVR):
     def predict(self, X):
         """Predict in the unit of y."""
         return self.target_mean_ + self.target_scale_ * super().predict(X)
+
+    def write_graph(self, graph, x):
+        """Write the predictions into a graph of :func:`vicinal.io.to_onnx`."""
+        plain = SVR(**self.get_params())
+        plain.__dict__.update(self.__dict__)  # the same machine, by the name that others know
+        said = graph.borrow("values", plain, [x])
+        return graph.affine(said, [[self.target_scale_]], [self.target_mean_])

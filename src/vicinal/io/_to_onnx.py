@@ -14,7 +14,16 @@ import vicinal
 from vicinal._base import import_optional, write_whole
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.io._errors import OnnxExportError
-from vicinal.io._onnx import _ensemble, _linear, _local, _metric, _partition, _subspace, _trees
+from vicinal.io._onnx import (
+    _auto,
+    _ensemble,
+    _linear,
+    _local,
+    _metric,
+    _partition,
+    _subspace,
+    _trees,
+)
 from vicinal.io._onnx._graph import Graph
 from vicinal.io._onnx._table import table_feeds, write_table
 from vicinal.local import (
@@ -40,6 +49,7 @@ _WRITERS: dict[str, dict] = {
         **_subspace.PROBA,
         **_local.PROBA,
         **_metric.PROBA,
+        **_auto.PROBA,
     },
     "scores": {**_linear.SCORES, **_subspace.SCORES},
     "values": {
@@ -50,6 +60,7 @@ _WRITERS: dict[str, dict] = {
         **_subspace.VALUES,
         **_local.VALUES,
         **_metric.VALUES,
+        **_auto.VALUES,
     },
     "features": {**_linear.FEATURES, **_subspace.FEATURES},
 }
@@ -66,10 +77,6 @@ _REASONS: dict[type, str] = {
     "AnchoredLocalRegressor, which stores models and blends them",
     LocallyAdaptiveClassifier: "lets its training rows vote for every query; save it with "
     "vicinal.io.save, or export a SpacePartitioningClassifier",
-    AutoClassifier: "mixes members that need their training rows; export a single model, such as "
-    "SpacePartitioningClassifier",
-    AutoRegressor: "mixes members that need their training rows; export a single model, such as "
-    "SpacePartitioningRegressor",
     ResponsibilityMixture: "is a density, neither a classifier nor a regressor",
     LocalDiscriminantTransformer: "has no ONNX form; save it with vicinal.io.save",
     DecisionSurface: "is geometry, neither a classifier nor a regressor; export its estimator_",
@@ -103,7 +110,8 @@ def to_onnx(
     skl2onnx), pruned trees, boosting, AdaBoost, bootstrap and model averaging of such parts,
     fusions over subspaces, truncated RBF machines, support vector machines by clusters, anchored
     local models, neural neighbours and gradient kernels (over their stored rows), models of
-    scikit-learn that skl2onnx knows, and pipelines of all these, also behind a ``TableEncoder``.
+    scikit-learn that skl2onnx knows, and pipelines and mixtures of all these, also behind a
+    ``TableEncoder``.
 
     Parameters
     ----------
@@ -186,6 +194,8 @@ def _steps_of(model: Any) -> tuple[list[Any], Any]:
 
 def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> str:
     """Declare the inputs and write the transformers."""
+    if not steps and _encoder_of(model) is not None:
+        return ""  # a mixture declares the columns itself, for each form it needs
     if steps and isinstance(steps[0], TableEncoder):
         x = write_table(graph, steps[0])
         steps = steps[1:]
@@ -199,6 +209,18 @@ def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> str:
             raise OnnxExportError(_refusal(step))
         x = graph.write("features", step, x)
     return x
+
+
+def _encoder_of(model: Any) -> TableEncoder | None:
+    """Return the encoder that takes a frame by its columns, if there is one."""
+    steps, last = _steps_of(model)
+    if steps:
+        first = steps[0]
+    elif isinstance(last, AutoClassifier | AutoRegressor):
+        first = last.encoders_["tree"]
+    else:
+        first = None
+    return first if isinstance(first, TableEncoder) else None
 
 
 def _width(model: Any, X: Any) -> int:
@@ -296,9 +318,9 @@ def check_graph(graph: Any, model: Any, X: Any, tol: float) -> float:
     session = runtime.InferenceSession(
         graph.SerializeToString(), providers=["CPUExecutionProvider"]
     )
-    steps, _ = _steps_of(model)
-    is_table = bool(steps) and isinstance(steps[0], TableEncoder)
-    answer = session.run(None, table_feeds(steps[0], X) if is_table else feeds(graph, X))[-1]
+    encoder = _encoder_of(model)
+    rows = feeds(graph, X) if encoder is None else table_feeds(encoder, X)
+    answer = session.run(None, rows)[-1]
     expected = np.asarray(getattr(model, _METHODS[session.get_outputs()[-1].name])(X))
     scale = 1.0 if hasattr(model, "predict_proba") else max(1.0, float(np.abs(expected).max()))
     difference = float(np.abs(answer - expected.reshape(answer.shape)).max()) / scale

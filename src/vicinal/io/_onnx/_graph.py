@@ -4,6 +4,7 @@ All numbers are doubles. Matrices have one line per row of the table: scores (n,
 and (n, n_classes) for more, probabilities (n, n_classes), predictions (n, 1).
 """
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -136,6 +137,34 @@ class Graph:
         shape = self.add("Concat", count, self.constant([row.shape[1]]), axis=0)
         return self.add("Expand", self.constant(row), shape)
 
+    def bent(self, x: str, knots: list[tuple[np.ndarray, np.ndarray]]) -> str:
+        """Return the piecewise linear map of every column, constant beyond its knots."""
+        columns = []
+        for j, (values, scores) in enumerate(knots):
+            column = self.columns(x, [j])
+            if len(values) == 1:
+                columns.append(self.repeat(scores, x))
+                continue
+            ends = self.constant(values[0]), self.constant(values[-1])
+            column = self.add("Clip", column, *ends)
+            # The number of inner knots passed is the number of the piece.
+            inner = self.constant(values[1:-1][None])
+            passed = self.cast(self.add("GreaterOrEqual", column, inner), "INT64")
+            piece = self.total(passed, 1, keep=True) if len(values) > 2 else None
+            slopes = np.diff(scores) / np.diff(values)
+            if piece is None:
+                columns.append(
+                    self.plus(self.times(self.plus(column, -values[0]), slopes), scores[0])
+                )
+                continue
+            start, level, slope = (
+                self.add("Gather", self.constant(table), piece, axis=0)
+                for table in (values[:-1], scores[:-1], slopes)
+            )
+            rise = self.add("Mul", self.add("Sub", column, start), slope)
+            columns.append(self.add("Add", level, rise))
+        return self.concat(columns)
+
     def log_sigmoid(self, x: str) -> str:
         """Return log(1 / (1 + exp(-x))) without overflow."""
         small = self.add("Exp", self.add("Neg", self.add("Abs", x)))
@@ -182,6 +211,8 @@ class Graph:
         writer = self.writers[kind].get(type(model))
         if writer is not None:
             return writer(self, model, x)
+        if hasattr(model, "write_graph"):
+            return model.write_graph(self, x)
         return self.borrow(kind, model, [x])
 
     def proba(self, model: Any, x: str, classes: Any = None) -> str:
@@ -221,9 +252,12 @@ class Graph:
         if kind == "scores":
             options[id(model)]["raw_scores"] = True
         try:
-            part = skl2onnx.convert_sklearn(
-                model, initial_types=types, options=options, target_opset=OPSETS
-            )
+            with warnings.catch_warnings():
+                # What skl2onnx asks of scikit-learn may be deprecated there; its graph is checked.
+                warnings.simplefilter("ignore")
+                part = skl2onnx.convert_sklearn(
+                    model, initial_types=types, options=options, target_opset=OPSETS
+                )
         except Exception as error:
             reason = " ".join(str(error).split())[:300]
             raise OnnxExportError(
@@ -262,7 +296,9 @@ class Graph:
     # --- the whole ---
 
     def input(self, name: str, kind: str, width: int) -> str:
-        """Declare an input of the graph."""
+        """Declare an input of the graph; it may be asked for again."""
+        if any(info.name == name for info in self.inputs):
+            return name
         info = self.helper.make_tensor_value_info(
             name, getattr(self.onnx.TensorProto, kind), [None, width]
         )

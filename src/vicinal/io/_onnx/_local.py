@@ -55,41 +55,12 @@ def _located(graph: Graph, model: Any, x: str) -> tuple[str, str]:
     if coordinates.transformer is not None:
         place = graph.write("features", coordinates.transformer, place)
     if coordinates.warp is not None:
-        place = _bent(graph, coordinates.warp.knots, place)
+        place = graph.bent(place, coordinates.warp.knots)
     if coordinates.matrix is not None:
         place = graph.plus(place, -np.asarray(coordinates.mean))
         matrix = np.asarray(coordinates.matrix)
         place = graph.times(place, matrix) if matrix.ndim == 1 else graph.affine(place, matrix)
     return place, place if design is None else design
-
-
-def _bent(graph: Graph, knots: list[tuple[np.ndarray, np.ndarray]], x: str) -> str:
-    """Write the piecewise linear map of every column, constant beyond its knots."""
-    columns = []
-    for j, (values, scores) in enumerate(knots):
-        column = graph.columns(x, [j])
-        if len(values) == 1:
-            columns.append(graph.repeat(scores, x))
-            continue
-        ends = graph.constant(values[0]), graph.constant(values[-1])
-        column = graph.add("Clip", column, *ends)
-        # The number of inner knots passed is the number of the piece.
-        inner = graph.constant(values[1:-1][None])
-        passed = graph.cast(graph.add("GreaterOrEqual", column, inner), "INT64")
-        piece = graph.total(passed, 1, keep=True) if len(values) > 2 else None
-        slopes = np.diff(scores) / np.diff(values)
-        if piece is None:
-            columns.append(
-                graph.plus(graph.times(graph.plus(column, -values[0]), slopes), scores[0])
-            )
-            continue
-        start, level, slope = (
-            graph.add("Gather", graph.constant(table), piece, axis=0)
-            for table in (values[:-1], scores[:-1], slopes)
-        )
-        rise = graph.add("Mul", graph.add("Sub", column, start), slope)
-        columns.append(graph.add("Add", level, rise))
-    return graph.concat(columns)
 
 
 def _speakers(graph: Graph, anchors: Any, place: str) -> tuple[str, str, int]:
