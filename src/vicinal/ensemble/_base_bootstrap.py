@@ -84,7 +84,9 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     }
 
     @abstractmethod
-    def __init__(self, estimator, *, n_estimators, n_jobs, random_state, verbose):
+    def __init__(
+        self, estimator=None, *, n_estimators=100, n_jobs=None, random_state=None, verbose=0
+    ):
         self.estimator = estimator
         self.n_estimators = n_estimators
         self.n_jobs = n_jobs

@@ -64,17 +64,6 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, BaseBootstrapE
     True
     """
 
-    def __init__(
-        self, estimator=None, *, n_estimators=100, n_jobs=None, random_state=None, verbose=0
-    ):
-        super().__init__(
-            estimator,
-            n_estimators=n_estimators,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
-
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Fit the members.
