@@ -66,6 +66,37 @@ def test_rows_left_out_ask_trees_grown_without_them():
     assert_allclose(means, expected, rtol=1e-10)
 
 
+def test_added_rows_lie_in_the_leaves_of_every_tree():
+    X, y = make_friedman1(120, random_state=0)
+    index = grow_forest("forest", X[:80], y[:80], None, classify=False, random_state=0, n_jobs=1)
+    assert index.n_grown == 80
+    more = index.extended(X[80:], np.full(40, 2.0))
+    found = more.neighborhoods(more.leaves_of(X[:3]), None, 120)
+    drawn = [np.bincount(rows, minlength=80) for rows in index.forest.estimators_samples_]
+    drawn = [np.concatenate([counts, np.full(40, 2.0)]) for counts in drawn]
+    leaves = index.forest.apply(X)
+    for i in range(3):
+        shares = [c * (leaves[:, t] == leaves[i, t]) for t, c in enumerate(drawn)]
+        expected = np.mean([share / share.sum() for share in shares], axis=0)
+        entries = slice(found.indptr[i], found.indptr[i + 1])
+        got = np.zeros(120)
+        got[found.indices[entries]] = found.weights[entries]
+        assert_allclose(got, expected, atol=1e-12)
+
+
+def test_the_unit_of_weights_does_not_matter_to_rows_added_to_a_forest():
+    X, y = make_friedman1(160, random_state=0)
+    weights = np.random.RandomState(0).uniform(1.0, 3.0, 160)
+    answers = []
+    for unit in (1.0, 10.0):
+        model = LocalRegressor(metric="forest", n_neighbors=40, alpha=1.0, random_state=0)
+        model.fit(X[:80], y[:80], sample_weight=unit * weights[:80])
+        for part in (slice(80, 120), slice(120, 160)):
+            model.partial_fit(X[part], y[part], sample_weight=unit * weights[part])
+        answers.append(model.predict(X[:20]))
+    assert_allclose(answers[1], answers[0], rtol=1e-8)
+
+
 def test_irrelevant_columns_fade():
     rng = np.random.RandomState(0)
     X = rng.uniform(-1, 1, size=(600, 12))

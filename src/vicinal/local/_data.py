@@ -410,14 +410,14 @@ class TrainingRows:
         if groups is not None and self.groups is not None:
             # New rows never share a group with earlier ones: labels are local to a call.
             groups = np.concatenate([self.groups, groups + self.groups.max() + 1])
-        fresh = sample_weight
+        first = np.ones(self.n_samples) if self.sample_weight is None else self.sample_weight
+        new = np.ones(X.shape[0]) if sample_weight is None else sample_weight
         if sample_weight is not None or self.sample_weight is not None:
-            first = np.ones(self.n_samples) if self.sample_weight is None else self.sample_weight
-            new = np.ones(X.shape[0]) if sample_weight is None else sample_weight
             sample_weight = np.concatenate([first, new])
         place, rows = self.locate(X)
         if isinstance(self.index, ForestIndex):
-            index: Any = self.index.extended(place, fresh)
+            # A tree drew the mean row once.
+            index: Any = self.index.extended(place, new / first[: self.index.n_grown].mean())
             rows = _joined(self.rows, rows)
         else:
             place = _joined(self.index.X, place)

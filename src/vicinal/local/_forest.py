@@ -111,8 +111,13 @@ class ForestIndex:
             return np.zeros((0, len(self.forest.estimators_)), dtype=np.int64)
         return forest_leaves(self.forest, X).astype(np.int64) + self._offsets[:-1]
 
-    def extended(self, X: np.ndarray, weights: np.ndarray | None) -> "ForestIndex":
-        """Return the same trees with further rows dropped into their leaves."""
+    @property
+    def n_grown(self) -> int:
+        """Number of rows that the trees were grown from: every tree drew so many."""
+        return round(self.forest.estimators_[0].tree_.weighted_n_node_samples[0])
+
+    def extended(self, X: np.ndarray, counts: np.ndarray) -> "ForestIndex":
+        """Return the same trees with further rows dropped into their leaves, as if drawn."""
         other = object.__new__(ForestIndex)
         other.forest, other._offsets, other.n_jobs = self.forest, self._offsets, self.n_jobs
         other.X = np.vstack([self.X, X])
@@ -122,7 +127,7 @@ class ForestIndex:
         rows = np.repeat(np.arange(len(self._start) - 1), np.diff(self._start))
         trees = np.searchsorted(self._offsets, rows, side="right") - 1
         drawn[self._members, trees] = self._counts
-        drawn[len(self.X) :] = 1.0 if weights is None else weights[:, None]
+        drawn[len(self.X) :] = counts[:, None]
         other.leaves = np.vstack([self.leaves, leaves])
         other.out_of_bag = np.vstack([self.out_of_bag, np.ones(leaves.shape, dtype=bool)])
         other._file(other.leaves, drawn)
