@@ -169,6 +169,16 @@ def test_kinds_can_be_declared():
         TableEncoder(kinds={"zap": "category"}).fit(table)
 
 
+def test_declared_dates_are_read_in_their_own_form():
+    days = [f"{day:02d}.03.2021" for day in range(1, 9)]
+    encoder = TableEncoder(kinds={"day": "date"}).fit(pandas.DataFrame({"day": days}))
+    ours = encoder.transform(pandas.DataFrame({"day": days}))
+    iso = pandas.DataFrame({"day": [f"2021-03-{day:02d}" for day in range(1, 9)]})
+    np.testing.assert_array_equal(ours, TableEncoder(kinds={"day": "date"}).fit_transform(iso))
+    with pytest.raises(ValueError, match="no date can be read from 'soon'"):
+        TableEncoder(kinds={"day": "date"}).fit(pandas.DataFrame({"day": ["soon", "later"]}))
+
+
 def test_latent_columns_are_those_of_skrub():
     skrub = pytest.importorskip("skrub")
     table, _ = mixed_table()
