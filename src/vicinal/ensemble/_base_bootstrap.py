@@ -83,7 +83,6 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         "verbose": ["verbose"],
     }
 
-    @abstractmethod
     def __init__(
         self, estimator=None, *, n_estimators=100, n_jobs=None, random_state=None, verbose=0
     ):
