@@ -23,7 +23,12 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import FeatureUnion, make_pipeline
-from sklearn.preprocessing import MinMaxScaler, OneHotEncoder, StandardScaler
+from sklearn.preprocessing import (
+    FunctionTransformer,
+    MinMaxScaler,
+    OneHotEncoder,
+    StandardScaler,
+)
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from tests.common.instances import all_instances
 
@@ -39,7 +44,7 @@ from vicinal.ensemble import (
 )
 from vicinal.inspection import Explanation, explain
 from vicinal.inspection._column_contributions import column_contributions
-from vicinal.inspection._columns import sources_of
+from vicinal.inspection._columns import columns_behind, sources_of
 from vicinal.linear import WhiteningTransformer
 from vicinal.local import (
     AnchoredLocalClassifier,
@@ -707,3 +712,38 @@ def test_coefficients_of_levels_and_of_numbers_in_words_are_per_unit(rng):
     assert slope["city = Oslo"] - slope["city = Rome"] == pytest.approx(moved - before)
     (dearer,) = model.predict(row.with_columns(price=pl.lit("2,100.00 EUR")))
     assert slope["price"] == pytest.approx((dearer - before) / 100)
+
+
+class CountingScaler(StandardScaler):
+    """Remembers how many rows it was asked for."""
+
+    def transform(self, X):
+        self.asked = getattr(self, "asked", 0) + X.shape[0]
+        return super().transform(X)
+
+
+@pytest.mark.parametrize("make", [np.asarray, pd.DataFrame, pl.DataFrame, sparse.csr_matrix])
+def test_rates_behind_an_encoder_are_asked_of_few_rows(make):
+    X = np.random.RandomState(0).normal(size=(60, 50)) * np.arange(1, 51)
+    table = make(X)
+    if make is pd.DataFrame:
+        table.columns = [f"c{j}" for j in range(50)]
+    scaler = CountingScaler(with_mean=False).fit(table)
+    names = (
+        [f"c{j}" for j in range(50)] if make is np.asarray else list(scaler.get_feature_names_out())
+    )
+    seen = scaler.transform(table[:1])
+    scaler.asked = 0
+    found = columns_behind([scaler], table[:1], names, seen)
+    assert_allclose(found.rates, 1.0 / scaler.scale_)
+    # One row with all columns moved, twice, and two for each of six binary digits.
+    assert scaler.asked == 14
+
+
+def test_columns_that_are_mixed_have_no_source():
+    X = np.random.RandomState(0).normal(size=(60, 5))
+    mixing = FunctionTransformer(
+        lambda X: X @ (np.eye(5) + np.eye(5, k=1)), feature_names_out="one-to-one"
+    ).fit(X)
+    found = columns_behind([mixing], X[:1], list("abcde"), mixing.transform(X[:1]))
+    assert found.sources == ["a", None, None, None, None]

@@ -3,6 +3,7 @@
 from typing import Any
 
 import numpy as np
+from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length
 
 from vicinal._base import is_frame
@@ -103,15 +104,25 @@ def _table(X: Any) -> Any:
     return check_array(X, dtype=None, ensure_all_finite=False)
 
 
+def _as_many_as_rows(Z: np.ndarray) -> np.ndarray:
+    """Return principal coordinates of a wide table, with the distances of standardised columns."""
+    Z = StandardScaler().fit_transform(Z)
+    values, vectors = np.linalg.eigh(Z @ Z.T)
+    return vectors * np.sqrt(np.maximum(values, 0.0))
+
+
 def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> Findings:
     """Return labels that held-out answers contradict, by default those of a local model."""
     if held_out is not None:
         return label_issues(held_out, y)
+    metric = "standardized"
+    if Z.shape[1] > Z.shape[0]:
+        Z, metric = _as_many_as_rows(Z), "euclidean"
     if has_classes:
         if len(np.unique(y)) < 2:
             return Findings("One label cannot be told from others.", {})
-        return label_issues(LocalClassifier(alpha=1.0).fit(Z, y).leave_one_out(), y)
+        return label_issues(LocalClassifier(alpha=1.0, metric=metric).fit(Z, y).leave_one_out(), y)
     y = y.astype(np.float64)
-    answers = LocalRegressor().fit(Z, y).leave_one_out()
+    answers = LocalRegressor(metric=metric).fit(Z, y).leave_one_out()
     rows = HeldOutRows(Z, answers[:, None], y[:, None])
     return far_targets(answers, y, rows.intervals.scale.held_out[:, 0], np.arange(len(y)))

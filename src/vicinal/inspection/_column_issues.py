@@ -33,7 +33,7 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
         codes = column_codes(values)
         common = int(np.bincount(codes).argmax())
         share = float(np.mean(codes == common))
-        gaps = float(np.mean([_is_gap(value) for value in values]))
+        gaps = _share_of_gaps(values)
         said = [remark for remark in encoder.remarks_[name] if remark.startswith(("left", "kept"))]
         if said:
             rows.append((name, said[0], share))
@@ -54,6 +54,12 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
         else f"All {X.shape[1]} columns vary, and none is an identifier."
     )
     return Findings(summary, table)
+
+
+def _share_of_gaps(values: np.ndarray) -> float:
+    if values.dtype.kind in "biuf":
+        return float(np.mean(np.isnan(values)))
+    return float(np.mean([_is_gap(value) for value in values]))
 
 
 def _is_gap(value: Any) -> bool:

@@ -11,6 +11,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import get_tags
 
 from vicinal._base import import_optional
+from vicinal._base._compat import rows_of
 from vicinal._base._explanation import RowColumns, column_names, values_of
 
 
@@ -164,17 +165,9 @@ def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) ->
     sources = sources_of(encoder, len(names), names)
     if sources is None or len(sources) != len(cells):
         sources = [None] * len(cells)
-    derivatives = _derivatives(encoder, table, values, np.asarray(cells, dtype=float))
-    rates = np.ones(len(cells))
     scales = _scales(steps, len(cells))
-    for k, at in enumerate(sources):
-        moved = np.flatnonzero(derivatives[k])
-        if len(moved) > 1 or (len(moved) == 1 and at is not None and moved[0] != at):
-            sources[k] = None  # a name may stay while the columns are mixed, as by whitening
-        elif len(moved) == 1 and at is not None:
-            rates[k] = derivatives[k, at]
-        elif at is not None:
-            rates[k] = scales[k]
+    rates = np.array([1.0 if at is None else scales[k] for k, at in enumerate(sources)])
+    _settle(sources, rates, encoder, table, np.asarray(cells, dtype=float))
     return RowColumns(
         [name.split("__", 1)[-1] for name in shown],
         [None if at is None else names[at] for at in sources],
@@ -196,34 +189,76 @@ def _scales(steps: list[Any], width: int) -> np.ndarray:
     return scales
 
 
-def _derivatives(encoder: Any, table: Any, values: list[Any], cells: np.ndarray) -> np.ndarray:
-    """Return how each column behind the encoder changes with each number of the row."""
-    found = np.zeros((len(cells), len(values)))
-    for j, value in enumerate(values):
-        is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-        if not is_number or not np.isfinite(value):
-            continue
-        step = 1e-3 * max(1.0, abs(float(value)))
-        try:
-            moved = encoder.transform(with_value(table, j, float(value) + step))
-        except (TypeError, ValueError):
-            continue  # a category that happens to be a number
-        moved = np.asarray(values_of(moved), dtype=float)
-        change = (moved - cells) / step
-        found[:, j] = np.where(np.abs(moved - cells) > 1e-9 * np.abs(cells).max(), change, 0.0)
-    return found
+def _settle(
+    sources: list[int | None], rates: np.ndarray, encoder: Any, table: Any, cells: np.ndarray
+) -> None:
+    """Write how fast columns behind the encoder follow numbers they are made from; forget mixed.
+
+    A name may stay while columns are mixed, as by whitening. For every binary digit of the numbers
+    of columns, those with a one are moved together, and those with a zero: any other column is in
+    one of these rows, where the source is not, so that about 2 log2(p) rows tell of p columns.
+    """
+    values = values_of(table)
+    targets = np.array([_moved(value) for value in values])
+    movable = _movable(encoder, table, targets, np.flatnonzero(np.isfinite(targets)))
+    if not len(movable):
+        return
+    digits = (movable[None] >> np.arange(max(len(values) - 1, 1).bit_length())[:, None]) & 1
+    plan = np.vstack([np.ones((1, len(movable)), dtype=bool), digits == 1, digits == 0])
+    given = np.array([float(values[j]) for j in movable])
+    moved = encoder.transform(with_values(table, movable, np.where(plan, targets[movable], given)))
+    moved = np.asarray(moved.toarray() if sparse.issparse(moved) else moved, dtype=float)
+    change = np.where(np.abs(moved - cells) > 1e-9 * np.abs(cells).max(), moved - cells, 0.0)
+    at = {int(column): k for k, column in enumerate(movable)}
+    for k, source in enumerate(sources):
+        own = plan[:, at[source]] if source in at else np.zeros(len(plan), dtype=bool)
+        if change[~own, k].any():
+            sources[k], rates[k] = None, 1.0
+        elif source in at and change[0, k]:
+            rates[k] = change[0, k] / (targets[source] - float(values[source]))
 
 
-def with_value(table: Any, j: int, value: Any) -> Any:
-    """Return a copy of a table of one row with another value in column ``j``."""
-    if hasattr(table, "with_columns"):  # polars
-        return table.with_columns(**{table.columns[j]: np.array([value])})
-    if hasattr(table, "columns"):
-        return table.assign(**{table.columns[j]: [value]})
-    if hasattr(table, "tolil"):
-        copy = table.tolil(copy=True)
-        copy[0, j] = value
-        return copy.tocsr()
-    copy = np.array(table, dtype=object if table.dtype == object else float)
-    copy[0, j] = value
-    return copy
+def _moved(value: Any) -> float:
+    """Return a number near ``value``, NaN where it is no number."""
+    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
+    return float(value) + 1e-3 * max(1.0, abs(float(value))) if is_number else np.nan
+
+
+def _movable(encoder: Any, table: Any, targets: np.ndarray, columns: np.ndarray) -> np.ndarray:
+    """Return those of ``columns`` that may take other numbers, halving until the others are found.
+
+    A category may happen to be a number.
+    """
+    if not len(columns):
+        return columns
+    try:
+        encoder.transform(with_values(table, columns, targets[None, columns]))
+        return columns
+    except (TypeError, ValueError):
+        if len(columns) == 1:
+            return columns[:0]
+    halves = np.array_split(columns, 2)
+    return np.concatenate([_movable(encoder, table, targets, half) for half in halves])
+
+
+def with_values(table: Any, columns: np.ndarray, values: np.ndarray) -> Any:
+    """Return a table of one row as often as ``values`` has rows, with these in ``columns``."""
+    rows = rows_of(table, np.zeros(len(values), dtype=np.int64))
+    if hasattr(rows, "with_columns"):  # polars
+        return rows.with_columns(
+            **{rows.columns[j]: values[:, k] for k, j in enumerate(columns.tolist())}
+        )
+    if hasattr(rows, "columns"):
+        rows = rows.reset_index(drop=True)
+        names = rows.columns
+        rest = np.setdiff1d(np.arange(len(names)), columns)
+        moved = type(rows)(values, columns=names[columns])
+        joined = rows.iloc[:, rest].join(moved)
+        return joined.iloc[:, np.argsort(np.concatenate([rest, columns]))]
+    if sparse.issparse(rows):
+        rows = rows.tolil()
+        rows[:, columns] = values
+        return rows.tocsr()
+    rows = np.array(rows, dtype=object if rows.dtype == object else float)
+    rows[:, columns] = values
+    return rows
