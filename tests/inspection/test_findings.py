@@ -120,6 +120,16 @@ def test_a_planted_leak_is_found(labels):
     assert found["column"].tolist() == [f"x{X.shape[1]}"]
 
 
+def test_a_leak_is_found_in_a_table_wider_than_tall():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(80, 120))
+    y = (X[:, 0] + rng.normal(size=80) > 0.0).astype(int)
+    X[:, 100] = np.where(y == 1, -1.0, 1.0) * rng.uniform(0.5, 1.0, size=80) ** np.where(y, 1, -1)
+    found = check(X, y)
+    assert found.found == ["leaks"]
+    assert found["leaks"]["column"].tolist() == ["x100"]
+
+
 def test_clean_tables_leak_nothing():
     for seed in range(5):
         rng = np.random.RandomState(seed)
