@@ -5,7 +5,7 @@ from typing import Protocol
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from vicinal._kernels.calibration._temperature import fit_slope, fit_slopes
+from vicinal._kernels.calibration._temperature import fit_slopes
 from vicinal._kernels.ensemble._pool import log_proba
 from vicinal._kernels.ensemble._pool_weights import pool_weights
 from vicinal._kernels.ensemble._simplex import stacked_mean_weights
@@ -28,8 +28,8 @@ class Scorer(Protocol):
     def losses(self, answers: np.ndarray) -> np.ndarray:
         """Return the loss of every candidate at every entry, (n_candidates, n_entries)."""
 
-    def slope(self, answers: np.ndarray) -> float:
-        """Return what calibrates the answers of one candidate."""
+    def slopes(self, answers: np.ndarray) -> np.ndarray:
+        """Return what calibrates the answers of each candidate."""
 
     def calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
         """Return calibrated answers, to these or to other rows."""
@@ -80,9 +80,9 @@ class ClassScorer:
         out[worth] = -log_p[:, np.arange(len(self.codes)), self.codes]
         return out
 
-    def slope(self, answers: np.ndarray) -> float:
-        """Return one over the temperature."""
-        return fit_slope(self._logits(answers), self.codes, self._weights())
+    def slopes(self, answers: np.ndarray) -> np.ndarray:
+        """Return one over the temperature of each candidate."""
+        return fit_slopes(self._logits(answers), self.codes, self._weights())
 
     def calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
         """Return softmax(slope * log p)."""
@@ -140,9 +140,9 @@ class NumberScorer:
         """Return squared errors."""
         return (((answers - self.Y) / self.scale) ** 2).mean(axis=2)
 
-    def slope(self, answers: np.ndarray) -> float:
-        """Return one: numbers are answered as they are."""
-        return 1.0
+    def slopes(self, answers: np.ndarray) -> np.ndarray:
+        """Return ones: numbers are answered as they are."""
+        return np.ones(len(answers))
 
     def calibrated(self, answers: np.ndarray, slope: float) -> np.ndarray:
         """Return the answers."""

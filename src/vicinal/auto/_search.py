@@ -341,8 +341,8 @@ def choose_pool(
     part = scorer.part(entries)
     tables = [trial.losses[:, entries] @ part.share for trial in trials]
     chosen = [int(table.argmin()) for table in tables]
-    said = [trial.answers[c][entries] for trial, c in zip(trials, chosen, strict=True)]
-    slopes = np.array([part.slope(answers) for answers in said])
+    said = np.stack([trial.answers[c][entries] for trial, c in zip(trials, chosen, strict=True)])
+    slopes = part.slopes(said)
     losses = np.array([table.min() for table in tables])
     near = np.flatnonzero(losses <= _BEHIND * losses.min() + _SLACK)
     floor = _constant(trials)
