@@ -408,6 +408,18 @@ def test_first_folds_are_compared_after_the_same_calibration():
         search._check_lead(HeldOut([{}], np.arange(52), wrong[None, :52]), 1.1)
 
 
+def test_boosting_of_noisy_steps_prefers_small_trees_and_a_slow_rate():
+    rng = np.random.RandomState(0)
+    X = rng.randn(400, 4)
+    y = (X[:, 0] > 0) + 2.0 * rng.randn(400)
+    model = AutoRegressor(["boosting"], random_state=0).fit(X, y)
+    (member,) = [member for member in model.members_ if member.name == "boosted trees"]
+    assert member.estimator.max_leaf_nodes == member.params["max_leaf_nodes"] == 8
+    losses = model.cv_results_["loss"]
+    assert len(losses) == 2
+    assert losses[1] < losses[0]
+
+
 def test_boosting_goes_first_where_time_may_end():
     table = Shape(1000, 4, 3, True, False, None, None)
     assert list(default_kinds(replace(table, is_timed=True)))[:2] == ["constant", "boosting"]

@@ -36,6 +36,8 @@ _HOPELESS = 2.5
 # Boosting is tried where a forest comes this near to the best local model.
 _TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
 _MIN_BOOSTED_ROWS = {True: 1000, False: 100}  # classes, numbers
+# Small trees, slowly: less to learn by chance from few rows and many levels.
+_SLOW, _MAX_SLOW_ROWS = {"learning_rate": 0.05, "max_iter": 150, "max_leaf_nodes": 8}, 10_000
 # A second metric of slopes is learned where its start is within this factor of the better one.
 _SLACK = 1.25
 # Support vector machines take the square of the rows.
@@ -180,7 +182,8 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
         model = HistGradientBoostingRegressor(categorical_features=shape.categorical)
     else:
         return
-    yield Spec("boosted trees", model, form="tree", once=True)
+    grid = [{}, _SLOW] if shape.n_rows <= _MAX_SLOW_ROWS else [{}]
+    yield Spec("boosted trees", model, form="tree", grid=grid, once=True)
 
 
 def gradient(shape: Shape, tried: Tried) -> Iterator[Spec]:
