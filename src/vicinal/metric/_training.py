@@ -106,20 +106,22 @@ class _Training:
         starts = [initial_net(shape, _FREQUENCY_SCALE, rng) for rng in self._rngs]
         self._rows = [order[plan.n_held_out :] for order in orders]
         n_steps = max(_MIN_STEPS, round(len(self._rows[0]) / plan.batch_size))
-        self._at_once = min(n_steps, _STEPS_AT_ONCE)
-        self._n_parts = -(-n_steps // self._at_once)
+        self._at_once = at_once = min(n_steps, _STEPS_AT_ONCE)
+        self._n_parts = -(-n_steps // at_once)
         parts = zip(*starts, strict=True)
         self.nets = nets = Nets(shape, *(self._put(np.concatenate(p), X.dtype) for p in parts))
         moments = zero_moments(nets)
         queries = self._put(np.stack([o[: plan.n_held_out][:_HELD_OUT_ROWS] for o in orders]))
         voters = self._put(np.stack([rows[:_HELD_OUT_VOTERS] for rows in self._rows]))
-        self._windows = windows = self._put(self._draw(self._at_once))
-        start = _rates(plan, np.arange(self._at_once), np.zeros(len(seeds)))
+        self._windows = windows = self._put(self._draw(at_once))
+        start = _rates(plan, np.arange(at_once), np.zeros(len(seeds)))
         self._rates = rates = self._put(start, X.dtype)
         self._loss = loss = namespace(X).zeros(len(seeds), dtype=X.dtype, device=device_of(X))
 
+        # Neither function holds this object: a circle would leave recordings to the garbage
+        # collector, which may run while another is being made, when nothing may be freed.
         def steps():
-            for t in range(self._at_once):
+            for t in range(at_once):
                 loss[...] += training_step(
                     nets,
                     moments,
