@@ -62,3 +62,21 @@ def test_labels_and_slopes_come_back_on_the_device():
     assert model.predict_proba(queries).is_cuda
     assert model.local_coef(queries).shape == (500, 2, 5)
     assert_allclose(model.neighbors(queries, 1500).sum(axis=1), 1.0, rtol=1e-4)
+
+
+def test_a_recording_keeps_what_its_function_reads():
+    def made():
+        hidden = torch.full((1000,), 3.0, device="cuda")
+        total = torch.zeros(1, device="cuda")
+
+        def step():
+            total[...] += hidden.sum()
+
+        return captured(step, [total]), total
+
+    play, total = made()
+    torch.cuda.empty_cache()
+    junk = [torch.full((1000,), 7.0, device="cuda") for _ in range(100)]
+    play()
+    assert float(total) == 3000.0
+    del junk

@@ -29,8 +29,20 @@ def captured(function: Callable[[], Any], state: Sequence[Any]) -> Callable[[], 
     for array, old in zip(state, before, strict=True):
         array.copy_(old)
 
-    def replay() -> Any:
-        graph.replay()
-        return result
+    return Recording(function, graph, result)
 
-    return replay
+
+class Recording:
+    """A function recorded as a CUDA graph.
+
+    It keeps the function: a graph knows where arrays lie, not that they are in use, and what only
+    the function holds would be freed under it.
+    """
+
+    def __init__(self, function: Callable[[], Any], graph: Any, result: Any) -> None:
+        self.function, self.graph, self.result = function, graph, result
+
+    def __call__(self) -> Any:
+        """Repeat what was recorded."""
+        self.graph.replay()
+        return self.result
