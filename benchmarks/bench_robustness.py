@@ -129,7 +129,8 @@ def files(page):
         "in every way that fits it (shorter, narrower, empty, flat, more axes, other types, out of "
         "range, negative, NaN, infinite; one more, zero, negative), with the checksums made right, "
         "and the model is loaded and asked, while compiled code looks at its bounds. Refused: by "
-        "`load`, with the name of what is wrong. Raised: an ordinary Python error when asked. "
+        "`load`, with the name of what is wrong. Raised: an ordinary Python error when asked. Not "
+        "finite: a scaler of scikit-learn may hold NaN, for a column that is all gaps. "
         f"{len(parts)} of {N_GROUPS} groups of models were run."
     )
     n_files = totals({family: {"files": n} for family, n in p["files"].items()} for p in parts)

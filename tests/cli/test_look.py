@@ -78,13 +78,15 @@ def test_compare_warns_in_one_line_each_and_names_the_command(spoiled, capsys):
 
 
 def test_labels_turned_round_are_named(tmp_path, capsys):
-    table = people(200)
-    turned = ["no" if k in (11, 57) and y == "yes" else y for k, y in enumerate(table["y"])]
-    odd = [k for k, (a, b) in enumerate(zip(turned, table["y"], strict=True)) if a != b]
+    table = people(300)
+    odd = set(range(11, 300, 15))
+    other = {"yes": "no", "no": "yes"}
+    turned = [other[y] if k in odd else y for k, y in enumerate(table["y"])]
     table.with_columns(y=pl.Series(turned)).write_csv(tmp_path / "t.csv")
     out = str(tmp_path / "c.html")
     assert run(["check", str(tmp_path / "t.csv"), "-t", "y", "--out", out, "--json"]) == 0
     rows = [
         line["row"] for line in json.loads(capsys.readouterr().out)["findings"]["labels"]["table"]
     ]
-    assert set(odd) <= set(rows)
+    assert len(odd & set(rows)) >= 0.6 * len(odd)
+    assert len(odd & set(rows)) >= 0.6 * len(rows)
