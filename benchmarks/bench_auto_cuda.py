@@ -13,6 +13,7 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier
 
 from _harness import ResultsPage, clocked, peak_memory_gb, timed
+from bench_neural_peers import split
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.datasets import load_dataset
 
@@ -63,21 +64,9 @@ def forest():
     return ExtraTreesClassifier(100, n_jobs=-1, random_state=0)
 
 
-def split(name, most):
-    """Return at most so many training rows and the test rows: published ones, or three tenths."""
-    data, rng = load_dataset(name), np.random.RandomState(0)
-    if "X_train" in data:
-        train = rng.permutation(len(data.y_train))[:most]
-        return data.X_train[train], data.y_train[train], data.X_test, data.y_test
-    order = rng.permutation(len(data.y))
-    cut = int(0.7 * len(order))
-    train, test = order[: min(cut, most)], order[cut:]
-    return data.X[train], data.y[train], data.X[test], data.y[test]
-
-
 def mixture(name, size, members):
     """Return the error in per cent of labels or of the variance, and what the nets weigh."""
-    X, y, X_test, y_test = split(name, SIZES[size])
+    X, y, X_test, y_test = split(name, 0, most=SIZES[size])
     is_numbers = y.dtype.kind == "f"
     make = AutoRegressor if is_numbers else AutoClassifier
     X, X_test = (on_gpu(np.asarray(rows, dtype=np.float32)) for rows in (X, X_test))

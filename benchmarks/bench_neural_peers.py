@@ -25,16 +25,16 @@ OURS = "neural neighbours"
 PEERS = {"RealMLP": "RealMLP_TD", "TabM": "TabM_D", "xRFM": "XRFM_D", "TabR": "TabR_S_D"}
 
 
-def split(name, seed):
-    """Return training and test part: drawn from the published ones, or seven tenths."""
+def split(name, seed, most=MAX_ROWS):
+    """Return at most so many training rows and the test part: published, or three tenths."""
     data = load_dataset(name)
     rng = np.random.RandomState(seed)
     if "X_train" in data:
-        train = rng.permutation(len(data.y_train))[:MAX_ROWS]
+        train = rng.permutation(len(data.y_train))[:most]
         return data.X_train[train], data.y_train[train], data.X_test, data.y_test
     order = rng.permutation(len(data.y))
     cut = int(0.7 * len(order))
-    train, test = order[: min(cut, MAX_ROWS)], order[cut:]
+    train, test = order[: min(cut, most)], order[cut:]
     return data.X[train], data.y[train], data.X[test], data.y[test]
 
 

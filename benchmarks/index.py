@@ -54,6 +54,14 @@ def cell(name, *row, column, after=""):
     raise LookupError(f"{name} has no row {row} with a column {column!r} after {after!r}.")
 
 
+def in_pairs(name, row, first, second, places):
+    """Return "first (second)" of a row at several places of a page."""
+    return "; ".join(
+        f"{cell(name, row, column=first, after=s)} ({cell(name, row, column=second, after=s)})"
+        for s in places
+    )
+
+
 def partition_claims():
     def of(*row, column):
         return cell("partition_table1", *row, column=column)
@@ -356,38 +364,22 @@ def peer_claims():
         )
     labels = re.search(r"at least cleanlab's in (.*?) cases \((.*?)\)", page(rows))
     yield "cleanlab", "average precision of wrong labels", labels[2], labels[1] + " cases", rows
-    counter = "surface_counterfactual"
+    counter, sets = "surface_counterfactual", ("**breast cancer**", "**adult")
     for peer in ("DiCE random", "DiCE genetic", "NICE"):
         yield (
             peer,
             "median distance of counterfactuals: breast cancer, adult (seconds a row)",
-            "; ".join(
-                f"{cell(counter, peer, column='median distance', after=s)} "
-                f"({cell(counter, peer, column='s per row', after=s)})"
-                for s in ("**breast cancer**", "**adult")
-            ),
-            "; ".join(
-                f"{cell(counter, 'vicinal', column='median distance', after=s)} "
-                f"({cell(counter, 'vicinal', column='s per row', after=s)})"
-                for s in ("**breast cancer**", "**adult")
-            ),
+            in_pairs(counter, peer, "median distance", "s per row", sets),
+            in_pairs(counter, "vicinal", "median distance", "s per row", sets),
             counter,
         )
     speed = "uncertainty_speed"
-    nca = "NCA + k-NN, scikit-learn"
+    nca, sets = "NCA + k-NN, scikit-learn", ("satimage, cpu", "letter, cpu")
     yield (
         "scikit-learn, neighbourhood components analysis",
         "error % (fit, s): satimage, letter",
-        "; ".join(
-            f"{cell(speed, nca, column='test error %', after=s)} "
-            f"({cell(speed, nca, column='fit, s', after=s)})"
-            for s in ("satimage, cpu", "letter, cpu")
-        ),
-        "; ".join(
-            f"{cell(speed, 'default', column='test error %', after=s)} "
-            f"({cell(speed, 'default', column='fit, s', after=s)})"
-            for s in ("satimage, cpu", "letter, cpu")
-        ),
+        in_pairs(speed, nca, "test error %", "fit, s", sets),
+        in_pairs(speed, "default", "test error %", "fit, s", sets),
         speed,
     )
     for peer in ("statsmodels, exact", "skmisc, interpolated"):
