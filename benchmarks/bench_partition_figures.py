@@ -1,9 +1,4 @@
-"""Figures 1 to 4 of Wang and Saligrama: banana, XOR, classes per region, label noise.
-
-Usage: python benchmarks/bench_partition_figures.py [--parts banana,xor,optdigits,noise] [--page]
-"""
-
-import argparse
+"""Figures 1 to 4 of Wang and Saligrama: banana, XOR, classes per region, label noise."""
 
 import matplotlib as mpl
 
@@ -18,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from _harness import RESULTS, Cases, ResultsPage, stored
+from _harness import RESULTS, ResultsPage, is_rebuilding
 from _partition import load_split
 from vicinal import datasets
 from vicinal.inspection import PartitionHistogramDisplay, PartitionRegionsDisplay
@@ -27,7 +22,8 @@ from vicinal.partition import SpacePartitioningClassifier
 
 FIGURES = RESULTS / "figures"
 NOISE = (0.0, 0.1, 0.2, 0.3)
-N_SPLITS, N_DRAWS, DRAWS_A_CASE = 5, 100, 10
+NOISE_SETS = ("wbc_original", "vertebral", "wine")
+N_SPLITS, N_DRAWS = 5, 30
 
 
 def cascade(learner, n_regions, **options):
@@ -71,7 +67,8 @@ def banana_case() -> dict:
         for label, model in banana_models().items():
             score = model.fit(data.X[train], data.y[train]).score(data.X[test], data.y[test])
             errors.setdefault(label, []).append(100 * (1 - score))
-    return {"errors": errors}
+    draw_banana()
+    return errors
 
 
 def draw_banana() -> None:
@@ -130,6 +127,7 @@ def xor_case() -> dict:
             "stopped": sum(model.converged_ for model in models),
             "sweeps": float(np.median([model.n_iter_ for model in models])),
         }
+    draw_xor()
     return found
 
 
@@ -182,12 +180,12 @@ def noise_data(name: str):
     return X[whole], y[whole]
 
 
-def noise_case(name: str, noise: float, first_draw: int) -> dict:
+def noise_case(name: str, noise: float) -> dict:
     """Train on 100 rows of which a share gets another class's label, test on the clean rest."""
     X, y = noise_data(name)
     classes = np.unique(y)
     errors: dict = {}
-    for draw in range(first_draw, first_draw + DRAWS_A_CASE):
+    for draw in range(N_DRAWS):
         rng = np.random.RandomState(draw)
         order = rng.permutation(len(y))
         train, test = order[:100], order[100:]
@@ -199,54 +197,16 @@ def noise_case(name: str, noise: float, first_draw: int) -> dict:
         for label, model in noise_models().items():
             score = model.fit(X[train], labels).score(X[test], y[test])
             errors.setdefault(label, []).append(100 * (1 - score))
-    return {"errors": errors}
-
-
-def noise_sets() -> tuple:
-    return ("wbc_original", "vertebral", "wine")
-
-
-def run_noise(store: Cases) -> None:
-    # Few draws of everything before many of anything.
-    for first in range(0, N_DRAWS, DRAWS_A_CASE):
-        for name in noise_sets():
-            for noise in NOISE:
-                store.run(
-                    ("noise", name, noise, first), lambda c=(name, noise, first): noise_case(*c)
-                )
-
-
-def noise_table(store: Cases) -> dict:
-    """Return the mean error and the number of draws for each set, model and share of noise."""
-    table: dict = {}
-    for name in noise_sets():
-        for noise in NOISE:
-            cases = [
-                store.find("noise", name, noise, first) for first in range(0, N_DRAWS, DRAWS_A_CASE)
-            ]
-            cases = [case for case in cases if case]
-            for label in noise_models():
-                values = [v for case in cases for v in case["errors"][label]]
-                table[name, label, noise] = (
-                    (np.mean(values), len(values)) if values else (np.nan, 0)
-                )
-    return table
+    return {label: [np.mean(found), np.std(found)] for label, found in errors.items()}
 
 
 def draw_noise(table: dict) -> None:
     figure, axes = plt.subplots(1, 3, figsize=(12, 4), layout="constrained")
-    for ax, name in zip(axes, noise_sets(), strict=True):
-        for k, label in enumerate(noise_models()):
-            curve = [table[name, label, noise][0] for noise in NOISE]
-            ax.plot(
-                NOISE,
-                curve,
-                marker="o",
-                ms=3,
-                color=f"C{k}",
-                label=label,
-                ls="-" if "r=" in label else "--",
-            )
+    for ax, name in zip(axes, NOISE_SETS, strict=True):
+        for k, label in enumerate(table[name, 0.0]):
+            curve = [table[name, noise][label][0] for noise in NOISE]
+            style = {"color": f"C{k}", "label": label, "ls": "-" if "r=" in label else "--"}
+            ax.plot(NOISE, curve, marker="o", ms=3, **style)
         ax.set(title=name, xlabel="share of wrong training labels")
     axes[0].set_ylabel("test error (%)")
     figure.legend(*axes[0].get_legend_handles_labels(), loc="outside lower center", ncols=5)
@@ -256,96 +216,81 @@ def draw_noise(table: dict) -> None:
 # --- page ---
 
 
-def write_page(store: Cases) -> None:
+def write_banana(page: ResultsPage) -> None:
+    page.text("## Figure 1: banana\n\n![banana](figures/partition_banana.png)")
+    page.table(
+        ["model", "test error (%)", "standard deviation"],
+        [
+            [label, f"{np.mean(values):.1f}", f"{np.std(values):.1f}"]
+            for label, values in page.case(("banana",), banana_case).items()
+        ],
+        f"Mean of the first {N_SPLITS} published realisations (400 training samples each); the "
+        "best of 5 starts by training error, or their average.",
+    )
+
+
+def write_xor(page: ResultsPage) -> None:
+    page.text("## Figure 2: XOR\n\n![XOR](figures/partition_xor.png)")
+    page.table(
+        ["standard deviation of a cluster", "starts at zero error", "stopped", "median sweeps"],
+        [
+            [std, f"{cell['solved']} of 100", cell["stopped"], cell["sweeps"]]
+            for std, cell in page.case(("xor",), xor_case).items()
+        ],
+        "Two LDA regions from 100 random starts of at most 20 sweeps (Theorem 2.5).",
+    )
+
+
+def write_optdigits(page: ResultsPage) -> None:
+    page.text("## Figure 3: classes per region\n\n![optdigits](figures/partition_optdigits.png)")
+    digits = page.case(("optdigits",), optdigits_case)
+    page.table(
+        ["region", *map(str, range(10)), "error (%)"],
+        [
+            [k, *row, error]
+            for k, (row, error) in enumerate(zip(digits["counts"], digits["error"], strict=True))
+        ],
+        "Optdigits test samples of each digit in each region, perceptron, best of 15 starts "
+        f"(test error {digits['total']:.2f} %).",
+    )
+
+
+def write_noise(page: ResultsPage) -> None:
+    table = {
+        (name, noise): page.case(("noise", name, noise), lambda c=(name, noise): noise_case(*c))
+        for name in NOISE_SETS
+        for noise in NOISE
+    }
+    if not is_rebuilding():
+        draw_noise(table)
+    page.text("## Figure 4: label noise\n\n![noise](figures/partition_noise.png)")
+    for name in NOISE_SETS:
+        page.table(
+            [f"{name}, {N_DRAWS} draws", *(f"{100 * noise:.0f} %" for noise in NOISE)],
+            [
+                [label, *("{:.1f} ± {:.1f}".format(*table[name, n][label]) for n in NOISE)]
+                for label in table[name, 0.0]
+            ],
+        )
+    page.text(
+        "Test error in per cent, with its deviation between draws, after training on 100 samples "
+        "of which the given share has a wrong label. The paper's claim of robustness holds against "
+        "single trees. It does not hold in general: see the rows of one region and of the kernel "
+        "machine."
+    )
+
+
+def main() -> None:
     page = ResultsPage(
         "partition_figures",
         "Figures of the space partitioning paper",
         "Figures 1 to 4 of Wang and Saligrama with the same kinds of model; where trees, boosting "
         "or kernel machines win, the tables say so.",
     )
-    banana = store.find("banana")
-    if banana:
-        page.text("## Figure 1: banana\n\n![banana](figures/partition_banana.png)")
-        page.table(
-            ["model", "test error (%)", "standard deviation"],
-            [
-                [label, f"{np.mean(values):.1f}", f"{np.std(values):.1f}"]
-                for label, values in banana["errors"].items()
-            ],
-            f"Mean of the first {N_SPLITS} published realisations (400 training samples each); the "
-            "best of 5 starts by training error, or their average.",
-        )
-    found = store.find("xor")
-    if found:
-        page.text("## Figure 2: XOR\n\n![XOR](figures/partition_xor.png)")
-        page.table(
-            ["standard deviation of a cluster", "starts at zero error", "stopped", "median sweeps"],
-            [
-                [std, f"{cell['solved']} of 100", cell["stopped"], cell["sweeps"]]
-                for std, cell in found.items()
-                if std not in ("wall", "cpu")
-            ],
-            "Two LDA regions from 100 random starts of at most 20 sweeps (Theorem 2.5).",
-        )
-    digits = store.find("optdigits")
-    if digits:
-        page.text(
-            "## Figure 3: classes per region\n\n![optdigits](figures/partition_optdigits.png)"
-        )
-        page.table(
-            ["region", *map(str, range(10)), "error (%)"],
-            [
-                [k, *row, error]
-                for k, (row, error) in enumerate(
-                    zip(digits["counts"], digits["error"], strict=True)
-                )
-            ],
-            "Optdigits test samples of each digit in each region, perceptron, best of 15 starts "
-            f"(test error {digits['total']:.2f} %).",
-        )
-    table = noise_table(store)
-    if any(count for _, count in table.values()):
-        page.text("## Figure 4: label noise\n\n![noise](figures/partition_noise.png)")
-        for name in noise_sets():
-            count = min(table[name, label, noise][1] for label in noise_models() for noise in NOISE)
-            page.table(
-                [f"{name}, {count} draws", *(f"{100 * noise:.0f} %" for noise in NOISE)],
-                [
-                    [label, *(f"{table[name, label, noise][0]:.1f}" for noise in NOISE)]
-                    for label in noise_models()
-                ],
-            )
-        page.text(
-            "Test error in per cent after training on 100 samples of which the given share has a "
-            "wrong label. The paper's claim of robustness holds against single trees. It does not "
-            "hold in general: see the rows of one region and of the kernel machine."
-        )
-    page.write()
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--parts", default="banana,xor,optdigits,noise")
-    parser.add_argument("--page", action="store_true", help="write the page from what was run")
-    arguments = parser.parse_args()
     FIGURES.mkdir(parents=True, exist_ok=True)
-    store = stored("partition_figures")
-    if not arguments.page:
-        parts = arguments.parts.split(",")
-        if "banana" in parts:
-            store.run(("banana",), banana_case)
-            draw_banana()
-        if "xor" in parts:
-            store.run(("xor",), xor_case)
-            draw_xor()
-        if "optdigits" in parts:
-            store.run(("optdigits",), optdigits_case)
-        if "noise" in parts:
-            run_noise(store)
-    table = noise_table(store)
-    if any(count for _, count in table.values()):
-        draw_noise(table)
-    write_page(store)
+    for write in (write_banana, write_xor, write_optdigits, write_noise):
+        write(page)
+    page.write()
 
 
 if __name__ == "__main__":

@@ -1,16 +1,14 @@
 """Does any small ugly problem raise, or give a NaN without a status?
 
-Runs the checks of ``tests/surface/fuzz.py`` on problems drawn from consecutive seeds, on two cores.
-The number may be given: ``python benchmarks/bench_surface_fuzz.py 10000``. Finished hundreds are
-kept, so that an interrupted run goes on where it stopped.
+Runs the checks of ``tests/surface/fuzz.py`` on problems drawn from consecutive seeds. The number
+may be given: ``python benchmarks/bench_surface_fuzz.py 10000``. Finished hundreds are kept, so that
+an interrupted run goes on where it stopped.
 """
 
 import sys
 import time
 import warnings
 from collections import Counter
-
-from joblib import Parallel, delayed
 
 from _harness import ROOT, ResultsPage, stored
 from vicinal.surface import SurfaceStatus
@@ -32,7 +30,6 @@ def run_some(start):
         except Exception as error:  # counted, named and shown: that is the result
             failures.append(f"seed {seed}: {type(error).__name__}: {str(error)[:100]}")
     return {
-        "start": start,
         "statuses": statuses,
         "failures": failures,
         "seconds": time.process_time() - began,
@@ -41,16 +38,12 @@ def run_some(start):
 
 def run_all(count):
     """Return one part per hundred problems, known ones first."""
-    kept, starts = stored("surface_fuzz"), range(0, count, _SIZE)
-    todo = [start for start in starts if kept.find(start) is None]
-    for part in Parallel(n_jobs=2, return_as="generator")(delayed(run_some)(s) for s in todo):
-        kept.keep((part["start"],), part)
-        print(f"{part['start'] + _SIZE} problems", *part["failures"], flush=True)
-    return [kept.find(start) for start in starts]
+    kept = stored("surface_fuzz")
+    return [kept.run((s,), lambda s=s: run_some(s)) for s in range(0, count, _SIZE)]
 
 
 def main():
-    count = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000
+    count = int(sys.argv[1]) if len(sys.argv) > 1 else 1_000
     page = ResultsPage(
         "surface_fuzz",
         "Decision surfaces of small ugly problems",
