@@ -20,11 +20,11 @@ from vicinal.partition import SpacePartitioningClassifier
 STARTS, SWEEPS, REGIONS = 15, 15, 5
 # Functions whose own and called time is shown, by what they do.
 PARTS = {
-    "region models": "_update_models",
-    "of it scoring all samples in all regions": "linear_errors",
-    "gates": "_update_gates",
-    "routing": "route",
-    "first assignment": "first_assignment",
+    "region models": "_fit_region",
+    "scoring all samples in all regions": "losses",
+    "gates": "_fit_gate",
+    "routing": "reroute",
+    "first assignment": "first_regions",
 }
 
 
