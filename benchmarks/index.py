@@ -377,9 +377,9 @@ def peer_claims():
     nca, sets = "NCA + k-NN, scikit-learn", ("satimage, cpu", "letter, cpu")
     yield (
         "scikit-learn, neighbourhood components analysis",
-        "error % (fit, s): satimage, letter",
-        in_pairs(speed, nca, "test error %", "fit, s", sets),
-        in_pairs(speed, "default", "test error %", "fit, s", sets),
+        "error % (processor s): satimage, letter",
+        in_pairs(speed, nca, "test error %", "processor, s", sets),
+        in_pairs(speed, "default", "test error %", "processor, s", sets),
         speed,
     )
     for peer in ("statsmodels, exact", "skmisc, interpolated"):
