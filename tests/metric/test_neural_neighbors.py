@@ -5,6 +5,7 @@ import copy
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
@@ -234,3 +235,35 @@ def test_an_explanation_names_the_rows_that_voted(regressor, classifier):
 def test_one_row_that_counts_cannot_be_held_out():
     with pytest.raises(ValueError, match="n_samples=1 row of positive weight"):
         NeuralNeighborsRegressor().fit([[0.0], [1.0]], [0.0, 1.0], [1.0, 0.0])
+
+
+@pytest.mark.parametrize("kind", ["labels", "numbers"])
+def test_held_out_answers_are_those_of_models_fitted_outside_each_fold(kind):
+    half = np.random.RandomState(0).normal(size=(60, 3))
+    # Every row twice, once in each fold: columns have one order, whichever fold is left out.
+    X = np.vstack([half, half])
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    y = np.where(y > 0, "up", "down") if kind == "labels" else y
+    folds = [np.arange(60), np.arange(60, 120)]
+    model = (NeuralNeighborsClassifier if kind == "labels" else NeuralNeighborsRegressor)(
+        n_estimators=2, n_components=8, n_hidden=8, max_iter=300, random_state=0
+    )
+    found = model.held_out(X, y, folds=folds, rows=np.arange(30, 90))
+    assert found.candidates == [{}]
+    assert_array_equal(found.rows, np.arange(30, 90))
+    for fold, answers in zip(folds, np.split(found.answers[0], 2), strict=True):
+        outside = np.setdiff1d(np.arange(120), fold)
+        alone = clone(model).fit(X[outside], y[outside])
+        own = X[np.intersect1d(fold, found.rows)]
+        said = alone.predict_proba(own) if kind == "labels" else alone.predict(own)[:, None]
+        assert_allclose(answers, said, atol=1e-5)
+    assert not hasattr(model, "nets_")
+
+
+def test_folds_count_every_row():
+    X, y = waves(30)
+    weight = np.r_[0.0, np.ones(29)]
+    with pytest.raises(ValueError, match="1 rows have sample_weight=0"):
+        NeuralNeighborsRegressor(**QUICK).held_out(
+            X, y, folds=[np.arange(15), np.arange(15, 30)], sample_weight=weight
+        )

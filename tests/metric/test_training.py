@@ -39,6 +39,19 @@ def test_nets_side_by_side_train_as_alone():
     assert not np.allclose(together[0].parameters, together[1].parameters)
 
 
+def test_a_net_sees_the_rows_of_its_pool_alone():
+    rng = np.random.default_rng(0)
+    X = rng.normal(size=(80, 3))
+    Y = np.eye(2)[(X[:, 0] > 0).astype(int)]
+    pools = [np.arange(70), np.arange(9, 80)]
+    found = train_nets(X, Y, np.ones(80), SHAPE, PLAN, [5, 5], classes=True, pools=pools)
+    for pool, net in zip(pools, found, strict=True):
+        some = X[pool], Y[pool], np.ones(len(pool))
+        (alone,) = train_nets(*some, SHAPE, PLAN, [5], classes=True)
+        assert_allclose(net.losses, alone.losses, rtol=1e-10)
+        assert_allclose(net.parameters, alone.parameters, rtol=1e-10)
+
+
 def test_epochs_lower_the_loss_and_are_told():
     notes = []
     (net,) = trained([0], notes)

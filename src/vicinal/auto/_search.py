@@ -16,6 +16,7 @@ from vicinal._base import (
     draw_seeds,
     fold_entries,
     held_out,
+    is_on_device,
     last_step,
     n_threads,
     seeded_clone,
@@ -193,7 +194,7 @@ class Search:
         """Return the answers of every candidate to every entry."""
         table = self.table
         folds = table.folds[: len(table.folds) // table.n_draws] if spec.once else table.folds
-        if hasattr(last_step(spec.estimator), "held_out"):
+        if self._answers_at_once(spec):
             found = self._ask(spec, folds)
         else:
             first = self._ask(spec, folds[:1])
@@ -210,6 +211,13 @@ class Search:
             answers = found.answers[:, place[table.entries]]
             return HeldOut(found.candidates, table.entries, answers, found.fitted)
         return found
+
+    def _answers_at_once(self, spec: Spec) -> bool:
+        """Tell whether to ask for all folds together; else a loser ends with its first one."""
+        model = last_step(spec.estimator)
+        if getattr(model, "fits_each_fold", False):
+            return is_on_device(self.table.forms[spec.form])
+        return hasattr(model, "held_out")
 
     def _ask(self, spec: Spec, folds) -> HeldOut:
         table = self.table

@@ -2,22 +2,31 @@
 
 import threading
 import warnings
+from abc import ABCMeta, abstractmethod
 from numbers import Integral, Real
 
 import numpy as np
 from array_api_compat import device as device_of
 from scipy.sparse import csr_matrix
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import (
+    BaseEstimator,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    clone,
+)
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils.validation import check_is_fitted, validate_data
 from threadpoolctl import threadpool_limits
 
 from vicinal._base import (
+    HeldOut,
     Progress,
+    aligned_answers,
     as_numpy,
     check_same_library,
     documented,
     draw_seeds,
+    fold_entries,
     free_memory,
     is_array_api,
     namespace,
@@ -25,7 +34,7 @@ from vicinal._base import (
     thread_map,
     validate_array_api,
 )
-from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._normal_scores import normal_score_knots, score_slopes
 from vicinal._kernels.metric._distance_vote import distances, shares, vote_gradient
@@ -47,7 +56,11 @@ class _Interrupted(Exception):
 
 @documented
 class BaseNeuralNeighbors(
-    ExplainRowMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
+    ExplainRowMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    TransformerMixin,
+    BaseEstimator,
+    metaclass=ABCMeta,
 ):
     """Nets whose coordinates let near rows vote.
 
@@ -111,6 +124,8 @@ class BaseNeuralNeighbors(
 
     # Normal scores are clipped to plus and minus this.
     score_limit = 4.0
+    # ``held_out`` takes as long as so many fits, unless a device trains them side by side.
+    fits_each_fold = True
 
     _parameter_constraints: dict = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
@@ -132,8 +147,19 @@ class BaseNeuralNeighbors(
 
     # --- training -----------------------------------------------------------------------------
 
-    def _fit_nets(self, X, values, weights, *, classes) -> None:
-        """Train on rows X with values (n, c) and positive weights; all in the library of X."""
+    def _fit_nets(self, X, y, sample_weight) -> None:
+        X, values, weights, classes = self._prepared(X, y, sample_weight)
+        data = self._placed(X, values, weights)
+        (self.nets_,) = self._train(data, classes, [np.arange(X.shape[0])])
+        self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
+        self._store(*data)
+
+    @abstractmethod
+    def _prepared(self, X, y, sample_weight) -> tuple:
+        """Return rows, their values (n, c), positive weights, and whether values are classes."""
+
+    def _placed(self, X, values, weights) -> tuple:
+        """Return normal scores of rows, their values and weights of mean one, where X lies."""
         if X.shape[0] < 2:
             raise ValueError(
                 f"n_samples={X.shape[0]} row of positive weight cannot be both learned from and "
@@ -147,23 +173,63 @@ class BaseNeuralNeighbors(
         self._like = X[:0, ...] if is_array_api(X) else None
         weights = weights / xp.mean(weights)
         scores = self._scores(host, X.dtype if is_array_api(X) else xp.float32)
-        data = [xp.astype(array, scores.dtype) for array in (scores, values, weights)]
-        self.nets_ = self._train(data, classes)
-        self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
-        self._store(scores, values, weights)
+        return scores, values, weights
 
-    def _train(self, data, classes) -> list[dict]:
-        n, d = data[0].shape
-        seeds = draw_seeds(self.random_state, self.n_estimators)
-        kinds = [self._is_periodic(e, n) for e in range(self.n_estimators)]
-        if is_array_api(data[0]):
-            groups = [[e for e in range(self.n_estimators) if kinds[e] == kind] for kind in (1, 0)]
-            groups = [group for group in groups if group]
-        else:
-            groups = [[e] for e in range(self.n_estimators)]
+    def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
+        """Return answers to rows by nets that had not seen them.
+
+        The nets of all folds are trained side by side, which fills a device; columns become normal
+        scores by all rows.
+
+        Parameters
+        ----------
+        X, y, sample_weight
+            As in ``fit``; weights are positive.
+        folds : sequence of ndarray of int
+            Rows of each fold.
+        rows : ndarray of int, default=None
+            Rows to answer; all by default.
+        groups : ignored
+            Folds hold groups whole.
+
+        Returns
+        -------
+        HeldOut
+            One candidate and its answers.
+        """
+        model, n_rows = clone(self), num_samples(X)
+        X, values, weights, classes = model._prepared(X, y, sample_weight)
+        if X.shape[0] < n_rows:
+            raise ValueError(
+                f"{n_rows - X.shape[0]} rows have sample_weight=0, but folds count every row; "
+                "leave those rows out of X, y and folds."
+            )
+        data = model._placed(X, values, weights)
+        pools = [np.setdiff1d(np.arange(X.shape[0]), fold) for fold in folds]
+        found = model._train(data, classes, pools)
+        entries = fold_entries(folds, rows)
+        method, parts = "predict_proba" if classes else "predict", []
+        for pool, nets, own in zip(pools, found, entries, strict=True):
+            model.nets_ = nets
+            model._store(*(rows_of(array, pool) for array in data))
+            labels = getattr(model, "classes_", None)
+            parts.append(aligned_answers(model, rows_of(X, own), method, labels))
+        return HeldOut([{}], np.concatenate(entries), np.concatenate(parts)[None])
+
+    def _train(self, data, classes, pools) -> list[list[dict]]:
+        """Train the nets of one model for each pool of rows."""
+        scores = data[0]
+        data = [namespace(scores).astype(array, scores.dtype) for array in data]
+        n, d = min(map(len, pools)), scores.shape[1]
+        n_nets = self.n_estimators
+        seeds = draw_seeds(self.random_state, n_nets)
+        kinds = [self._is_periodic(e, n) for e in range(n_nets)]
         plan, stop = self._plan(n), threading.Event()
-        total = self.n_estimators * plan.max_iter
-        with Progress(total, type(self).__name__, verbose=self.verbose) as progress:
+        places = [(m, e) for m in range(len(pools)) for e in range(n_nets)]
+        groups = self._groups(places, kinds, plan, scores)
+        with Progress(
+            len(places) * plan.max_iter, type(self).__name__, verbose=self.verbose
+        ) as progress:
 
             def train(group):
                 def on_epoch(note):
@@ -171,22 +237,28 @@ class BaseNeuralNeighbors(
                     if stop.is_set():
                         raise _Interrupted
 
-                shape = self._shape(d, kinds[group[0]])
-                chosen = [seeds[e] for e in group]
-                found = train_nets(*data, shape, plan, chosen, classes=classes, on_epoch=on_epoch)
+                found = train_nets(
+                    *data,
+                    self._shape(d, kinds[group[0][1]]),
+                    plan,
+                    [seeds[e] for _, e in group],
+                    classes=classes,
+                    pools=[pools[m] for m, _ in group],
+                    on_epoch=on_epoch,
+                )
                 early = sum(plan.max_iter - len(net.losses) for net in found)
                 progress.advance(early, "stopped early" if early else "")
                 return found
 
             # One thread of BLAS each: sums then have one order, whatever the number of threads.
             # A device takes one recording at a time, and fills itself with the nets of one group.
-            jobs = 1 if is_array_api(data[0]) else self.n_jobs
+            jobs = 1 if is_array_api(scores) else self.n_jobs
             with threadpool_limits(1, user_api="blas"):
                 trained = thread_map(train, groups, jobs, stop=stop)
-        nets: list = [None] * self.n_estimators
+        models: list = [[None] * n_nets for _ in pools]
         for group, found in zip(groups, trained, strict=True):
-            for e, net in zip(group, found, strict=True):
-                nets[e] = {
+            for (m, e), net in zip(group, found, strict=True):
+                models[m][e] = {
                     "periodic": bool(kinds[e]),
                     "parameters": net.parameters,
                     "statistics": net.statistics,
@@ -200,7 +272,21 @@ class BaseNeuralNeighbors(
                         ConvergenceWarning,
                         stacklevel=5,
                     )
-        return nets
+        return models
+
+    def _groups(self, places, kinds, plan, scores) -> list[list]:
+        """Return which nets are trained side by side: on a device all of one kind that fit."""
+        if not is_array_api(scores):
+            return [[place] for place in places]
+        width = scores.shape[1] * (2 * _N_FREQUENCIES + 1 + 2 * _N_PER_FEATURE)
+        width += 4 * (self.n_hidden + self.n_components)
+        bytes_per_net = 4 * plan.n_window * (2 * width + 6 * plan.batch_size)
+        groups = []
+        for kind in (True, False):
+            alike = [place for place in places if kinds[place[1]] == kind]
+            blocks = row_blocks(len(alike), bytes_per_net, working_memory=free_memory(scores))
+            groups += [alike[block] for block in blocks]
+        return groups
 
     def _plan(self, n: int) -> TrainingPlan:
         """Resolve the settings for n rows."""

@@ -140,6 +140,10 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
         """Train the nets."""
+        self._fit_nets(X, y, sample_weight)
+        return self
+
+    def _prepared(self, X, y, sample_weight) -> tuple:
         X, y, weights = self._training_rows(X, y, sample_weight, reset=True)
         if is_array_api(X):
             self.classes_, codes = encode_device_labels(y, X)
@@ -150,8 +154,7 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
         self._class_factors = class_factors(self.class_weight, self.classes_, *host)
         weights = weights * self._factors_of(codes, X)
         self._weight_unit = float(namespace(X).mean(weights))
-        self._fit_nets(X, self._indicators(codes, X), weights, classes=True)
-        return self
+        return X, self._indicators(codes, X), weights, True
 
     @atomic_fit
     def partial_fit(self, X, y, classes=None, sample_weight=None):

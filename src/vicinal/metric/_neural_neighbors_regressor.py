@@ -131,6 +131,10 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """
+        self._fit_nets(X, y, sample_weight)
+        return self
+
+    def _prepared(self, X, y, sample_weight) -> tuple:
         X, y, weights = self._training_rows(X, y, sample_weight, reset=True)
         xp = namespace(X)
         Y = xp.reshape(y, (y.shape[0], -1))
@@ -140,8 +144,7 @@ class NeuralNeighborsRegressor(RegressorMixin, BaseNeuralNeighbors):
         self.target_scale_ = xp.where(spread > 0.0, spread, xp.ones_like(spread))
         self._is_flat = y.ndim == 1
         self._weight_unit = float(xp.mean(weights))
-        self._fit_nets(X, (Y - self.target_mean_) / self.target_scale_, weights, classes=False)
-        return self
+        return X, (Y - self.target_mean_) / self.target_scale_, weights, False
 
     @atomic_fit
     def partial_fit(self, X, y, sample_weight=None):

@@ -63,13 +63,16 @@ def train_nets(
     seeds: list[int],
     *,
     classes: bool,
+    pools: list[np.ndarray] | None = None,
     on_epoch: Callable[[str], None] = lambda note: None,
 ) -> list[Trained]:
     """Train nets of one shape side by side, each stopped at its own best epoch.
 
-    X (n, d), Y (n, c) and weights (n,) of one floating type, in any array library.
+    X (n, d), Y (n, c) and weights (n,) of one floating type, in any array library. ``pools`` are
+    the rows that each net learns from and is stopped by, all of them by default.
     """
-    training = _Training(X, Y, weights, shape, plan, seeds, classes=classes)
+    pools = pools or [np.arange(X.shape[0])] * len(seeds)
+    training = _Training(X, Y, weights, shape, plan, seeds, pools, classes=classes)
     best = _Best(training.nets)
     losses, held_losses = [], []
     for epoch in range(plan.max_iter):
@@ -99,20 +102,24 @@ class _Training:
     where they are.
     """
 
-    def __init__(self, X, Y, weights, shape: NetShape, plan: TrainingPlan, seeds, *, classes: bool):
+    def __init__(
+        self, X, Y, weights, shape: NetShape, plan: TrainingPlan, seeds, pools, *, classes: bool
+    ):
         self._X, self._plan = X, plan
         self._rngs = [np.random.default_rng(seed) for seed in seeds]
-        orders = [rng.permutation(X.shape[0]) for rng in self._rngs]
+        orders = [rng.permutation(pool) for rng, pool in zip(self._rngs, pools, strict=True)]
         starts = [initial_net(shape, _FREQUENCY_SCALE, rng) for rng in self._rngs]
         self._rows = [order[plan.n_held_out :] for order in orders]
-        n_steps = max(_MIN_STEPS, round(len(self._rows[0]) / plan.batch_size))
+        n_rows = min(map(len, self._rows))
+        n_steps = max(_MIN_STEPS, round(n_rows / plan.batch_size))
         self._at_once = at_once = min(n_steps, _STEPS_AT_ONCE)
         self._n_parts = -(-n_steps // at_once)
         parts = zip(*starts, strict=True)
         self.nets = nets = Nets(shape, *(self._put(np.concatenate(p), X.dtype) for p in parts))
         moments = zero_moments(nets)
         queries = self._put(np.stack([o[: plan.n_held_out][:_HELD_OUT_ROWS] for o in orders]))
-        voters = self._put(np.stack([rows[:_HELD_OUT_VOTERS] for rows in self._rows]))
+        n_voters = min(n_rows, _HELD_OUT_VOTERS)
+        voters = self._put(np.stack([rows[:n_voters] for rows in self._rows]))
         self._windows = windows = self._put(self._draw(at_once))
         start = _rates(plan, np.arange(at_once), np.zeros(len(seeds)))
         self._rates = rates = self._put(start, X.dtype)
