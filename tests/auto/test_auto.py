@@ -575,6 +575,34 @@ def test_rows_of_weight_zero_leave_a_frame():
     assert np.isnan(model.held_out_[::4]).all()
 
 
+@pytest.mark.parametrize("kind", ["boolean", "Int64", "string", "category"])
+def test_labels_of_frames_keep_their_type(kind):
+    pandas = pytest.importorskip("pandas")
+    X, y = blobs(60)
+    labels = {"boolean": y > 0, "string": np.array(["so so", "good", "no"])[y]}.get(kind, y)
+    model = AutoClassifier(["linear"], random_state=0).fit(X, pandas.Series(labels, dtype=kind))
+    np.testing.assert_array_equal(model.classes_, np.unique(labels))
+    assert np.asarray(model.classes_).dtype.kind in {"boolean": "b", "string": "OU"}.get(kind, "i")
+
+
+def test_what_is_wrong_with_a_frame_is_said():
+    pandas, arrow = pytest.importorskip("pandas"), pytest.importorskip("pyarrow")
+    frame, price = mixed_frame(pandas)
+    labels = np.where(price > np.median(price), "dear", "cheap").astype(object)
+    classifier, regressor = AutoClassifier(["linear"]), AutoRegressor(["linear"])
+    with pytest.raises(ValueError, match="2 columns named 'a'"):
+        classifier.fit(frame.iloc[:, :2].set_axis(["a", "a"], axis=1), labels)
+    with pytest.raises(TypeError, match=r"pyarrow.*to_pandas"):
+        classifier.fit(arrow.Table.from_pandas(frame), labels)
+    with pytest.raises(ValueError, match="X reaches"):
+        regressor.fit(frame.assign(area=1e298 * frame.area), price)
+    with pytest.raises(ValueError, match="y must be numbers here: use a classifier"):
+        regressor.fit(frame, labels)
+    labels[7] = None
+    with pytest.raises(ValueError, match=r"no label in 1 row.*row 7"):
+        classifier.fit(frame, labels)
+
+
 # --- what the held-out answers know about one row -------------------------------------------------
 
 

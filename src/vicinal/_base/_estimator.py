@@ -4,6 +4,7 @@ import functools
 from typing import Any
 
 import numpy as np
+from sklearn.base import is_classifier
 
 from vicinal._base._compat import fit_context
 from vicinal._base._validation import check_magnitude
@@ -60,10 +61,12 @@ def atomic_fit(method):
 def _numbers_wanted(estimator, given: dict[str, Any]) -> str:
     """Return which argument of a failed ``fit`` holds words, and what to do about it."""
     remedies = {
-        "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
         "y": "use a classifier for labels",
         "sample_weight": "count how often each row is seen",
+        "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
     }
+    if is_classifier(estimator):
+        del remedies["y"]  # its words are welcome
     for name, remedy in remedies.items():
         try:
             np.asarray(given.get(name, 0.0), dtype=np.float64)

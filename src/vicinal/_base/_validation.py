@@ -16,10 +16,23 @@ from vicinal._base._compat import check_sample_weight
 
 def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes and the code of each label; at least two classes are required."""
+    _check_no_gaps(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     _check_two_classes(classes)
     return classes, codes
+
+
+def _check_no_gaps(y: np.ndarray) -> None:
+    """Refuse labels that are missing; among words they are objects that no order holds."""
+    if y.dtype.kind != "O":
+        return
+    gaps = [i for i, label in enumerate(y) if label is None or label != label]
+    if gaps:
+        raise ValueError(
+            f"y has no label in {len(gaps)} row(s), the first of them row {gaps[0]}; leave rows "
+            "without a label out of X and y."
+        )
 
 
 def _check_two_classes(classes: np.ndarray) -> None:

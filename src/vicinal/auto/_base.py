@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import (
     Progress,
     as_numpy,
+    check_magnitude,
     documented,
     draw_seeds,
     fit_weighted,
@@ -39,7 +40,7 @@ from vicinal._kernels.ensemble._pool import mean_and_error
 from vicinal._rows import HeldOutRows
 from vicinal.auto._default_members import KINDS, Shape, Spec, default_kinds
 from vicinal.auto._explain import neighbor_section
-from vicinal.auto._forms import Forms, is_mixed_frame
+from vicinal.auto._forms import Forms, is_mixed_frame, plain_targets
 from vicinal.auto._member import Member
 from vicinal.auto._scorers import Scorer
 from vicinal.auto._search import (
@@ -121,7 +122,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _validated(self, X, y, **options):
         """Return rows as an array, a sparse matrix or a frame, which may have gaps, and targets."""
-        y = as_numpy(y) if is_array_api(y) else y
+        y = as_numpy(y) if is_array_api(y) else plain_targets(y)
         if is_mixed_frame(X):
             validate_data(self, X, skip_check_array=True)
             check_consistent_length(X, y)
@@ -161,6 +162,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         fold_seed, row_seed, seed = draw_seeds(check_random_state(self.random_state), 3)
         self._forms, self._places, self._targets = Forms(), rows, y
         forms = self._forms.fit_transform(X, y)
+        check_magnitude("X", forms["distance"])  # a column of a frame among words, too
         self._on_device = is_on_device(X)
         folds, n_draws = draw_folds(len(y), codes, groups, self.cv, fold_seed)
         n_rows, n_columns = forms["distance"].shape

@@ -71,7 +71,25 @@ def is_mixed_frame(X) -> bool:
     """Tell whether X is a frame with columns that are not plain numbers."""
     if not hasattr(X, "columns"):
         return False
+    if hasattr(X, "column_names"):  # of Arrow, whose ``columns`` are not names
+        raise TypeError(
+            f"X is a {type(X).__module__}.{type(X).__name__}; frames of pandas and polars are "
+            "read, so hand X.to_pandas() or polars.from_arrow(X) in."
+        )
+    names = list(X.columns)
+    twice = [name for i, name in enumerate(names) if name in names[:i]]
+    if twice:
+        raise ValueError(
+            f"X has {names.count(twice[0])} columns named {twice[0]!r}; answers are explained by "
+            "name, so give every column its own."
+        )
     return any(np.asarray(X[name]).dtype.kind not in "bfiu" for name in X.columns)
+
+
+def plain_targets(y) -> Any:
+    """Return targets of a nullable type of pandas as NumPy has them, where none is missing."""
+    kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
+    return y if kind is None or y.isna().any() else y.to_numpy(dtype=kind)
 
 
 def _dense(X) -> Any:
