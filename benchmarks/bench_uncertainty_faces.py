@@ -1,11 +1,5 @@
-"""Faces: tables 1 and 2 of the paper approached on PIE, and the same methods on Yale B and ORL.
+"""Faces: tables 1 and 2 of the paper approached on PIE, and the same methods on Yale B and ORL."""
 
-``--splits`` chooses some of the splits; what has been measured is kept, so that the page can be
-made in pieces. ``--figures`` draws Figures 3, 6 and 7.
-"""
-
-import argparse
-import time
 import warnings
 
 import numpy as np
@@ -15,29 +9,26 @@ from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
-from _harness import RESULTS, ResultsPage, stored
+from _harness import RESULTS, ResultsPage, clocked, is_rebuilding
 from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocalDiscriminantTransformer, LocallyAdaptiveClassifier
 
 EVERY_THIRD = [0, 3, 6, 9, 12, 15, 18]
-# Accuracies (%) of the first trials: Eigenface, whitened 1-NN, Fisherface, LLDA, RMM + Fisher,
-# LCU 1, LCU 7, LCU 7 placed by density.
-TRIALS = {
-    "PIE, lightings between": (54.03, 99.96, 99.96, 97.69, 98.81, 100.00, 99.96, 100.00),
-    "PIE, lightings beyond": (9.07, 83.47, 56.23, 38.99, 46.19, 65.78, 64.22, 65.41),
-    "PIE, unseen poses": (56.72, 53.41, 62.69, 52.99, 60.55, 49.79, 50.85, 51.17),
+# Tables 1 and 2 of the paper: accuracy (%) for each of 8 unseen lightings and poses.
+PUBLISHED = {
+    "lightings": {
+        "Eigenface": (48.76, 51.10, 44.05, 45.77, 53.06, 58.88, 56.21, 52.74),
+        "Fisherface": (79.37, 80.65, 80.20, 77.43, 87.74, 89.29, 88.17, 85.03),
+        "LLDA": (95.05, 94.29, 93.84, 93.85, 99.10, 99.53, 98.63, 98.17),
+        "LCU": (97.75, 96.06, 97.87, 98.48, 99.50, 99.65, 99.73, 99.02),
+    },
+    "poses": {
+        "Eigenface": (32.67, 60.53, 61.41, 36.12, 37.70, 64.91, 48.83, 44.07),
+        "Fisherface": (20.12, 47.76, 46.59, 24.31, 26.79, 39.11, 25.55, 22.91),
+        "LLDA": (29.87, 62.47, 60.09, 31.65, 27.74, 63.38, 40.26, 35.81),
+        "LCU": (46.73, 71.49, 68.75, 56.63, 54.54, 69.83, 57.74, 48.92),
+    },
 }
-METHODS = (
-    "Eigenface",
-    "whitened 1-NN",
-    "Fisherface",
-    "LLDA (k-means)",
-    "RMM + Fisher",
-    "LCU, K = 1",
-    "LCU, K = 7",
-    "LCU, K = 7, by density",
-    "LCU, K = 1, chosen by groups left out",
-)
 # Starts that the last method chooses from, simplest first: part of the variance that PCA keeps,
 # whether the covariance is that within classes, and what is added to its diagonal in units of the
 # mean variance. Then steps of learning from the start that was chosen.
@@ -70,18 +61,18 @@ def pie():
 
 
 def splits():
-    """Name -> pixels and labels to learn from and to test on, and a group for each training row."""
+    """Name -> pixels, labels and groups (lightings, poses) to learn from, and those to test on."""
 
     def light_split(train, test):
         X, y, _, light = pie()
         a, b = np.isin(light, train), np.isin(light, test)
-        return X[a], y[a], X[b], y[b], light[a]
+        return X[a], y[a], light[a], X[b], y[b], light[b]
 
     def pose_split():
         X, y, pose, light = pie()
         usual = np.isin(light, EVERY_THIRD)
         a, b = usual & np.isin(pose, [0, 2, 4]), usual & np.isin(pose, [1, 3])
-        return X[a], y[a], X[b], y[b], pose[a]
+        return X[a], y[a], pose[a], X[b], y[b], pose[b]
 
     def per_subject(data, n_train):
         X, y = np.asarray(data.X, dtype=np.float64) / 255, np.asarray(data.y)
@@ -91,7 +82,7 @@ def splits():
             rows = np.flatnonzero(y == label)
             rank[rows[rng.permutation(len(rows))]] = np.arange(len(rows))
         a = rank < n_train
-        return X[a], y[a], X[~a], y[~a], rank[a] % 5
+        return X[a], y[a], rank[a] % 5, X[~a], y[~a], np.zeros(np.sum(~a), dtype=int)
 
     return {
         "PIE, lightings between": lambda: light_split(EVERY_THIRD, [1, 4, 7, 10, 13, 16, 19, 20]),
@@ -104,8 +95,9 @@ def splits():
     }
 
 
-def nearest(train, y, test, y_test):
-    return 100 * KNeighborsClassifier(1).fit(train, y).score(test, y_test)
+def nearest(train, y, test):
+    """Return the labels of the nearest training rows."""
+    return KNeighborsClassifier(1).fit(train, y).predict(test)
 
 
 def start_map(R, y, within, shrinkage):
@@ -196,133 +188,88 @@ def chosen_by_groups(X, y, X_test, groups):
     return R @ A.T, R_test @ A.T, choice
 
 
-def accuracies(X, y, X_test, y_test, groups):
+# --- methods: labels of the test images, and what was chosen ---
+
+
+def eigenface(X, y, _, X_test):
     pca = PCA(0.95).fit(X)
-    raw, raw_test = pca.transform(X), pca.transform(X_test)
-    scale = raw.std(axis=0)
-    white, white_test = raw / scale, raw_test / scale
-    yield nearest(raw, y, raw_test, y_test)
-    yield nearest(white, y, white_test, y_test)
-    fisher = LinearDiscriminantAnalysis().fit(white, y)
-    yield nearest(fisher.transform(white), y, fisher.transform(white_test), y_test)
-    n_outputs = min(len(np.unique(y)) - 1, 7 * white.shape[1])
-    for placement in ("kmeans", "uncertainty"):
-        local = LocalDiscriminantTransformer(
-            n_outputs, n_regions=7, placement=placement, random_state=0
-        ).fit(white, y)
-        yield nearest(local.transform(white), y, local.transform(white_test), y_test)
-    for options in (
-        {"n_regions": 1},
-        {"n_regions": 7},
-        {"n_regions": 7, "placement": "density"},
-    ):
-        model = LocallyAdaptiveClassifier(
-            random_state=0, max_iter=30, n_iter_no_change=4, n_splits=1, **options
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model.fit(white, y)
-        yield 100 * model.score(white_test, y_test)
-    rows, queries, choice = chosen_by_groups(X, y, X_test, groups)
-    print(choice, flush=True)
-    yield nearest(rows, y, queries, y_test), choice
+    return nearest(pca.transform(X), y, pca.transform(X_test)), ""
 
 
-def baselines_with_more_variance(name):
-    """Whitened nearest neighbour and Fisherface where PCA keeps 99 % of the variance."""
-    X, y, X_test, y_test, _ = splits()[name]()
-    pca = PCA(0.99, whiten=True).fit(X)
+def whitened(X, y, _, X_test, energy=0.95):
+    pca = PCA(energy, whiten=True).fit(X)
+    return nearest(pca.transform(X), y, pca.transform(X_test)), ""
+
+
+def fisherface(X, y, _, X_test, energy=0.95):
+    pca = PCA(energy, whiten=True).fit(X)
     white, white_test = pca.transform(X), pca.transform(X_test)
     fisher = LinearDiscriminantAnalysis().fit(white, y)
-    return (
-        nearest(white, y, white_test, y_test),
-        nearest(fisher.transform(white), y, fisher.transform(white_test), y_test),
-    )
+    return nearest(fisher.transform(white), y, fisher.transform(white_test)), ""
 
 
-def write(found, choices, figures):
-    found = {name: found[name] for name in splits() if name in found}
-    choices = {name: choices[name] for name in found if name in choices}
-    page = ResultsPage(
-        "uncertainty_faces",
-        "Faces",
-        "Tables 1 and 2 of the paper: recognition under lightings and poses not learned from. PCA "
-        "keeps 95 % of the variance; all methods but Eigenface work on whitened scores; one seed. "
-        "The paper trains on 2,345 images of 67 subjects (5 poses, 7 lightings) and tests on 2,680 "
-        "under 8 other lightings, as our first two splits do.",
-        packages=("matplotlib",),
-    )
-    page.text(
-        "**The published ranking cannot be checked.** Which 7 and 8 of the 21 lightings were used "
-        "is not published, and it decides everything: between known lightings all methods but "
-        "Eigenface are nearly perfect, beyond them a plain whitened nearest neighbour beats most "
-        "learned ones. The 8 unseen poses of Table 2 are not in the public 32 x 32 set, which has "
-        "5. Published averages, Table 1: Eigenface 51.32, Fisherface 83.46, LLDA 96.56, LCU 98.51; "
-        "Table 2: 48.28, 31.64, 43.91, 59.33."
-    )
-    page.table(
-        ["split", *METHODS],
-        [
-            (name, *(f"{value:.2f}" for value in row), *[""] * (len(METHODS) - len(row)))
-            for name, row in found.items()
-        ],
-        "Accuracy (%):",
-    )
-    page.table(
-        ["split", *METHODS[:8]],
-        [(name, *row) for name, row in TRIALS.items() if name in found],
-        "Accuracy (%) of our first trials (fixed 8 iterations, no early stopping):",
-    )
-    page.text(
-        "The last method leaves out one lighting (or pose; a fifth of the rows of Yale B and ORL) "
-        "after another, and chooses among seven starts, from PCA with 99 or 95 % of the variance "
-        "whitened to covariances within classes with shrinkage, and then among 0, 2 and 5 "
-        "iterations of learning. Of candidates that a paired sign test does not part from the best "
-        "it takes the simplest. The candidates and their order were settled after test accuracies "
-        "of starts on the PIE splits had been seen; the choice among them sees training rows only. "
-        "The other methods keep 95 % of the variance. What was chosen:"
-    )
-    page.text("\n".join(f"- {name}: {choice}" for name, choice in choices.items()))
-    page.table(
-        ["split", "whitened 1-NN", "Fisherface", METHODS[-1]],
-        [
-            (
-                name,
-                *(f"{value:.2f}" for value in baselines_with_more_variance(name)),
-                f"{row[8]:.2f}",
-            )
-            for name, row in found.items()
-            if len(row) == len(METHODS)
-        ],
-        "Where no iterations were chosen, nothing was learned: what does better is the start. The "
-        "baselines where PCA keeps 99 % of the variance, accuracy (%):",
-    )
-    for bar, name, method in (
-        (83.47, "PIE, lightings beyond", "whitened 1-NN"),
-        (62.69, "PIE, unseen poses", "Fisherface"),
-    ):
-        if name in found and len(found[name]) == len(METHODS):
-            learned, chosen = max(found[name][5:8]), found[name][8]
-            verdict = "met" if chosen > bar else "NOT met"
-            page.text(
-                f"Aim, {name}: above {bar} ({method} with 95 % of the variance). Chosen by groups "
-                f"left out {chosen:.2f}: {verdict}. Best LCU with rows held out at random "
-                f"{learned:.2f}: {'met' if learned > bar else 'NOT met'}."
-            )
-    page.text(
-        "So the gain is the choice of coordinates, and Fisherface on 99 % of the variance does "
-        "better still in unseen poses. What is learned from some lightings and poses does "
-        "not carry over to others: with a pose left out, learning classifies fewer rows right, "
-        "which rows held out at random cannot show."
-    )
-    for figure, caption in zip(figures, CAPTIONS, strict=False):
-        page.text(f"![{figure.stem}](figures/{figure.name})")
-        page.text(caption)
-    page.write()
+def local_fisher(X, y, _, X_test, placement="kmeans"):
+    pca = PCA(0.95, whiten=True).fit(X)
+    white, white_test = pca.transform(X), pca.transform(X_test)
+    local = LocalDiscriminantTransformer(
+        min(len(np.unique(y)) - 1, 7 * white.shape[1]),
+        n_regions=7,
+        placement=placement,
+        random_state=0,
+    ).fit(white, y)
+    return nearest(local.transform(white), y, local.transform(white_test)), ""
 
 
-def draw_transforms(path):
-    """Figure 6: the first rows of each transform as faces."""
+def lcu(X, y, _, X_test, **options):
+    pca = PCA(0.95, whiten=True).fit(X)
+    model = LocallyAdaptiveClassifier(
+        random_state=0, max_iter=30, n_iter_no_change=4, n_splits=1, **options
+    )
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model.fit(pca.transform(X), y)
+    return model.predict(pca.transform(X_test)), ""
+
+
+def by_groups(X, y, groups, X_test):
+    rows, queries, choice = chosen_by_groups(X, y, X_test, groups)
+    return nearest(rows, y, queries), choice
+
+
+CHOSEN = "LCU, K = 1, chosen by groups left out"
+METHODS = {
+    "Eigenface": eigenface,
+    "whitened 1-NN": whitened,
+    "Fisherface": fisherface,
+    "LLDA (k-means)": local_fisher,
+    "RMM + Fisher": lambda *data: local_fisher(*data, placement="uncertainty"),
+    "LCU, K = 1": lambda *data: lcu(*data, n_regions=1),
+    "LCU, K = 7": lambda *data: lcu(*data, n_regions=7),
+    CHOSEN: by_groups,
+}
+WITH_MORE = {
+    "whitened 1-NN, 99 %": lambda *data: whitened(*data, energy=0.99),
+    "Fisherface, 99 %": lambda *data: fisherface(*data, energy=0.99),
+}
+
+
+def case(split, method):
+    """Return the accuracy in per cent, that of each group of test images, and the choice."""
+    *train, X_test, y_test, groups = splits()[split]()
+    labels, choice = (METHODS | WITH_MORE)[method](*train, X_test)
+    right = labels == y_test
+    return {
+        "accuracy": 100 * np.mean(right),
+        "groups": {int(g): 100 * np.mean(right[groups == g]) for g in np.unique(groups)},
+        "choice": choice,
+    }
+
+
+# --- figures 3, 6 and 7 ---
+
+
+def draw_transforms():
+    """Draw the first rows of each transform as faces: Figure 6."""
     import matplotlib.pyplot as plt
 
     X, y, *_ = splits()["PIE, lightings beyond"]()
@@ -354,98 +301,168 @@ def draw_transforms(path):
         line[0].set_ylabel(name)
     figure.suptitle("rows of the transforms; LLDA and LCU: the first row of each of 7 components")
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    figure.savefig(FIGURES / "uncertainty_faces_transforms.png", dpi=80)
+    return model.metrics_.shape
 
 
-def draw_curves(path):
-    """Figures 3 and 7: accuracy against annealing iterations and against the number of features."""
+STEPS_SHOWN = (0, 5, 20, 50, 150)
+SIZES = (1, 2, 5, 10, 20, 30, 40, 50, 66)
+
+
+def curves(name):
+    """Return accuracies by annealing iterations and by features: Figures 3 and 7."""
+    X, y, _, X_test, y_test, _ = splits()[name]()
+    pca = PCA(0.95).fit(X)
+    raw, raw_test = pca.transform(X), pca.transform(X_test)
+    scale = raw.std(axis=0)
+    white, white_test = raw / scale, raw_test / scale
+
+    def accuracy(train, test):
+        return 100 * np.mean(nearest(train, y, test) == y_test)
+
+    annealed = [accuracy(white, white_test)]
+    for n_iter in STEPS_SHOWN[1:]:
+        model = LocallyAdaptiveClassifier(
+            1,
+            objective="accuracy",
+            solver="anneal",
+            max_iter=n_iter,
+            early_stopping=False,
+            init="whiten",
+            random_state=0,
+        ).fit(white, y)
+        annealed.append(100 * model.score(white_test, y_test))
+    fisher = LinearDiscriminantAnalysis().fit(white, y)
+    z, z_test = fisher.transform(white), fisher.transform(white_test)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        model = LocallyAdaptiveClassifier(
+            1, n_components=min(66, white.shape[1]), max_iter=15, n_splits=1, random_state=0
+        ).fit(white, y)
+    return {
+        "annealed": annealed,
+        "Fisherface": [accuracy(z[:, :q], z_test[:, :q]) for q in SIZES],
+        "Eigenface": [accuracy(raw[:, :q], raw_test[:, :q]) for q in SIZES],
+        "LCU": 100 * model.score(white_test, y_test),
+        "features": model.metrics_.shape[1],
+    }
+
+
+def draw_curves(found):
     import matplotlib.pyplot as plt
 
     figure, axes = plt.subplots(1, 2, figsize=(11, 4))
-    for name in ("PIE, lightings beyond", "PIE, unseen poses"):
-        X, y, X_test, y_test, _ = splits()[name]()
-        pca = PCA(0.95).fit(X)
-        raw, raw_test = pca.transform(X), pca.transform(X_test)
-        scale = raw.std(axis=0)
-        white, white_test = raw / scale, raw_test / scale
-        steps, scores = [0, 5, 20, 50, 150], []
-        for n_iter in steps:
-            if n_iter == 0:
-                scores.append(nearest(white, y, white_test, y_test))
-                continue
-            model = LocallyAdaptiveClassifier(
-                1,
-                objective="accuracy",
-                solver="anneal",
-                max_iter=n_iter,
-                early_stopping=False,
-                init="whiten",
-                random_state=0,
-            ).fit(white, y)
-            scores.append(100 * model.score(white_test, y_test))
-        axes[0].plot(steps, scores, marker="o", label=name)
-        fisher = LinearDiscriminantAnalysis().fit(white, y)
-        z, z_test = fisher.transform(white), fisher.transform(white_test)
-        sizes = [1, 2, 5, 10, 20, 30, 40, 50, z.shape[1]]
-        (line,) = axes[1].plot(
-            sizes,
-            [nearest(z[:, :q], y, z_test[:, :q], y_test) for q in sizes],
-            label=f"Fisherface, {name}",
-        )
-        axes[1].plot(
-            sizes,
-            [nearest(raw[:, :q], y, raw_test[:, :q], y_test) for q in sizes],
-            "--",
-            color=line.get_color(),
-            label=f"Eigenface, {name}",
-        )
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", ConvergenceWarning)
-            model = LocallyAdaptiveClassifier(
-                1, n_components=min(66, white.shape[1]), max_iter=15, n_splits=1, random_state=0
-            ).fit(white, y)
-        axes[1].axhline(
-            100 * model.score(white_test, y_test),
-            color=line.get_color(),
-            linestyle=":",
-            label=f"LCU, {model.metrics_.shape[1]} features, {name}",
-        )
+    for k, (name, curve) in enumerate(found.items()):
+        axes[0].plot(STEPS_SHOWN, curve["annealed"], marker="o", label=name)
+        for method, line in (("Fisherface", "-"), ("Eigenface", "--")):
+            axes[1].plot(SIZES, curve[method], line, color=f"C{k}", label=f"{method}, {name}")
+        label = f"LCU, {curve['features']} features, {name}"
+        axes[1].axhline(curve["LCU"], color=f"C{k}", linestyle=":", label=label)
     axes[0].set(xlabel="annealing iterations", ylabel="test accuracy, %")
     axes[1].set(xlabel="features", ylabel="test accuracy, %")
     for axis in axes:
         axis.legend(fontsize=7)
     figure.tight_layout()
-    figure.savefig(path, dpi=80)
+    figure.savefig(FIGURES / "uncertainty_faces_curves.png", dpi=80)
+
+
+# --- page ---
+
+
+def write_groups(page, found, names, kind, caption):
+    """Write one of the paper's tables: accuracy for each unseen lighting or pose."""
+    rows = [
+        ["paper", method, *(f"{v:.2f}" for v in values), f"{np.mean(values):.2f}"]
+        for method, values in PUBLISHED[kind].items()
+    ]
+    for name in names:
+        for method in METHODS:
+            groups = found[name, method]["groups"]
+            cells = [f"{v:.2f} ({g})" for g, v in groups.items()]
+            cells += ["not in the set"] * (8 - len(cells))
+            rows.append([name, method, *cells, f"{found[name, method]['accuracy']:.2f}"])
+    page.table(["split", "method", *map(str, range(1, 9)), "average"], rows, caption)
 
 
 def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--splits", nargs="*", type=int, default=list(range(5)))
-    parser.add_argument("--figures", action="store_true")
-    arguments = parser.parse_args()
-    kept = stored("uncertainty_faces")
-    names = list(splits())
-    for number in arguments.splits:
-        name = names[number]
-        data = splits()[name]()
-        found, choice = [], None
-        started = time.perf_counter()
-        for method, value in zip(METHODS, accuracies(*data), strict=True):
-            if isinstance(value, tuple):
-                value, choice = value
-            found.append(value)
-            print(
-                f"{name}: {method} {value:.2f} ({time.perf_counter() - started:.0f} s)", flush=True
-            )
-        kept.keep((name,), [found, choice])
-    FIGURES.mkdir(exist_ok=True)
-    pictures = [FIGURES / f"uncertainty_faces_{kind}.png" for kind in ("transforms", "curves")]
-    if arguments.figures:
-        draw_transforms(pictures[0])
-        draw_curves(pictures[1])
-    found = {name: values for name, (values, _) in kept.by_name().items()}
-    choices = {name: choice for name, (_, choice) in kept.by_name().items()}
-    write(found, choices, [picture for picture in pictures if picture.exists()])
+    page = ResultsPage(
+        "uncertainty_faces",
+        "Faces",
+        "Tables 1 and 2 of the paper: recognition under lightings and poses not learned from. PCA "
+        "keeps 95 % of the variance; all methods but Eigenface work on whitened scores; one seed. "
+        "The paper trains on 2,345 images of 67 subjects (5 poses, 7 lightings) and tests on 2,680 "
+        "under 8 other lightings, as our first two splits do.",
+        packages=("matplotlib",),
+    )
+    found = {
+        (name, method): page.case((name, method), clocked(lambda c=(name, method): case(*c)))
+        for name in splits()
+        for method in METHODS | WITH_MORE
+    }
+    page.text(
+        "**The published ranking cannot be checked.** Which 7 and 8 of the 21 lightings were used "
+        "is not published, and it decides everything: between known lightings all methods but "
+        "Eigenface are nearly perfect, beyond them a plain whitened nearest neighbour beats most "
+        "learned ones. The 8 unseen poses of Table 2 are not in the public 32 x 32 set, which has "
+        "5."
+    )
+    page.table(
+        ["split", *METHODS],
+        [(n, *(f"{found[n, method]['accuracy']:.2f}" for method in METHODS)) for n in splits()],
+        "Accuracy (%):",
+    )
+    write_groups(
+        page,
+        found,
+        ("PIE, lightings between", "PIE, lightings beyond"),
+        "lightings",
+        "## Table 1: each unseen lighting\n\nAccuracy (%); in brackets the number of the flash, "
+        "0 to 20. The paper's L1 to L8 and our columns are not the same lightings.",
+    )
+    write_groups(
+        page,
+        found,
+        ("PIE, unseen poses",),
+        "poses",
+        "## Table 2: each unseen pose\n\nAccuracy (%); in brackets the number of the pose, 0 to "
+        "4; three are learned from.",
+    )
+    page.text(
+        "## Choosing the coordinates\n\n"
+        "The last method leaves out one lighting (or pose; a fifth of the rows of Yale B and ORL) "
+        "after another, and chooses among seven starts, from PCA with 99 or 95 % of the variance "
+        "whitened to covariances within classes with shrinkage, and then among 0, 2 and 5 "
+        "iterations of learning. Of candidates that a paired sign test does not part from the best "
+        "it takes the simplest. The candidates and their order were settled after test accuracies "
+        "of starts on the PIE splits had been seen; the choice among them sees training rows only. "
+        "What was chosen:"
+    )
+    page.text("\n".join(f"- {name}: {found[name, CHOSEN]['choice']}" for name in splits()))
+    page.table(
+        ["split", *WITH_MORE, CHOSEN],
+        [
+            (name, *(f"{found[name, m]['accuracy']:.2f}" for m in (*WITH_MORE, CHOSEN)))
+            for name in splits()
+        ],
+        "Where no iterations were chosen, nothing was learned: what does better is the start. The "
+        "baselines where PCA keeps 99 % of the variance, accuracy (%):",
+    )
+    page.text(
+        "What is learned from some lightings and poses does not carry over to others: with a group "
+        "left out, learning classifies fewer rows right, which rows held out at random cannot show."
+    )
+    FIGURES.mkdir(parents=True, exist_ok=True)
+    page.case(("figure", "transforms"), draw_transforms)
+    drawn = {
+        name: page.case(("curves", name), lambda n=name: curves(n))
+        for name in ("PIE, lightings beyond", "PIE, unseen poses")
+    }
+    if not is_rebuilding():
+        draw_curves(drawn)
+    for kind, caption in zip(("transforms", "curves"), CAPTIONS, strict=True):
+        page.text(f"![{kind}](figures/uncertainty_faces_{kind}.png)")
+        page.text(caption)
+    page.write()
 
 
 if __name__ == "__main__":
