@@ -339,7 +339,7 @@ def measure_covtype(torch, watch):
     print(found["auto"], flush=True)
     seconds, model = watch(lambda: TruncatedRBFClassifier(2).fit(X, y), 3)
     found["trbf"] = described_fit(model, seconds, Q, truth, torch)
-    found["trbf"]["monomials"] = int(model._coef.shape[0])
+    found["trbf"]["monomials"] = int(model.primal_coef_.shape[0])
     found["trbf"]["phases"] = watched(
         torch, TRBF_PHASES, lambda: TruncatedRBFClassifier(2).fit(X, y)
     )[:2]
