@@ -1,11 +1,9 @@
 """Which choices of ``LocallyAdaptiveClassifier`` are good defaults, by folds of training rows?
 
-Test rows are never read: five folds of the training rows of six sets (at most ``--rows`` of each,
-drawn at random) compare the default with one change at a time. What has been measured is kept, so
-that the page can be made in pieces.
+Test rows are never read: five folds of the training rows of six sets (at most ``N_ROWS`` of each,
+drawn at random) compare the default with one change at a time.
 """
 
-import argparse
 import time
 import warnings
 
@@ -13,10 +11,11 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
-from _harness import ResultsPage, stored
+from _harness import ResultsPage
 from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
+N_ROWS = 1200
 SETS = ("satimage", "letter", "optdigits", "pendigits", "spambase", "adult")
 CHOICES = {
     "default": {},
@@ -32,16 +31,16 @@ CHOICES = {
 }
 
 
-def training_rows(name, n_rows):
+def training_rows(name):
     data = load_dataset(name)
     X, y = (data.X_train, data.y_train) if "X_train" in data else (data.X, data.y)
-    chosen = np.random.RandomState(0).permutation(len(y))[:n_rows]
+    chosen = np.random.RandomState(0).permutation(len(y))[:N_ROWS]
     return np.nan_to_num(np.asarray(X, float)[chosen]), np.asarray(y)[chosen]
 
 
-def measure(name, n_rows, options):
+def measure(name, options):
     """Mean error (%), log loss and processor time of a fit over the folds."""
-    X, y = training_rows(name, n_rows)
+    X, y = training_rows(name)
     found = []
     folds = StratifiedKFold(5, shuffle=True, random_state=0).split(X, y)
     for seed, (train, test) in enumerate(folds):
@@ -60,14 +59,21 @@ def measure(name, n_rows, options):
     return [float(value) for value in np.mean(found, axis=0)]
 
 
-def write(known, n_rows):
+def main():
     page = ResultsPage(
         "uncertainty_choices",
         "The defaults of the locally adaptive classifier",
         "Is each default worth it? Five folds of the training rows (at most "
-        f"{n_rows} of a set, drawn at random; test rows are not read), one change at a time, "
+        f"{N_ROWS} of a set, drawn at random; test rows are not read), one change at a time, "
         "one seed.",
     )
+    known = {
+        name: {
+            choice: page.case((name, choice), lambda n=name, o=options: measure(n, o))
+            for choice, options in CHOICES.items()
+        }
+        for name in SETS
+    }
     for column, caption in enumerate(("Error, %:", "Log loss:", "Processor time of a fit, s:")):
         page.table(
             ["choice", *SETS, "mean of ratios to the default"],
@@ -91,21 +97,6 @@ def write(known, n_rows):
 def _ratio(known, choice, column):
     ratios = [known[name][choice][column] / known[name]["default"][column] for name in SETS]
     return float(np.exp(np.mean(np.log(ratios))))
-
-
-def main():
-    parser = argparse.ArgumentParser()
-    parser.add_argument("--rows", type=int, default=3000)
-    n_rows = parser.parse_args().rows
-    kept = stored("uncertainty_choices")
-    known = {
-        name: {
-            choice: kept.run((name, choice), lambda n=name, o=options: measure(n, n_rows, o))
-            for choice, options in CHOICES.items()
-        }
-        for name in SETS
-    }
-    write(known, n_rows)
 
 
 if __name__ == "__main__":
