@@ -49,7 +49,7 @@ def local_models():
             n_neighbors=40, alpha=1.0, calibration=None, **raw
         ),
         "local ridge, k and alpha chosen": LocalClassifier(**raw),
-        "local ridge, metric chosen too": LocalClassifier(random_state=0),
+        "`LocalClassifier()`: standardised, k and alpha chosen": LocalClassifier(random_state=0),
         "local squared hinge, k = 40, alpha = 0.1": LocalClassifier(
             solver="squared_hinge", n_neighbors=40, alpha=0.1, **raw
         ),
@@ -134,7 +134,7 @@ def main():
     page = ResultsPage(
         "local_accuracy",
         "Accuracy and calibration of local classifiers",
-        "Test error on the published splits, raw columns (one common scale). Everything that is "
+        "Test error on the published splits, raw columns (one common scale) unless said. What is "
         "chosen is chosen by leave-one-out on 3,000 training rows.",
     )
     fill(page)
