@@ -582,3 +582,15 @@ def test_partial_fit_equals_fit_on_all_rows(data, parameters):
     assert_allclose(model.predict(Q), whole, rtol=1e-9)
     with pytest.raises(ValueError, match="outputs"):
         model.partial_fit(X, np.column_stack([y, y]))
+
+
+def test_the_unit_of_equal_weights_does_not_matter_to_rows_added_later(data):
+    X, y, Q = data
+    later = np.random.RandomState(0).randint(1, 4, len(y) - 50).astype(float)
+    answers = []
+    for unit in (None, 1.0, 8.0):
+        model = fixed().fit(X[:50], y[:50], None if unit is None else np.full(50, unit))
+        model.partial_fit(X[50:], y[50:], sample_weight=(unit or 1.0) * later)
+        answers.append(model.predict(Q))
+    assert_array_equal(answers[1], answers[0])
+    assert_array_equal(answers[2], answers[0])

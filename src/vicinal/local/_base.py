@@ -133,6 +133,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
 
     _model: LocalFit
     _answered: HeldOutRows | None = None
+    _weight_unit = 1.0  # what one row of the first call weighed, where all weighed the same
 
     # --- how a fit is settled ---
 

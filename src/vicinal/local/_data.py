@@ -174,8 +174,9 @@ def checked_rows(
 ):
     """Validate training data; return X, y, weights and groups of the rows that weigh something.
 
-    A weight common to all rows changes nothing: it is returned as ``None``. Where further rows may
-    come (``first`` False), only ones are.
+    A weight common to all rows changes nothing: it is returned as ``None``, and becomes the unit in
+    which weights of further rows are counted. Where the first rows come by ``partial_fit``
+    (``first`` False) the unit is one.
     """
     X, y = validate_data(
         estimator,
@@ -193,9 +194,11 @@ def checked_rows(
         if len(groups) != X.shape[0]:
             raise ValueError(f"groups has {len(groups)} entries for {X.shape[0]} rows of X.")
     weights, X, y, groups = positive_rows(sample_weight, X, y, groups)
-    if np.all(weights == (weights[0] if first else 1.0)):
-        weights = None
-    return X, y, weights, groups
+    if reset:
+        is_common = first and np.all(weights == weights[0])
+        estimator._weight_unit = float(weights[0]) if is_common else 1.0
+    weights = weights / estimator._weight_unit
+    return X, y, None if np.all(weights == 1.0) else weights, groups
 
 
 def number_targets(y) -> Numbers:

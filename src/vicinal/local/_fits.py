@@ -160,10 +160,6 @@ class LocalFit:
             norms.append(squared_norms(found, kernel, self.data.sample_weight))
         return np.concatenate(answers), np.concatenate(norms)
 
-    def joined(self, *rows) -> "LocalFit":
-        """Return the model with further rows."""
-        return replace(self, data=self.data.joined(*rows), factor=None)
-
 
 def squared_norms(found: Neighborhoods, kernel: np.ndarray, weights) -> np.ndarray:
     """Return |l(q)|^2 = sum_i l_i^2 / s_i, the variance of a prediction in units of the noise."""
