@@ -117,11 +117,6 @@ class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
         self.random_state = random_state
         self.verbose = verbose
 
-    @property
-    def named_estimators(self):
-        """Members as they were given, by name."""
-        return dict(self.estimators)
-
     def get_params(self, deep=True):
         """Get the parameters, with those of the members by their names.
 

@@ -15,7 +15,7 @@ from scipy.linalg import solve
 from sklearn.linear_model import Ridge
 
 from vicinal._kernels.linear._lda import LDAStatistics, lda_statistics
-from vicinal._kernels.linear._logistic_steps import Steps, logistic_steps
+from vicinal._kernels.linear._logistic import Steps, logistic_steps
 from vicinal._kernels.linear._perceptron import fit_perceptron
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._linear_learners import is_plain_lda, is_plain_logistic, is_plain_ridge
@@ -76,7 +76,7 @@ class Logistic:
         fit = yield from logistic_steps(
             float(mass.sum()), n_features, len(present), start=start, **self.options
         )
-        return fit
+        return fit[:2]
 
     def region(self, mass, solution, n_features: int, classes) -> LinearRegionClassifier:
         """Return the model of a region from the solution of its steps, ``None`` for one class."""

@@ -4,12 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
+from scipy.special import logsumexp
 
 from vicinal._kernels.ensemble._simplex import (
     bootstrapped_weights,
     effective_number,
     information_weights,
-    log_score,
     project_to_simplex,
     stacked_mean_weights,
     stacking_weights,
@@ -21,20 +21,14 @@ def densities(rng):
     return rng.normal(size=(80, 4)) * 2.0 + np.array([0.0, -0.2, 0.3, -3.0])
 
 
+def log_score(weights, log_density, share):
+    return float(share @ logsumexp(log_density, axis=1, b=weights))
+
+
 def em_step(weights, log_density, share):
     """Expectation maximisation, written plainly."""
     joint = weights * np.exp(log_density)
     return share @ (joint / joint.sum(axis=1, keepdims=True))
-
-
-def test_em_never_lowers_the_score(densities):
-    share = np.full(80, 1 / 80)
-    weights, scores = np.full(4, 0.25), []
-    for _ in range(200):
-        scores.append(log_score(weights, densities, share))
-        weights = em_step(weights, densities, share)
-    assert np.diff(scores).min() >= -1e-14
-    assert_allclose(weights.sum(), 1.0)
 
 
 def test_stacking_reaches_what_em_and_a_general_solver_reach(densities):

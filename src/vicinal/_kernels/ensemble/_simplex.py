@@ -1,21 +1,17 @@
 """Weights of models on the simplex ``{w >= 0, sum w = 1}`` (equations 18 to 22)."""
 
 import numpy as np
-from scipy.special import logsumexp, softmax
-
-
-def log_score(weights: np.ndarray, log_density: np.ndarray, share: np.ndarray) -> float:
-    """Mean log density of the mixture, ``sum_i share_i log sum_m w_m exp(ell_im)``."""
-    return float(share @ logsumexp(log_density, axis=1, b=weights))
+from scipy.special import softmax
 
 
 def stacking_weights(
     log_density: np.ndarray, share: np.ndarray, *, tol: float = 1e-10, max_iter: int = 20_000
 ) -> tuple[np.ndarray, int]:
-    """Maximise :func:`log_score` over the simplex (equation 21); returns weights and iterations.
+    """Maximise ``sum_i share_i log sum_m w_m exp(ell_im)`` over the simplex (equation 21).
 
-    ``share`` are sample weights that sum to one. Each squared extrapolation (SQUAREM, one cycle of
-    three EM steps) is kept only if it does not lower the objective, so the rise stays monotone.
+    Returns weights and iterations; ``share`` are sample weights that sum to one. Each squared
+    extrapolation (SQUAREM, one cycle of three EM steps) is kept only if it does not lower the
+    objective, so the rise stays monotone.
     """
     n_models = log_density.shape[1]
     weights = np.full(n_models, 1.0 / n_models)

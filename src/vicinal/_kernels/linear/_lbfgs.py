@@ -19,28 +19,6 @@ class Minimum(NamedTuple):
     converged: bool
 
 
-def minimize_lbfgs(
-    value_gradient: Callable[[np.ndarray], tuple[float, np.ndarray]],
-    start: np.ndarray,
-    precondition: Callable[[np.ndarray], np.ndarray],
-    *,
-    gradient_tol: float,
-    max_iter: int,
-    memory: int = 15,
-) -> Minimum:
-    """Minimise a convex function until its largest gradient entry is at most ``gradient_tol``.
-
-    ``precondition`` applies a fixed, positive definite approximation of the inverse Hessian; it
-    takes the place of the multiple of the identity in the two-loop recursion (Nocedal and Wright,
-    "Numerical Optimization", 2006, algorithm 7.4). For a loss of linear scores such a matrix costs
-    one Gram matrix, and a unit step is then nearly always accepted.
-    """
-    steps = lbfgs_steps(
-        start, precondition, gradient_tol=gradient_tol, max_iter=max_iter, memory=memory
-    )
-    return answer_all(steps, value_gradient)
-
-
 def answer_all(steps: Generator[Any, Any, Any], answer: Callable[[Any], Any]) -> Any:
     """Answer what a generator asks for until it returns, and return that."""
     try:
@@ -59,9 +37,14 @@ def lbfgs_steps(
     max_iter: int,
     memory: int = 15,
 ) -> Generator[np.ndarray, tuple[float, np.ndarray], Minimum]:
-    """Yield the points at which :func:`minimize_lbfgs` needs value and gradient; return the end.
+    """Minimise a convex function until its largest gradient entry is at most ``gradient_tol``.
 
-    So that many minimisations can be answered together, by one pass over the rows of all.
+    Yields the points at which value and gradient are needed, so that many minimisations can be
+    answered together, by one pass over the rows of all. ``precondition`` applies a fixed, positive
+    definite approximation of the inverse Hessian; it takes the place of the multiple of the
+    identity in the two-loop recursion (Nocedal and Wright, "Numerical Optimization", 2006,
+    algorithm 7.4). For a loss of linear scores such a matrix costs one Gram matrix, and a unit step
+    is then nearly always accepted.
     """
     point = np.array(start, dtype=np.float64)
     value, gradient = yield point
