@@ -48,6 +48,17 @@ def test_turned_columns_need_the_full_metric():
     assert errors["auto"] == errors["full"]
 
 
+@pytest.mark.parametrize("seed", [5, 7])
+def test_a_column_that_only_modulates_another_is_found(seed):
+    # A wide kernel, nearly a polynomial of low degree, does best at first and is blind to it.
+    rng = np.random.RandomState(seed)
+    X = rng.uniform(-1, 1, (200, 20))
+    y = X[:, 0] * (0.3 + np.cos(2.6 * X[:, 1])) + 0.05 * rng.normal(size=200)
+    model = GradientKernelRegressor(metric="diagonal", n_rounds=3).fit(X, y)
+    assert model.feature_importances_[1] > 0.6
+    assert np.mean((model.loo_prediction_ - y) ** 2) < 0.05 * np.var(y)
+
+
 def test_slopes_are_differences_of_the_answers(friedman):
     X, y = friedman
     model = GradientKernelRegressor(n_rounds=2).fit(X[:150], np.stack([y, y**2], axis=1)[:150])

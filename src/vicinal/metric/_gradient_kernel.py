@@ -27,6 +27,8 @@ from vicinal.metric._explain import slope_sections
 # Scales tried, in units of the root of the mean squared distance between two rows.
 _SCALES = 2.0 ** np.arange(-3, 4)
 _ALPHAS = 10.0 ** np.arange(-6, 2)
+# Rounds start twice, the second time at this scale; after so many the better ones go on.
+_NARROW, _FIRST_ROUNDS = np.array([0.35]), 3
 # Rounds look at so many rows at most: the metric has few numbers, a decomposition costs n^3.
 _ROUND_ROWS = 2000
 # Share of the rows on each side of a split that both of its sides learn and answer.
@@ -197,34 +199,46 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         }
 
     def _learn_metric(self, data, alphas, n_rounds) -> dict:
-        """Alternate ridge and metric; return the round of least leave-one-out error."""
+        """Alternate ridge and metric; return the round of least leave-one-out error.
+
+        A wide kernel is close to a polynomial of low degree. Where that does better than a narrow
+        one, rounds at the best scale never see columns that act through higher orders alone, so
+        other rounds begin at a narrow scale.
+        """
         kinds = ["diagonal", "full"] if self.metric == "auto" else [self.metric]
+        n_first = min(_FIRST_ROUNDS, max(n_rounds - 1, 0))
+        starts = [_SCALES, _NARROW] if n_first else [_SCALES]
+        n_fits = len(starts) + len(kinds) * ((len(starts) - 1) * n_first + n_rounds)
         best: dict = {}
-        n_fits = 1 + n_rounds * len(kinds)
         with Progress(n_fits, type(self).__name__, verbose=self.verbose) as progress:
 
-            def fit(components, step):
+            def fit(components, scales, start=None):
                 nonlocal best
-                found, step = self._fit_round(data, components, alphas, step)
+                found = self._fit_round(data, components, alphas, scales, start)
                 if not best or found["error"] < best["error"]:
                     best = found
                 progress.advance(note=f"leave-one-out error {found['error']:.4g}")
-                return found, step
+                return found
 
-            first = fit(np.eye(data.Z.shape[1]), None)
+            def go_on(found, n, kind, scales):
+                for _ in range(n):
+                    components = gradient_map(found["outer_product"], diagonal=kind == "diagonal")
+                    found = fit(components, scales, found["bandwidth"])
+                return found
+
+            unit = np.eye(data.Z.shape[1])
+            firsts = [(fit(unit, scales), scales) for scales in starts]
             for kind in kinds:
-                found, step = first
-                for _ in range(n_rounds):
-                    step_map = gradient_map(found["outer_product"], diagonal=kind == "diagonal")
-                    found, step = fit(step_map, step)
+                tried = [go_on(found, n_first, kind, scales) for found, scales in firsts]
+                better = min(tried, key=lambda found: found["error"])
+                go_on(better, n_rounds - n_first, kind, _SCALES)
         return best
 
-    def _fit_round(self, data, components, alphas, step) -> tuple[dict, int]:
+    def _fit_round(self, data, components, alphas, scales, start) -> dict:
         """Fit the ridge in given coordinates, scaled to a mean squared distance of one."""
         components = components * _unit_distance(data.Z @ components, data.weights)
         mapped = data.Z @ components
-        step, path = self._best_scale(cdist(mapped, mapped), data, alphas, start=step)
-        bandwidth = float(_SCALES[step])
+        bandwidth, path = self._best_scale(cdist(mapped, mapped), data, alphas, scales, start)
         slopes = ridge_slopes(mapped, mapped, path.dual_coef, bandwidth, self.kernel)
         return {
             "components": components,
@@ -232,26 +246,28 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
             "outer_product": gradient_outer_product(slopes @ components.T, data.weights),
             "error": float(path.errors[path.best]),
             "path": path,
-        }, step
+        }
 
-    def _best_scale(self, distances, data, alphas, start) -> tuple[int, KernelRidgePath]:
-        """Return the scale of least error: some of them first, then downhill from the last one."""
+    def _best_scale(self, distances, data, alphas, scales, start) -> tuple[float, KernelRidgePath]:
+        """Return the scale of least error: some of them first, or downhill from the last one."""
         paths: dict[int, KernelRidgePath] = {}
 
         def error(i):
             if i not in paths:
-                K = kernel_values(distances, _SCALES[i], self.kernel)
+                K = kernel_values(distances, scales[i], self.kernel)
                 paths[i] = ridge_path(K, data.Y, data.weights, data.copies, alphas)
             return paths[i].errors[paths[i].best]
 
-        last = len(_SCALES) - 1
-        best = min(range(0, last + 1, 2), key=error) if start is None else start
+        if start is None:
+            best = min(range(0, len(scales), 2), key=error)
+        else:
+            best = int(np.argmin(np.abs(np.log(scales / start))))
         moved = True
         while moved:
-            near = [i for i in (best, best - 1, best + 1) if 0 <= i <= last]
+            near = [i for i in (best, best - 1, best + 1) if 0 <= i < len(scales)]
             nearest = min(near, key=error)
             moved, best = nearest != best, nearest
-        return best, paths[best]
+        return float(scales[best]), paths[best]
 
     # --- answers ------------------------------------------------------------------------------
 

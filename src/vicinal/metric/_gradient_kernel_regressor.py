@@ -48,6 +48,10 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, BaseGradientKernel)
     outputs [1]_, or its diagonal. The leave-one-out residuals are
     :math:`(Py)_i / P_{ii}` with the inverse :math:`P` of the ridge system less its intercept.
 
+    With two rounds or more, some begin at a narrow scale and others at that of least error: a
+    wide kernel is close to a polynomial of low degree, and where it does best at first it hides
+    columns that act through higher orders alone. The better ones go on.
+
     References
     ----------
     .. [1] A. Radhakrishnan, D. Beaglehole, P. Pandit and M. Belkin, "Mechanism for feature learning
