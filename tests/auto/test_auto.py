@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_blobs
@@ -22,6 +23,7 @@ from vicinal._base import HeldOut
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _base as auto_base
 from vicinal.auto import _forms as auto_forms
+from vicinal.auto import _search as auto_search
 from vicinal.auto._default_members import Shape, default_kinds
 from vicinal.auto._scorers import ClassScorer
 from vicinal.auto._search import LeftOut, Search, Table, Trial, draw_folds
@@ -37,6 +39,49 @@ def blobs(n_rows=120, seed=0, **settings):
 def fitted(**settings):
     X, y = blobs()
     return AutoClassifier(**{"members": QUICK, "random_state": 0, **settings}).fit(X, y), X, y
+
+
+# --- tables of many rows ------------------------------------------------------------------------
+
+
+@pytest.fixture
+def tried_on_few(monkeypatch):
+    monkeypatch.setattr(auto_search, "_MAX_TABLE", 150)
+
+
+def test_members_are_tried_on_some_rows_and_fitted_to_all(tried_on_few):
+    X = np.random.RandomState(0).normal(size=(400, 3))
+    y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
+    y[:4] = 7  # so rare that a draw would lose it
+    members = ["gradient", ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))]
+    model = AutoClassifier(members, random_state=0).fit(X, y)
+    assert model.classes_.tolist() == [0, 1, 7]
+    assert 150 <= np.isfinite(model.held_out_[:, 0]).sum() <= 154
+    kept = [member for member in model.members_ if member.weight > 0.0]
+    assert "standardized gradient" in [member.name for member in kept]
+    for member in kept:
+        # Probabilities may differ by the temperature, which the trial has found.
+        again = clone(member.estimator).set_params(**member.params).fit(X, y)
+        assert_array_equal(member.estimator.predict(X), again.predict(X))
+
+
+def test_numbers_of_many_rows_are_fitted_to_all(tried_on_few):
+    X = np.random.RandomState(0).normal(size=(400, 3))
+    y = X[:, 0] ** 2 + 0.1 * X[:, 1]
+    model = AutoRegressor(["local"], random_state=0).fit(X, y)
+    assert np.isfinite(model.held_out_).sum() == 150
+    assert model.members_[0].estimator.neighbors(X[:1]).shape == (1, 400)
+    # What was learned from 150 rows is the choice alone: with all rows the answers are better.
+    assert model.score(X, y) > model.score_
+
+
+@pytest.mark.parametrize(
+    ("is_classification", "names"), [(True, ["svm"]), (False, ["svm", "kernel"])]
+)
+def test_members_that_many_rows_are_too_much_for_are_named(is_classification, names):
+    shape = Shape(10**6, 54, 2, is_classification, False, None, 1)
+    left = {kind: reason for kind, reason in default_kinds(shape).items() if "rows" in reason}
+    assert list(left) == names
 
 
 # --- what the mixture is --------------------------------------------------------------------------

@@ -9,6 +9,7 @@ from sklearn.pipeline import make_pipeline
 
 from vicinal._kernels.local._gradient_metric import gradient_outer_product, metric_step
 from vicinal.local import GradientMetric, LocalRegressor
+from vicinal.local import _gradient_metric as module
 
 
 def test_outer_product_is_the_weighted_mean(rng):
@@ -98,6 +99,16 @@ def test_constant_columns_count_for_nothing(rng):
     X = np.column_stack([rng.normal(size=(100, 2)), np.ones(100)])
     model = GradientMetric(random_state=0).fit(X, X[:, 0])
     assert model.feature_importances_[2] == 0.0
+
+
+def test_of_many_rows_some_are_learned_from(rng, monkeypatch):
+    X = rng.normal(size=(300, 4))
+    y = np.sin(X[:, 0])
+    drawn = np.sort(np.random.RandomState(0).choice(300, 120, replace=False))
+    expected = GradientMetric(random_state=0).fit(X[drawn], y[drawn])
+    monkeypatch.setattr(module, "_MAX_ROWS", 120)
+    found = GradientMetric(random_state=0).fit(X, y)
+    assert_allclose(found.components_, expected.components_)
 
 
 def test_too_many_neighbours_is_an_error(rng):

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine, make_friedman1
 
 from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor
+from vicinal.local import _forest as forest_rows
 from vicinal.local._forest import grow_forest
 
 
@@ -55,7 +56,7 @@ def test_forest_weights_reproduce_the_forest():
 def test_rows_left_out_ask_trees_grown_without_them():
     X, y = make_friedman1(120, random_state=0)
     index = grow_forest("forest", X, y, None, classify=False, random_state=0, n_jobs=1)
-    found = index.neighborhoods(index.leaves, index.out_of_bag, 120)
+    found = index.neighborhoods(index.leaves_of(X), index.out_of_bag, 120)
     rows = np.repeat(np.arange(120), found.sizes())
     assert not (found.indices == rows).any()
     trees = [tree.predict(X) for tree in index.forest.estimators_]
@@ -82,6 +83,23 @@ def test_added_rows_lie_in_the_leaves_of_every_tree():
         got = np.zeros(120)
         got[found.indices[entries]] = found.weights[entries]
         assert_allclose(got, expected, atol=1e-12)
+
+
+def test_trees_of_many_rows_draw_some_of_them(monkeypatch):
+    monkeypatch.setattr(forest_rows, "_MAX_DRAWN", 30)
+    X, y = make_friedman1(120, random_state=0)
+    index = grow_forest("forest", X, y, None, classify=False, random_state=0, n_jobs=1)
+    drawn = [np.unique(rows) for rows in index.forest.estimators_samples_]
+    assert max(map(len, drawn)) <= 30
+    for t, rows in enumerate(drawn):
+        assert_array_equal(np.flatnonzero(~index.out_of_bag[:, t]), rows)
+    found = index.neighborhoods(index.leaves_of(X), None, 120)
+    rows = np.repeat(np.arange(120), found.sizes())
+    means = np.bincount(rows, found.weights * y[found.indices], minlength=120)
+    assert_allclose(means, index.forest.predict(X), rtol=1e-10)
+    # A further row counts as much as a mean row: it is drawn a quarter of a time.
+    more = index.extended(X[:1], np.ones(1))
+    assert_allclose(more._counts[more._members == 120], 0.25)
 
 
 def test_the_unit_of_weights_does_not_matter_to_rows_added_to_a_forest():

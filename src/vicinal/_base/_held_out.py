@@ -32,13 +32,14 @@ class HeldOut:
         What ``predict`` would say, as columns; of a classifier what ``predict_proba`` would say,
         one column for each label of ``np.unique(y)``.
     fitted : callable or None
-        ``fitted(c)`` is that model, where what was learned on the way makes it cheaper than a fit.
+        ``fitted(c)`` is that model, where what was learned on the way makes it cheaper than a fit;
+        ``fitted(c, X, y, sample_weight)`` is the same with other rows, of which these may be some.
     """
 
     candidates: list[dict[str, Any]]
     rows: np.ndarray
     answers: np.ndarray
-    fitted: Callable[[int], Any] | None = None
+    fitted: Callable[..., Any] | None = None
 
 
 def held_out(
@@ -143,9 +144,12 @@ def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
         for candidate in found.candidates
     ]
 
-    def fitted(c: int) -> Pipeline:
-        whole = clone(pipeline)
-        whole.steps = [*blind.steps, (name, found.fitted(c))]
+    def fitted(c: int, *table) -> Pipeline:
+        whole, steps = clone(pipeline), blind
+        if table:
+            steps = clone(blind)
+            table = steps.fit_transform(table[0]), *table[1:]
+        whole.steps = [*steps.steps, (name, found.fitted(c, *table))]
         return whole
 
     return HeldOut(candidates, found.rows, found.answers, found.fitted and fitted)

@@ -45,12 +45,14 @@ from vicinal.auto._member import Member
 from vicinal.auto._scorers import Scorer
 from vicinal.auto._search import (
     Pool,
+    Rows,
     Search,
     Table,
     Trial,
     choose_pool,
     draw_folds,
     draw_rows,
+    draw_table,
     nested_pool,
 )
 
@@ -72,7 +74,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     n_jobs : int, default=None
         Threads; ``None`` uses every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Folds, rows on which members are compared (at most 3,000), forests.
+        Folds, rows on which members are tried (at most 30,000) and compared (at most 3,000),
+        forests.
 
     Attributes
     ----------
@@ -161,20 +164,22 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         """
         fold_seed, row_seed, seed = draw_seeds(check_random_state(self.random_state), 3)
         self._forms, self._places, self._targets = Forms(), rows, y
-        forms = self._forms.fit_transform(X, y)
-        check_magnitude("X", forms["distance"])  # a column of a frame among words, too
-        self._on_device = is_on_device(X)
-        folds, n_draws = draw_folds(len(y), codes, groups, self.cv, fold_seed)
-        n_rows, n_columns = forms["distance"].shape
-        drawn = draw_rows(n_rows, n_columns, row_seed)
         weight = counts * factors
         is_even = np.ptp(weight) == 0.0
-        table = Table(forms, y, None if is_even else weight, groups, folds, n_draws, drawn)
-        scorer = self._scorer(y if codes is None else codes, table.entries, weight)
+        whole = Rows(self._forms.fit_transform(X, y), y, None if is_even else weight, groups)
+        check_magnitude("X", whole.forms["distance"])  # a column of a frame among words, too
+        self._on_device = is_on_device(X)
+        tried = np.arange(len(y)) if self._on_device else draw_table(len(y), codes, row_seed)
+        part = whole.take(tried)
+        tried_codes = None if codes is None else codes[tried]
+        folds, n_draws = draw_folds(len(tried), tried_codes, part.groups, self.cv, fold_seed)
+        drawn = draw_rows(len(tried), whole.n_columns, row_seed)
+        table = Table(*part, folds, n_draws, drawn, growth=len(y) / len(tried))
+        scorer = self._scorer(y if codes is None else codes, tried[table.entries], weight)
         # A device is filled by one member at a time, and cannot record the steps of two.
         n_jobs = 1 if self._on_device else self.n_jobs
         search = Search(table, scorer, self._method, self.max_fit_time, n_jobs, seed)
-        self._try_members(search, codes)
+        self._try_members(search, self._shape(whole, codes))
         trials = search.kept()
         if not trials:
             reasons = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
@@ -186,20 +191,20 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         errors = scorer.errors(answers)
         error, self.score_error_ = mean_and_error(errors, scorer.share, table.entries)
         self.score_ = 1.0 - error
-        self._keep_answers(answers, rows[table.entries])
+        self._keep_answers(answers, rows[tried[table.entries]])
         targets = y.reshape(len(y), -1) if codes is None else codes
+        drawn = tried[drawn]
         self._answered = HeldOutRows(
-            as_numpy(forms["distance"][drawn]),
+            as_numpy(whole.forms["distance"][drawn]),
             self.held_out_[rows[drawn]],
             targets[drawn],
             counts[drawn],
             self.n_jobs,
         )
-        self._keep_members(search, pool, table)
+        self._keep_members(search, pool, whole)
 
-    def _try_members(self, search: Search, codes) -> None:
+    def _try_members(self, search: Search, shape: Shape) -> None:
         """Try every kind, or every pair, in the order given."""
-        shape = self._shape(search.table, codes)
         if isinstance(self.members, str):
             kinds = default_kinds(shape)
             plan = [kind for kind, reason in kinds.items() if not reason]
@@ -244,7 +249,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             )
         return iter([Spec(entry[0], entry[1])])
 
-    def _shape(self, table: Table, codes) -> Shape:
+    def _shape(self, table: Rows, codes) -> Shape:
         X, n_outputs = table.forms["distance"], 1
         if codes is not None:
             n_outputs = int(codes.max()) + 1
@@ -271,7 +276,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         with np.errstate(invalid="ignore"):
             self.held_out_ = out / count
 
-    def _keep_members(self, search: Search, pool: Pool, table: Table) -> None:
+    def _keep_members(self, search: Search, pool: Pool, table: Rows) -> None:
         """Fit the members that carry weight; the others are kept by name."""
         chosen = dict(zip(map(id, search.kept()), range(len(pool.weights)), strict=True))
         members: list[Member] = []
@@ -292,20 +297,25 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
                 fits.append((member, trial, c))
             else:
                 member.reason = "it would not improve the mixture"
-        thread_map(lambda fit: self._finish(table, *fit), fits, search.n_jobs)
+        was_sampled = len(search.table.y) < len(table.y)
+        thread_map(lambda fit: self._finish(table, was_sampled, *fit), fits, search.n_jobs)
         members.sort(key=lambda member: -member.weight)
         self.members_ = members
         self.weights_ = np.array([member.weight for member in members])
         self.cv_results_ = _settings(search)
 
-    def _finish(self, table: Table, member: Member, trial: Trial, candidate: int) -> None:
+    def _finish(
+        self, table: Rows, was_sampled: bool, member: Member, trial: Trial, candidate: int
+    ) -> None:
         """Fit one member to all rows and take its times."""
         X = table.forms[member.form]
         threads = 1 if n_threads(self.n_jobs) > 1 else n_threads(self.n_jobs)
         with threadpool_controller().limit(limits=threads, user_api="openmp"):
             start = time.perf_counter()
             if trial.fitted is not None:
-                member.estimator = trial.fitted(candidate)
+                # The rows that it was tried on are all rows, or some of them.
+                rows = (X, table.y, table.weight) if was_sampled else ()
+                member.estimator = trial.fitted(candidate, *rows)
             else:
                 model = clone(trial.spec.estimator).set_params(**trial.candidates[candidate])
                 member.estimator = fit_weighted(model, X, table.y, table.weight)

@@ -254,6 +254,10 @@ def default_kinds(shape: Shape) -> dict[str, str]:
     if shape.is_timed:
         # Where time may end before all had their turn, the surest go first.
         kinds = {"constant": "", "boosting": "", **kinds}
+    if shape.n_rows > _MAX_SVM_ROWS:
+        kinds["svm"] = f"it takes the square of the rows, so at most {_MAX_SVM_ROWS:,} of them"
+    if shape.n_rows > _MAX_KERNEL_ROWS and not shape.is_classification:
+        kinds["kernel"] = f"it takes the cube of the rows, so at most {_MAX_KERNEL_ROWS:,} of them"
     if not shape.on_device:
         return kinds | {"neural": "it takes minutes without a device; name it in members to try it"}
     for kind in KINDS:

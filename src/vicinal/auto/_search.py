@@ -4,7 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
@@ -26,6 +26,8 @@ from vicinal._kernels.ensemble._pool import few_weights, mean_and_error, nested_
 from vicinal.auto._default_members import Spec
 from vicinal.auto._scorers import Scorer
 
+# Rows that members are tried on: what they choose there, they choose among millions too.
+_MAX_TABLE, _LEAST_OF_A_CLASS = 30_000, 10
 # Rows on which members are compared, within the memory that their candidates take.
 _MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 600, 4e9
 # On tables below this the folds are drawn twice, because one draw is noise.
@@ -40,8 +42,7 @@ _CERTAIN = 2.0
 _SEARCH_SHARE = 0.8
 
 
-@dataclass(frozen=True)
-class Table:
+class Rows(NamedTuple):
     """Training data as members see it.
 
     Attributes
@@ -54,12 +55,47 @@ class Table:
         Weights of the rows, class weights included.
     groups : ndarray or None
         Rows that are held out together.
+    """
+
+    forms: dict[str, Any]
+    y: np.ndarray
+    weight: np.ndarray | None
+    groups: np.ndarray | None
+
+    @property
+    def n_columns(self) -> int:
+        """Number of columns of the form for distances."""
+        return self.forms["distance"].shape[1]
+
+    def take(self, rows: np.ndarray) -> "Rows":
+        """Return some rows, themselves where they are all."""
+        if len(rows) == len(self.y):
+            return self
+        parts = {id(X): X[rows] for X in self.forms.values()}
+        return Rows(
+            {form: parts[id(X)] for form, X in self.forms.items()},
+            self.y[rows],
+            None if self.weight is None else self.weight[rows],
+            None if self.groups is None else self.groups[rows],
+        )
+
+
+@dataclass(frozen=True)
+class Table:
+    """Rows that members are tried on.
+
+    Attributes
+    ----------
+    forms, y, weight, groups
+        As in :class:`Rows`.
     folds : list of ndarray
         Rows of each fold, one draw after another.
     n_draws : int
         How often the folds were drawn.
     rows : ndarray of int
         Rows that members answer.
+    growth : float
+        How many times as many rows the chosen members are fitted to.
     """
 
     forms: dict[str, Any]
@@ -69,6 +105,7 @@ class Table:
     folds: list[np.ndarray]
     n_draws: int
     rows: np.ndarray
+    growth: float = 1.0
 
     @property
     def entries(self) -> np.ndarray:
@@ -104,7 +141,8 @@ class Trial:
     reason : str
         Why it was left out, empty if it was not.
     fitted : callable or None
-        What makes the model of a candidate, where the trial has learned most of it.
+        What makes the model of a candidate, where the trial has learned most of it, as in
+        :class:`~vicinal._base.HeldOut`.
     """
 
     spec: Spec
@@ -113,7 +151,7 @@ class Trial:
     losses: np.ndarray = field(default_factory=lambda: np.empty(0))
     seconds: float = 0.0
     reason: str = ""
-    fitted: Callable[[int], Any] | None = None
+    fitted: Callable[..., Any] | None = None
 
     def mean_losses(self, share: np.ndarray) -> np.ndarray:
         """Return the mean loss of every candidate."""
@@ -198,9 +236,9 @@ class Search:
             found = self._ask(spec, folds)
         else:
             first = self._ask(spec, folds[:1])
-            seconds = time.monotonic() - start
-            if self.kept() and start + seconds * (len(folds) + 1) > self._deadline:
-                raise LeftOut(f"about {seconds * (len(folds) + 1):.1f} s would not fit the time")
+            seconds = (time.monotonic() - start) * (len(folds) + table.growth)
+            if self.kept() and start + seconds > self._deadline:
+                raise LeftOut(f"about {seconds:.1f} s would not fit the time")
             if cuts:
                 self._check_lead(first, spec.lead)
             found = _joined([first, self._ask(spec, folds[1:])])
@@ -298,6 +336,18 @@ def _one_draw(n_rows, codes, groups, n_folds, seed) -> list[np.ndarray]:
     order = np.random.RandomState(seed).permutation(n_rows)
     order = order[np.argsort(codes[order], kind="stable")]
     return [np.sort(order[f::n_folds]) for f in range(n_folds)]
+
+
+def draw_table(n_rows: int, codes, seed: int) -> np.ndarray:
+    """Draw the rows that members are tried on, some of every class; all of them if few."""
+    if n_rows <= _MAX_TABLE:
+        return np.arange(n_rows)
+    order = np.random.RandomState(seed).permutation(n_rows)
+    drawn = order[:_MAX_TABLE]
+    if codes is None:
+        return np.sort(drawn)
+    some = [order[codes[order] == code][:_LEAST_OF_A_CLASS] for code in np.unique(codes)]
+    return np.unique(np.concatenate([drawn, *some]))
 
 
 def draw_rows(n_rows: int, n_columns: int, seed: int) -> np.ndarray:

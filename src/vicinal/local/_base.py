@@ -397,8 +397,12 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
             if patience.ends_with(min(losses)):
                 break
 
-        def fitted(c: int):
-            return model._as_candidate(candidates[c], table, engine, *settings[c])
+        def fitted(c: int, *rows):
+            data, *setting = settings[c]
+            read = (table, engine, data)
+            if rows:
+                read = (*model._read(*rows, None), None)
+            return model._as_candidate(candidates[c], *read, *setting)
 
         # Models that store more than rows and a setting say nothing of how to complete one.
         is_complete = hasattr(model, "_complete")

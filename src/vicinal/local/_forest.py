@@ -1,5 +1,6 @@
 """Neighbourhoods by forest: who shares leaves with a query."""
 
+from copy import copy
 from dataclasses import dataclass
 
 import numpy as np
@@ -23,6 +24,9 @@ _MANY_TREES, _FEW_TREES = 200, 100
 _MIDDLE_TABLES = (300, 5000)
 # Trees stop early only where all targets agree: evenly spaced members then stand for their leaf.
 _MAX_LEAF = 64
+# A tree draws so many rows at most: trees of millions take minutes each, and all of them together
+# have drawn nearly every row.
+_MAX_DRAWN = 100_000
 # Of the rows that share a leaf with a query, so many of the heaviest carry a linear fit.
 FOREST_ROWS = 300
 
@@ -42,7 +46,6 @@ class ForestRule:
 
 @saved(
     X="n q",
-    leaves="n t <l",
     out_of_bag="n t",
     _offsets="t+1 <l+1",
     _start="l+1 <e+1",
@@ -67,16 +70,21 @@ class ForestIndex:
         self.forest = forest
         self.X = X
         self.n_jobs = n_jobs
-        n, n_trees = len(X), len(forest.estimators_)
-        self._offsets = np.cumsum([0] + [tree.tree_.node_count for tree in forest.estimators_])
-        drawn = np.zeros((n, n_trees), dtype=np.float64)
-        for t, rows in enumerate(forest.estimators_samples_):
-            drawn[:, t] = np.bincount(rows, minlength=n)
-        self.leaves = self.leaves_of(X)
-        self.out_of_bag = drawn == 0.0
+        self.n_grown = len(X)  # rows that the trees were grown from
+        trees = forest.estimators_
+        self._offsets = np.cumsum([0] + [tree.tree_.node_count for tree in trees])
+        self.out_of_bag = np.ones((len(X), len(trees)), dtype=bool)
+        single = X.astype(np.float32)  # as trees read them
+        entries = []
+        for t, drawn in enumerate(forest.estimators_samples_):
+            counts = np.bincount(drawn, minlength=len(X))
+            rows = np.flatnonzero(counts)
+            self.out_of_bag[rows, t] = False
+            leaf = trees[t].tree_.apply(single[rows]) + self._offsets[t]
+            entries.append((rows, leaf, counts[rows].astype(np.float64)))
         # A row that every tree has drawn has nobody to ask: it asks all of them.
         self.out_of_bag[~self.out_of_bag.any(axis=1)] = True
-        self._file(self.leaves, drawn)
+        self._file(*(np.concatenate(column) for column in zip(*entries, strict=True)))
 
     def __restore__(self, state: dict) -> None:
         """Take back what a model file holds; compiled loops follow leaves and count on shares."""
@@ -88,18 +96,15 @@ class ForestIndex:
         if not np.all(self._counts / self._totals[leaf] > 0.0):
             raise ValueError("ForestIndex._counts must be positive shares of ForestIndex._totals.")
 
-    def _file(self, leaves, drawn) -> None:
-        """Sort the drawn rows by leaf."""
-        rows, trees = np.nonzero(drawn)
-        leaf = leaves[rows, trees]
+    def _file(self, rows, leaf, counts) -> None:
+        """Sort the drawn rows, which ascend within every leaf, by leaf."""
         order = np.argsort(leaf, kind="stable")
         n_leaves = int(self._offsets[-1])
-        start = np.searchsorted(leaf[order], np.arange(n_leaves + 1))
-        sizes = np.diff(start)
-        place = np.arange(len(order)) - np.repeat(start[:-1], sizes)
+        sizes = np.bincount(leaf, minlength=n_leaves)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
         share = _MAX_LEAF / np.maximum(np.repeat(sizes, sizes), _MAX_LEAF)
         kept = order[np.floor((place + 1) * share) > np.floor(place * share)]
-        rows, leaf, counts = rows[kept], leaf[kept], drawn[rows[kept], trees[kept]]
+        rows, leaf, counts = rows[kept], leaf[kept], counts[kept]
         self._members = rows.astype(np.int64)
         self._counts = counts
         self._start = np.searchsorted(leaf, np.arange(n_leaves + 1)).astype(np.int64)
@@ -111,26 +116,24 @@ class ForestIndex:
             return np.zeros((0, len(self.forest.estimators_)), dtype=np.int64)
         return forest_leaves(self.forest, X).astype(np.int64) + self._offsets[:-1]
 
-    @property
-    def n_grown(self) -> int:
-        """Number of rows that the trees were grown from: every tree drew so many."""
-        return round(self.forest.estimators_[0].tree_.weighted_n_node_samples[0])
-
     def extended(self, X: np.ndarray, counts: np.ndarray) -> "ForestIndex":
-        """Return the same trees with further rows dropped into their leaves, as if drawn."""
-        other = object.__new__(ForestIndex)
-        other.forest, other._offsets, other.n_jobs = self.forest, self._offsets, self.n_jobs
+        """Return the same trees with further rows dropped into their leaves, as if drawn.
+
+        ``counts`` are in units of the draws of a mean row.
+        """
+        other = copy(self)
         other.X = np.vstack([self.X, X])
         leaves = self.leaves_of(X)
-        n_trees = leaves.shape[1]
-        drawn = np.zeros((len(other.X), n_trees))
-        rows = np.repeat(np.arange(len(self._start) - 1), np.diff(self._start))
-        trees = np.searchsorted(self._offsets, rows, side="right") - 1
-        drawn[self._members, trees] = self._counts
-        drawn[len(self.X) :] = counts[:, None]
-        other.leaves = np.vstack([self.leaves, leaves])
         other.out_of_bag = np.vstack([self.out_of_bag, np.ones(leaves.shape, dtype=bool)])
-        other._file(other.leaves, drawn)
+        before = np.repeat(np.arange(len(self._totals)), np.diff(self._start))
+        rows = np.repeat(np.arange(len(self.X), len(other.X)), leaves.shape[1])
+        if self.forest.max_samples is not None:
+            counts = counts * (self.forest.max_samples / self.n_grown)
+        other._file(
+            np.concatenate([self._members, rows]),
+            np.concatenate([before, leaves.ravel()]),
+            np.concatenate([self._counts, np.repeat(counts, leaves.shape[1])]),
+        )
         return other
 
     def neighborhoods(self, leaves, out_of_bag, max_size: int) -> Neighborhoods:
@@ -179,7 +182,8 @@ class ForestLocalizer:
         if rows is None:
             leaves, out_of_bag = self.index.leaves_of(Q), None
         else:
-            leaves, out_of_bag = self.index.leaves[rows], self.index.out_of_bag[rows]
+            leaves = self.index.leaves_of(self.index.X[rows])
+            out_of_bag = self.index.out_of_bag[rows]
         found = self.index.neighborhoods(leaves, out_of_bag, self.rule.max_size)
         weights = found.weights
         if rows is not None:
@@ -202,6 +206,7 @@ def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, rando
         "n_estimators": _MANY_TREES if low <= len(X) <= high else _FEW_TREES,
         "min_samples_leaf": leaf,
         "bootstrap": True,
+        "max_samples": _MAX_DRAWN if len(X) > _MAX_DRAWN else None,
         "n_jobs": n_threads(n_jobs),
         "random_state": check_random_state(random_state).randint(np.iinfo(np.int32).max),
     }

@@ -41,6 +41,8 @@ from vicinal.local._solvers import RidgeSolver
 _FLOOR = 1e-3
 # Slopes at so many rows settle the outer product; fewer where one slope is dear.
 _MAX_QUERIES, _MIN_QUERIES, _FLOPS = 1500, 200, 2e9
+# They are searched for neighbours among so many rows at most.
+_MAX_ROWS = 100_000
 
 
 @saved(mean_="p", scale_="p", components_="k p")
@@ -72,7 +74,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     n_jobs : int, default=None
         Threads; ``None`` uses every core.
     random_state : int, RandomState instance or None, default=None
-        Draws the rows at which slopes are taken when there are more than needed.
+        Draws the rows at which slopes are taken when there are more than needed, and 100,000 rows
+        to learn from where there are more.
 
     Attributes
     ----------
@@ -190,6 +193,10 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         if len(X) < 3:
             raise ValueError(f"Found {len(X)} sample(s) of positive weight; at least 3 are needed.")
         self._dtype = X.dtype
+        if len(X) > _MAX_ROWS:
+            rng = check_random_state(self.random_state)
+            rows = np.sort(rng.choice(len(X), _MAX_ROWS, replace=False))
+            X, y, weights = X[rows], y[rows], None if weights is None else weights[rows]
         if self._task(y) == "classification":
             _check_one_column(y)
             classes, codes = encode_labels(y)
