@@ -23,7 +23,7 @@ from vicinal.ensemble import (
 
 FIVE_LEAVES = DecisionTreeRegressor(max_leaf_nodes=5)
 STUMP = DecisionTreeRegressor(max_depth=1)
-N_DRAWS = 4  # of three folds
+N_DRAWS = 2  # of three folds
 
 
 def staged_error(model, X, y):
