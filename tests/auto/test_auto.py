@@ -214,6 +214,33 @@ def test_neighbours_keep_their_place_in_the_table():
     assert all(names[row] == target for row, target, _ in rows)
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_neighbours_are_shown_as_they_were_written(kind, tmp_path):
+    from vicinal.inspection import explain
+    from vicinal.io import load, save
+
+    lib = pytest.importorskip(kind)
+    rng = np.random.RandomState(0)
+    towns = np.array(["Ulm", "Bonn", "Köln"])[rng.randint(3, size=120)].astype(object)
+    pay = np.where(rng.rand(120) < 0.1, np.nan, 1000.0 * rng.randint(100, 900, size=120))
+    y = np.where((towns == "Ulm") | (np.nan_to_num(pay) > 6e5), "yes", "no")
+    towns[::9] = None
+    frame = lib.DataFrame({"town": towns.tolist(), "pay": pay, "noise": rng.normal(size=120)})
+    weight = (np.arange(120) >= 5).astype(float)
+    model = AutoClassifier(["local"], random_state=0).fit(frame, y, sample_weight=weight)
+    model = load(save(model, tmp_path / "model.vicinal"))
+    row = frame.iloc[[3]] if kind == "pandas" else frame[3]
+    section = explain(model, row, background=frame)["neighbors"]
+    assert set(section.columns[3:]) >= {"town", "pay"}
+    for line in section.rows:
+        cells = dict(zip(section.columns, line, strict=True))
+        at = cells["training row"]
+        assert at >= 5
+        assert cells["town"] == towns[at]
+        assert cells["pay"] is None if np.isnan(pay[at]) else cells["pay"] == pay[at]
+        assert cells["pay"] is None or isinstance(cells["pay"], int)
+
+
 def test_neighbours_in_learned_coordinates_are_heard_too():
     pytest.importorskip("torch")
     from vicinal.metric import NeuralNeighborsClassifier

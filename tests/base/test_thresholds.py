@@ -4,8 +4,16 @@ import numpy as np
 import pytest
 from sklearn.datasets import make_classification
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.metrics import f1_score, make_scorer
+from sklearn.model_selection import (
+    FixedThresholdClassifier,
+    GridSearchCV,
+    TunedThresholdClassifierCV,
+)
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
 
+from vicinal._base import last_step
 from vicinal._base._thresholds import split_threshold, with_threshold
 from vicinal.inspection import explain
 
@@ -26,15 +34,25 @@ def fixed(**settings):
         fixed(),
         fixed(threshold=0.2, pos_label="no"),
         fixed(threshold=0.2, pos_label="yes", response_method="predict_proba"),
+        make_pipeline(StandardScaler(), fixed(threshold=0.2, pos_label="no")),
+        GridSearchCV(fixed(pos_label="no"), {"threshold": [0.15]}, cv=2, scoring="accuracy"),
+        TunedThresholdClassifierCV(LogisticRegression(), cv=2),
+        TunedThresholdClassifierCV(
+            LogisticRegression(), cv=2, scoring=make_scorer(f1_score, pos_label="no")
+        ),
     ],
 )
 def test_rules_are_those_of_scikit_learn(model, table):
     X, y = table
     model.fit(X, y)
     inner, rule = split_threshold(model)
-    assert isinstance(inner, LogisticRegression)
+    assert isinstance(last_step(inner), LogisticRegression)
     codes = rule.codes(inner.predict_proba(X))
     assert (inner.classes_[codes] == model.predict(X)).all()
+    found = explain(model, X[0])
+    assert found.model == "LogisticRegression"
+    assert found.prediction == model.predict(X[:1])[0]
+    assert f"{inner.classes_[rule.code]} is predicted from {rule.value:.4g} on" in found.headline()
 
 
 def test_scores_that_are_no_probabilities_stay_as_they_are(table):

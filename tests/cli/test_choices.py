@@ -1,6 +1,7 @@
 """What is asked besides the answers: a class, what mistakes cost, limits, support, a graph."""
 
 import json
+import re
 import subprocess
 import sys
 
@@ -103,14 +104,25 @@ def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_pat
     said = capsys.readouterr()
     assert "answers are 'yes' from probability" in said.err
     assert f"predicts {answers['prediction'][3]} " in said.out
+    page = tmp_path / "page.html"
+    table = str(folder / "claims.csv")
+    assert run(["report", str(costly), table, "--rows", "1", "--out", str(page)]) == 0
+    assert "The model answers <b>yes</b> from probability 0." in page.read_text()
 
 
 def test_cost_of_a_mixture_is_chosen_on_its_held_out_answers(folder, capsys):
-    fit(folder, "auto", "-t", "fraud", "--drop", "paid,day", "--cost", "5", "--budget", "5s")
+    model = fit(
+        folder, "auto", "-t", "fraud", "--drop", "paid,day", "--cost", "5", "--budget", "5s"
+    )
     said = capsys.readouterr().err
     assert "'yes' from probability" in said  # the rarer class
     assert "a row on held-out rows" in said
     assert "on held-out rows: accuracy" in said
+    assert run(["explain", str(model), str(folder / "claims.csv"), "--row", "3"]) == 0
+    said = capsys.readouterr().out
+    best = re.search(r"column +value +contribution\n +(\S+) ", said).group(1)
+    assert said.count("Neighbours") == 1
+    assert re.search(rf"training row +target +weight +{best}\b", said)
 
 
 def test_scores_are_about_the_class_that_is_named(folder, tmp_path, capsys):

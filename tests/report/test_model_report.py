@@ -4,7 +4,9 @@ import numpy as np
 import pytest
 from sklearn import metrics
 from sklearn.datasets import load_diabetes, make_blobs
+from sklearn.model_selection import FixedThresholdClassifier
 from sklearn.naive_bayes import GaussianNB
+from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
@@ -13,7 +15,7 @@ from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection import compare, label_issues
 from vicinal.report import ModelReport, _answers, _places
 from vicinal.report._calibration import calibration
-from vicinal.report._held_out import row_trouble
+from vicinal.report._held_out import ask, row_trouble
 
 pytest.importorskip("jinja2")
 
@@ -42,7 +44,7 @@ def test_facts_are_those_of_scikit_learn(three_classes):
     X, y = three_classes
     model = GaussianNB().fit(X[::2], y[::2])
     proba = model.predict_proba(X)
-    facts = _answers.classification_facts(y, proba, model.classes_)
+    facts = _answers.classification_facts(y, ask(model, X), None)
     assert facts["accuracy"] == pytest.approx(model.score(X, y))
     assert facts["log loss"] == pytest.approx(metrics.log_loss(y, proba))
     assert facts["balanced accuracy"] == pytest.approx(
@@ -186,6 +188,49 @@ def test_answers_of_another_model_take_their_place(three_classes):
     np.testing.assert_array_equal(counted, metrics.confusion_matrix(y, proba.argmax(axis=1)))
 
 
+@pytest.mark.parametrize("positive", [None, 0, 1])
+def test_a_threshold_decides_the_labels_and_is_named(positive):
+    X, y = make_blobs(240, centers=2, cluster_std=6.0, random_state=0)
+    model = FixedThresholdClassifier(GaussianNB(), threshold=0.2, pos_label=0).fit(X[:120], y[:120])
+    report = ModelReport(model, X[120:], y[120:], positive=positive, n_explained=2)
+    page, said = report.as_dict(), model.predict(X[120:])
+    counted = np.array([[c["count"] for c in row] for row in page["confusion"]["cells"]])
+    np.testing.assert_array_equal(counted, metrics.confusion_matrix(y[120:], said))
+    assert (counted != metrics.confusion_matrix(y[120:], model.estimator_.predict(X[120:]))).any()
+    zero, one = page["confusion"]["per_class"]
+    assert zero["recall"] == pytest.approx(metrics.recall_score(y[120:], said, pos_label=0))
+    assert one["precision"] == pytest.approx(metrics.precision_score(y[120:], said))
+    assert page["facts"]["accuracy at 0.2"] == pytest.approx(model.score(X[120:], y[120:]))
+    in_use = page["thresholds"]["table"][0]
+    assert in_use["name"] == "in use"
+    wrong = np.sum(said != y[120:])
+    assert in_use["false_positive"] + in_use["false_negative"] == wrong
+    assert page["model"] == "GaussianNB"
+    for part in page["explanations"]:
+        assert part["prediction"] == said[part["row"]]
+    assert "The model answers <b>0</b> from probability 0.2 on" in report.html()
+
+
+def test_training_rows_are_shown_by_their_numbers_in_the_table(three_classes, monkeypatch):
+    from vicinal.report import _model_report
+
+    monkeypatch.setattr(_model_report, "_cost_beside", lambda model, background: 0.0)
+    X, y = three_classes
+    seen, unseen = np.arange(1, len(y), 2), np.arange(0, len(y), 2)
+    model = make_pipeline(StandardScaler(), KNeighborsClassifier()).fit(X[seen], y[seen])
+    page = ModelReport(model, X, y, unseen=unseen, seen=seen, n_explained=1).as_dict()
+    (part,) = page["explanations"]
+    section = next(section for section in part["sections"] if section["key"] == "neighbors")
+    names = section["columns"]
+    assert names[:3] == ["row", "target", "distance"]
+    for row in section["rows"]:
+        number, target, *_ = row["cells"]
+        assert number in seen
+        assert y[number] == target
+        values = dict(zip(names[3:], row["cells"][3:], strict=True))
+        assert values == {name: pytest.approx(X[number, int(name[1:])]) for name in names[3:]}
+
+
 def test_doubtful_rows_have_the_flattest_probabilities(content):
     page, entry, _ = content
     doubt = row_trouble(entry.out_of_fold, None)
@@ -229,9 +274,9 @@ def test_every_row_has_reasons_before_any_is_compared_with_others(three_classes,
 
     asked = []
 
-    def explain(model, row, *, background):
+    def explain(model, row, *, background, X_train):
         asked.append(background is not None)
-        return _model_report_explain(model, row, background=background)
+        return _model_report_explain(model, row, background=background, X_train=X_train)
 
     _model_report_explain = _model_report.explain
     monkeypatch.setattr(_model_report, "explain", explain)

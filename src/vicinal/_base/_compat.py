@@ -36,6 +36,7 @@ __all__ = [
     "rows_of",
     "svc_gamma",
     "threadpool_controller",
+    "tuned_label",
     "validate_params",
 ]
 
@@ -50,3 +51,8 @@ def neighbor_targets(model: Any) -> np.ndarray:
 def svc_gamma(machine: Any) -> float:
     """Return the width of the kernel that a fitted SVC uses."""
     return float(machine._gamma)
+
+
+def tuned_label(model: Any) -> Any:
+    """Return the label whose probability a tuned threshold is about, ``None`` for the second."""
+    return model._curve_scorer._get_pos_label()

@@ -1,6 +1,6 @@
 """Reasons of one prediction: sections that models offer, and the columns they speak of."""
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,6 +29,9 @@ class ExplanationSection:
         Column that is drawn as bars.
     values : dict
         Single numbers behind the summary.
+    cells : callable or None
+        Where the rows of the table are training rows: what these hold in a column of the name given
+        to it. Those that matter are shown by :func:`vicinal.inspection.explain`.
     """
 
     key: str
@@ -38,6 +41,7 @@ class ExplanationSection:
     rows: list[tuple] = field(default_factory=list)
     bars: str | None = None
     values: dict[str, Any] = field(default_factory=dict)
+    cells: Callable[[str], list] | None = field(default=None, repr=False, compare=False)
 
     def to_dict(self) -> dict[str, Any]:
         """Return the section in types that JSON knows.
@@ -330,7 +334,9 @@ def plain(value: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """Return a value as a reader wants it: four figures, no trailing zeros."""
+    """Return a value as a reader wants it: four figures, no trailing zeros; no text for a gap."""
+    if value is None:
+        return ""
     if isinstance(value, np.generic):
         value = value.item()
     if isinstance(value, bool) or not isinstance(value, float):

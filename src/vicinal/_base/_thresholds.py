@@ -4,7 +4,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import FixedThresholdClassifier
+from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClassifierCV
+from sklearn.pipeline import Pipeline
+
+from vicinal._base._compat import tuned_label
 
 
 class Rule(NamedTuple):
@@ -27,14 +30,28 @@ def with_threshold(model: Any, positive: Any, value: float) -> FixedThresholdCla
 
 
 def split_threshold(model: Any) -> tuple[Any, Rule | None]:
-    """Return the classifier behind a threshold on its probabilities, and that rule."""
-    if not isinstance(model, FixedThresholdClassifier):
+    """Return the classifier behind a threshold on its probabilities, and that rule.
+
+    Pipelines and searches are seen through: what comes back answers the same rows.
+    """
+    if hasattr(model, "best_estimator_"):
+        inner, rule = split_threshold(model.best_estimator_)
+        return (model, None) if rule is None else (inner, rule)
+    if isinstance(model, Pipeline):
+        inner, rule = split_threshold(model.steps[-1][1])
+        if rule is None:
+            return model, None
+        return Pipeline([*model.steps[:-1], (model.steps[-1][0], inner)]), rule
+    if not isinstance(model, FixedThresholdClassifier | TunedThresholdClassifierCV):
         return model, None
     inner = model.estimator_
     inner = inner.estimator if isinstance(inner, FrozenEstimator) else inner
     if model.response_method == "decision_function" or not hasattr(inner, "predict_proba"):
         return model, None
+    if isinstance(model, TunedThresholdClassifierCV):
+        label, value = tuned_label(model), model.best_threshold_
+    else:
+        label, value = model.pos_label, 0.5 if model.threshold == "auto" else model.threshold
     # As scikit-learn has it, the second class is meant where none is named.
-    known = np.flatnonzero(np.asarray(model.classes_) == model.pos_label)
-    code = int(known[0]) if model.pos_label is not None else 1
-    return inner, Rule(code, 0.5 if model.threshold == "auto" else float(model.threshold))
+    code = 1 if label is None else int(np.flatnonzero(np.asarray(model.classes_) == label)[0])
+    return inner, Rule(code, float(value))

@@ -35,11 +35,11 @@ from vicinal._base._compat import (
     rows_of,
     threadpool_controller,
 )
-from vicinal._base._explanation import ExplainRowMixin, member_section
+from vicinal._base._explanation import ExplainRowMixin, column_names, member_section
 from vicinal._kernels.ensemble._pool import mean_and_error
 from vicinal._rows import HeldOutRows
 from vicinal.auto._default_members import KINDS, Shape, Spec, default_kinds
-from vicinal.auto._explain import neighbor_section
+from vicinal.auto._explain import is_local, neighbor_section
 from vicinal.auto._forms import Forms, is_mixed_frame, plain_targets
 from vicinal.auto._member import Member
 from vicinal.auto._scorers import Scorer
@@ -55,6 +55,7 @@ from vicinal.auto._search import (
     draw_table,
     nested_pool,
 )
+from vicinal.auto._training_rows import TrainingRows
 
 # Rows answered to tell how long an answer takes.
 _TIMED_ROWS = 100
@@ -202,6 +203,9 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             self.n_jobs,
         )
         self._keep_members(search, pool, whole)
+        self._training_rows = None
+        if not self._on_device and any(is_local(member.estimator) for member in self.members_):
+            self._training_rows = TrainingRows(X, column_names(X, self))
 
     def _try_members(self, search: Search, shape: Shape) -> None:
         """Try every kind, or every pair, in the order given."""
@@ -404,7 +408,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         names = [member.name for member in members]
         return [
             member_section(names, weights, answers, classes, summary, **score),
-            neighbor_section(members, rows, self._places, self._targets),
+            neighbor_section(members, rows, self._places, self._targets, self._training_rows),
         ]
 
     def leaderboard(self):

@@ -7,13 +7,18 @@ from sklearn.pipeline import Pipeline
 
 from vicinal._base._explanation import ExplanationSection, show
 from vicinal.auto._member import Member
+from vicinal.auto._training_rows import TrainingRows
 
 # Rows of the table; the summary counts all.
 _MOST_ROWS = 200
 
 
 def neighbor_section(
-    members: list[Member], rows: dict[str, Any], places: np.ndarray, targets: np.ndarray
+    members: list[Member],
+    rows: dict[str, Any],
+    places: np.ndarray,
+    targets: np.ndarray,
+    training_rows: TrainingRows | None,
 ) -> ExplanationSection:
     """Return the training rows that local members listened to, by their share of the mixture.
 
@@ -27,6 +32,8 @@ def neighbor_section(
         Where each training row stood in the table.
     targets : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         What it was.
+    training_rows : TrainingRows or None
+        The rows as they were written, where they were kept.
     """
     share, local_weight = np.zeros(len(places)), 0.0
     for member in members:
@@ -37,7 +44,8 @@ def neighbor_section(
     heard = np.flatnonzero(share)
     if not len(heard):
         summary = "No neighbourhood: global models answered."
-        return _section(summary, [], {"n_neighbors": 0, "local_weight": local_weight})
+        values = {"n_neighbors": 0, "local_weight": local_weight}
+        return ExplanationSection("neighbors", "Neighbours", summary, values=values)
     size = float(share.sum() ** 2 / (share**2).sum())
     summary = (
         f"Local members, with {local_weight:.0%} of the weight, listened to {len(heard)} "
@@ -55,18 +63,22 @@ def neighbor_section(
         "effective_sample_size": size,
         "local_weight": local_weight,
     }
-    return _section(summary, table, values)
+    head = ("training row", "target", "weight")
+    cells = None if training_rows is None else lambda name: training_rows.cells(name, order)
+    return ExplanationSection(
+        "neighbors", "Neighbours", summary, head, table, "weight", values, cells
+    )
+
+
+def is_local(model: Any) -> bool:
+    """Tell whether a model, or the last step behind its transformers, has neighbours."""
+    return hasattr(model[-1] if isinstance(model, Pipeline) else model, "neighbors")
 
 
 def _neighbor_weights(model: Any, row: Any) -> np.ndarray | None:
     """Return the weights that a local model gives training rows, ``None`` for a global one."""
+    if not is_local(model):
+        return None
     if isinstance(model, Pipeline):
         row, model = model[:-1].transform(row), model[-1]
-    if not hasattr(model, "neighbors"):
-        return None
     return model.neighbors(row).toarray()[0]
-
-
-def _section(summary: str, rows: list[tuple], values: dict) -> ExplanationSection:
-    head = ("training row", "target", "weight")
-    return ExplanationSection("neighbors", "Neighbours", summary, head, rows, "weight", values)

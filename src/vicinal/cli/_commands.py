@@ -187,19 +187,29 @@ def explain(
         say(f"answers are {threshold}")
         fitted = threshold.applied(fitted)
     found = explain_row(fitted, rows[row])
+    is_last = quick or not others.height
+    shown = found.text() if is_last else _known_already(found)
     if not as_json:
-        print(found.text(), flush=True)
-    if not quick and others.height:
-        # The nearest change takes longer than the rest, so the rest has been shown already.
-        known = len(found.text())
+        print(shown, flush=True)
+    if not is_last:
+        # What compares with other rows takes longer, so the rest has been shown already.
         found = explain_row(fitted, rows[row], background=others, **change)
         if not as_json:
-            print(found.text()[known:].rstrip("\n"))
+            print(found.text()[len(shown) :].removeprefix("\n").rstrip("\n"))
     if as_json:
         print(_as_json(found))
     if out is not None:
         write_whole(out, forms[out.suffix](found))
         say(f"explanation: {out}")
+
+
+def _known_already(found: Any) -> str:
+    """Return the text up to training rows that will get values in the columns that matter."""
+    text = found.text()
+    for section in found.sections:
+        if section.cells is not None:
+            return text.partition(f"\n\n{section.title}\n")[0]
+    return text
 
 
 def _label(fitted: Any, text: str, option: str) -> Any:
@@ -244,6 +254,9 @@ def report(
     frame, y, notes = known_target(frame, target, fitted)
     X = frame.select(known_columns(fitted, frame))
     positive = about.get("positive")
+    if (threshold := threshold_of(model)) is not None:
+        say(f"answers are {threshold}")
+        fitted = threshold.applied(fitted)
     page = ModelReport(
         fitted,
         X,

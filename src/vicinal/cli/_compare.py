@@ -109,7 +109,7 @@ def compare(
         raise RuntimeError("no model finished a fold; the lines above say why")
     answers = board.entries[0].out_of_fold
     threshold = None if cost is None else choose_threshold(answers, checked, label, cost)
-    page = _write_report(board, chosen, checked, source.title, seed, out, end, label)
+    page = _write_report(board, chosen, checked, source.title, seed, out, end, label, threshold)
     say(f"report: {page}")
     if save is not None:
         _save_best(board, chosen, checked, source, save, seconds, label, threshold)
@@ -188,19 +188,21 @@ def _installation(models: list[str]) -> str:
 # --- the page -----------------------------------------------------------------------------------
 
 
-def _write_report(board, models, checked, title, seed, out, end, positive=None) -> Path:
+def _write_report(
+    board, models, checked, title, seed, out, end, positive=None, threshold=None
+) -> Path:
     from vicinal.report import ComparisonReport
 
     heading = f"{title}: local models beside baselines"
     detail = None
     if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
-        detail = _closer_look(board, models, checked, seed, end, positive)
+        detail = _closer_look(board, models, checked, seed, end, positive, threshold)
     else:
         say(f"more than {_MOST_EXPLAINED_COLUMNS} columns: the page has the leaderboard alone")
     return ComparisonReport(board, heading, detail=detail).write_html(out)
 
 
-def _closer_look(board, models, checked, seed, end, positive):
+def _closer_look(board, models, checked, seed, end, positive, threshold):
     """Fit the winner again on the rows of a fold, and ask it about those that it has not seen."""
     from vicinal.report import ModelReport
 
@@ -213,16 +215,17 @@ def _closer_look(board, models, checked, seed, end, positive):
     )
     unseen = _in_time(unseen, best.predict_seconds, _ANSWERS_SHARE * left, seed)
     notes = list(checked.notes)
-    if used < len(train):
-        notes.append(f"reasons are those of a model fitted on {used:,} of {len(train):,} rows")
+    if len(used) < len(train):
+        notes.append(f"reasons are those of a model fitted on {len(used):,} of {len(train):,} rows")
     return ModelReport(
-        fitted,
+        fitted if threshold is None else threshold.applied(fitted),
         checked.X,
         checked.y,
         target=checked.target,
         positive=positive,
         out_of_fold=best.out_of_fold,
         unseen=unseen,
+        seen=used,
         n_explained=_EXPLAINED_ROWS,
         time_budget=max(1.0, _REASONS_SHARE * (end - time.monotonic())),
         notes=notes,
@@ -235,13 +238,13 @@ def _is_ours(model: Any) -> bool:
     return type(last).__module__.startswith("vicinal.")
 
 
-def _fit_in_time(checked, model, rows, fit_seconds, seconds, seed) -> tuple[Any, int]:
-    """Fit on the rows, or on as many of them as should take so many seconds."""
+def _fit_in_time(checked, model, rows, fit_seconds, seconds, seed) -> tuple[Any, np.ndarray]:
+    """Fit on the rows, or on as many of them as should take so many seconds; return both."""
     if "max_fit_time" in model.get_params():
         model = clone(model).set_params(max_fit_time=seconds)
     else:
         rows = _in_time(rows, fit_seconds, seconds, seed)
-    return fit_on(checked, clone(model), rows), len(rows)
+    return fit_on(checked, clone(model), rows), rows
 
 
 def _in_time(rows: np.ndarray, known: float, seconds: float, seed: int) -> np.ndarray:

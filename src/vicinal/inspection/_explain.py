@@ -41,7 +41,8 @@ def explain(
     ----------
     model : estimator
         Fitted classifier or regressor, or a pipeline that ends in one; behind scikit-learn's
-        ``FixedThresholdClassifier`` the answer, and the least change of it, follow its threshold.
+        ``FixedThresholdClassifier`` or ``TunedThresholdClassifierCV`` the answer, and the least
+        change of it, follow the threshold.
     X_row : array-like, frame, series or mapping
         One row, as the model takes it.
     feature_names : sequence of str, default=None
@@ -52,7 +53,7 @@ def explain(
     X_train : array-like or frame of shape (n_samples, n_features), default=None
         The table that the model was fitted to, in its order: training rows that speak are shown
         with their values in the columns that matter most. It is the background if there is no
-        other.
+        other. Mixtures of `vicinal.auto` know their rows and need no table for these values.
     immutable : sequence of str, default=()
         Columns that the least change leaves as they are.
     target : object, default=None
@@ -106,7 +107,7 @@ def explain(
         sections += _sections_beside(model, table, names, prediction, background, change)
         support = support_section(table, background) if support is None else support
     sections += [] if support is None else [support]
-    if X_train is not None:
+    if X_train is not None or not steps:
         sections = [with_values(section, X_train, names, sections) for section in sections]
     return Explanation(
         type(last).__name__,
@@ -114,7 +115,13 @@ def explain(
         probabilities,
         dict(zip(names, values_of(table), strict=True)),
         sections,
+        _threshold(model),
     )
+
+
+def _threshold(model: Any) -> tuple[Any, float] | None:
+    _, rule = split_threshold(model)
+    return None if rule is None else (model.classes_[rule.code], rule.value)
 
 
 def _sections_beside(

@@ -36,6 +36,9 @@ class Explanation:
         The row that was explained, by column name.
     sections : list of ExplanationSection
         The reasons, most telling first.
+    threshold : tuple of (object, float), default=None
+        Of two classes, the label that is predicted from this probability on, where the model says
+        so.
 
     See Also
     --------
@@ -65,12 +68,14 @@ class Explanation:
         probabilities: Mapping[Any, float] | None,
         row: Mapping[str, Any],
         sections: list[ExplanationSection],
+        threshold: tuple[Any, float] | None = None,
     ) -> None:
         self.model = model
         self.prediction = prediction
         self.probabilities = probabilities
         self.row = row
         self.sections = sections
+        self.threshold = threshold
 
     def __getitem__(self, key: str) -> ExplanationSection:
         """Return the section of that name."""
@@ -98,12 +103,17 @@ class Explanation:
         Returns
         -------
         str
-            Model, prediction and, for a classifier, its probability.
+            Model, prediction and, for a classifier, its probability, with the threshold that
+            decides where one was set.
         """
         said = f"{self.model} predicts {show(self.prediction)}"
         if self.probabilities is None:
             return said
-        return f"{said} (probability {self.probabilities[self.prediction]:.3f})"
+        decided = ""
+        if self.threshold is not None:
+            label, value = self.threshold
+            decided = f"; {show(label)} is predicted from {show(value)} on"
+        return f"{said} (probability {self.probabilities[self.prediction]:.3f}{decided})"
 
     def text(self, max_rows: int = _TEXT_ROWS) -> str:
         """Return the explanation as plain text.

@@ -5,18 +5,22 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
+from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._thresholds import Rule
+
 _MOST_CLASSES = 12
 
 
-def classification_facts(y: np.ndarray, proba: np.ndarray, classes: np.ndarray) -> dict[str, float]:
-    """Return the scores that head the page."""
-    codes = np.searchsorted(classes, y)
-    chosen = proba.argmax(axis=1)
+def classification_facts(y: np.ndarray, answers: OutOfFold, rule: Rule | None) -> dict[str, float]:
+    """Return the scores that head the page; those of labels say which threshold decided."""
+    proba, classes = answers.proba, answers.classes
+    codes, is_right = np.searchsorted(classes, y), answers.prediction == y
     likelihood = np.clip(proba[np.arange(len(codes)), codes], 1e-15, 1.0)
+    at = "" if rule is None else f" at {rule.value:.3g}"
     facts = {
-        "accuracy": float(np.mean(chosen == codes)),
-        "balanced accuracy": float(
-            np.mean([np.mean(chosen[codes == k] == k) for k in np.unique(codes)])
+        f"accuracy{at}": float(np.mean(is_right)),
+        f"balanced accuracy{at}": float(
+            np.mean([np.mean(is_right[codes == k]) for k in np.unique(codes)])
         ),
         "log loss": float(-np.mean(np.log(likelihood))),
     }
@@ -34,7 +38,9 @@ def regression_facts(y: np.ndarray, prediction: np.ndarray) -> dict[str, float]:
     }
 
 
-def confusion(y: np.ndarray, prediction: np.ndarray, classes: np.ndarray) -> dict[str, Any]:
+def confusion(
+    y: np.ndarray, prediction: np.ndarray, classes: np.ndarray, rule: Rule | None = None
+) -> dict[str, Any]:
     """Count predicted against true classes; of many classes, the most frequent mistakes only."""
     counts = metrics.confusion_matrix(y, prediction, labels=classes)
     totals = np.maximum(counts.sum(axis=1), 1)
@@ -43,6 +49,7 @@ def confusion(y: np.ndarray, prediction: np.ndarray, classes: np.ndarray) -> dic
     order = np.argsort(-wrong, axis=None, kind="stable")[:10]
     pairs = [divmod(int(at), len(classes)) for at in order]
     return {
+        "threshold": None if rule is None else {"label": labels[rule.code], "value": rule.value},
         "labels": labels,
         "is_matrix": len(classes) <= _MOST_CLASSES,
         "cells": [

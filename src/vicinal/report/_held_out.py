@@ -8,6 +8,7 @@ from sklearn.base import is_classifier
 
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._thresholds import Rule, split_threshold
 
 
 @dataclass(frozen=True)
@@ -57,6 +58,8 @@ def held_out_answers(model: Any, X: Any, out_of_fold: OutOfFold | None, unseen: 
     if out_of_fold.proba is not None and said.proba is not None:
         proba = out_of_fold.proba.copy()
         proba[at] = said.proba
+        if (rule := split_threshold(model)[1]) is not None:
+            prediction = decided(proba, out_of_fold.classes, rule)
     return HeldOut(model, rows, replace(out_of_fold, prediction=prediction, proba=proba))
 
 
@@ -71,7 +74,12 @@ def ask(model: Any, X: Any, classes: np.ndarray | None = None) -> OutOfFold:
         return OutOfFold(rows, np.asarray(model.predict(X)), None, classes)
     proba = np.zeros((len(rows), len(classes)))
     proba[:, np.searchsorted(classes, known)] = model.predict_proba(X)
-    return OutOfFold(rows, classes[proba.argmax(axis=1)], proba, classes)
+    return OutOfFold(rows, decided(proba, classes, split_threshold(model)[1]), proba, classes)
+
+
+def decided(proba: np.ndarray, classes: Any, rule: Rule | None) -> np.ndarray:
+    """Return the most probable labels, or those that a threshold decides for."""
+    return classes[proba.argmax(axis=1) if rule is None else rule.codes(proba)]
 
 
 def row_losses(answers: OutOfFold, y: np.ndarray) -> tuple[np.ndarray, str]:

@@ -10,6 +10,7 @@ from sklearn.utils import check_random_state
 
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._thresholds import split_threshold
 from vicinal.inspection import check, explain
 from vicinal.report import _answers, _places
 from vicinal.report._calibration import calibration
@@ -42,7 +43,8 @@ class ModelReport(Page):
     Parameters
     ----------
     model : estimator
-        Fitted classifier or regressor, or a pipeline that ends in one.
+        Fitted classifier or regressor, or a pipeline that ends in one; behind scikit-learn's
+        ``FixedThresholdClassifier`` or ``TunedThresholdClassifierCV`` the threshold decides.
     X : data frame or array of shape (n_samples, n_features)
         The rows that the page is about.
     y : array-like of shape (n_samples,), default=None
@@ -52,13 +54,18 @@ class ModelReport(Page):
     target : str, default="target"
         Name of the target.
     positive : label, default=None
-        Of two classes, the one whose probability is shown; ``None`` is the second.
+        Of two classes, the one whose probability is shown; ``None`` is the one that a threshold of
+        the model is about, else the second.
     out_of_fold : OutOfFold, default=None
         Answers of models that had not seen the rows, as a comparison gives them. ``None`` asks
         ``model`` itself, so ``X`` should be rows that it has not seen.
     unseen : array-like of int, default=None
         Rows of ``X`` that ``model`` has not seen: it answers these itself, and explanations,
         importance and effects are about them. ``None`` is all rows.
+    seen : array-like of int, default=None
+        Rows of ``X`` that ``model`` was fitted to, in that order: training rows that speak are then
+        shown by their numbers in ``X``, and with their values. ``None`` shows the model's own
+        numbers.
     n_explained : int, default=24
         How many rows are explained: a half where the model doubts or errs most, a half at random.
     time_budget : float, default=60
@@ -95,6 +102,7 @@ class ModelReport(Page):
         positive: Any = None,
         out_of_fold: OutOfFold | None = None,
         unseen: Any = None,
+        seen: Any = None,
         n_explained: int = 24,
         time_budget: float = 60.0,
         notes: Any = (),
@@ -102,7 +110,12 @@ class ModelReport(Page):
     ) -> None:
         self.model, self.X, self.title, self.target = model, X, title, target
         self.y = None if y is None else np.asarray(y)
-        self.positive, self.out_of_fold, self.unseen = positive, out_of_fold, unseen
+        self.positive, self.out_of_fold, self.unseen, self.seen = (
+            positive,
+            out_of_fold,
+            unseen,
+            seen,
+        )
         self.n_explained, self.time_budget = n_explained, time_budget
         self.notes, self.random_state = notes, random_state
 
@@ -122,7 +135,7 @@ class ModelReport(Page):
             "title": self.title,
             "target": self.target,
             "notes": [str(note) for note in self.notes],
-            "model": type(_split(self.model)[1]).__name__,
+            "model": type(self._steps()[1]).__name__,
             "task": "regression" if answers.classes is None else "classification",
             "classes": [] if answers.classes is None else [str(c) for c in answers.classes],
             "n_rows": num_samples(self.X),
@@ -145,9 +158,14 @@ class ModelReport(Page):
 
     # --- parts of the page ---
 
+    def _steps(self) -> tuple[list[Any], Any]:
+        """Return the transformers before the model that speaks, and that model."""
+        return _split(split_threshold(self.model)[0])
+
     def _positive(self, classes: Any) -> int:
         if self.positive is None:
-            return 1
+            rule = split_threshold(self.model)[1]
+            return 1 if rule is None else rule.code
         found = np.flatnonzero(np.asarray(classes) == self.positive)
         if len(found) != 1:
             raise ValueError(f"positive={self.positive!r} is none of the classes {list(classes)}.")
@@ -160,19 +178,24 @@ class ModelReport(Page):
                 "residuals": residuals(y, answers.prediction, self._sample(len(y), _MAP_ROWS)),
                 "coverage": coverage(y, answers.prediction, self._rng()),
             }
+        rule = split_threshold(self.model)[1]
         parts: dict[str, Any] = {
-            "confusion": _answers.confusion(y, answers.prediction, answers.classes)
+            "confusion": _answers.confusion(y, answers.prediction, answers.classes, rule)
         }
         if answers.proba is None:
             parts["facts"] = {"accuracy": float(np.mean(answers.prediction == y))}
             return parts
         given = y, answers.proba, answers.classes
         positive = self._positive(answers.classes)
+        in_use = None
+        if rule is not None:
+            # "The other class below" is this class from what is left over on.
+            in_use = rule.value if rule.code == positive else 1.0 - rule.value
         return parts | {
-            "facts": _answers.classification_facts(*given),
+            "facts": _answers.classification_facts(y, answers, rule),
             "calibration": calibration(*given, positive),
             "ranking": ranking(*given, positive),
-            "thresholds": thresholds(*given, positive),
+            "thresholds": thresholds(*given, positive, in_use),
         }
 
     def _columns(self, held_out: HeldOut, known: np.ndarray) -> dict[str, Any]:
@@ -242,9 +265,15 @@ class ModelReport(Page):
         return parts
 
     def _explanation(self, row: int, background: Any) -> dict[str, Any]:
-        found = explain(self.model, rows_of(self.X, slice(row, row + 1)), background=background)
+        X_train = None if self.seen is None or background is None else rows_of(self.X, self.seen)
+        found = explain(
+            self.model,
+            rows_of(self.X, slice(row, row + 1)),
+            background=background,
+            X_train=X_train,
+        )
         truth = None if self.y is None else plain(self.y[row])
-        return explanation_part(found, row, truth)
+        return explanation_part(found, row, truth, self.seen)
 
     def _places(
         self, answers: OutOfFold, known: np.ndarray | None, explained: set[int]
@@ -265,7 +294,7 @@ class ModelReport(Page):
         trouble = row_trouble(answers, known)[at]
         shown = answers.prediction[at] if y is None else y
         content["map"] = self._map(encoded.Z, shown, rows, trouble, answers.classes, explained)
-        steps, last = _split(self.model)
+        steps, last = self._steps()
         if hasattr(last, "n_regions_"):
             table, names = _encoded(steps, rows_of(self.X, rows))
             content["regions"] = _places.regions(last, table, y, names)

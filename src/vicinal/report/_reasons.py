@@ -1,9 +1,11 @@
 """An explanation as the pages show it: plain values, bars scaled to the longest."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
+from vicinal._base._explanation import ExplanationSection
 from vicinal.inspection import Explanation
 
 _MOST_CLASSES = 4
@@ -29,16 +31,29 @@ def answer_part(
     return answer
 
 
-def explanation_part(found: Explanation, row: int | None, truth: Any) -> dict[str, Any]:
-    """Return an answer, the values of the row and the reasons."""
+def explanation_part(
+    found: Explanation, row: int | None, truth: Any, seen: Any = None
+) -> dict[str, Any]:
+    """Return an answer, the values of the row and the reasons.
+
+    ``seen`` are the numbers that training rows have in the table of the page.
+    """
     classes = proba = None
     if found.probabilities is not None:
         classes, proba = list(found.probabilities), list(found.probabilities.values())
     return answer_part(row, truth, found.prediction, classes, proba) | {
         "headline": found.headline(),
         "values": [{"name": str(name), "value": plain(value)} for name, value in found.row.items()],
-        "sections": [_section(section) for section in found.sections],
+        "sections": [_section(_numbered(section, seen)) for section in found.sections],
     }
+
+
+def _numbered(section: ExplanationSection, seen: Any) -> ExplanationSection:
+    """Return a table of training rows by their numbers in the table of the page."""
+    if seen is None or section.columns[:1] != ("training row",):
+        return section
+    rows = [(int(seen[row[0]]), *row[1:]) for row in section.rows]
+    return replace(section, columns=("row", *section.columns[1:]), rows=rows)
 
 
 def _section(section: Any) -> dict[str, Any]:

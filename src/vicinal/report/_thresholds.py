@@ -43,18 +43,26 @@ def _thinned(x: np.ndarray, y: np.ndarray) -> list[list[float]]:
     return np.column_stack([x, y])[keep].round(4).tolist()
 
 
-def thresholds(y: np.ndarray, proba: np.ndarray, classes: np.ndarray, positive: int) -> Any:
+def thresholds(
+    y: np.ndarray,
+    proba: np.ndarray,
+    classes: np.ndarray,
+    positive: int,
+    in_use: float | None = None,
+) -> Any:
     """Count right and wrong answers of "``positive`` where its probability is at least t".
 
-    ``None`` unless there are two classes, and rows of both. ``table`` has some thresholds by name.
+    ``None`` unless there are two classes, and rows of both. ``table`` has some thresholds by name,
+    first the one ``in_use``.
     """
     truth, score = np.searchsorted(classes, y) == positive, proba[:, positive]
     if len(classes) != 2 or truth.all() or not truth.any():
         return None
     grid = np.unique(np.quantile(score, np.linspace(0, 1, _MOST_THRESHOLDS), method="nearest"))
-    grid = np.unique(np.append(grid, 0.5))
+    grid = np.unique([*grid, 0.5, *([] if in_use is None else [in_use])])
     points = [_counts(truth, score, t) for t in grid.tolist()]
-    best = {
+    best = {} if in_use is None else {"in use": points[int(np.searchsorted(grid, in_use))]}
+    best |= {
         "one half": min(points, key=lambda p: abs(p["threshold"] - 0.5)),
         "best F1": max(points, key=lambda p: p["f1"]),
         "best balance of both classes": max(points, key=_balance),
@@ -64,6 +72,7 @@ def thresholds(y: np.ndarray, proba: np.ndarray, classes: np.ndarray, positive: 
         "positive": str(classes[positive]),
         "negative": str(classes[1 - positive]),
         "n_rows": len(truth),
+        "start": 0.5 if in_use is None else in_use,
         "points": points,
         "table": [{"name": name, **point} for name, point in best.items()],
     }

@@ -59,9 +59,8 @@
       const best = points[cheapest()];
       get("threshold-best").textContent = `Cheapest on these rows: ${best.threshold.toFixed(3)}, costs ${Number(cost(best).toPrecision(6))}.`;
     };
-    const half = points.reduce((near, point, k) =>
-      Math.abs(point.threshold - 0.5) < Math.abs(points[near].threshold - 0.5) ? k : near, 0);
-    slide.value = half;
+    const away = (point) => Math.abs(point.threshold - Number(chooser.dataset.start));
+    slide.value = points.reduce((near, point, k) => away(point) < away(points[near]) ? k : near, 0);
     for (const input of chooser.querySelectorAll("input")) input.addEventListener("input", update);
     get("threshold-take").addEventListener("click", () => { slide.value = cheapest(); update(); });
     chooser.hidden = false;
