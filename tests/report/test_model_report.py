@@ -15,7 +15,7 @@ from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection import compare, label_issues
 from vicinal.report import ModelReport, _answers, _places
 from vicinal.report._calibration import calibration
-from vicinal.report._held_out import ask, row_trouble
+from vicinal.report._held_out import row_trouble
 
 pytest.importorskip("jinja2")
 
@@ -44,7 +44,7 @@ def test_facts_are_those_of_scikit_learn(three_classes):
     X, y = three_classes
     model = GaussianNB().fit(X[::2], y[::2])
     proba = model.predict_proba(X)
-    facts = _answers.classification_facts(y, ask(model, X), None)
+    facts = _answers.classification_facts(y, proba, model.classes_, model.predict(X))
     assert facts["accuracy"] == pytest.approx(model.score(X, y))
     assert facts["log loss"] == pytest.approx(metrics.log_loss(y, proba))
     assert facts["balanced accuracy"] == pytest.approx(

@@ -5,16 +5,20 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
-from vicinal._base._out_of_fold import OutOfFold
 from vicinal._base._thresholds import Rule
 
 _MOST_CLASSES = 12
 
 
-def classification_facts(y: np.ndarray, answers: OutOfFold, rule: Rule | None) -> dict[str, float]:
+def classification_facts(
+    y: np.ndarray,
+    proba: np.ndarray,
+    classes: np.ndarray,
+    prediction: np.ndarray,
+    rule: Rule | None = None,
+) -> dict[str, float]:
     """Return the scores that head the page; those of labels say which threshold decided."""
-    proba, classes = answers.proba, answers.classes
-    codes, is_right = np.searchsorted(classes, y), answers.prediction == y
+    codes, is_right = np.searchsorted(classes, y), prediction == y
     likelihood = np.clip(proba[np.arange(len(codes)), codes], 1e-15, 1.0)
     at = "" if rule is None else f" at {rule.value:.3g}"
     facts = {

@@ -192,7 +192,7 @@ class ModelReport(Page):
             # "The other class below" is this class from what is left over on.
             in_use = rule.value if rule.code == positive else 1.0 - rule.value
         return parts | {
-            "facts": _answers.classification_facts(y, answers, rule),
+            "facts": _answers.classification_facts(*given, answers.prediction, rule),
             "calibration": calibration(*given, positive),
             "ranking": ranking(*given, positive),
             "thresholds": thresholds(*given, positive, in_use),
