@@ -21,6 +21,7 @@ from vicinal.datasets import load_dataset
 from vicinal.ensemble import BayesianModelAveragingClassifier, BayesianModelAveragingRegressor
 
 REGRESSION = ("airfoil", "puma32h", "laser", "grid_stability")
+N_DRAWS = 20
 RULES = ("stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic")
 
 
@@ -53,9 +54,10 @@ def best_single(model):
     return model
 
 
-def linear_table(page, n_draws=20):
+def linear_scores():
+    """Return log density, squared error and effective models of each rule, means over draws."""
     scores: dict[str, list] = {}
-    for seed in range(n_draws):
+    for seed in range(N_DRAWS):
         X, y = outside_truth(seed, 120)
         X_test, y_test = outside_truth(1000 + seed, 4000)
 
@@ -72,11 +74,16 @@ def linear_table(page, n_draws=20):
             add(rule, model)
         add("best single by leave-one-out", best_single(model))
         add("equal weights", equal_weights(model))
+    return {label: np.mean(values, axis=0).tolist() for label, values in scores.items()}
+
+
+def linear_table(page):
+    scores = page.case(("linear",), linear_scores)
     page.table(
         ("weights", "mean log density", "squared error", "effective models"),
-        [(label, *np.mean(values, axis=0).tolist()) for label, values in scores.items()],
+        [(label, *values) for label, values in scores.items()],
         caption="Seven linear models, 120 rows, exact leave-one-out, the truth outside the set; "
-        f"mean over {n_draws} draws, 4,000 test rows each.",
+        f"mean over {N_DRAWS} draws, 4,000 test rows each.",
     )
 
 
@@ -137,45 +144,47 @@ def densities_of(model, X, y, is_classifier):
     return np.column_stack(columns)
 
 
+def real_case(name):
+    """Return the cells of a set, and the difference to its best member with the standard error."""
+    is_classifier = name not in REGRESSION
+    X, X_test, y, y_test = rows_of(name)
+    started = time.process_time()
+    if is_classifier:
+        model = BayesianModelAveragingClassifier(classifiers(), random_state=0).fit(X, y)
+    else:
+        y_test = (y_test - y.mean()) / y.std()
+        y = (y - y.mean()) / y.std()
+        model = BayesianModelAveragingRegressor(regressors(X, y), random_state=0).fit(X, y)
+    seconds = time.process_time() - started
+    density = densities_of(model, X_test, y_test, is_classifier)
+    with np.errstate(divide="ignore"):
+        mixture = logsumexp(density + np.log(model.weights_), axis=1)
+        equal = logsumexp(density - np.log(density.shape[1]), axis=1)
+    # The peer is the best member on the test rows themselves, which nobody can choose.
+    best = density.mean(axis=0).argmax()
+    difference = mixture - density[:, best]
+    mean, se = difference.mean(), difference.std() / np.sqrt(len(difference))
+    names = [label for label, _ in model.estimators]
+    shares = ", ".join(
+        f"{label} {w:.2f}" for label, w in zip(names, model.weights_, strict=True) if w > 0.005
+    )
+    cells = [
+        float(mixture.mean()),
+        f"{density[:, best].mean():.4g} ({names[best]})",
+        f"{mean:+.4f} ± {se:.4f}",
+        float(equal.mean()),
+        shares,
+        seconds,
+    ]
+    return {"cells": cells, "mean": mean, "se": se}
+
+
 def real_table(page, names, remark):
-    rows, better, worse = [], 0, 0
-    for name in names:
-        is_classifier = name not in REGRESSION
-        X, X_test, y, y_test = rows_of(name)
-        started = time.process_time()
-        if is_classifier:
-            model = BayesianModelAveragingClassifier(classifiers(), random_state=0).fit(X, y)
-        else:
-            y_test = (y_test - y.mean()) / y.std()
-            y = (y - y.mean()) / y.std()
-            model = BayesianModelAveragingRegressor(regressors(X, y), random_state=0).fit(X, y)
-        seconds = time.process_time() - started
-        density = densities_of(model, X_test, y_test, is_classifier)
-        with np.errstate(divide="ignore"):
-            mixture = logsumexp(density + np.log(model.weights_), axis=1)
-            equal = logsumexp(density - np.log(density.shape[1]), axis=1)
-        # The peer is the best member on the test rows themselves, which nobody can choose.
-        best = density.mean(axis=0).argmax()
-        difference = mixture - density[:, best]
-        mean, se = difference.mean(), difference.std() / np.sqrt(len(difference))
-        better += mean > max(2 * se, 1e-4)
-        worse += mean < -max(2 * se, 1e-4)
-        names = [label for label, _ in model.estimators]
-        shares = ", ".join(
-            f"{label} {w:.2f}" for label, w in zip(names, model.weights_, strict=True) if w > 0.005
-        )
-        rows.append(
-            (
-                name,
-                float(mixture.mean()),
-                f"{density[:, best].mean():.4g} ({names[best]})",
-                f"{mean:+.4f} ± {se:.4f}",
-                float(equal.mean()),
-                shares,
-                seconds,
-            )
-        )
-        print(rows[-1], flush=True)
+    found = {name: page.case((name,), lambda n=name: real_case(n)) for name in names}
+    rows = [(name, *case["cells"]) for name, case in found.items()]
+    limits = [(case["mean"], max(2 * case["se"], 1e-4)) for case in found.values()]
+    better = sum(mean > limit for mean, limit in limits)
+    worse = sum(mean < -limit for mean, limit in limits)
     page.table(
         ("set", "stacking", "best member", "difference ± se", "equal weights", "weights", "CPU s"),
         rows,
@@ -213,7 +222,7 @@ def main():
         "Log density and squared error of mixtures whose weights were learned from held-out rows "
         "of the training part.",
     )
-    page.section("page", fill)
+    fill(page)
     page.write()
 
 

@@ -36,19 +36,57 @@ def choose_rounds(make, X, y, n_rounds):
     return int(np.mean(curves, axis=0).argmin()) + 1
 
 
-def fill(page):
+def kernel_choice():
+    """Choose width and penalty of kernel ridge on training rows, as a model by itself."""
     X, y, X_test, y_test = draws()
-    # Width and penalty of the kernel learner are chosen on training rows, as a model by itself.
     search = GridSearchCV(
         KernelRidge(kernel="rbf"),
         {"gamma": [0.25, 0.5, 1.0, 2.0], "alpha": [0.1, 1.0, 10.0]},
         scoring="neg_mean_squared_error",
         cv=5,
     ).fit(X, y - y.mean())
-    gamma = search.best_params_["gamma"]
+    return {**search.best_params_, "error": error(y_test, search.predict(X_test) + y.mean())}
+
+
+def boosted(learner, options):
+    """Return the error by rounds, at the chosen one and it, and processor seconds."""
+    X, y, X_test, y_test = draws()
+
+    def make(rounds):
+        return FunctionalGradientBoostingRegressor(
+            learner, n_estimators=rounds, random_state=0, **options
+        )
+
+    started = time.process_time()
+    model = make(max(SHOWN)).fit(X, y)
+    seconds = time.process_time() - started
+    curve = [error(y_test, p) for p in model.staged_predict(X_test)]
+    chosen = choose_rounds(make, X, y, max(SHOWN))
+    shown = [curve[min(r, len(curve)) - 1] for r in SHOWN]
+    return [*shown, f"{curve[min(chosen, len(curve)) - 1]:.3g} at {chosen}", seconds]
+
+
+def sparse(learner):
+    """Return errors without and with an L1 path over the members, those kept, and seconds."""
+    X, y, X_test, y_test = draws()
+    arguments = {"n_estimators": 200, "subsample": 0.5, "random_state": 0}
+    plain = FunctionalGradientBoostingRegressor(learner, **arguments).fit(X, y)
+    started = time.process_time()
+    model = FunctionalGradientBoostingRegressor(learner, post_fit="l1", **arguments).fit(X, y)
+    seconds = time.process_time() - started
+    errors = [error(y_test, m.predict(X_test)) for m in (plain, model)]
+    return [*errors, model.n_iter_, seconds]
+
+
+def alone(model):
+    X, y, X_test, y_test = draws()
+    return error(y_test, model.fit(X, y).predict(X_test))
+
+
+def fill(page):
+    best = page.case(("kernel",), kernel_choice)
     # A weak learner boosts better than one that is right alone: ten times its best penalty.
-    kernel = KernelRidge(kernel="rbf", gamma=gamma, alpha=10.0 * search.best_params_["alpha"])
-    alone = error(y_test, search.predict(X_test) + y.mean())
+    kernel = KernelRidge(kernel="rbf", gamma=best["gamma"], alpha=10.0 * best["alpha"])
     tree, stump = DecisionTreeRegressor(max_depth=3), DecisionTreeRegressor(max_depth=1)
     full = {"coefficients": "corrective", "learning_rate": 1.0}
     cases = {
@@ -62,23 +100,6 @@ def fill(page):
         "stump, full refit, penalty 1e-6": (stump, {**full, "alpha": 1e-6}),
         "kernel ridge, full refit, penalty 1e-6": (kernel, {**full, "alpha": 1e-6}),
     }
-    rows = []
-    for label, (learner, options) in cases.items():
-
-        def make(rounds, learner=learner, options=options):
-            return FunctionalGradientBoostingRegressor(
-                learner, n_estimators=rounds, random_state=0, **options
-            )
-
-        started = time.process_time()
-        model = make(max(SHOWN)).fit(X, y)
-        seconds = time.process_time() - started
-        curve = [error(y_test, p) for p in model.staged_predict(X_test)]
-        chosen = choose_rounds(make, X, y, max(SHOWN))
-        shown = [curve[min(r, len(curve)) - 1] for r in SHOWN]
-        at_choice = curve[min(chosen, len(curve)) - 1]
-        rows.append((label, *shown, f"{at_choice:.3g} at {chosen}", seconds))
-        print(rows[-1], flush=True)
     page.table(
         (
             "learner, rate 0.1 unless refitted",
@@ -86,27 +107,17 @@ def fill(page):
             "validated",
             "CPU s",
         ),
-        rows,
+        [
+            (label, *page.case(("boosted", label), lambda s=setting: boosted(*s)))
+            for label, setting in cases.items()
+        ],
     )
-    arguments = {"n_estimators": 200, "subsample": 0.5, "random_state": 0}
-    rows = []
-    for label, learner in (("tree of depth 3", tree), ("stump", stump)):
-        plain = FunctionalGradientBoostingRegressor(learner, **arguments).fit(X, y)
-        started = time.process_time()
-        sparse = FunctionalGradientBoostingRegressor(learner, post_fit="l1", **arguments).fit(X, y)
-        seconds = time.process_time() - started
-        rows.append(
-            (
-                label,
-                error(y_test, plain.predict(X_test)),
-                error(y_test, sparse.predict(X_test)),
-                sparse.n_iter_,
-                seconds,
-            )
-        )
     page.table(
         ("200 rounds on half the rows", "plain", "then L1", "members kept", "CPU s"),
-        rows,
+        [
+            (label, *page.case(("sparse", label), lambda m=learner: sparse(m)))
+            for label, learner in (("tree of depth 3", tree), ("stump", stump))
+        ],
         caption="An L1 path over all members after the last round, its penalty by five folds.",
     )
     peers = {
@@ -121,9 +132,12 @@ def fill(page):
             random_state=0
         ),
     }
-    rows = [(label, error(y_test, m.fit(X, y).predict(X_test))) for label, m in peers.items()]
-    rows.append((f"kernel ridge alone, {search.best_params_}", alone))
-    page.table(("beside them", "test error"), rows)
+    rows = [
+        (label, page.case(("alone", label), lambda m=model: alone(m)))
+        for label, model in peers.items()
+    ]
+    label = f"kernel ridge alone, gamma {best['gamma']:g}, penalty {best['alpha']:g}"
+    page.table(("beside them", "test error"), [*rows, (label, best["error"])])
 
 
 def main():
@@ -134,7 +148,7 @@ def main():
         "so 1.0 is the floor). The curves by rounds show a shape; the last column has the rounds "
         "chosen by three folds of the training rows.",
     )
-    page.section("page", fill)
+    fill(page)
     page.write()
 
 
