@@ -184,8 +184,8 @@ def main():
     page.text(
         f"Orthogonal projections: {np.mean([found['fits'] for found in projected]):.1f} fits each, "
         f"{np.mean([found['cpu'] for found in projected]):.0f} processor seconds for "
-        f"{PROJECTED_ROWS} test rows and ten machines; Platt on {PLATT_ROWS} training rows that the "
-        "machines have seen, as in the paper."
+        f"{PROJECTED_ROWS} test rows and ten machines; Platt on {PLATT_ROWS} training rows that "
+        "the machines have seen, as in the paper."
     )
     page.text(
         "At h = 20 the weights are nearly flat: local machines, projected or not, and linear "
