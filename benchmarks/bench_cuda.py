@@ -18,7 +18,7 @@ from threadpoolctl import threadpool_limits
 from _harness import Cases, MissingCaseError, ResultsPage, machine, stored
 from vicinal._kernels.local import _batched as _local_batched
 from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
-from vicinal._kernels.subspace import _truncated_rbf_device
+from vicinal._kernels.subspace import _truncated_rbf
 from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier, _arrays
 from vicinal.neighbors import NeighborSearch
@@ -27,7 +27,9 @@ from vicinal.subspace import (
     FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
     _truncated_rbf_classifier,
-    _truncated_rbf_on_device,
+)
+from vicinal.subspace import (
+    _base as _truncated_rbf_base,
 )
 
 N_ROWS, N_FEATURES, K, N_QUERIES = 20_000, 16, 200, 65_536
@@ -171,9 +173,9 @@ LOCAL_PHASES = {
     "solve": [(_local_batched, "solve_regular")],
 }
 TRBF_PHASES = {
-    "features": [(_truncated_rbf_device, "truncated_rbf_features")],
-    "Gram and solve": [(_truncated_rbf_on_device, "device_ridge_primal")],
-    "leverages": [(_truncated_rbf_on_device, "device_primal_leverage")],
+    "features": [(_truncated_rbf, "truncated_rbf_features")],
+    "Gram and solve": [(_truncated_rbf_base, "ridge_primal")],
+    "leverages": [(_truncated_rbf_base, "fitted_and_leverage")],
     "slope": [(_truncated_rbf_classifier, "device_slope")],
 }
 PARTITION_PHASES = {

@@ -3,27 +3,39 @@
 import warnings
 from numbers import Integral, Real
 
+import array_api_compat as compat
 import numpy as np
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import check_magnitude, row_blocks
+from vicinal._base import (
+    check_magnitude,
+    check_same_library,
+    free_memory,
+    is_array_api,
+    namespace,
+    positive_rows,
+    row_blocks,
+    validate_array_api,
+    weighted_device_rows,
+)
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._scatter import column_means
 from vicinal._kernels.subspace._truncated_rbf import (
     feature_blocks,
+    feature_rows,
+    fitted_and_leverage,
     leave_one_out_scores,
     monomial_plan,
     n_monomials,
-    primal_leverage,
+    plan_beside,
     ridge_dual,
     ridge_primal,
     truncated_rbf_features,
     truncated_rbf_kernel,
 )
 from vicinal.subspace._explain import slope_section
-from vicinal.subspace._truncated_rbf_on_device import device_model_scores
 
 
 def check_expansion(n_features, order, max_features, remedy):
@@ -38,14 +50,28 @@ def check_expansion(n_features, order, max_features, remedy):
     return J
 
 
+def device_training(estimator, X, y, sample_weight):
+    """Return the rows that weigh something, their targets, and weights in double precision."""
+    X = validate_array_api(estimator, X, reset=True)
+    xp = namespace(X)
+    X, y, weights = weighted_device_rows(X, y, sample_weight, dtype=xp.float64)
+    if weights is None:
+        weights = xp.ones(X.shape[0], dtype=xp.float64, device=compat.device(X))
+    return X, y, weights
+
+
 def learn_center_and_gamma(X, weights, gamma, center, order):
     """Mean (or zero) and width; warns when the series is cut before it has converged."""
-    mean = column_means(X, weights) if center else np.zeros(X.shape[1])
-    squares = np.empty(X.shape[0])
-    for rows in row_blocks(X.shape[0], 16 * X.shape[1]):
-        squares[rows] = ((X[rows] - mean) ** 2).sum(axis=1)
+    xp = namespace(X)
+    if is_array_api(X):
+        mean = weights @ xp.astype(X, weights.dtype) / xp.sum(weights)
+    else:
+        mean = column_means(X, weights)
+    mean = mean if center else xp.zeros_like(mean)
+    blocks = row_blocks(X.shape[0], 16 * X.shape[1], working_memory=free_memory(X))
+    squares = xp.concat([xp.sum((X[rows, :] - mean) ** 2, axis=1) for rows in blocks])
     if isinstance(gamma, str):
-        typical = weights @ squares / weights.sum()
+        typical = float(weights @ squares / xp.sum(weights))
         return mean, 0.1 / typical if typical > 0 else 1.0
     warn_if_cut_short(squares, weights, gamma, order)
     return mean, float(gamma)
@@ -53,9 +79,11 @@ def learn_center_and_gamma(X, weights, gamma, center, order):
 
 def warn_if_cut_short(squares, weights, gamma, order):
     """Warn when the series is cut before it has converged; ``squares`` are lengths of rows."""
-    order_of = np.argsort(squares)
-    middle = np.searchsorted(np.cumsum(weights[order_of]), 0.5 * weights.sum())
-    reach = 2.0 * gamma * squares[order_of[min(middle, len(squares) - 1)]]
+    xp = namespace(squares)
+    order_of = xp.argsort(squares)
+    mass = xp.cumulative_sum(xp.take(weights, order_of))
+    middle = int(xp.sum(xp.astype(mass < 0.5 * xp.sum(weights), xp.int64)))
+    reach = 2.0 * gamma * float(squares[int(order_of[min(middle, squares.shape[0] - 1)])])
     if reach > order / 2.0:
         warnings.warn(
             f"gamma={gamma:.4g} puts the median of 2*gamma*|x|^2 at {reach:.3g}, above order/2 = "
@@ -114,14 +142,20 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
         "max_features": [Interval(Integral, 1, None, closed="left")],
     }
 
-    # Whether the model was fitted on arrays of another library.
-    _on_device = False
+    def _training(self, X, y, sample_weight, **options):
+        """Return checked rows, targets and weights, where they are."""
+        if is_array_api(X):
+            return device_training(self, X, y, sample_weight)
+        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], **options)
+        weights, X, y = positive_rows(sample_weight, X, y)
+        return X, y, weights
 
     def _learn_map(self, X, weights):
         """Set the centre and the width; return the centred rows."""
-        mean, self.gamma_ = learn_center_and_gamma(X, weights, self.gamma, self.center, self.order)
-        self.mean_ = mean
-        return X.astype(np.float64) - mean
+        self.mean_, self.gamma_ = learn_center_and_gamma(
+            X, weights, self.gamma, self.center, self.order
+        )
+        return X - self.mean_
 
     def _choose_solver(self, n_samples, n_features):
         """Take the smaller system: J equations in the primal, n_samples in the dual."""
@@ -137,23 +171,24 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
 
     def _fit_ridge(self, Z, Y, weights, dtype, *, unit=None):
         """Fit the ridge on centred rows; with ``unit`` return the leave-one-out scores too."""
+        xp = namespace(Z)
         self.solver_ = self._choose_solver(*Z.shape)
         if self.solver_ == "primal":
             plan = self._plan(Z.shape[1])
             blocks = feature_blocks(Z, self.gamma_, plan)
-            coef, intercept, state = ridge_primal(blocks, Y, weights, self.alpha, plan.n_outputs)
-            self.primal_coef_, self.intercept_ = coef.astype(dtype), intercept.astype(dtype)
-            if unit is None:
-                return None
-            fitted = np.vstack([P @ coef for _, P in blocks()]) + intercept
-            leverage = primal_leverage(blocks, len(Z), weights.sum(), state)
+            coef, intercept, state = ridge_primal(blocks, Y, weights, self.alpha)
+            self.primal_coef_ = xp.astype(coef, dtype)
         else:
             K = truncated_rbf_kernel(Z, Z, self.gamma_, self.order)
             dual, intercept, leverage = ridge_dual(K, Y, weights, self.alpha)
-            self.dual_coef_, self.rows_ = dual.astype(dtype), Z.astype(dtype)
-            self.intercept_ = intercept.astype(dtype)
-            if unit is None:
-                return None
+            self.dual_coef_, self.rows_ = xp.astype(dual, dtype), xp.astype(Z, dtype)
+        self.intercept_ = xp.astype(intercept, dtype)
+        if unit is None:
+            return None
+        if self.solver_ == "primal":
+            total = xp.sum(weights)
+            fitted, leverage = fitted_and_leverage(blocks, coef, intercept, total, state)
+        else:
             fitted = K @ dual + intercept
         return leave_one_out_scores(Y, fitted, leverage, unit)
 
@@ -161,20 +196,24 @@ class BaseTruncatedRBF(ExplainRowMixin, BaseEstimator):
         return [slope_section(self, X, columns, self.mean_, "the mean of the training rows")]
 
     def _scores(self, X):
-        """Return the linear predictor, (n_samples, n_targets)."""
+        """Return the linear predictor in the precision of the queries, (n_samples, n_targets)."""
         check_is_fitted(self)
-        if self._on_device:
-            return device_model_scores(self, X)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        check_magnitude("X", X)
-        scores = np.empty((X.shape[0], self.intercept_.shape[0]), dtype=X.dtype)
-        if self.solver_ == "primal":
-            plan = monomial_plan(X.shape[1], self.order)
-            for rows in row_blocks(X.shape[0], 24 * plan.n_outputs, max_rows=16384):
-                P = truncated_rbf_features(X[rows] - self.mean_, self.gamma_, plan)
-                scores[rows] = P @ self.primal_coef_ + self.intercept_
+        if is_array_api(self.mean_):
+            check_same_library(self.mean_, X)
+            X = validate_array_api(self, X, reset=False)
         else:
-            for rows in row_blocks(X.shape[0], 24 * len(self.rows_)):
-                K = truncated_rbf_kernel(X[rows] - self.mean_, self.rows_, self.gamma_, self.order)
-                scores[rows] = K @ self.dual_coef_ + self.intercept_
+            X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+            check_magnitude("X", X)
+        xp, shape = namespace(X), (X.shape[0], self.intercept_.shape[0])
+        scores = xp.empty(shape, dtype=X.dtype, device=compat.device(X))
+        if self.solver_ == "primal":
+            plan = plan_beside(monomial_plan(X.shape[1], self.order), X)
+            for rows in feature_rows(X, plan.n_outputs):
+                P = truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
+                scores[rows, :] = xp.astype(P @ self.primal_coef_ + self.intercept_, X.dtype)
+        else:
+            for rows in feature_rows(X, self.rows_.shape[0]):
+                Z = X[rows, :] - self.mean_
+                K = truncated_rbf_kernel(Z, self.rows_, self.gamma_, self.order)
+                scores[rows, :] = xp.astype(K @ self.dual_coef_ + self.intercept_, X.dtype)
         return scores

@@ -21,6 +21,7 @@ from vicinal._kernels.subspace._truncated_rbf import (
     leave_one_out_scores,
     ridge_from_sums,
     ridge_sums,
+    some_features,
 )
 from vicinal.subspace._base import warn_if_cut_short
 from vicinal.subspace._slope_blocks import slope_of
@@ -113,16 +114,15 @@ def _sum_ridge(block: Block, feature_map, classes, unit) -> tuple:
     mean, gamma, plan = feature_map
     Y, codes = _targets(block, classes)
     weight = block.sample_weight if codes is None else block.sample_weight * unit[codes]
-    return tuple(ridge_sums(dense(block) - mean, Y, weight, gamma, plan))
+    return tuple(ridge_sums(some_features(dense(block) - mean, gamma, plan), Y, weight))
 
 
 def _held_out_scores(block: Block, feature_map, classes, unit, coef, intercept, total, state):
     """Return the block with leave-one-out scores in place of rows, and codes for targets."""
     mean, gamma, plan = feature_map
     Y, codes = _targets(block, classes)
-    fitted, leverage = fitted_and_leverage(
-        dense(block) - mean, gamma, plan, coef, intercept, total, state
-    )
+    features = some_features(dense(block) - mean, gamma, plan)
+    fitted, leverage = fitted_and_leverage(features, coef, intercept, total, state)
     scores = leave_one_out_scores(Y, fitted, leverage, unit[codes])
     if len(classes) == 2:
         scores = 0.5 * np.hstack([-scores, scores])

@@ -7,7 +7,6 @@ import array_api_compat as compat
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
     atomic_fit,
@@ -19,20 +18,13 @@ from vicinal._base import (
     encode_labels,
     is_array_api,
     namespace,
-    positive_rows,
     saved,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels.calibration._temperature import fit_slope
-from vicinal._kernels.subspace._truncated_rbf import feature_blocks, fit_logistic, softmax_or_expit
-from vicinal._kernels.subspace._truncated_rbf_device import device_slope
+from vicinal._kernels.calibration._temperature import device_slope, fit_slope
+from vicinal._kernels.subspace._truncated_rbf import feature_blocks, fit_logistic
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._truncated_rbf_blocks import fit_classifier_blocks
-from vicinal.subspace._truncated_rbf_on_device import (
-    device_training,
-    fit_device_ridge,
-    learn_device_map,
-)
 
 
 def _best_threshold(scores, codes, weights):
@@ -52,8 +44,8 @@ def _best_threshold(scores, codes, weights):
     return cuts[best][np.abs(cuts[best]).argmin()]
 
 
-def _device_proba(scores, slope):
-    """Return probabilities of scores on their device; one column means two classes."""
+def _probabilities(scores, slope):
+    """Return probabilities of scores; one column means two classes."""
     xp = namespace(scores)
     if scores.shape[1] == 1:
         scores = xp.concat([xp.zeros_like(scores), scores], axis=1)
@@ -137,6 +129,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         "tol": [Interval(Real, 0, None, closed="neither")],
     }
 
+    _labels_on_device = False
+
     def __init__(
         self,
         order=2,
@@ -168,18 +162,23 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     def fit(self, X, y, sample_weight=None):
         """Fit the classifier."""
         if is_array_api(X):
-            return self._fit_on_device(X, y, sample_weight)
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        weights, X, y = positive_rows(sample_weight, X, y)
-        self.classes_, codes = encode_labels(y)
-        self._check_combination()
-        unit = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
+            self._check_device()
+        self._labels_on_device = is_array_api(X) and is_array_api(y)
+        X, y, weights = self._training(X, y, sample_weight)
+        if is_array_api(X):
+            self.classes_, codes = encode_device_labels(y, X)
+            unit = namespace(X).ones_like(weights)
+        else:
+            self.classes_, codes = encode_labels(y)
+            self._check_combination()
+            unit = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
         Z = self._learn_map(X, weights)
         self.threshold_, self.slope_, self.n_iter_ = 0.0, 1.0, 1
+        dtype = Z.dtype if is_array_api(X) else X.dtype
         if self.loss == "squared_error":
-            self._fit_squared(Z, codes, weights, unit, X.dtype)
+            self._fit_squared(Z, codes, weights, unit, dtype)
         else:
-            self._fit_logistic(Z, codes, weights * unit, X.dtype)
+            self._fit_logistic(Z, codes, weights * unit, dtype)
         return self
 
     @atomic_fit_blocks
@@ -190,27 +189,17 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     def decision_function(self, X):
         """Return the scores, relative to the threshold."""
         scores = self._scores(X)
-        if scores.shape[1] > 1:
-            return scores
-        if self._on_device:
-            return scores[:, 0]
-        return scores[:, 0] - scores.dtype.type(self.threshold_)
+        return scores if scores.shape[1] > 1 else scores[:, 0] - self.threshold_
 
     def predict_proba(self, X):
         """Return the probabilities of the classes."""
         scores = self.decision_function(X)
-        scores = scores[:, None] if scores.ndim == 1 else scores
-        if self._on_device:
-            return _device_proba(scores, self.slope_)
-        p = softmax_or_expit(scores * scores.dtype.type(self.slope_))
-        return np.hstack([1 - p, p]) if p.shape[1] == 1 else p
+        return _probabilities(scores[:, None] if scores.ndim == 1 else scores, self.slope_)
 
     def predict(self, X):
         """Return the most probable class."""
         proba = self.predict_proba(X)
-        if self._on_device:
-            return device_classes(self.classes_, proba, on_device=self._labels_on_device)
-        return self.classes_[proba.argmax(axis=1)]
+        return device_classes(self.classes_, proba, on_device=self._labels_on_device)
 
     def _check_combination(self):
         if self.threshold == "tuned" and len(self.classes_) > 2:
@@ -230,8 +219,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
                 "solver='auto' or 'primal'."
             )
 
-    def _fit_on_device(self, X, y, sample_weight):
-        """Fit the squared loss on the device of X; the leave-one-out scores stay there too."""
+    def _check_device(self):
         given = {
             "loss": self.loss != "squared_error",
             "class_weight": self.class_weight is not None,
@@ -243,32 +231,21 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
                 f"{', '.join(named)} as given cannot be used with a device array; leave out, or "
                 "convert X with numpy.asarray."
             )
-        self._labels_on_device = is_array_api(y)
-        X, y, weights = device_training(self, X, y, sample_weight)
-        self.classes_, codes = encode_device_labels(y, X)
-        Z = learn_device_map(self, X, weights)
-        self.threshold_, self.n_iter_ = 0.0, 1
-        xp = namespace(X)
-        kinds = xp.arange(len(self.classes_), device=compat.device(X))
-        targets = 2.0 * xp.astype(codes[:, None] == kinds[None, :], Z.dtype) - 1.0
-        targets = targets[:, 1:] if len(self.classes_) == 2 else targets
-        scores = fit_device_ridge(self, Z, targets, weights, unit=xp.ones_like(weights))
-        if len(self.classes_) == 2:
-            scores = 0.5 * xp.concat([-scores, scores], axis=1)
-        self.slope_ = device_slope(scores, codes, weights)
-        return self
 
     def _fit_squared(self, Z, codes, weights, unit, dtype):
-        n_classes = len(self.classes_)
-        targets = 2.0 * (codes[:, None] == np.arange(n_classes)) - 1.0
+        """Fit the squared loss; the leave-one-out scores give threshold and slope."""
+        xp, n_classes = namespace(Z), len(self.classes_)
+        kinds = xp.arange(n_classes, device=compat.device(Z))
+        targets = 2.0 * xp.astype(codes[:, None] == kinds[None, :], Z.dtype) - 1.0
         targets = targets[:, 1:] if n_classes == 2 else targets
-        loo = self._fit_ridge(Z, targets, weights * unit, dtype, unit=unit)
+        scores = self._fit_ridge(Z, targets, weights * unit, dtype, unit=unit)
         if self.threshold == "tuned":
-            self.threshold_ = float(_best_threshold(loo[:, 0], codes, weights))
-        scores = loo - self.threshold_
+            self.threshold_ = float(_best_threshold(scores[:, 0], codes, weights))
+            scores = scores - self.threshold_
         if n_classes == 2:
-            scores = 0.5 * np.hstack([-scores, scores])
-        self.slope_ = fit_slope(scores, codes, weights)
+            scores = 0.5 * xp.concat([-scores, scores], axis=1)
+        slope = device_slope if is_array_api(Z) else fit_slope
+        self.slope_ = slope(scores, codes, weights)
 
     def _fit_logistic(self, Z, codes, weights, dtype):
         self.solver_ = "primal"
@@ -279,7 +256,6 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
             len(self.classes_),
             weights,
             self.alpha,
-            plan.n_outputs,
             tol=self.tol,
             max_iter=self.max_iter,
         )

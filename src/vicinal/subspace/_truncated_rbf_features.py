@@ -2,6 +2,7 @@
 
 from numbers import Integral, Real
 
+import array_api_compat as compat
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
@@ -11,18 +12,19 @@ from vicinal._base import (
     check_same_library,
     check_weights,
     documented,
-    free_memory,
     is_array_api,
     namespace,
-    row_blocks,
     saved,
     validate_array_api,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels.subspace._truncated_rbf import monomial_plan, truncated_rbf_features
-from vicinal._kernels.subspace._truncated_rbf_device import feature_row_bytes, plan_on_device
-from vicinal.subspace._base import check_expansion, learn_center_and_gamma
-from vicinal.subspace._truncated_rbf_on_device import device_center_and_gamma, device_training
+from vicinal._kernels.subspace._truncated_rbf import (
+    feature_rows,
+    monomial_plan,
+    plan_beside,
+    truncated_rbf_features,
+)
+from vicinal.subspace._base import check_expansion, device_training, learn_center_and_gamma
 
 
 @saved(mean_="p")
@@ -117,8 +119,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         y : None
             Ignored.
         """
-        on_device = is_array_api(X)
-        if on_device:
+        if is_array_api(X):
             X, _, weights = device_training(self, X, X, sample_weight)
         else:
             X = validate_data(self, X, dtype=[np.float64, np.float32])
@@ -126,9 +127,8 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         self.n_output_features_ = check_expansion(
             X.shape[1], self.order, self.max_features, "reduce the columns"
         )
-        learn = device_center_and_gamma if on_device else learn_center_and_gamma
-        mean, self.gamma_ = learn(X, weights, self.gamma, self.center, self.order)
-        self.mean_ = namespace(X).astype(mean, X.dtype) if on_device else mean.astype(X.dtype)
+        mean, self.gamma_ = learn_center_and_gamma(X, weights, self.gamma, self.center, self.order)
+        self.mean_ = namespace(X).astype(mean, X.dtype)
         self._n_features_out = self.n_output_features_
         return self
 
@@ -142,24 +142,16 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         """
         check_is_fitted(self)
         if is_array_api(self.mean_):
-            return self._transform_on_device(X)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        plan = monomial_plan(X.shape[1], self.order)
-        P = np.empty((X.shape[0], plan.n_outputs), dtype=X.dtype)
-        for rows in row_blocks(X.shape[0], 3 * X.itemsize * plan.n_outputs, max_rows=16384):
-            P[rows] = truncated_rbf_features(X[rows] - self.mean_, self.gamma_, plan)
+            check_same_library(self.mean_, X)
+            X = validate_array_api(self, X, reset=False)
+        else:
+            X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        plan = plan_beside(monomial_plan(X.shape[1], self.order), X)
+        shape = X.shape[0], plan.n_outputs
+        P = namespace(X).empty(shape, dtype=X.dtype, device=compat.device(X))
+        for rows in feature_rows(X, plan.n_outputs):
+            P[rows, :] = truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
         return P
-
-    def _transform_on_device(self, X):
-        check_same_library(self.mean_, X)
-        X = validate_array_api(self, X, reset=False)
-        plan = plan_on_device(monomial_plan(X.shape[1], self.order), X)
-        cost = feature_row_bytes(plan, X.shape[1])
-        parts = [
-            truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
-            for rows in row_blocks(X.shape[0], cost, working_memory=free_memory(X))
-        ]
-        return parts[0] if len(parts) == 1 else namespace(X).concat(parts, axis=0)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

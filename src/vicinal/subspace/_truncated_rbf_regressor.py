@@ -1,25 +1,30 @@
 """Ridge regression with the truncated RBF kernel."""
 
+import array_api_compat as compat
 import numpy as np
 from sklearn.base import RegressorMixin
-from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
     atomic_fit,
     atomic_fit_blocks,
     documented,
     is_array_api,
-    positive_rows,
+    namespace,
     saved,
 )
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._truncated_rbf_blocks import fit_regressor_blocks
-from vicinal.subspace._truncated_rbf_on_device import (
-    device_targets,
-    device_training,
-    fit_device_ridge,
-    learn_device_map,
-)
+
+
+def _device_targets(y, X):
+    """Return numeric targets beside ``X`` in double precision, as given in shape."""
+    xp = namespace(X)
+    Y = xp.asarray(y, dtype=xp.float64, device=compat.device(X))
+    if Y.ndim not in (1, 2):
+        raise ValueError(f"y should be a 1d or 2d array, got one of shape {tuple(Y.shape)}.")
+    if not bool(xp.all(xp.isfinite(Y))):
+        raise ValueError("y contains NaN or infinity; impute or drop those rows first.")
+    return Y
 
 
 @saved(mean_="p", primal_coef_="j t", intercept_="t")
@@ -97,15 +102,12 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         y : array-like of shape (n_samples,) or (n_samples, n_targets)
             Targets.
         """
-        if is_array_api(X):
-            return self._fit_on_device(X, y, sample_weight)
-        X, y = validate_data(
-            self, X, y, dtype=[np.float64, np.float32], multi_output=True, y_numeric=True
-        )
-        weights, X, y = positive_rows(sample_weight, X, y)
+        X, y, weights = self._training(X, y, sample_weight, multi_output=True, y_numeric=True)
+        Y = _device_targets(y, X) if is_array_api(X) else y.astype(np.float64)
+        self._is_flat = Y.ndim == 1
         Z = self._learn_map(X, weights)
-        self._fit_ridge(Z, y.reshape(len(y), -1).astype(np.float64), weights, X.dtype)
-        self._is_flat = y.ndim == 1
+        dtype = Z.dtype if is_array_api(X) else X.dtype
+        self._fit_ridge(Z, Y[:, None] if self._is_flat else Y, weights, dtype)
         return self
 
     @atomic_fit_blocks
@@ -117,14 +119,6 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
         """Predict the target."""
         scores = self._scores(X)
         return scores[:, 0] if self._is_flat else scores
-
-    def _fit_on_device(self, X, y, sample_weight):
-        X, y, weights = device_training(self, X, y, sample_weight)
-        Y = device_targets(y, X)
-        Z = learn_device_map(self, X, weights)
-        fit_device_ridge(self, Z, Y[:, None] if Y.ndim == 1 else Y, weights)
-        self._is_flat = Y.ndim == 1
-        return self
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

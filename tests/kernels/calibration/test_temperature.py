@@ -3,7 +3,7 @@ import pytest
 from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
-from vicinal._kernels.calibration._temperature import fit_slope, fit_slopes
+from vicinal._kernels.calibration._temperature import device_slope, fit_slope, fit_slopes
 
 
 def _loss(slope, scores, codes, weights):
@@ -59,3 +59,13 @@ def test_a_stack_is_fitted_as_one_by_one(rng):
         slopes = fit_slopes(scores, codes, weights, smooth=smooth)
         single = [fit_slope(some, codes, weights, smooth=smooth) for some in scores]
         np.testing.assert_allclose(slopes, single, rtol=1e-10)
+
+
+def test_another_array_library_gives_the_same_slope(rng, to_array):
+    scores, codes = rng.normal(size=(60, 3)), rng.randint(0, 3, 60)
+    scores[np.arange(60), codes] += 0.7
+    weights = rng.uniform(0.5, 2.0, 60)
+    found = device_slope(to_array(scores), to_array(codes), to_array(weights))
+    assert found == pytest.approx(fit_slope(scores, codes, weights), rel=1e-9)
+    flat = to_array(np.zeros((4, 2)))
+    assert device_slope(flat, to_array(np.array([0, 1, 0, 1])), to_array(np.ones(4))) == 1.0

@@ -1,9 +1,13 @@
 """Probabilities from scores: softmax(a * score), a = 1 / T, of least log loss."""
 
 from collections.abc import Callable
+from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from scipy.special import softmax
+
+from vicinal._base import namespace
 
 # Numbers of scores that are worked on at a time, so that they stay in the processor's cache.
 _BATCH = 1 << 16
@@ -108,6 +112,28 @@ def _derivatives(z, targets, weights, slopes) -> np.ndarray:
     grad = (center - np.einsum("nl,anl->an", targets, z)) @ weights
     p *= z
     return np.stack([grad, (np.einsum("anl,anl->an", p, z) - center**2) @ weights])
+
+
+def device_slope(scores: Any, codes: Any, weights: Any) -> float:
+    """Return what :func:`fit_slope` does, where arrays of another library are."""
+    xp = namespace(scores)
+    n_classes = scores.shape[1]
+    kinds = xp.arange(n_classes, device=compat.device(scores))
+    member = xp.astype(codes[:, None] == kinds[None, :], scores.dtype)
+    weight = xp.take(weights @ member, codes)[:, None]
+    targets = (2.0 / n_classes + weight * member) / (weight + 2.0)
+    spread = float(xp.max(xp.abs(scores - xp.mean(scores, axis=1, keepdims=True)))) or 1.0
+    z = scores / spread
+    z = z - xp.max(z, axis=1, keepdims=True)
+
+    def derivatives(slope):
+        p = xp.exp(slope * z)
+        p = p / xp.sum(p, axis=1, keepdims=True)
+        center = xp.sum(p * z, axis=1)
+        grad = weights @ (center - xp.sum(targets * z, axis=1))
+        return np.array([float(grad), float(weights @ (xp.sum(p * z * z, axis=1) - center**2))])
+
+    return solve_slope(derivatives) / spread
 
 
 def solve_slope(derivatives: Callable[[float], np.ndarray]) -> float:

@@ -2,6 +2,7 @@
 
 ``K_p(x, z) = exp(-g|x|^2) exp(-g|z|^2) sum_{k <= p} (2 g x.z)^k / k!`` is spanned by the monomials
 of degree at most ``p``, so a kernel machine becomes a linear model of ``J = C(M + p, p)`` columns.
+All but the logistic loss is written for any array library, in double precision, where the rows are.
 """
 
 from collections.abc import Callable, Iterator
@@ -9,11 +10,12 @@ from dataclasses import dataclass
 from math import comb
 from typing import Any, NamedTuple
 
+import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 from scipy.special import expit, log_softmax, softmax
 
-from vicinal._base import namespace, row_blocks
+from vicinal._base import free_memory, is_array_api, is_torch, namespace, row_blocks
 
 
 class MonomialPlan(NamedTuple):
@@ -53,6 +55,16 @@ def monomial_plan(n_features: int, order: int) -> MonomialPlan:
     )
 
 
+def plan_beside(plan: MonomialPlan, X: Any) -> MonomialPlan:
+    """Return the plan as arrays beside ``X``, so that blocks share one copy."""
+    xp, device = namespace(X), compat.device(X)
+
+    def move(column):
+        return tuple(xp.asarray(a, device=device) for a in column)
+
+    return MonomialPlan(move(plan.parents), move(plan.letters), move(plan.factors), plan.n_outputs)
+
+
 def truncated_rbf_features(X: Any, gamma: float, plan: MonomialPlan) -> Any:
     """Return ``Phi`` with ``Phi Phi^T = K_p``, (n_samples, J), in the array library of ``X``."""
     xp = namespace(X)
@@ -84,160 +96,162 @@ def truncated_rbf_kernel(X: Any, Z: Any, gamma: float, order: int) -> Any:
 # --- linear models over blocks of rows ------------------------------------------------------------
 
 # Yields (rows, features of those rows), as often as it is called.
-FeatureBlocks = Callable[[], Iterator[tuple[slice, np.ndarray]]]
+FeatureBlocks = Callable[[], Iterator[tuple[slice, Any]]]
 
 
-def feature_blocks(X: np.ndarray, gamma: float, plan: MonomialPlan) -> FeatureBlocks:
+def feature_rows(X: Any, n_outputs: int) -> Iterator[slice]:
+    """Yield slices of rows whose features fit the memory while they are made."""
+    longest = None if is_array_api(X) else 16384
+    cost = 40 * n_outputs + 24 * X.shape[1]
+    return row_blocks(X.shape[0], cost, working_memory=free_memory(X), max_rows=longest)
+
+
+def feature_blocks(Z: Any, gamma: float, plan: MonomialPlan) -> FeatureBlocks:
     """Return a re-iterable over feature blocks; they are held if all of them fit in memory."""
-    bytes_per_row = 24 * plan.n_outputs + 16 * X.shape[1]
-    slices = list(row_blocks(X.shape[0], bytes_per_row, max_rows=16384))
+    plan = plan_beside(plan, Z)
+    slices = list(feature_rows(Z, plan.n_outputs))
 
     def compute():
         for rows in slices:
-            yield rows, truncated_rbf_features(X[rows].astype(np.float64), gamma, plan)
+            yield rows, truncated_rbf_features(Z[rows, :], gamma, plan)
 
-    if len(list(row_blocks(X.shape[0], bytes_per_row))) == 1:
+    whole = row_blocks(Z.shape[0], 40 * plan.n_outputs, working_memory=free_memory(Z))
+    if len(list(whole)) == 1:
         held = list(compute())
         return lambda: iter(held)
     return compute
 
 
-def _centered_gram(blocks: FeatureBlocks, weights, n_outputs) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean of the features and their Gram matrix about it."""
-    mean = np.zeros(n_outputs)
-    for rows, P in blocks():
-        mean += weights[rows] @ P
-    mean /= weights.sum()
-    gram = np.zeros((n_outputs, n_outputs))
-    for rows, P in blocks():
-        Pc = (P - mean) * np.sqrt(weights[rows])[:, None]
-        gram += Pc.T @ Pc
-    return mean, gram
+def some_features(X: np.ndarray, gamma: float, plan: MonomialPlan) -> FeatureBlocks:
+    """Return the same, never more than 32 MB of features at a time."""
+    size = max(64, 2**22 // plan.n_outputs)
 
+    def compute():
+        for start in range(0, len(X), size):
+            rows = slice(start, start + size)
+            yield rows, truncated_rbf_features(X[rows], gamma, plan)
 
-def ridge_primal(
-    blocks: FeatureBlocks, Y: np.ndarray, weights: np.ndarray, alpha: float, n_outputs: int
-) -> tuple[np.ndarray, np.ndarray, tuple]:
-    """Ridge regression with a free intercept, from accumulated normal equations.
-
-    Returns coefficients (J, n_targets), intercepts (n_targets,), and what ``unit_leverage``
-    needs: the mean and the factor of the regularised Gram matrix.
-    """
-    mean, gram = _centered_gram(blocks, weights, n_outputs)
-    target_mean = weights @ Y / weights.sum()
-    moments = np.zeros((n_outputs, Y.shape[1]))
-    for rows, P in blocks():
-        moments += (P - mean).T @ (weights[rows][:, None] * (Y[rows] - target_mean))
-    gram[np.diag_indices(n_outputs)] += alpha
-    factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True)
-    coef = scipy.linalg.cho_solve(factor, moments)
-    return coef, target_mean - mean @ coef, (mean, factor)
+    return compute
 
 
 class RidgeSums(NamedTuple):
-    """Sums over rows that determine a ridge fit, features about ``feature_origin``; they add."""
+    """Sums over rows that determine a ridge fit, features less those of the zero row; they add."""
 
-    weight: float
-    features: np.ndarray  # (J,)
-    targets: np.ndarray  # (n_targets,)
-    gram: np.ndarray  # (J, J)
-    moments: np.ndarray  # (J, n_targets)
+    weight: Any
+    features: Any  # (J,)
+    targets: Any  # (n_targets,)
+    gram: Any  # (J, J)
+    moments: Any  # (J, n_targets)
 
 
-def feature_origin(n_outputs: int) -> np.ndarray:
+def _origin(P: Any) -> Any:
     """Return the features of the zero row: near the mean of those of centred rows."""
-    return np.eye(1, n_outputs)[0]
+    xp = namespace(P)
+    return xp.astype(xp.arange(P.shape[-1], device=compat.device(P)) == 0, P.dtype)
 
 
-def ridge_sums(X: np.ndarray, Y, weights, gamma: float, plan: MonomialPlan) -> RidgeSums:
-    """Sum up centred rows, a few thousand at a time."""
-    J, origin = plan.n_outputs, feature_origin(plan.n_outputs)
-    features, moments = np.zeros(J), np.zeros((J, Y.shape[1]))
-    gram = np.zeros((J, J))
-    for rows, P in _some_features(X, gamma, plan):
-        P -= origin
-        features += weights[rows] @ P
-        moments += P.T @ (weights[rows][:, None] * Y[rows])
-        P *= np.sqrt(weights[rows])[:, None]
-        gram += P.T @ P
-    return RidgeSums(weights.sum(), features, weights @ Y, gram, moments)
+def ridge_sums(blocks: FeatureBlocks, Y: Any, weights: Any) -> RidgeSums:
+    """Sum up the features of centred rows."""
+    xp = namespace(Y)
+    features: Any = 0.0
+    gram: Any = 0.0
+    moments: Any = 0.0
+    for rows, P in blocks():
+        w = weights[rows]
+        P = P - _origin(P)
+        features = features + w @ P
+        moments = moments + P.T @ (w[:, None] * Y[rows, :])
+        P = P * xp.sqrt(w)[:, None]
+        gram = gram + P.T @ P
+    return RidgeSums(xp.sum(weights), features, weights @ Y, gram, moments)
 
 
-def ridge_from_sums(sums: RidgeSums, alpha: float) -> tuple[np.ndarray, np.ndarray, tuple]:
-    """Return what ``ridge_primal`` returns."""
+def ridge_from_sums(sums: RidgeSums, alpha: float) -> tuple[Any, Any, tuple]:
+    """Return what :func:`ridge_primal` returns."""
     total, features, targets, gram, moments = sums
+    xp = namespace(gram)
     share = features / total
-    gram = gram - np.outer(features, share)
-    gram[np.diag_indices_from(gram)] += alpha
-    factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True)
-    coef = scipy.linalg.cho_solve(factor, moments - np.outer(share, targets))
-    mean = share + feature_origin(len(share))
-    return coef, targets / total - mean @ coef, (mean, factor)
+    penalty = alpha * xp.eye(gram.shape[0], dtype=gram.dtype, device=compat.device(gram))
+    lower = xp.linalg.cholesky(gram - features[:, None] * share[None, :] + penalty)
+    coef = _solve_cholesky(lower, moments - share[:, None] * targets[None, :])
+    mean = share + _origin(share)
+    return coef, targets / total - mean @ coef, (mean, lower)
+
+
+def ridge_primal(
+    blocks: FeatureBlocks, Y: Any, weights: Any, alpha: float
+) -> tuple[Any, Any, tuple]:
+    """Ridge regression with a free intercept, from accumulated normal equations.
+
+    Returns coefficients (J, n_targets), intercepts (n_targets,), and what
+    :func:`fitted_and_leverage` needs: the mean and the factor of the regularised Gram matrix.
+    """
+    level = weights @ Y / namespace(Y).sum(weights)
+    coef, intercept, state = ridge_from_sums(ridge_sums(blocks, Y - level, weights), alpha)
+    return coef, intercept + level, state
 
 
 def fitted_and_leverage(
-    X: np.ndarray, gamma: float, plan: MonomialPlan, coef, intercept, total: float, state
-) -> tuple[np.ndarray, np.ndarray]:
-    """Return fitted values and leverages of centred rows, a few thousand at a time."""
-    mean, (lower, _) = state
-    fitted, leverage = np.empty((len(X), len(intercept))), np.empty(len(X))
-    for rows, P in _some_features(X, gamma, plan):
-        fitted[rows] = P @ coef + intercept
-        half = scipy.linalg.solve_triangular(lower, (P - mean).T, lower=True)
-        leverage[rows] = (half**2).sum(axis=0)
-    return fitted, leverage + 1.0 / total
+    blocks: FeatureBlocks, coef: Any, intercept: Any, total: Any, state: tuple
+) -> tuple[Any, Any]:
+    """Return fitted values and the leverage of one unit of weight at every row of a primal fit."""
+    mean, lower = state
+    xp = namespace(mean)
+    fitted, leverage = [], []
+    for _, P in blocks():
+        fitted.append(P @ coef + intercept)
+        half = solve_lower(lower, (P - mean).T)
+        leverage.append(xp.sum(half * half, axis=0))
+    return xp.concat(fitted, axis=0), xp.concat(leverage) + 1.0 / total
 
 
-def _some_features(X: np.ndarray, gamma: float, plan: MonomialPlan):
-    """Yield rows and their features, never more than 32 MB of them."""
-    size = max(64, 2**22 // plan.n_outputs)
-    for start in range(0, len(X), size):
-        rows = slice(start, start + size)
-        yield rows, truncated_rbf_features(X[rows], gamma, plan)
-
-
-def primal_leverage(blocks: FeatureBlocks, n_samples: int, total: float, state) -> np.ndarray:
-    """Leverage of one unit of weight at every row of a primal ridge fit."""
-    mean, (lower, _) = state
-    leverage = np.empty(n_samples)
-    for rows, P in blocks():
-        half = scipy.linalg.solve_triangular(lower, (P - mean).T, lower=True)
-        leverage[rows] = (half**2).sum(axis=0)
-    return leverage + 1.0 / total
-
-
-def ridge_dual(
-    K: np.ndarray, Y: np.ndarray, weights: np.ndarray, alpha: float
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def ridge_dual(K: Any, Y: Any, weights: Any, alpha: float) -> tuple[Any, Any, Any]:
     """Solve the same problem as ``ridge_primal`` from the kernel matrix.
 
     Returns dual coefficients (n_samples, n_targets) and intercepts (n_targets,), such that
     ``f(x) = K(x, X) dual + intercept``, and the leverage of one unit of weight at every row.
     """
-    share = weights / weights.sum()
-    root = np.sqrt(weights)
+    xp = namespace(K)
+    total = xp.sum(weights)
+    share, root = weights / total, xp.sqrt(weights)
     column = K @ share
     centered = K - column[:, None] - column[None, :] + share @ column
     target_mean = share @ Y
     A = root[:, None] * centered * root[None, :]
-    A[np.diag_indices_from(A)] += alpha
-    inverse_root = scipy.linalg.cho_factor(A, lower=True, overwrite_a=True)
-    c = root[:, None] * scipy.linalg.cho_solve(inverse_root, root[:, None] * (Y - target_mean))
-    dual = c - share[:, None] * c.sum(axis=0)
+    A = A + alpha * xp.eye(K.shape[0], dtype=K.dtype, device=compat.device(K))
+    lower = xp.linalg.cholesky(A)
+    c = root[:, None] * _solve_cholesky(lower, root[:, None] * (Y - target_mean))
+    dual = c - share[:, None] * xp.sum(c, axis=0)
     # u'A^-1 u for the centred feature u of every row, by the identity P(P'P+a)^-1 P' = (K-KA^-1K)/a
-    half = scipy.linalg.solve_triangular(inverse_root[0], root[:, None] * centered, lower=True)
-    leverage = (np.diag(centered) - (half**2).sum(axis=0)) / alpha + 1.0 / weights.sum()
+    half = solve_lower(lower, root[:, None] * centered)
+    own = xp.linalg.diagonal(centered)
+    leverage = (own - xp.sum(half * half, axis=0)) / alpha + 1.0 / total
     return dual, target_mean - share @ (K @ dual), leverage
 
 
-def leave_one_out_scores(
-    Y: np.ndarray, fitted: np.ndarray, leverage: np.ndarray, unit: np.ndarray
-) -> np.ndarray:
+def leave_one_out_scores(Y: Any, fitted: Any, leverage: Any, unit: Any) -> Any:
     """Score of every row by the ridge fit without one unit of it; ``unit`` is that unit's weight.
 
     ``y - (y - f) / (1 - h)`` is exact for least squares, so nothing is refitted.
     """
-    return Y - (Y - fitted) / np.maximum(1.0 - unit * leverage, 1e-12)[:, None]
+    xp = namespace(Y)
+    rest = 1.0 - unit * leverage
+    return Y - (Y - fitted) / xp.where(rest > 1e-12, rest, xp.full_like(rest, 1e-12))[:, None]
+
+
+def solve_lower(lower: Any, right: Any, *, transposed: bool = False) -> Any:
+    """Solve with a lower triangular matrix, or with its transpose."""
+    if not is_array_api(lower):
+        return scipy.linalg.solve_triangular(lower, right, lower=True, trans=int(transposed))
+    xp = namespace(lower)
+    matrix = lower.T if transposed else lower
+    if is_torch(lower):
+        return xp.linalg.solve_triangular(matrix, right, upper=transposed)
+    return xp.linalg.solve(matrix, right)
+
+
+def _solve_cholesky(lower: Any, right: Any) -> Any:
+    return solve_lower(lower, solve_lower(lower, right), transposed=True)
 
 
 # --- logistic loss --------------------------------------------------------------------------------
@@ -263,6 +277,13 @@ def _curve(p: np.ndarray, directions: np.ndarray) -> np.ndarray:
     if p.shape[1] == 1:
         return p * (1.0 - p) * directions
     return p * (directions - (p * directions).sum(axis=1, keepdims=True))
+
+
+def _centered_gram(blocks: FeatureBlocks, weights) -> tuple[np.ndarray, np.ndarray]:
+    """Weighted mean of the features and their Gram matrix about it."""
+    sums = ridge_sums(blocks, np.zeros((len(weights), 1)), weights)
+    share = sums.features / sums.weight
+    return share + _origin(share), sums.gram - np.outer(sums.features, share)
 
 
 @dataclass(frozen=True)
@@ -310,7 +331,6 @@ def fit_logistic(
     n_classes: int,
     weights: np.ndarray,
     alpha: float,
-    n_outputs: int,
     *,
     tol: float,
     max_iter: int,
@@ -324,7 +344,8 @@ def fit_logistic(
     Returns coefficients (J, k), intercepts (k,), the number of steps, whether it converged.
     """
     k = 1 if n_classes == 2 else n_classes
-    mean, gram = _centered_gram(blocks, weights, n_outputs)
+    mean, gram = _centered_gram(blocks, weights)
+    n_outputs = len(mean)
     total, bound = weights.sum(), 0.25 if k == 1 else 0.5
     gram *= bound
     gram[np.diag_indices(n_outputs)] += alpha
