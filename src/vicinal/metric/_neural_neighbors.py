@@ -419,7 +419,7 @@ class BaseNeuralNeighbors(
         """Return the share of every voter in the answers of a block, mean over the nets."""
         total = 0.0
         for coordinates, voters in zip(embedded, self.embedding_, strict=True):
-            D, _ = distances(coordinates[None, block, :], voters[None])
+            D = distances(coordinates[None, block, :], voters[None])
             total = total + shares(D, self.voter_log_weights_[None])[0, ...]
         return total / self.n_estimators
 
@@ -453,13 +453,13 @@ class BaseNeuralNeighbors(
             net = self._net(e, scores)
             for block in self._blocks(scores.shape[0], 6):
                 Q, cache = forward(net.P, net.S, scores[None, block, :], training=False)
-                D, apart = distances(Q, V[e][None])
+                D = distances(Q, V[e][None])
                 S = shares(D, self.voter_log_weights_[None])
                 p = xp.matmul(S, Y)
                 for c in range(n_outputs):
                     d_p = xp.zeros_like(p)
                     d_p[:, :, c] = 1.0
-                    d_q, _ = vote_gradient(Q, V[e][None], Y, S, D, apart, p, d_p)
+                    d_q, _ = vote_gradient(Q, V[e][None], Y, S, D, p, d_p)
                     d_x = backward(net.P, dict(cache), d_q, None, training=False)
                     out[block, c, :] += d_x[0, ...] / self.n_estimators
         return out * bends[:, None, :]

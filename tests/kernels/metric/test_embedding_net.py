@@ -38,11 +38,11 @@ def loss_and_gradient(shape, flat, statistics, X, Y, weights, classes, xp=np):
     P, S = views(flat, shape.parameters()), views(statistics, shape.statistics())
     phi, cache = forward(P, S, X, training=True)
     Q = phi[:, :BATCH]
-    D, apart = distances(Q, phi)
+    D = distances(Q, phi)
     shared = shares(D, xp.log(weights), skip_own=True)
     p = xp.matmul(shared, Y)
     loss, d_p = loss_of_votes(p, Y[:, :BATCH], weights[:, :BATCH], classes=classes)
-    d_q, d_phi = vote_gradient(Q, phi, Y, shared, D, apart, p, d_p)
+    d_q, d_phi = vote_gradient(Q, phi, Y, shared, D, p, d_p)
     d_phi[:, :BATCH] += d_q
     gradient = xp.zeros_like(flat)
     backward(P, cache, d_phi, views(gradient, shape.parameters()), training=True)
@@ -108,11 +108,11 @@ def test_rows_at_distance_zero_pull_nowhere():
     Q = np.zeros((1, 1, 3))
     V = np.concatenate([np.zeros((1, 2, 3)), np.ones((1, 1, 3))], axis=1)
     Y = np.array([[[1.0], [1.0], [0.0]]])
-    D, apart = distances(Q, V)
+    D = distances(Q, V)
     assert_allclose(D[0, 0], [0.0, 0.0, np.sqrt(3)])
     S = shares(D, np.zeros((1, 3)))
     p = S @ Y
-    d_q, d_v = vote_gradient(Q, V, Y, S, D, apart, p, np.ones_like(p))
+    d_q, d_v = vote_gradient(Q, V, Y, S, D, p, np.ones_like(p))
     assert np.isfinite(d_q).all()
     assert_allclose(d_v[0, :2], 0.0)
     # Moving the query away from the far row of value 0 raises the answer.
@@ -122,10 +122,10 @@ def test_rows_at_distance_zero_pull_nowhere():
 def test_a_voter_of_weight_two_is_the_voter_twice():
     rng = np.random.default_rng(0)
     Q, V, Y = rng.normal(size=(1, 3, 4)), rng.normal(size=(1, 5, 4)), rng.normal(size=(1, 5, 1))
-    D, _ = distances(Q, V)
+    D = distances(Q, V)
     weighted = shares(D, np.log([[2.0, 1, 1, 1, 1]])) @ Y
     again = [0, 0, 1, 2, 3, 4]
-    D, _ = distances(Q, V[:, again])
+    D = distances(Q, V[:, again])
     assert_allclose(shares(D, np.zeros((1, 6))) @ Y[:, again], weighted)
 
 

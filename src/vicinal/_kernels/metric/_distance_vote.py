@@ -15,18 +15,16 @@ _FAR = 1e30
 _FLOOR = 1e-7
 
 
-def distances(Q: Any, V: Any) -> tuple[Any, Any]:
-    """Return |q - v| (n_nets, q, n), and one where it is more than rounding, else zero."""
+def distances(Q: Any, V: Any) -> Any:
+    """Return |q - v| (n_nets, q, n); zero where it is no more than rounding."""
     xp = namespace(Q)
     norms_q, norms_v = xp.sum(Q * Q, axis=2), xp.sum(V * V, axis=2)
-    D = xp.matmul(Q, xp.permute_dims(V, (0, 2, 1)))
-    D *= -2.0
+    D = xp.matmul(-2.0 * Q, xp.permute_dims(V, (0, 2, 1)))
     D += norms_q[:, :, None]
     D += norms_v[:, None, :]
     floor = 8.0 * float(xp.finfo(Q.dtype).eps)
-    apart = xp.astype(D > floor * norms_q[:, :, None], Q.dtype)
-    D *= apart
-    return xp.sqrt(D), apart
+    D *= D > floor * norms_q[:, :, None]
+    return xp.sqrt(D)
 
 
 def shares(D: Any, log_weights: Any, *, skip_own: bool = False) -> Any:
@@ -58,16 +56,16 @@ def loss_of_votes(p: Any, Y: Any, weights: Any, *, classes: bool) -> tuple[Any, 
     return loss, 2.0 * share * residual
 
 
-def vote_gradient(
-    Q: Any, V: Any, Y: Any, S: Any, D: Any, apart: Any, p: Any, d_p: Any
-) -> tuple[Any, Any]:
+def vote_gradient(Q: Any, V: Any, Y: Any, S: Any, D: Any, p: Any, d_p: Any) -> tuple[Any, Any]:
     """Return the derivatives of the loss by queries and by voters, from dloss/dp (n_nets, q, c)."""
     xp = namespace(Q)
+    # s_j (r . y_j - r . p) / D_j; where D_j is zero, so is the difference that it multiplies.
     C = xp.matmul(d_p, xp.permute_dims(Y, (0, 2, 1)))
     C -= xp.sum(d_p * p, axis=2, keepdims=True)
     C *= S
-    C *= -apart
-    C /= D + (1.0 - apart)
-    d_q = xp.sum(C, axis=2)[:, :, None] * Q - xp.matmul(C, V)
-    d_v = xp.sum(C, axis=1)[:, :, None] * V - xp.matmul(xp.permute_dims(C, (0, 2, 1)), Q)
+    C /= D + (D == 0.0)
+    d_q = xp.matmul(C, V)
+    d_q -= xp.sum(C, axis=2)[:, :, None] * Q
+    d_v = xp.matmul(xp.permute_dims(C, (0, 2, 1)), Q)
+    d_v -= xp.sum(C, axis=1)[:, :, None] * V
     return d_q, d_v

@@ -99,17 +99,13 @@ def forward(
     """
     xp = namespace(X)
     cache: dict[str, Any] = {}
+    # Inputs lie one after another, (nets, inputs, rows): what is done to some is in one piece.
+    inputs = _T(X)
     if "c" in P:
-        features = periodic(X, P["c"], cache)
-        E = xp.matmul(features, P["W"])
-        E += P["b"]
-        E = _relu(E)
-        n_nets, d, n, width = E.shape
-        # (nets, columns, rows, width) to (nets, rows, columns x width)
-        inputs = xp.reshape(xp.permute_dims(E, (0, 2, 1, 3)), (n_nets, n, d * width))
-    else:
-        inputs = X
-    z = xp.matmul(inputs, P["A"])
+        E = xp.matmul(_T(P["W"]), periodic(inputs, P["c"], cache))
+        E += _T(P["b"])
+        inputs = xp.reshape(_relu(E), (X.shape[0], -1, X.shape[1]))
+    z = xp.matmul(_T(inputs), P["A"])
     u = _normalize(z, "1", P, S, cache, training)
     h = xp.matmul(u, P["B1"])
     h += P["b1"]
@@ -132,59 +128,56 @@ def backward(
     """Write the gradients of all parameters into G; with ``G=None`` return that of the rows X."""
     xp = namespace(d_phi)
     d_v = _normalize_back(d_phi, "2", P, G, cache, training)
-    h, u = cache["h"], cache["u"]
+    inputs, u, h = cache["inputs"], cache["u"], cache["h"]
     d_h = xp.matmul(d_v, _T(P["B2"]))
     d_h *= h > 0
     d_u = xp.matmul(d_h, _T(P["B1"]))
     d_z = _normalize_back(d_u, "1", P, G, cache, training)
     d_z += d_v
-    inputs = cache["inputs"]
-    d_inputs = None
-    if "c" in P or G is None:
-        d_inputs = xp.matmul(d_z, _T(P["A"]))
     if G is not None:
         G["B2"][...] = xp.matmul(_T(h), d_v)
         G["B1"][...] = xp.matmul(_T(u), d_h)
         G["b1"][...] = xp.sum(d_h, axis=1, keepdims=True)
-        G["A"][...] = xp.matmul(_T(inputs), d_z)
+        G["A"][...] = xp.matmul(inputs, d_z)
+        if "c" not in P:
+            return None
+    d_inputs = xp.matmul(P["A"], _T(d_z))
     if "c" not in P:
-        return d_inputs
+        return _T(d_inputs)
     d_inputs *= inputs > 0
     n_nets, d, _, width = P["W"].shape
-    d_E = xp.permute_dims(xp.reshape(d_inputs, (n_nets, -1, d, width)), (0, 2, 1, 3))
+    d_E = xp.reshape(d_inputs, (n_nets, d, width, -1))
     if G is not None:
-        G["W"][...] = xp.matmul(_T(cache["features"]), d_E)
-        G["b"][...] = xp.sum(d_E, axis=2, keepdims=True)
-    d_features = xp.matmul(d_E, _T(P["W"]))
-    return periodic_back(cache, P["c"], d_features, G)
+        G["W"][...] = xp.matmul(cache["features"], _T(d_E))
+        G["b"][...] = _T(xp.sum(d_E, axis=3, keepdims=True))
+    d_features = xp.matmul(P["W"], d_E)
+    return periodic_back(cache["features"], P["c"], d_features, G)
 
 
 # --- periodic features ----------------------------------------------------------------------------
 
 
-def periodic(X: Any, c: Any, cache: dict[str, Any]) -> Any:
-    """Return [cos(2 pi c x), sin(2 pi c x), x] of every column: (n_nets, d, n, 2 f + 1)."""
-    xp = namespace(X)
-    x = xp.permute_dims(X, (0, 2, 1))[..., None]  # (n_nets, d, n, 1)
-    phase = (2.0 * np.pi) * c * x
-    features = xp.concat([xp.cos(phase), xp.sin(phase), x], axis=-1)
-    cache["features"] = features
-    return features
+def periodic(columns: Any, c: Any, cache: dict[str, Any]) -> Any:
+    """Return cos(2 pi c x), sin(2 pi c x) and x of columns x (n_nets, d, n), along axis 2."""
+    xp = namespace(columns)
+    x = columns[:, :, None, :]
+    phase = _T((2.0 * np.pi) * c) * x
+    cache["features"] = xp.concat([xp.cos(phase), xp.sin(phase), x], axis=2)
+    return cache["features"]
 
 
-def periodic_back(cache: dict[str, Any], c: Any, d_features: Any, G: dict[str, Any] | None) -> Any:
+def periodic_back(features: Any, c: Any, d_features: Any, G: dict[str, Any] | None) -> Any:
     """Write the gradient of the frequencies, or return that of the rows."""
     xp = namespace(d_features)
     f = c.shape[-1]
-    cos, sin = cache["features"][..., :f], cache["features"][..., f : 2 * f]
-    d_phase = d_features[..., f : 2 * f] * cos - d_features[..., :f] * sin
-    d_phase *= 2.0 * np.pi
+    cos, sin, x = features[:, :, :f], features[:, :, f : 2 * f], features[:, :, 2 * f :]
+    d_phase = d_features[:, :, f : 2 * f] * cos
+    d_phase -= d_features[:, :, :f] * sin
     if G is not None:
-        x = cache["features"][..., 2 * f :]
-        G["c"][...] = xp.sum(d_phase * x, axis=2, keepdims=True)
+        G["c"][...] = (2.0 * np.pi) * _T(xp.matmul(d_phase, _T(x)))
         return None
-    d_x = xp.sum(d_phase * c, axis=-1) + d_features[..., 2 * f]
-    return xp.permute_dims(d_x, (0, 2, 1))
+    d_x = (2.0 * np.pi) * xp.matmul(c, d_phase) + d_features[:, :, 2 * f :]
+    return _T(d_x[:, :, 0])
 
 
 # --- batch normalisation --------------------------------------------------------------------------
@@ -194,21 +187,23 @@ def _normalize(x, layer, P, S, cache, training):
     xp = namespace(x)
     if training:
         mean = xp.mean(x, axis=1, keepdims=True)
-        centred = x - mean
-        variance = xp.mean(centred * centred, axis=1, keepdims=True)
+        unit = x - mean
+        variance = xp.mean(unit * unit, axis=1, keepdims=True)
         S["mean" + layer][...] += _MOMENTUM * (mean - S["mean" + layer])
         S["var" + layer][...] += _MOMENTUM * (variance - S["var" + layer])
     else:
-        centred, variance = x - S["mean" + layer], S["var" + layer]
+        unit, variance = x - S["mean" + layer], S["var" + layer]
     inverse = 1.0 / xp.sqrt(variance + EPSILON)
-    unit = centred * inverse
+    unit *= inverse
     cache["unit" + layer], cache["inverse" + layer] = unit, inverse
-    return unit * P["scale" + layer] + P["shift" + layer]
+    out = unit * P["scale" + layer]
+    out += P["shift" + layer]
+    return out
 
 
 def _normalize_back(d_out, layer, P, G, cache, training):
     xp = namespace(d_out)
-    unit, inverse = cache["unit" + layer], cache["inverse" + layer]
+    unit, factor = cache["unit" + layer], P["scale" + layer] * cache["inverse" + layer]
     if G is not None or training:
         along = xp.sum(d_out * unit, axis=1, keepdims=True)
         total = xp.sum(d_out, axis=1, keepdims=True)
@@ -216,9 +211,13 @@ def _normalize_back(d_out, layer, P, G, cache, training):
         G["scale" + layer][...] = along
         G["shift" + layer][...] = total
     if not training:
-        return d_out * (P["scale" + layer] * inverse)
+        return d_out * factor
     n = d_out.shape[1]
-    return (d_out - total / n - unit * (along / n)) * (P["scale" + layer] * inverse)
+    d_x = unit * (along / -n)
+    d_x += d_out
+    d_x -= total / n
+    d_x *= factor
+    return d_x
 
 
 # --- small things ---------------------------------------------------------------------------------

@@ -82,11 +82,11 @@ def training_step(
     rows, values, w = take_rows(X, window), take_rows(Y, window), take_rows(weights, window)
     phi, cache = forward(nets.P, nets.S, rows, training=True)
     Q, targets = phi[:, :batch_size], values[:, :batch_size]
-    D, apart = distances(Q, phi)
+    D = distances(Q, phi)
     S = shares(D, xp.log(w), skip_own=True)
     p = xp.matmul(S, values)
     loss, d_p = loss_of_votes(p, targets, w[:, :batch_size], classes=classes)
-    d_q, d_phi = vote_gradient(Q, phi, values, S, D, apart, p, d_p)
+    d_q, d_phi = vote_gradient(Q, phi, values, S, D, p, d_p)
     d_phi[:, :batch_size] += d_q
     G = views(moments.gradient, nets.shape.parameters())
     backward(nets.P, cache, d_phi, G, training=True)
@@ -102,7 +102,7 @@ def held_out_loss(
     both = xp.concat([queries, voters], axis=1)
     phi, _ = forward(nets.P, nets.S, take_rows(X, both), training=False)
     k = queries.shape[1]
-    D, _ = distances(phi[:, :k], phi[:, k:])
+    D = distances(phi[:, :k], phi[:, k:])
     answers = xp.matmul(shares(D, xp.log(take_rows(weights, voters))), take_rows(Y, voters))
     targets, w = take_rows(Y, queries), take_rows(weights, queries)
     return loss_of_votes(answers, targets, w, classes=classes)[0]
