@@ -1,6 +1,7 @@
 """What the local estimators share: how a fit is settled, and what a user sees of a prediction."""
 
 import copy
+from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -297,18 +298,18 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
             np.arange(start, start + len(e)) for start, e in zip(starts, entries, strict=False)
         ]
         learned = [self._learned(engine, engine.others(table, fold), metric) for fold in folds]
-        for r in range(len(learned[0])):
+        for r, coordinates in enumerate(zip(*learned, strict=False)):
             yield (
                 self._round(metric, table, r + 1),
                 (
-                    View(engine.rows(table, rounds[r]), own, place)
-                    for rounds, own, place in zip(learned, entries, places, strict=True)
+                    View(engine.rows(table, one), own, place)
+                    for one, own, place in zip(coordinates, entries, places, strict=True)
                     if len(own)
                 ),
             )
 
-    def _learned(self, engine, table: Table, metric) -> list:
-        """Return the coordinates of a metric, of ``"gradient"`` after each round."""
+    def _learned(self, engine, table: Table, metric) -> Iterable:
+        """Return the coordinates of a metric; those after each round of ``"gradient"``, in turn."""
         if isinstance(metric, str) and metric == "gradient":
             return engine.learn_rounds(table, self._round(metric, table, self._n_metrics(table)))
         return [engine.learn(table, metric)]

@@ -228,14 +228,12 @@ class HostEngine(NamedTuple):
         X, weights = self._located(table.X), table.sample_weight
         return Placement(learn_coordinates(metric, X, table.targets, weights), self.located, forest)
 
-    def learn_rounds(self, table: Table, metric) -> list[Placement]:
-        """Learn a gradient metric; return the coordinates after each of its rounds."""
+    def learn_rounds(self, table: Table, metric) -> Iterator[Placement]:
+        """Learn a gradient metric; yield the coordinates after each of its rounds."""
         X = self._located(table.X)
-        learned = metric.fit(X, table.targets.values, table.sample_weight)
-        return [
-            Placement(Coordinates(P / learned.scale_[:, None], learned.mean_), self.located)
-            for P in learned.maps_
-        ]
+        _, rounds = metric._begin(X, table.targets.values, table.sample_weight)
+        for P, _ in rounds:
+            yield Placement(Coordinates(P / metric.scale_[:, None], metric.mean_), self.located)
 
     def _located(self, X):
         return X if self.located is None else X[:, np.flatnonzero(self.located)]

@@ -168,6 +168,21 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Class labels, or targets.
         """
+        data, rounds = self._begin(X, y, sample_weight)
+        maps, products = [], []
+        with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
+            for P, G in rounds:
+                maps.append(P)
+                products.append(G)
+                progress.advance()
+        self._keep(data, maps, products)
+        return self
+
+    def _begin(self, X, y, sample_weight=None) -> tuple[Any, Iterator]:
+        """Read the rows; return them and (map, outer product) of each round, made when asked for.
+
+        For those who end before the last round.
+        """
         read = self._read_arrays if is_array_api(X) else self._read_rows
         data = read(X, y, sample_weight)
         Y, alpha = data.targets.comparable(data.sample_weight)
@@ -176,14 +191,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         rng = check_random_state(self.random_state)
         queries = slope_queries(data.n_samples, data.n_columns, k, rng)
         settings = (queries, k, alpha, self.diagonal, self.n_jobs)
-        maps, products = [], []
-        with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
-            for P, G in gradient_rounds(data, Y, self.n_rounds, *settings):
-                maps.append(P)
-                products.append(G)
-                progress.advance()
-        self._keep(data, maps, products)
-        return self
+        return data, gradient_rounds(data, Y, self.n_rounds, *settings)
 
     def _read_rows(self, X, y, sample_weight) -> TrainingRows:
         """Check NumPy arrays and scale the columns."""
