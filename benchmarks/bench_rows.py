@@ -216,7 +216,7 @@ def overlapping(kind, n, rng):
 def alarm_case(kind, n, share):
     """Return in how many tables labels raise an alarm, and the mean count of wrong ones."""
     found = []
-    for seed in range(N_SEEDS // 2):
+    for seed in range(N_SEEDS // 2 if share else N_SEEDS):
         rng = np.random.RandomState(seed)
         X, y = overlapping(kind, n, rng)
         given, _ = flip(y, share, "uniform", None, rng)
@@ -559,7 +559,7 @@ def counted_close(cases, key):
 
 
 def alarm_part(page):
-    rows = []
+    rows, clean = [], []
     for kind in OVERLAPPING:
         for n in SIZES:
             found = [
@@ -568,16 +568,22 @@ def alarm_part(page):
                 )
                 for share in (0.0, 0.05, 0.1)
             ]
+            clean.append(found[0])
             said = [f"{f['alarms']} of {f['tables']} ({f['counted']:.0f})" for f in found]
             rows.append([kind, n, *said])
     page.table(
         ["classes", "rows", "none wrong", "5 % wrong", "10 % wrong"],
         rows,
         "## Alarms about labels of classes that overlap\n\nIn how many drawn tables the local "
-        "model's answers raise an alarm, and the mean count of wrong labels. The curve of overlap "
-        "was chosen on draws of such tables with other seeds, and on iris, wbc_original, letter, "
-        "spambase, adult, shuttle and covtype.",
+        "model's answers raise an alarm, and the mean count of wrong labels. That every class has "
+        "its own curve, and that a floor of 1 % raises no alarm, was settled on nine other kinds "
+        "of tables of 150, 400 and 1,000 rows (two and ten clouds, three far apart, some that "
+        "overlap and some that do not, a rare class, a checkerboard, rings, skewed columns, twenty "
+        "columns), where none of 162 clean tables raises one, and on forests' answers for "
+        "wbc_original, letter, spambase, shuttle and covtype.",
     )
+    alarms, tables = (sum(case[key] for case in clean) for key in ("alarms", "tables"))
+    page.text(f"Of {tables} tables without a wrong label {alarms} raise an alarm.")
 
 
 def table_part(page):

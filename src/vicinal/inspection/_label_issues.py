@@ -14,8 +14,8 @@ from vicinal.inspection._findings import Findings
 # Targets so far off that normal noise would put one into this share of tables are reported, if they
 # are farther by this factor, because local scales are estimates.
 _RARE, _SLACK = 0.01, 1.2
-# Chance of a false alarm about the labels of a table.
-_LEVEL = 0.005
+# Chance of a false alarm about the labels of a table, if no larger share than this is wrong.
+_LEVEL, _TOLERANCE = 0.005, 0.01
 
 
 def label_issues(held_out: Any, y: Any) -> Findings:
@@ -38,7 +38,7 @@ def label_issues(held_out: Any, y: Any) -> Findings:
         One row per suspicious row, most suspicious first. For labels: ``row``, ``given``,
         ``suggested`` and ``odds``, how many times more probable the best other label is than the
         given one; ``values["expected"]`` estimates how many labels are wrong, and ``bool`` tells
-        whether that is more than classes that overlap explain (``values["p_value"]`` below 0.005).
+        whether they are surely more than one in a hundred (``values["p_value"]`` below 0.005).
         For numbers: ``row``, ``given``, ``expected`` and ``ratio``, the error in units of the local
         mean of errors.
 
@@ -46,15 +46,17 @@ def label_issues(held_out: Any, y: Any) -> Findings:
     -----
     Where classes overlap, labels are contradicted that nobody mistyped. Both kinds are told apart
     by the surest answers, as the lapse rate of an observer is [1]_. With u the rank of a row's
-    sureness among rows answered alike (0 for the surest), the share of contradicted labels is taken
-    to be
+    sureness among rows answered c (0 for the surest), the share of them whose labels are
+    contradicted is taken to be
 
-    .. math:: r(u) = w + (1 - w)\, b\, u^k, \qquad k \ge 3\,(1 - 2b):
+    .. math:: r_c(u) = w + (1 - w)\, b_c\, u^{k_c}, \qquad k_c \ge 3\,(1 - 2b_c):
 
-    overlap fades towards the surest rows, steeply where classes hardly meet, while labels that are
-    wrong wherever they stand leave a floor w. The most likely w times the number of rows is
-    expected to be wrong, so many rows of largest odds are listed, and the likelihood ratio against
-    w = 0 decides about an alarm. Wrong labels that gather where classes overlap cannot be told from
+    overlap fades towards the surest rows, in each class in its own way and steeply where it hardly
+    meets others, while labels that are wrong wherever they stand leave one floor w in all of them.
+    The most likely w times the number of rows is expected to be wrong, and so many rows of largest
+    odds are listed. A model that is sure and wrong leaves a floor, too: the likelihood ratio
+    against all :math:`w \le 0.01` decides about an alarm, so that a few wrong labels in a large
+    table are listed without one. Wrong labels that gather where classes overlap cannot be told from
     overlap by anybody; classes most of whose rows are answered otherwise are not judged.
 
     References
@@ -118,7 +120,7 @@ def _wrong_labels(
     if known.sum() > 1:
         answer, given = answers[judged], codes[judged]
         ranks = sure_ranks(proba[judged, answer], answer)
-        share, p_value = wrong_share(answer != given, ranks, int(known.sum()))
+        share, p_value = wrong_share(answer != given, ranks, answer, _TOLERANCE)
     odds, best = label_odds(proba, codes)
     expected = round(share * len(judged))
     order = judged[np.argsort(-odds[judged], kind="stable")][:expected]
@@ -151,6 +153,9 @@ def _label_summary(
             f"About {expected} of {n} labels ({expected / n:.1%}) look wrong, more than classes "
             f"that overlap explain.{unknown}"
         )
+    if expected:
+        are = "label stands" if expected == 1 else "labels stand"
+        return f"{expected} {are} out among {n}, too few for an alarm.{unknown}"
     return f"Of {n} labels no more are contradicted than classes that overlap explain.{unknown}"
 
 

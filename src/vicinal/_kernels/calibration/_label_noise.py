@@ -1,23 +1,24 @@
 r"""What share of labels is wrong, beside classes that overlap.
 
 Rows that are answered alike are ranked by how sure the answer is: :math:`u \to 0` for the surest.
-The share :math:`r(u)` of them that were given another label falls towards the surest where labels
-are right, slowly if at all where classes overlap everywhere, steeply where they hardly meet:
+The share :math:`r_c(u)` of the rows answered :math:`c` that were given another label falls towards
+the surest where labels are right, slowly if at all where a class overlaps with others everywhere,
+steeply where it hardly meets them:
 
-.. math:: r(u) = b\, u^k, \qquad k \ge 3\,(1 - 2b).
+.. math:: r_c(u) = b_c\, u^{k_c}, \qquad k_c \ge 3\,(1 - 2b_c).
 
-Labels that were mistaken wherever they stand leave a floor :math:`w` that no sureness undercuts,
-:math:`r(u) = w + (1 - w)\, b\, u^k`.
+Labels that were mistaken wherever they stand leave one floor :math:`w` in all classes that no
+sureness undercuts, :math:`r_c(u) = w + (1 - w)\, b_c\, u^{k_c}`.
 """
 
 import numpy as np
 from scipy import stats
 
-_FLOORS = np.concatenate([[0.0], np.geomspace(1e-3, 0.5, 56)])
+_FLOORS = np.concatenate([[0.0], np.geomspace(1e-3, 0.5, 40)])
 _POWERS = np.concatenate([[0.0], np.geomspace(0.1, 16.0, 28)])
 _LEVELS = np.geomspace(0.01, 0.5, 24)
-# Rows are counted in so many bins of equal size.
-_N_BINS = 60
+# Rows of one answer are counted in so many bins of equal size.
+_N_BINS = 30
 
 
 def sure_ranks(sureness: np.ndarray, answers: np.ndarray) -> np.ndarray:
@@ -42,8 +43,10 @@ def sure_ranks(sureness: np.ndarray, answers: np.ndarray) -> np.ndarray:
     return ranks
 
 
-def wrong_share(contradicted: np.ndarray, ranks: np.ndarray, n_classes: int) -> tuple[float, float]:
-    """Return the share of wrong labels, and the chance of such evidence where none is wrong.
+def wrong_share(
+    contradicted: np.ndarray, ranks: np.ndarray, answers: np.ndarray, tolerance: float = 0.0
+) -> tuple[float, float]:
+    """Return the share of wrong labels, and the chance of such evidence where hardly one is wrong.
 
     Parameters
     ----------
@@ -51,27 +54,42 @@ def wrong_share(contradicted: np.ndarray, ranks: np.ndarray, n_classes: int) -> 
         Whether the answer differs from the label that was given.
     ranks : ndarray of shape (n_rows,)
         What :func:`sure_ranks` returns.
-    n_classes : int
-        Number of classes; the least sure rows of many classes are contradicted more often.
+    answers : ndarray of int of shape (n_rows,)
+        Most probable class of each row; there are at least two.
+    tolerance : float
+        Largest floor that is no evidence: a model that is sure and wrong leaves one, too.
 
     Returns
     -------
     share : float
         Most likely floor, on a grid.
     p_value : float
-        Of the likelihood ratio against no floor; under it, half of all tables have none.
+        Of the likelihood ratio against floors up to ``tolerance``; at that floor, the most likely
+        one is above it in half of all tables.
     """
+    classes = np.unique(answers)
+    likelihood = np.zeros(len(_FLOORS))
+    for answer in classes:
+        rows = answers == answer
+        likelihood += _floor_likelihood(contradicted[rows], ranks[rows], len(classes))
+    best = int(likelihood.argmax())
+    is_tolerable = _FLOORS <= tolerance
+    if is_tolerable[best]:
+        return float(_FLOORS[best]), 1.0
+    ratio = 2.0 * (likelihood[best] - likelihood[is_tolerable].max())
+    return float(_FLOORS[best]), float(0.5 * stats.chi2.sf(ratio, 1))
+
+
+def _floor_likelihood(contradicted: np.ndarray, ranks: np.ndarray, n_classes: int) -> np.ndarray:
+    """Return for each floor the log likelihood of rows of one answer, with the best overlap."""
     parts = np.array_split(np.argsort(ranks, kind="stable"), min(_N_BINS, len(ranks)))
     sizes = np.array([len(part) for part in parts])
     hits = np.array([np.sum(contradicted[part]) for part in parts])
     places = np.array([np.mean(ranks[part]) for part in parts])
-    overlap = _overlap_curves(places, n_classes)
     floors = _FLOORS[:, None, None]
-    rates = np.clip(floors + (1.0 - floors) * overlap, 1e-9, 1.0 - 1e-9)
-    likelihood = (np.log(rates) @ hits + np.log1p(-rates) @ (sizes - hits)).max(axis=1)
-    best = int(likelihood.argmax())
-    ratio = 2.0 * (likelihood[best] - likelihood[0])
-    return float(_FLOORS[best]), float(0.5 * stats.chi2.sf(ratio, 1)) if best else 1.0
+    rates = floors + (1.0 - floors) * _overlap_curves(places, n_classes)
+    rates = np.clip(rates, 1e-9, 1.0 - 1e-9)
+    return (np.log(rates) @ hits + np.log1p(-rates) @ (sizes - hits)).max(axis=1)
 
 
 def _overlap_curves(places: np.ndarray, n_classes: int) -> np.ndarray:
