@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal.inspection import IntervalCoverageDisplay, LabelIssuesDisplay, label_issues
+from vicinal.inspection import IntervalCoverageDisplay, LabelIssuesDisplay
+from vicinal.inspection._findings import Findings
 
 pytest.importorskip("matplotlib").use("Agg")
 
@@ -29,9 +30,8 @@ def test_coverage_is_counted_by_width():
 
 def test_suspicious_rows_are_ringed():
     pd = pytest.importorskip("pandas")
-    proba = np.array([[0.9, 0.1], [0.8, 0.2], [0.05, 0.95], [0.1, 0.9], [0.2, 0.8]])
     y = np.array(["a", "a", "a", "b", "b"])
-    found = label_issues(proba, y)
+    found = Findings("One looks wrong.", {"row": np.array([2])})
     table = pd.DataFrame({"p": np.arange(5.0), "q": np.ones(5), "r": np.zeros(5)})
     display = LabelIssuesDisplay.from_findings(found, table, y, columns=("p", "r"))
     assert display.rows.tolist() == [2]
