@@ -5,10 +5,12 @@ import signal
 
 import dask.array as da
 import numpy as np
+import pytest
 from numpy.testing import assert_array_equal
 
 from distributed import Client, LocalCluster
 from vicinal import distributed
+from vicinal.auto import AutoClassifier
 from vicinal.local import AnchoredLocalClassifier
 
 # Four blocks are read in each pass; this reading belongs to the third, the search.
@@ -30,22 +32,43 @@ def killed_once(block, folder):
     return block
 
 
-def test_models_at_anchors_survive_a_killed_worker(tmp_path, monkeypatch):
+@pytest.fixture(scope="module")
+def cluster():
+    with LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster:
+        yield cluster
+
+
+def surviving(model, X, y, folder, cluster):
+    """Return the model of all workers, and that of workers of which one is killed."""
+    targets = da.from_array(y, chunks=50)
+    safe = da.from_array(X, chunks=(50, X.shape[1]))
+    wanted = distributed.fit(model, safe, targets)
+    nothing = np.empty((0, X.shape[1]))
+    deadly = safe.map_blocks(killed_once, str(folder), dtype=X.dtype, meta=nothing)
+    with Client(cluster):
+        found = distributed.fit(model, deadly, targets)
+    assert (folder / "killed").exists()
+    return wanted, found
+
+
+def test_models_at_anchors_survive_a_killed_worker(tmp_path, monkeypatch, cluster):
     monkeypatch.setattr("vicinal.local.blocks.SAMPLE_ROWS", 100)
     X = np.random.RandomState(0).normal(size=(200, 2))
-    y = da.from_array((X[:, 0] * X[:, 1] > 0).astype(int), chunks=50)
+    y = (X[:, 0] * X[:, 1] > 0).astype(int)
     model = AnchoredLocalClassifier(
         6, n_neighbors=20, metric="euclidean", alpha=1.0, random_state=0
     )
-    safe = da.from_array(X, chunks=(50, 2))
-    wanted = distributed.fit(model, safe, y)
-    deadly = safe.map_blocks(killed_once, str(tmp_path), dtype=X.dtype, meta=np.empty((0, 2)))
-    with (
-        LocalCluster(n_workers=2, threads_per_worker=1, dashboard_address=":0") as cluster,
-        Client(cluster),
-    ):
-        found = distributed.fit(model, deadly, y)
-    assert (tmp_path / "killed").exists()
+    wanted, found = surviving(model, X, y, tmp_path, cluster)
     assert_array_equal(found.anchors_.values, wanted.anchors_.values)
     assert_array_equal(found.anchors_.slopes, wanted.anchors_.slopes)
+    assert_array_equal(found.predict_proba(X), wanted.predict_proba(X))
+
+
+def test_mixtures_survive_a_killed_worker(tmp_path, monkeypatch, cluster):
+    monkeypatch.setattr("vicinal.auto._blocks.SAMPLE_ROWS", 100)
+    X = np.random.RandomState(0).normal(size=(200, 2))
+    y = (X[:, 0] > 0.3 * X[:, 1]).astype(int)
+    model = AutoClassifier(["linear"], random_state=0)
+    wanted, found = surviving(model, X, y, tmp_path, cluster)
+    assert found.members_[0].n_rows == 200
     assert_array_equal(found.predict_proba(X), wanted.predict_proba(X))

@@ -7,6 +7,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_sample_weight
 
 from vicinal._base import (
+    Survey,
     as_given,
     atomic_fit,
     device_classes,
@@ -138,6 +139,13 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
 
     def _checked_targets(self, y) -> np.ndarray:
         return column_or_1d(y, warn=True)
+
+    def _class_factors(self, found: Survey) -> np.ndarray | None:
+        if self.class_weight is None:
+            return None
+        if self.class_weight == "balanced":
+            return found.n_rows / (len(found.classes) * found.class_rows)
+        return np.array([self.class_weight.get(label, 1.0) for label in found.classes])
 
     def _scorer(self, y, entries, weight) -> ClassScorer:
         return ClassScorer(y[entries], weight[entries], len(y))

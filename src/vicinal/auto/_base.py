@@ -15,7 +15,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     Progress,
+    Survey,
     as_numpy,
+    atomic_fit_blocks,
     check_magnitude,
     documented,
     draw_seeds,
@@ -38,6 +40,7 @@ from vicinal._base._compat import (
 from vicinal._base._explanation import ExplainRowMixin, column_names, member_section
 from vicinal._kernels.ensemble._pool import mean_and_error
 from vicinal._rows import HeldOutRows
+from vicinal.auto._blocks import fit_auto_blocks
 from vicinal.auto._default_members import KINDS, Shape, Spec, default_kinds
 from vicinal.auto._explain import is_local, neighbor_section
 from vicinal.auto._forms import Forms, is_mixed_frame, plain_targets
@@ -82,7 +85,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     ----------
     members_ : list of Member
         Everything that was tried, heaviest first: ``name``, ``weight``, ``reason`` (why it was left
-        out), ``loss``, ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``estimator``.
+        out), ``loss``, ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``n_rows``,
+        ``estimator``.
     weights_ : ndarray of shape (n_members,)
         Their weights, of sum one.
     cv_results_ : dict of ndarray
@@ -123,6 +127,31 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         """Return the judge of answers to rows."""
 
     # --- fitting ---
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit the mixture to a table in blocks of rows.
+
+        Up to 100,000 rows are fitted as in memory. Of more, a sample of that size chooses and
+        weighs; members that learn from blocks (linear ones, and those given that have a method
+        ``fit_blocks``) are then fitted to all rows, the others know the sample: ``n_rows`` of each
+        member says so. ``held_out_`` has a row for each of the sample, in the order of the table.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        fit_auto_blocks(self, blocks)
+
+    def _class_factors(self, found: Survey) -> np.ndarray | None:
+        """Return the factor of every class on the weights of its rows, ``None`` for ones."""
+        return None
 
     def _validated(self, X, y, **options):
         """Return rows as an array, a sparse matrix or a frame, which may have gaps, and targets."""
@@ -324,6 +353,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
                 model = clone(trial.spec.estimator).set_params(**trial.candidates[candidate])
                 member.estimator = fit_weighted(model, X, table.y, table.weight)
             member.fit_time = time.perf_counter() - start
+        member.n_rows = len(table.y)
         start = time.perf_counter()
         some = X[:_TIMED_ROWS]
         member.answers(some, self._labels())

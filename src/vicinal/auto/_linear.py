@@ -2,11 +2,22 @@
 
 import numpy as np
 from scipy.special import softmax
-from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 
-from vicinal._base import HeldOut, fold_entries, saved
-from vicinal._kernels.linear._logistic import fit_logistic
-from vicinal._kernels.linear._ridge_path import ridge_path
+from vicinal._base import (
+    Block,
+    Blocks,
+    HeldOut,
+    Survey,
+    add_tuples,
+    dense,
+    fold_entries,
+    saved,
+    survey,
+)
+from vicinal._kernels.linear._lbfgs import answer_all
+from vicinal._kernels.linear._logistic import LinearFit, fit_logistic, logistic_steps, logistic_sums
+from vicinal._kernels.linear._ridge_path import path_of_sums, ridge_path
 
 _ALPHAS = {"ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0), "logistic": (1.0, 10.0, 100.0)}
 # Indicators are one apart; their probabilities are calibrated later.
@@ -37,6 +48,16 @@ class _Linear(BaseEstimator):
         self.coef_, self.intercept_ = path[0]
         return self
 
+    def fit_blocks(self, blocks: Blocks):
+        """Fit one penalty from sums over blocks of rows: what ``fit`` finds, to rounding."""
+        blocks, found = survey(blocks, has_classes=is_classifier(self))
+        self._remember(
+            np.empty(0) if found.classes is None else found.classes
+        )  # blocks: one target
+        solve = _ridge_of_blocks if self.solver == "ridge" else _logistic_of_blocks
+        self.coef_, self.intercept_ = solve(blocks, found, self.alpha)
+        return self
+
     def _scores(self, X) -> np.ndarray:
         return self.intercept_ + X @ self.coef_.T
 
@@ -54,10 +75,68 @@ def _logistic_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.nda
     for alpha in sorted(alphas, reverse=True):
         fit = fit_logistic(X, Y.argmax(axis=1), sample_weight, Y.shape[1], alpha=alpha, start=start)
         start = fit.coef, fit.intercept
-        # Two classes share one vector of log-odds.
-        halves = np.array([[-0.5], [0.5]]) if Y.shape[1] == 2 else np.eye(Y.shape[1])
-        fits[alpha] = halves @ fit.coef, halves @ fit.intercept
+        fits[alpha] = _log_odds(fit, Y.shape[1])
     return [fits[alpha] for alpha in alphas]
+
+
+def _log_odds(fit: LinearFit, n_classes: int) -> tuple[np.ndarray, np.ndarray]:
+    """Return coefficients and intercepts of every class; two share one vector of log-odds."""
+    halves = np.array([[-0.5], [0.5]]) if n_classes == 2 else np.eye(n_classes)
+    return halves @ fit.coef, halves @ fit.intercept
+
+
+# --- the same from sums over blocks ---
+
+
+def _ridge_of_blocks(blocks: Blocks, found: Survey, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    weight, rows, targets = blocks.total(_block_sums, found.classes, combine=add_tuples)
+    centre, level = rows / weight, targets / weight
+    about = centre, level, found.classes
+    scatter, products = blocks.total(_block_scatter, *about, combine=add_tuples)
+    path = path_of_sums(centre, level, scatter, products, [alpha])
+    return path.coef[0], level - path.coef[0] @ centre
+
+
+def _logistic_of_blocks(
+    blocks: Blocks, found: Survey, alpha: float
+) -> tuple[np.ndarray, np.ndarray]:
+    def answer(question):
+        return blocks.total(_block_logistic, found.classes, question, combine=add_tuples)
+
+    n_classes = len(found.classes)
+    steps = logistic_steps(
+        found.weight,
+        blocks.n_features,
+        n_classes,
+        alpha=alpha,
+        start=None,
+        fit_intercept=True,
+        tol=1e-4,
+        max_iter=200,
+    )
+    return _log_odds(answer_all(steps, answer), n_classes)
+
+
+def _block_targets(block: Block, classes) -> np.ndarray:
+    if classes is None:
+        return np.asarray(block.y, dtype=np.float64).reshape(len(block), -1)
+    return np.eye(len(classes))[np.searchsorted(classes, block.y)]
+
+
+def _block_sums(block: Block, classes) -> tuple:
+    weight = block.sample_weight
+    return weight.sum(), weight @ dense(block), weight @ _block_targets(block, classes)
+
+
+def _block_scatter(block: Block, centre, level, classes) -> tuple:
+    Z = block.X - centre
+    weighted = Z * block.sample_weight[:, None]
+    return weighted.T @ Z, weighted.T @ (_block_targets(block, classes) - level)
+
+
+def _block_logistic(block: Block, classes, question) -> tuple:
+    codes = np.searchsorted(classes, block.y)
+    return logistic_sums(dense(block), codes, block.sample_weight, len(classes), question)
 
 
 @saved(coef_="o q", intercept_="o")

@@ -29,6 +29,8 @@ class Member:
     trial_time, fit_time, predict_time : float
         Seconds of answering held-out rows with all settings, of the fit to all rows, and of the
         answer to 1,000 rows; NaN where there was none.
+    n_rows : int
+        Number of rows that it was fitted to.
     form : {"distance", "tree"}
         Encoding of the table that it is given.
     estimator : estimator or None
@@ -45,6 +47,7 @@ class Member:
     trial_time: float = np.nan
     fit_time: float = np.nan
     predict_time: float = np.nan
+    n_rows: int = 0
     form: str = "distance"
     estimator: Any = None
     slope: float = 1.0

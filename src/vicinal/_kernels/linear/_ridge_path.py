@@ -24,10 +24,15 @@ def ridge_path(Z: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alphas)
     level = share @ Y / share.sum()
     root = np.sqrt(share)[:, None]
     A = root * (Z - centre)
-    values, vectors = np.linalg.eigh(A.T @ A)
+    return path_of_sums(centre, level, A.T @ A, A.T @ (root * (Y - level)), alphas)
+
+
+def path_of_sums(centre, level, scatter: np.ndarray, products: np.ndarray, alphas) -> RidgePath:
+    """Fit from the means of rows and targets, the scatter V and sum_i w_i (z_i - centre) y_i'."""
+    values, vectors = np.linalg.eigh(scatter)
     values = np.maximum(values, 0.0)
     unit = values.sum() / len(values)
-    target = vectors.T @ (A.T @ (root * (Y - level)))
+    target = vectors.T @ products
     coef = []
     for alpha in alphas:
         lam = max(alpha * unit, 1e-12 * values[-1], np.finfo(float).tiny)
