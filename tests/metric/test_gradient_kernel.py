@@ -59,6 +59,14 @@ def test_a_column_that_only_modulates_another_is_found(seed):
     assert np.mean((model.loo_prediction_ - y) ** 2) < 0.05 * np.var(y)
 
 
+def test_a_full_metric_has_to_pay_for_its_numbers():
+    # Nothing is turned here; leave-one-out alone prefers the metric that has seen more of the rows.
+    X, y = make_friedman1(100, 8, noise=1.0, random_state=0)
+    models = {m: GradientKernelRegressor(metric=m).fit(X, y) for m in ("diagonal", "full", "auto")}
+    told = {m: np.mean((model.loo_prediction_ - y) ** 2) for m, model in models.items()}
+    assert told["full"] < told["diagonal"] == told["auto"]
+
+
 def test_slopes_are_differences_of_the_answers(friedman):
     X, y = friedman
     model = GradientKernelRegressor(n_rounds=2).fit(X[:150], np.stack([y, y**2], axis=1)[:150])

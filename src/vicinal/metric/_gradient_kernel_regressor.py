@@ -30,7 +30,7 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, BaseGradientKernel)
     loo_prediction_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Answer to every training row of positive weight without that row, scale, penalty and metric
         held. They have seen the row, so errors of it are somewhat too small: a few per cent with a
-        diagonal metric, up to a third with a full one of many columns.
+        diagonal metric, up to a third with a full one.
 
     See Also
     --------
