@@ -9,7 +9,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator, clone
+from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils import check_consistent_length, check_random_state, estimator_html_repr
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -27,6 +27,7 @@ from vicinal._base import (
     is_on_device,
     n_threads,
     positive_rows,
+    survey,
     thread_map,
     validate_array_api,
 )
@@ -40,7 +41,7 @@ from vicinal._base._compat import (
 from vicinal._base._explanation import ExplainRowMixin, column_names, member_section
 from vicinal._kernels.ensemble._pool import mean_and_error
 from vicinal._rows import HeldOutRows
-from vicinal.auto._blocks import fit_auto_blocks
+from vicinal.auto._blocks import draw_sample, fit_to_blocks
 from vicinal.auto._default_members import KINDS, Shape, Spec, default_kinds
 from vicinal.auto._explain import is_local, neighbor_section
 from vicinal.auto._forms import Forms, is_mixed_frame, plain_targets
@@ -147,7 +148,15 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         self : object
             Fitted estimator.
         """
-        fit_auto_blocks(self, blocks)
+        blocks, found = survey(blocks, has_classes=is_classifier(self))
+        rows, places = draw_sample(blocks, found, self.random_state)
+        self.fit(rows.X, rows.y, sample_weight=rows.sample_weight)
+        self._places = places[self._places]
+        if len(rows) < found.n_rows:
+            factors = self._class_factors(found)
+            for member in self.members_:
+                if member.weight > 0.0:
+                    fit_to_blocks(member, blocks, found, self._forms, factors)
 
     def _class_factors(self, found: Survey) -> np.ndarray | None:
         """Return the factor of every class on the weights of its rows, ``None`` for ones."""

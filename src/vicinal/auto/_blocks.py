@@ -2,14 +2,23 @@
 
 from copy import deepcopy
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
-from sklearn.base import clone, is_classifier
+from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from vicinal._base import Block, Blocks, Survey, draw_seeds, join_blocks, row_uniforms, survey
+from vicinal._base import (
+    Block,
+    Blocks,
+    Survey,
+    draw_seeds,
+    join_blocks,
+    last_step,
+    row_uniforms,
+)
+from vicinal.auto._forms import Forms
+from vicinal.auto._member import Member
 
 # Rows of the sample; a table of no more is fitted as in memory.
 SAMPLE_ROWS = 100_000
@@ -17,26 +26,12 @@ SAMPLE_ROWS = 100_000
 _OF_A_CLASS = 20
 
 
-def fit_auto_blocks(model: Any, blocks: Blocks) -> None:
-    """Fit the mixture to a sample, then the members that learn from blocks to all rows.
-
-    Choice, weights, score and the other members are those of the sample; ``n_rows`` of each member
-    says which.
-    """
-    blocks, found = survey(blocks, has_classes=is_classifier(model))
-    random_state = 0 if model.random_state is None else deepcopy(model.random_state)
+def draw_sample(blocks: Blocks, found: Survey, random_state) -> tuple[Block, np.ndarray]:
+    """Return rows of located blocks, some of every class, and their places in the table."""
+    random_state = 0 if random_state is None else deepcopy(random_state)
     seed = draw_seeds(check_random_state(random_state), 1)[0]
     parts = blocks.gather(_drawn, _shares(found), found.classes, seed)
-    rows = join_blocks([part for part, _ in parts])
-    model.fit(rows.X, rows.y, sample_weight=rows.sample_weight)
-    model._places = np.concatenate([places for _, places in parts])[model._places]
-    if len(rows) == found.n_rows:
-        return
-    factors = model._class_factors(found)
-    for member in model.members_:
-        if member.weight > 0.0 and hasattr(_last(member.estimator), "fit_blocks"):
-            member.estimator = _fitted(member, blocks, model._forms, found.classes, factors)
-            member.n_rows = found.n_rows
+    return join_blocks([part for part, _ in parts]), np.concatenate([part[1] for part in parts])
 
 
 def _shares(found: Survey) -> np.ndarray:
@@ -54,23 +49,24 @@ def _drawn(block: Block, shares: np.ndarray, classes, seed: int) -> tuple[Block,
     return block.take(rows), block.start + rows
 
 
-def _last(estimator: Any) -> Any:
-    return estimator.steps[-1][1] if isinstance(estimator, Pipeline) else estimator
+def fit_to_blocks(member: Member, blocks: Blocks, found: Survey, forms: Forms, factors) -> None:
+    """Fit the last step of a member to all rows if it can; steps before it know the sample.
 
-
-def _fitted(member, blocks: Blocks, forms, classes, factors) -> Any:
-    """Return the member with its last step fitted to all rows; the steps before know the sample."""
-    model, steps = member.estimator, None
+    ``factors`` of the classes multiply the weights of the rows, ``None`` for ones.
+    """
+    if not hasattr(last_step(member.estimator), "fit_blocks"):
+        return
+    model, steps, classes = member.estimator, None, found.classes
     if isinstance(model, Pipeline):
         steps = model[:-1]
     width = _encoded(np.zeros((1, blocks.n_features)), forms, member.form, steps).shape[1]
     encoded = blocks.then(
         _encoded_block, forms, member.form, steps, width, classes, factors, n_features=width
     )
-    last = clone(_last(model)).fit_blocks(encoded)
-    if steps is None:
-        return last
-    return Pipeline([*steps.steps, (model.steps[-1][0], last)])
+    last = clone(last_step(model)).fit_blocks(encoded)
+    name = "" if steps is None else model.steps[-1][0]
+    member.estimator = last if steps is None else Pipeline([*steps.steps, (name, last)])
+    member.n_rows = found.n_rows
 
 
 def _encoded(X, forms, form: str, steps) -> np.ndarray:
