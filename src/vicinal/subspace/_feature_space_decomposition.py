@@ -26,7 +26,6 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.linear import _scatter
-from vicinal._kernels.linear._scatter_device import device_map
 from vicinal.subspace._row_sums import MAX_SCATTER, BlockSums, RowSums, take_columns
 
 _DEFAULT_DIRECTIONS = 256
@@ -477,7 +476,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             width = max(len(block) for block in blocks)
             return _scatter.mix_blocks(X, blocks, vectors[:, group[0] // width])
         if is_array_api(X):
-            return device_map(X, transform[group].T)
+            return _scatter.device_map(X, transform[group].T)
         return np.asarray(X @ transform[group].T)
 
     def __sklearn_tags__(self):

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 import scipy.sparse as sp
 from sklearn.utils.sparsefuncs import min_max_axis
@@ -9,6 +10,7 @@ from sklearn.utils.sparsefuncs import min_max_axis
 from vicinal._base import (
     Block,
     Blocks,
+    as_numpy,
     dense,
     encode_device_labels,
     encode_labels,
@@ -17,7 +19,6 @@ from vicinal._base import (
     survey,
 )
 from vicinal._kernels.linear import _scatter
-from vicinal._kernels.linear._scatter_device import device_columns, device_constant_columns
 
 # Above this many columns a scatter matrix and its eigenvectors are no longer formed.
 MAX_SCATTER = 5000
@@ -40,13 +41,12 @@ class RowSums:
     def constant_columns(self) -> np.ndarray:
         """Tell which columns hold one value only."""
         X = self.X
-        if is_array_api(X):
-            return device_constant_columns(X)
         if sp.issparse(X):
             low, high = min_max_axis(X, axis=0)
         else:
-            low, high = X.min(axis=0), X.max(axis=0)
-        return np.asarray(low == high).ravel()
+            xp = namespace(X)
+            low, high = xp.min(X, axis=0), xp.max(X, axis=0)
+        return as_numpy(low == high).ravel()
 
     def means(self) -> np.ndarray:
         """Return the weighted mean of every column."""
@@ -87,7 +87,10 @@ def take_columns(X: Any, columns: np.ndarray) -> Any:
     """Return some columns, without a copy when they are all columns of a device array."""
     if not is_array_api(X):
         return X[:, columns]
-    return X if len(columns) == X.shape[1] else device_columns(X, columns)
+    if len(columns) == X.shape[1]:
+        return X
+    xp = namespace(X)
+    return xp.take(X, xp.asarray(columns, device=compat.device(X)), axis=1)
 
 
 class BlockSums:

@@ -1,25 +1,21 @@
 """Scatter matrices and the linear maps that divide a feature space: PCA, DCA, BCD and ABD.
 
 Samples are rows. Every matrix is accumulated over blocks of rows in double precision; sparse input
-is centred implicitly, so that it is never made dense. Device arrays are summed where they are.
+is centred implicitly, so that it is never made dense. Arrays of any library are summed where they
+are; what comes back is of the size of the features, and a NumPy array.
 """
 
+from collections.abc import Iterator
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
 
-from vicinal._base import is_array_api, row_blocks
+from vicinal._base import as_numpy, free_memory, is_array_api, namespace, row_blocks
 from vicinal._kernels._jit import jit
-from vicinal._kernels.linear._scatter_device import (
-    device_block_gram,
-    device_class_means,
-    device_column_means,
-    device_map,
-    device_scatter_matrix,
-)
 
 # Below these shares a variance or an eigenvalue is rounding noise, not a direction.
 _NO_VARIANCE = 1e-10
@@ -31,29 +27,45 @@ Matrix = Any
 # --- sums over rows -------------------------------------------------------------------------------
 
 
-def column_means(X: Matrix, weights: np.ndarray) -> np.ndarray:
+def _wide_blocks(X: Any, bytes_per_row: int) -> Iterator[tuple[slice, Any]]:
+    """Yield blocks of rows in double precision."""
+    xp = namespace(X)
+    for rows in row_blocks(X.shape[0], bytes_per_row, working_memory=free_memory(X)):
+        yield rows, xp.astype(X[rows, :], xp.float64, copy=False)
+
+
+def column_means(X: Matrix, weights: Any) -> np.ndarray:
     """Weighted mean of every column, in double precision."""
-    if is_array_api(X):
-        return device_column_means(X, weights)
-    total = weights.sum()
     if sp.issparse(X):
-        return np.asarray(X.T @ weights).ravel().astype(np.float64) / total
-    mean = np.zeros(X.shape[1])
-    for block in row_blocks(X.shape[0], 16 * X.shape[1]):
-        mean += weights[block] @ X[block].astype(np.float64, copy=False)
-    return mean / total
+        return np.asarray(X.T @ weights).ravel().astype(np.float64) / weights.sum()
+    sums = sum(weights[rows] @ Z for rows, Z in _wide_blocks(X, 16 * X.shape[1]))
+    return as_numpy(sums / namespace(X).sum(weights))
 
 
 def class_means(X: Matrix, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple:
     """Weight and mean of every class: (n_classes,), (n_classes, n_features)."""
     if is_array_api(X):
-        return device_class_means(X, codes, weights, n_classes)
+        return _device_class_means(X, codes, weights, n_classes)
     counts = np.bincount(codes, weights=weights, minlength=n_classes)
     rows = np.arange(len(codes))
     memberships = sp.csr_array((weights, (codes, rows)), shape=(n_classes, len(codes)))
     sums = np.asarray(
         (memberships @ X).toarray() if sp.issparse(X) else memberships @ X, dtype=np.float64
     )
+    return counts, sums / counts[:, None]
+
+
+def _device_class_means(X, codes, weights, n_classes) -> tuple:
+    xp = namespace(X)
+    kinds = xp.arange(n_classes, device=compat.device(X))
+    counts: Any = 0.0
+    sums: Any = 0.0
+    for rows, Z in _wide_blocks(X, 16 * X.shape[1] + 16 * n_classes):
+        member = xp.astype(codes[rows][:, None] == kinds[None, :], xp.float64)
+        member = member * weights[rows][:, None]
+        counts = counts + xp.sum(member, axis=0)
+        sums = sums + member.T @ Z
+    counts, sums = as_numpy(counts), as_numpy(sums)
     return counts, sums / counts[:, None]
 
 
@@ -65,10 +77,7 @@ def scatter_matrix(
     ``centers`` is one row, the mean, or one row per code: the weighted means of the rows they
     stand for (sparse input relies on that).
     """
-    if is_array_api(X):
-        return device_scatter_matrix(X, weights, centers, codes)
     centers = np.atleast_2d(centers)
-    n_samples, n_features = X.shape
     if sp.issparse(X):
         scaled = sp.csr_array(X).astype(np.float64).multiply(np.sqrt(weights)[:, None]).tocsr()
         gram = (scaled.T @ scaled).toarray()
@@ -76,12 +85,14 @@ def scatter_matrix(
             return gram - weights.sum() * np.outer(centers[0], centers[0])
         counts = np.bincount(codes, weights=weights, minlength=len(centers))
         return gram - (centers.T * counts) @ centers
-    S = np.zeros((n_features, n_features))
-    for block in row_blocks(n_samples, 24 * n_features):
-        center = centers[0] if codes is None else centers[codes[block]]
-        Z = (X[block].astype(np.float64, copy=False) - center) * np.sqrt(weights[block])[:, None]
-        S += Z.T @ Z
-    return S
+    xp = namespace(X)
+    centers = xp.asarray(centers, dtype=xp.float64, device=compat.device(X))
+    S: Any = 0.0
+    for rows, Z in _wide_blocks(X, 40 * X.shape[1]):
+        center = centers[0, :] if codes is None else xp.take(centers, codes[rows], axis=0)
+        Z = (Z - center) * xp.sqrt(weights[rows])[:, None]
+        S = S + Z.T @ Z
+    return as_numpy(S)
 
 
 # --- orthogonal maps ------------------------------------------------------------------------------
@@ -234,18 +245,18 @@ def block_gram(
     ``blocks`` lists the columns of every block; narrow blocks count as padded with zeros, and
     :math:`\tilde x` is the row less the mean.
     """
-    if is_array_api(X):
-        return device_block_gram(X, weights, mean, blocks)
     m = len(blocks)
     width = max(len(block) for block in blocks)
     if sp.issparse(X):
         return _sparse_block_gram(X.tocsr(), weights, mean, blocks, width)
-    G = np.zeros((m, m))
-    for rows in row_blocks(X.shape[0], 24 * m * width):
-        Z = (X[rows].astype(np.float64, copy=False) - mean) * np.sqrt(weights[rows])[:, None]
-        flat = _pad_blocks(Z, blocks, width).reshape(m, -1)
-        G += flat @ flat.T
-    return G
+    xp = namespace(X)
+    center = xp.asarray(mean, dtype=xp.float64, device=compat.device(X))
+    G: Any = 0.0
+    for rows, Z in _wide_blocks(X, 16 * X.shape[1] + 24 * m * width):
+        Z = (Z - center) * xp.sqrt(weights[rows])[:, None]
+        flat = xp.reshape(_pad_blocks(Z, blocks, width), (m, -1))
+        G = G + flat @ flat.T
+    return as_numpy(G)
 
 
 def _sparse_block_gram(X, weights, mean, blocks, width):
@@ -272,12 +283,23 @@ def _sparse_block_gram(X, weights, mean, blocks, width):
     return G - weights.sum() * (padded @ padded.T)
 
 
-def _pad_blocks(X: np.ndarray, blocks: list[np.ndarray], width: int) -> np.ndarray:
+def _pad_blocks(X: Any, blocks: list[np.ndarray], width: int) -> Any:
     """Stack the blocks of columns, narrow ones padded with zeros: (m, n, width)."""
-    padded = np.zeros((len(blocks), X.shape[0], width), dtype=X.dtype)
+    xp = namespace(X)
+    # A column of zeros beside the others stands for what a narrow block lacks.
+    places = np.full((len(blocks), width), X.shape[1])
     for i, block in enumerate(blocks):
-        padded[i, :, : len(block)] = X[:, block]
-    return padded
+        places[i, : len(block)] = block
+    X = xp.concat([X, xp.zeros_like(X[:, :1])], axis=1)
+    columns = xp.asarray(places.ravel(), device=compat.device(X))
+    stacked = xp.reshape(xp.take(X, columns, axis=1), (X.shape[0], len(blocks), width))
+    return xp.permute_dims(stacked, (1, 0, 2))
+
+
+def device_map(X: Any, matrix: np.ndarray) -> Any:
+    """Return ``X @ matrix`` for a matrix from the host, in the precision of the rows."""
+    xp = namespace(X)
+    return X @ xp.asarray(np.ascontiguousarray(matrix), dtype=X.dtype, device=compat.device(X))
 
 
 def mix_blocks(X: Matrix, blocks: list[np.ndarray], mixture: np.ndarray) -> Matrix:
