@@ -3,8 +3,11 @@
 from dataclasses import dataclass, field
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 
+from vicinal._base import namespace
+from vicinal._kernels.cascade._hard import chain_loss
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._sweeps import Engine, GateProblem, Outcome, RegionProblem, Run, run_sweeps
 from vicinal.partition._training_set import TrainingSet
@@ -60,7 +63,7 @@ class _Gate:
 
     @property
     def n_passed(self) -> int:
-        return self.data.count(self.labels)
+        return int(namespace(self.labels).sum(self.labels))
 
     def fit(self, previous: Any) -> Any:
         problem = self.rows, self.labels, self.weights
@@ -110,7 +113,9 @@ class ArrayEngine(Engine):
         if self.monotone and state.losses is not None:
             new, old = (self.data.region_losses(of, state.region) for of in (losses, state.losses))
             stays = ~(new < old)
-            losses = self.data.choose(stays, state.losses, losses)
+            xp = namespace(losses)
+            old_ones = xp.asarray(stays, device=compat.device(losses))[:, None]
+            losses = xp.where(old_ones, state.losses, losses)
             models = [run.models[k] if stays[k] else model for k, model in enumerate(models)]
         run.models, state.losses = models, losses
         state.later = losses[run.n_regions - 1, :]
@@ -132,7 +137,8 @@ class ArrayEngine(Engine):
                 new, old = (self.data.gate_cost(d, *kind) for d in (passed, state.passed_on[k]))
                 gate, passed = (gate, passed) if new < old else (previous, state.passed_on[k])
             run.gates[k], state.passed_on[k] = gate, passed
-        state.later = self.data.where(state.passed_on[k], state.later, state.losses[k, :])
+        passed, own = state.passed_on[k], state.losses[k, :]
+        state.later = namespace(own).where(passed, state.later, own)
 
     def reroute(self, runs: list[Run]) -> list[Outcome]:
         return [self._reroute(run) for run in runs]
@@ -140,11 +146,12 @@ class ArrayEngine(Engine):
     def _reroute(self, run: Run) -> Outcome:
         state, data = run.state, self.data
         region = data.route([state.passed_on[k] for k in range(run.n_regions - 1)])
-        loss = data.own_loss(state.losses, region)
+        loss = chain_loss(state.losses, region)
+        xp = namespace(loss)
         is_settled = (
             state.loss is not None
-            and data.is_same(region, state.region)
-            and data.is_same(loss, state.loss)
+            and bool(xp.all(region == state.region))
+            and bool(xp.all(loss == state.loss))
         )
         state.region, state.loss = region, loss
         recorded = {}

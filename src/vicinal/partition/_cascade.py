@@ -9,9 +9,9 @@ from vicinal._base import free_memory, is_array_api, namespace, row_blocks, save
 from vicinal._kernels.cascade._device import (
     device_gate_decisions,
     device_region_scores,
-    device_route,
     take_own,
 )
+from vicinal._kernels.cascade._hard import route
 from vicinal._kernels.cascade._soft import gate_log_priors
 from vicinal.partition.stages import aligned_proba, gate_scores, stacked_gates, stacked_regions
 
@@ -79,7 +79,7 @@ class Cascade:
         """Return the region of each row; a gate is asked only about the rows that reach it."""
         if is_array_api(X):
             passed = namespace(X).permute_dims(self.gate_scores(X) > 0, (1, 0))
-            return device_route(passed, X.shape[0])
+            return route(passed, X.shape[0])
         region = np.full(X.shape[0], len(self.gates), dtype=np.int64)
         rows = np.arange(X.shape[0])
         for k, gate in enumerate(self.gates):

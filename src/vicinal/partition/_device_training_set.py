@@ -1,6 +1,5 @@
 """A training set whose rows stay on the device they came on, and discriminant stages from it."""
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -15,10 +14,8 @@ from vicinal._kernels.cascade._device import (
     device_kmeans,
     device_lda_statistics,
     device_linear_errors,
-    device_route,
     region_sizes,
     rows_by_region,
-    take_own,
 )
 from vicinal._kernels.cascade._hard import assign_classes, assign_random
 from vicinal.linear import WeightedLDA
@@ -88,24 +85,8 @@ class DeviceTrainingSet(TrainingSet):
 
     # --- errors ---
 
-    def average(self, loss: Any) -> float:
-        values = self.xp.astype(loss, self.weight.dtype)
-        return float(self.xp.sum(values * self.weight) / self.xp.sum(self.weight))
-
     def error(self, cascade: Any) -> float:
         return self.average(cascade.predict_codes(self.X) != self.codes)
-
-    def brier_score(self, proba: Any) -> float:
-        xp = self.xp
-        proba = xp.astype(proba, xp.float64)
-        kinds = xp.arange(proba.shape[1], device=self.device)
-        truth = xp.astype(self.codes[:, None] == kinds[None, :], xp.float64)
-        return self.average(xp.sum((proba - truth) ** 2, axis=1))
-
-    # --- arrays of the alternation ---
-
-    def all_rows(self) -> Any:
-        return self.xp.arange(self.n_samples, device=self.device)
 
     def rows_by_region(self, region: Any, n_regions: int) -> list:
         return rows_by_region(region, n_regions)
@@ -113,42 +94,9 @@ class DeviceTrainingSet(TrainingSet):
     def region_sizes(self, region: Any, n_regions: int) -> np.ndarray:
         return region_sizes(region, n_regions)
 
-    def region_losses(self, losses: Any, region: Any) -> np.ndarray:
-        xp = self.xp
-        own = region[None, :] == xp.arange(losses.shape[0], device=self.device)[:, None]
-        nothing = xp.zeros_like(self.weight)
-        return as_numpy(xp.sum(xp.where(own & losses, self.weight, nothing), axis=1))
-
-    def gate_problem(self, own: Any, later: Any, reached: Any) -> tuple[Any, Any, Any]:
-        # Losses are right or wrong: a row matters where the two differ, with its own weight.
-        rows = self.xp.nonzero(reached & (own != later))[0]
-        return rows, self.xp.take(own, rows), self.xp.take(self.weight, rows)
-
-    def gate_cost(self, passed: Any, rows: Any, labels: Any, weights: Any) -> float:
-        xp = self.xp
-        return float(xp.sum(weights * xp.astype(xp.take(passed, rows) != labels, weights.dtype)))
-
-    def count(self, labels: Any) -> int:
-        return int(self.xp.sum(self.xp.astype(labels, self.xp.int64)))
-
     def passes_on(self, gate: Any) -> Any:
         coefs, intercepts = stacked_gates([gate], self.X.shape[1])
         return device_gate_decisions(self.X, coefs, intercepts)[:, 0] > 0
-
-    def route(self, passed_on: Sequence) -> Any:
-        return device_route(self.xp.stack(list(passed_on), axis=0), self.n_samples)
-
-    def own_loss(self, losses: Any, region: Any) -> Any:
-        return take_own(self.xp.permute_dims(losses, (1, 0)), region)
-
-    def choose(self, stays: np.ndarray, old: Any, new: Any) -> Any:
-        return self.xp.where(self.xp.asarray(stays, device=self.device)[:, None], old, new)
-
-    def where(self, passed: Any, later: Any, own: Any) -> Any:
-        return self.xp.where(passed, later, own)
-
-    def is_same(self, a: Any, b: Any) -> bool:
-        return bool(self.xp.all(a == b))
 
 
 class DeviceLDALearner:

@@ -4,17 +4,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from vicinal._base import as_numpy
+from vicinal._base import as_numpy, namespace
 from vicinal._kernels.cascade._hard import (
     assign_classes,
     assign_hyperplanes,
     assign_kmeans,
     assign_random,
-    chain_loss,
     gate_problem,
     route,
 )
@@ -112,7 +112,9 @@ class TrainingSet:
 
     def average(self, loss: Any) -> float:
         """Return the weighted mean of a loss."""
-        return float(np.average(loss, weights=self.weight))
+        xp = namespace(self.weight)
+        values = xp.astype(loss, self.weight.dtype)
+        return float(xp.sum(values * self.weight) / xp.sum(self.weight))
 
     def error(self, cascade: Any) -> float:
         """Return the weighted mean loss of a cascade."""
@@ -120,15 +122,17 @@ class TrainingSet:
 
     def brier_score(self, proba: Any) -> float:
         """Return the weighted mean squared distance of probabilities from the truth."""
-        proba = proba.astype(np.float64)
-        own = proba[np.arange(len(proba)), self.codes]
-        return self.average(np.einsum("nc,nc->n", proba, proba) - 2 * own + 1)
+        xp = namespace(proba)
+        proba = xp.astype(proba, xp.float64)
+        kinds = xp.arange(proba.shape[1], device=compat.device(proba))
+        truth = xp.astype(self.codes[:, None] == kinds[None, :], xp.float64)
+        return self.average(xp.sum((proba - truth) ** 2, axis=1))
 
     # --- arrays of the alternation ---
 
     def all_rows(self) -> Any:
         """Return the index of every row."""
-        return np.arange(self.n_samples)
+        return namespace(self.weight).arange(self.n_samples, device=compat.device(self.weight))
 
     def rows_by_region(self, region: Any, n_regions: int) -> list:
         """Return the rows of each region."""
@@ -140,20 +144,21 @@ class TrainingSet:
 
     def region_losses(self, losses: Any, region: Any) -> np.ndarray:
         """Return the weighted loss of each region's model on the rows of the region."""
-        own = [(self.weight[region == k], loss[region == k]) for k, loss in enumerate(losses)]
-        return np.array([weight @ loss for weight, loss in own])
+        xp = namespace(losses)
+        kinds = xp.arange(losses.shape[0], device=compat.device(losses))
+        costs = xp.astype(losses, self.weight.dtype) * self.weight
+        own = xp.where(region[None, :] == kinds[:, None], costs, xp.zeros_like(costs))
+        return as_numpy(xp.sum(own, axis=1))
 
     def gate_problem(self, own: Any, later: Any, reached: Any) -> tuple[Any, Any, Any]:
         """Return the rows that a gate learns from, its labels and their weights."""
         return gate_problem(own, later, reached, self.weight)
 
-    def count(self, labels: Any) -> int:
-        """Return how many labels are set."""
-        return int(np.count_nonzero(labels))
-
     def gate_cost(self, passed: Any, rows: Any, labels: Any, weights: Any) -> float:
         """Return what wrong decisions on the rows of a gate cost."""
-        return float(weights @ (passed[rows] != labels))
+        xp = namespace(weights)
+        wrong = xp.take(passed, rows) != (labels > 0)
+        return float(xp.sum(weights * xp.astype(wrong, weights.dtype)))
 
     def passes_on(self, gate: Any) -> Any:
         """Return where a gate passes on."""
@@ -161,20 +166,4 @@ class TrainingSet:
 
     def route(self, passed_on: Sequence) -> Any:
         """Return the region of each row from the decisions of the gates."""
-        return route(np.stack(passed_on), self.n_samples)
-
-    def own_loss(self, losses: Any, region: Any) -> Any:
-        """Return the loss of each row in its own region."""
-        return chain_loss(losses, region)
-
-    def choose(self, stays: np.ndarray, old: Any, new: Any) -> Any:
-        """Return the old losses of the regions that stay, the new ones of the others."""
-        return np.where(stays[:, None], old, new)
-
-    def where(self, passed: Any, later: Any, own: Any) -> Any:
-        """Return the later loss where a row is passed on, else its own."""
-        return np.where(passed, later, own)
-
-    def is_same(self, a: Any, b: Any) -> bool:
-        """Tell whether two arrays are equal."""
-        return np.array_equal(a, b)
+        return route(namespace(passed_on[0]).stack(list(passed_on), axis=0), self.n_samples)

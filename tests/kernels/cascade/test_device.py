@@ -12,12 +12,17 @@ from vicinal._kernels.cascade._device import (
     device_lda_statistics,
     device_linear_errors,
     device_region_scores,
-    device_route,
     region_sizes,
     rows_by_region,
     take_own,
 )
-from vicinal._kernels.cascade._hard import assign_hyperplanes, assign_kmeans
+from vicinal._kernels.cascade._hard import (
+    assign_hyperplanes,
+    assign_kmeans,
+    chain_loss,
+    gate_problem,
+    route,
+)
 
 torch = pytest.importorskip("torch")
 
@@ -77,8 +82,23 @@ def test_scores_errors_and_gates(data, rng):
 
 def test_a_row_stops_at_the_first_gate_that_keeps_it():
     passed_on = torch.tensor([[True, True, False], [True, False, True]])
-    assert device_route(passed_on, 3).tolist() == [2, 1, 0]
-    assert device_route(passed_on[:0], 3).tolist() == [0, 0, 0]
+    assert route(passed_on, 3).tolist() == [2, 1, 0]
+    assert route(passed_on[:0], 3).tolist() == [0, 0, 0]
+
+
+def test_a_gate_learns_where_staying_and_passing_differ(to_array):
+    own, later = np.array([1.0, 0.0, 4.0, 2.0]), np.array([0.0, 0.0, 1.0, 5.0])
+    reached, weight = np.array([True, True, True, False]), np.array([1.0, 1.0, 2.0, 1.0])
+    for convert in (np.asarray, to_array):
+        found = gate_problem(*map(convert, (own, later, reached, weight)))
+        rows, labels, costs = map(np.asarray, found)
+        assert rows.tolist() == [0, 2]
+        assert labels.tolist() == [1, 1]
+        # Differences 1 and 3, times the weights, scaled to the weight of the rows.
+        assert_allclose(costs, np.array([1.0, 6.0]) * 3.0 / 7.0)
+        losses = convert(np.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]]))
+        own_losses = chain_loss(losses, convert(np.array([1, 0, 1])))
+        assert np.asarray(own_losses).tolist() == [4, 2, 6]
 
 
 def test_every_row_takes_what_its_region_says():

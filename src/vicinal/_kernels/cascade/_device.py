@@ -88,17 +88,6 @@ def device_gate_decisions(X: Any, coefs: np.ndarray, intercepts: np.ndarray) -> 
     return X @ weights + xp.asarray(intercepts, dtype=X.dtype, device=device)
 
 
-def device_route(passed_on: Any, n_rows: int) -> Any:
-    """Return the region of each row from decisions (n_gates, n_rows); see ``route``."""
-    xp, device = namespace(passed_on), compat.device(passed_on)
-    region = xp.zeros(n_rows, dtype=xp.int64, device=device)
-    reached = xp.ones(n_rows, dtype=xp.bool, device=device)
-    for k in range(passed_on.shape[0]):
-        reached = reached & passed_on[k, :]
-        region = region + xp.astype(reached, xp.int64)
-    return region
-
-
 def take_own(values: Any, region: Any) -> Any:
     """Return ``values[i, region[i]]`` for an array of shape (n_rows, n_regions, ...)."""
     xp = namespace(values)

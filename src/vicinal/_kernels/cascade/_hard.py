@@ -6,10 +6,12 @@ keeps a sample (score at most 0) or passes it on (score above 0), and the last r
 
 from typing import Any
 
+import array_api_compat as compat
 import numpy as np
 from scipy import sparse
 from scipy.linalg import solve
 
+from vicinal._base import namespace
 from vicinal._kernels._jit import jit
 
 # Rows per scoring block: scores of a block should stay in the cache. Constants, because the last
@@ -89,58 +91,58 @@ def weighted_ridge(
     return coef, float(target_mean - mean @ coef)
 
 
-def gate_problem(
-    own_loss: np.ndarray, next_loss: np.ndarray, reached: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def gate_problem(own_loss: Any, next_loss: Any, reached: Any, weight: Any) -> tuple[Any, Any, Any]:
     """Return the weighted binary problem whose minimiser is the best gate of a stage.
 
     A sample that reaches the stage costs ``own_loss`` if it stays and ``next_loss`` if it is passed
     on, so a wrong decision costs the difference: rows where the two differ, the label "pass on"
     where staying costs more, and the difference times the sample weight, scaled so that the rows
-    weigh together what their samples weigh.
+    weigh together what their samples weigh. Arrays may be of any library.
 
     Returns
     -------
-    rows : ndarray of int
-    labels : ndarray of int (0 stay, 1 pass on) of shape (len(rows),)
-    weights : ndarray of shape (len(rows),)
+    rows : array of int
+    labels : array of int (0 stay, 1 pass on) of shape (len(rows),)
+    weights : array of shape (len(rows),)
     """
     rows, labels, costs = gate_costs(own_loss, next_loss, reached, weight)
-    if len(rows):
+    if rows.shape[0]:
+        xp = namespace(costs)
         # No change for 0/1 losses; makes the rest independent of the unit of squared errors.
-        costs *= weight[rows].sum() / costs.sum()
+        costs = costs * (xp.sum(xp.take(weight, rows)) / xp.sum(costs))
     return rows, labels, costs
 
 
-def gate_costs(
-    own_loss: np.ndarray, next_loss: np.ndarray, reached: np.ndarray, weight: np.ndarray
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+def gate_costs(own_loss: Any, next_loss: Any, reached: Any, weight: Any) -> tuple[Any, Any, Any]:
     """Return rows, labels and unscaled weights of ``gate_problem``, which add over blocks."""
-    rows = np.flatnonzero(reached & (own_loss != next_loss))
-    own = own_loss[rows].astype(np.float64)
-    after = next_loss[rows].astype(np.float64)
-    return rows, (own > after).astype(np.int64), np.abs(own - after) * weight[rows]
+    xp = namespace(weight)
+    rows = xp.nonzero(reached & (own_loss != next_loss))[0]
+    own, after = (xp.astype(xp.take(loss, rows), weight.dtype) for loss in (own_loss, next_loss))
+    return rows, xp.astype(own > after, xp.int64), xp.abs(own - after) * xp.take(weight, rows)
 
 
-def route(passed_on: np.ndarray, n_samples: int) -> np.ndarray:
+def route(passed_on: Any, n_samples: int) -> Any:
     """Return the region of each sample: the first stage that does not pass it on, else the last.
 
     Parameters
     ----------
-    passed_on : ndarray of bool of shape (n_regions - 1, n_samples)
+    passed_on : array of bool of shape (n_regions - 1, n_samples)
     n_samples : int
     """
-    region = np.zeros(n_samples, dtype=np.int64)
-    reached = np.ones(n_samples, dtype=bool)
-    for decision in passed_on:
-        reached &= decision
-        region += reached
+    xp, device = namespace(passed_on), compat.device(passed_on)
+    region = xp.zeros(n_samples, dtype=xp.int64, device=device)
+    reached = xp.ones(n_samples, dtype=xp.bool, device=device)
+    for k in range(passed_on.shape[0]):
+        reached = reached & passed_on[k, :]
+        region = region + xp.astype(reached, xp.int64)
     return region
 
 
-def chain_loss(losses: np.ndarray, region: np.ndarray) -> np.ndarray:
+def chain_loss(losses: Any, region: Any) -> Any:
     """Return the loss of each sample in its own region; ``losses`` is (n_regions, n_samples)."""
-    return losses[region, np.arange(len(region))]
+    xp, n_samples = namespace(losses), losses.shape[1]
+    places = region * n_samples + xp.arange(n_samples, device=compat.device(losses))
+    return xp.take(xp.reshape(losses, (-1,)), places)
 
 
 # --- first assignments ---
