@@ -172,15 +172,15 @@ def table_5(page, fusion, machine):
             f"{_percent(of('DC-SVM early, k=64, 100,000 rows')[1])} at 100,000 rows",
             "5.1 (261 s)",
             f"{with_time('census: DC-SVM early, k=256, all rows')}; "
-            f"{_percent(of('census: DC-SVM early, k=16, 20,000 rows')[1])} at 20,000 rows",
+            f"{_percent(of('census: DC-SVM early, k=16, 10,000 rows')[1])} at 10,000 rows",
         ],
         *(
             [
                 label,
                 f"3.85 ({covtype_s} s)",
-                f"{with_time(f'{name}, 20,000 rows')} at 20,000 rows",
+                f"{with_time(f'{name}, 10,000 rows')} at 10,000 rows",
                 f"5.8 ({census_s} s)",
-                f"{with_time(f'census: {name}, 20,000 rows')} at 20,000 rows",
+                f"{with_time(f'census: {name}, 10,000 rows')} at 10,000 rows",
             ]
             for label, name, covtype_s, census_s in (
                 ("DC-SVM, exact", "DC-SVM exact, k=16", "11,414", "1,051"),
