@@ -8,15 +8,7 @@ from sklearn.base import clone
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
-from vicinal._base import (
-    Block,
-    Blocks,
-    Survey,
-    draw_seeds,
-    join_blocks,
-    last_step,
-    row_uniforms,
-)
+from vicinal._base import Block, Blocks, Survey, draw_seeds, join_blocks, row_uniforms
 from vicinal.auto._forms import Forms
 from vicinal.auto._member import Member
 
@@ -54,17 +46,17 @@ def fit_to_blocks(member: Member, blocks: Blocks, found: Survey, forms: Forms, f
 
     ``factors`` of the classes multiply the weights of the rows, ``None`` for ones.
     """
-    if not hasattr(last_step(member.estimator), "fit_blocks"):
-        return
     model, steps, classes = member.estimator, None, found.classes
-    if isinstance(model, Pipeline):
+    name, last = model.steps[-1] if isinstance(model, Pipeline) else ("", model)
+    if not hasattr(last, "fit_blocks"):
+        return
+    if last is not model:
         steps = model[:-1]
     width = _encoded(np.zeros((1, blocks.n_features)), forms, member.form, steps).shape[1]
     encoded = blocks.then(
         _encoded_block, forms, member.form, steps, width, classes, factors, n_features=width
     )
-    last = clone(last_step(model)).fit_blocks(encoded)
-    name = "" if steps is None else model.steps[-1][0]
+    last = clone(last).fit_blocks(encoded)
     member.estimator = last if steps is None else Pipeline([*steps.steps, (name, last)])
     member.n_rows = found.n_rows
 

@@ -10,27 +10,30 @@ def warmup() -> None:
     """Compile what the default models need, so that later processes start warm.
 
     Small tables need nothing compiled; larger ones compile some functions in the first fit of an
-    environment, about twenty seconds, and find them in a folder from then on: beside the installed
-    package, or where NUMBA_CACHE_DIR says. Run this while an image is built to have them there.
+    environment, about fifteen seconds, and find them in a folder from then on: beside the
+    installed package, or where NUMBA_CACHE_DIR says. Run this while an image is built to have them
+    there; with imports it takes some twenty seconds.
     """
     import numpy as np
 
-    from vicinal.auto import AutoClassifier, AutoRegressor
+    from vicinal.auto import AutoClassifier
     from vicinal.neighbors import NeighborSearch
 
     rng = np.random.RandomState(0)
     X = rng.normal(size=(340, 4))  # more rows than a table that needs nothing compiled
     number = X[:, 0] + 0.3 * rng.normal(size=len(X))
-    label = (number > 0.0).astype(int)
-    NeighborSearch(algorithm="tree").fit(X).kneighbors(X)  # for long tables of few columns
-    models = {
-        "AutoClassifier": (AutoClassifier(random_state=0), label),
-        "AutoRegressor": (AutoRegressor(random_state=0), number),
+    # The members that are compiled; models of numbers run the same functions.
+    compiled = AutoClassifier(["local", "gradient", "linear"], random_state=0)
+    linear = AutoClassifier(["linear"], random_state=0)
+    steps = {
+        "search in trees": lambda: NeighborSearch(algorithm="tree").fit(X).kneighbors(X),
+        "two classes": lambda: compiled.fit(X, number > 0.0).predict(X),
+        "more classes": lambda: linear.fit(X, np.digitize(number, [-0.5, 0.5])).predict(X),
     }
     total = 0.0
-    for name, (model, y) in models.items():
+    for name, step in steps.items():
         start = time.perf_counter()
-        model.fit(X, y).predict(X)
+        step()
         seconds = time.perf_counter() - start
         total += seconds
         typer.echo(f"{name:<16}{seconds:6.1f} s")
