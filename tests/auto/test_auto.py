@@ -149,6 +149,15 @@ def test_score_is_what_new_rows_get():
     assert abs(model.score_ - model.score(X[350:], y[350:])) < 2.5 * error
 
 
+def test_rows_of_a_group_are_one_witness():
+    X, y = blobs(60)
+    groups = np.repeat(np.arange(60), 4)
+    once = AutoClassifier(["linear"], random_state=0).fit(X, y, groups=np.arange(60))
+    X, y = np.repeat(X, 4, axis=0), np.repeat(y, 4)
+    four = AutoClassifier(["linear"], random_state=0).fit(X, y, groups=groups)
+    assert four.score_error_ == pytest.approx(once.score_error_, rel=0.3)
+
+
 def test_everything_tried_is_named_with_its_loss_or_its_reason():
     class Broken(ClassifierMixin, BaseEstimator):
         def fit(self, X, y, sample_weight=None):

@@ -48,7 +48,8 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
     ----------
     score_, score_error_ : float
         Accuracy to expect on new rows and its standard error: for each fold, settings, members,
-        calibration and weights were chosen on the other folds.
+        calibration and weights were chosen on the other folds. The error counts the luck of the
+        rows that were answered and of those that were learned from.
     held_out_ : ndarray of shape (n_samples, n_classes)
         Probabilities of each training row by models that had not seen it, mixed by a pool that was
         not chosen on it; NaN for rows that were not drawn.

@@ -35,7 +35,8 @@ class AutoRegressor(RegressorMixin, IntervalMixin, BaseAuto):
     ----------
     score_, score_error_ : float
         R2 to expect on new rows and its standard error: for each fold, settings, members and
-        weights were chosen on the other folds.
+        weights were chosen on the other folds. The error counts the luck of the rows that were
+        answered and of those that were learned from.
     held_out_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         Predictions of each training row by models that had not seen it, mixed by a pool that was
         not chosen on it; NaN for rows that were not drawn.

@@ -227,8 +227,12 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         everything = np.arange(len(table.entries))
         pool = choose_pool(trials, scorer, everything, table.entries)
         answers = nested_pool(trials, scorer, table)
-        errors = scorer.errors(answers)
-        error, self.score_error_ = mean_and_error(errors, scorer.share, table.entries)
+        error, self.score_error_ = mean_and_error(
+            scorer.errors(answers),
+            scorer.share,
+            table.units[table.entries],
+            n_learned=table.n_units_learned,
+        )
         self.score_ = 1.0 - error
         self._keep_answers(answers, rows[tried[table.entries]])
         targets = y.reshape(len(y), -1) if codes is None else codes

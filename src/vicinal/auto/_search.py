@@ -122,6 +122,18 @@ class Table:
         return owner[self.entries]
 
 
+    @property
+    def units(self) -> np.ndarray:
+        """What every row is one of: its group, or itself."""
+        return np.arange(len(self.y)) if self.groups is None else self.groups
+
+    @property
+    def n_units_learned(self) -> float:
+        """Number of units that a model learns from while a fold is held out."""
+        n_folds = len(self.folds) // self.n_draws
+        return len(np.unique(self.units)) * (1.0 - 1.0 / n_folds)
+
+
 @dataclass
 class Trial:
     """A member that was tried, or the reason why it was not.

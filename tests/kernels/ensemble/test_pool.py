@@ -111,3 +111,6 @@ def test_answers_of_one_row_count_as_one():
     assert mean == 0.75
     # Two rows of means 0.5 and 1: standard deviation 0.25 * sqrt(2), over sqrt(2).
     assert spread == pytest.approx(0.25)
+    # s^2 (1 / n + 1 / n_learned): with as many to learn from, twice the variance.
+    units = {"units": np.array([0, 0, 1, 1]), "n_learned": 2.0}
+    assert mean_and_error(errors, np.full(4, 0.25), **units)[1] == pytest.approx(0.25 * 2**0.5)

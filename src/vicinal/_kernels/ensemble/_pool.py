@@ -71,11 +71,26 @@ def nested_answers(
     return out
 
 
-def mean_and_error(errors: np.ndarray, share: np.ndarray, units: np.ndarray) -> tuple[float, float]:
-    """Return the weighted mean and its standard error, entries of one unit counted as one."""
+def mean_and_error(
+    errors: np.ndarray, share: np.ndarray, units: np.ndarray, *, n_learned: float = np.inf
+) -> tuple[float, float]:
+    r"""Return the weighted mean and its standard error, entries of one unit counted as one.
+
+    Of a single model that learned from ``n_learned`` units, the error varies with the rows it is
+    asked about and with the luck of those it learned from. Held-out answers show the first alone;
+    with :math:`s^2` the variance of the errors of n units the variance of the mean as an estimate
+    of that model's error is :math:`s^2 (1 / n + 1 / n_{learned})` [1]_.
+
+    References
+    ----------
+    .. [1] C. Nadeau and Y. Bengio, "Inference for the generalization error", Machine Learning 52
+       (2003), 239-281. :doi:`10.1023/A:1024068626366`
+    """
     names, unit = np.unique(units, return_inverse=True)
+    n = len(names)
     mass = np.bincount(unit, share)
     means = np.bincount(unit, share * errors) / mass
     mean = float(mass @ means / mass.sum())
     mass = mass / mass.sum()
-    return mean, float(np.sqrt(mass**2 @ (means - mean) ** 2 * len(names) / max(len(names) - 1, 1)))
+    variance = mass**2 @ (means - mean) ** 2 * n / max(n - 1, 1)
+    return mean, float(np.sqrt(variance * (1.0 + n / n_learned)))
