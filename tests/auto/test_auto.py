@@ -9,6 +9,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_iris, make_blobs
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
@@ -25,6 +26,7 @@ from vicinal.auto import _base as auto_base
 from vicinal.auto import _forms as auto_forms
 from vicinal.auto import _search as auto_search
 from vicinal.auto._default_members import Shape, default_kinds
+from vicinal.auto._linear import LinearClassifier
 from vicinal.auto._scorers import ClassScorer
 from vicinal.auto._search import LeftOut, Search, Table, Trial, draw_folds
 from vicinal.local import LocalClassifier
@@ -602,6 +604,25 @@ def test_folds_keep_groups_whole():
     for codes in (None, np.tile([0, 1], 30)):
         folds, _ = draw_folds(60, codes, groups, 5, 0)
         assert all(len(np.unique(groups[fold])) * 5 == len(fold) for fold in folds)
+
+
+def test_a_discriminant_of_little_shrinkage_is_that_of_scikit_learn():
+    X, y = load_iris(return_X_y=True)
+    ours = LinearClassifier("lda", alpha=1e-9).fit(X, y).predict_proba(X)
+    known = LinearDiscriminantAnalysis(solver="lsqr").fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(ours, known, atol=1e-6)
+
+
+def test_slopes_start_from_the_coordinates_that_suit_best():
+    # Classes differ along the widest axis of many columns; made equal, the others drown it.
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(200, 120)), rng.randint(3, size=200)
+    X[:, 0] += 2.0 * y
+    X[:, 0] *= 30.0
+    model = AutoClassifier(["local", "gradient"], random_state=0).fit(X, y)
+    losses = {member.name: member.loss for member in model.members_}
+    assert losses["euclidean"] < losses["standardized"]
+    assert losses["euclidean gradient"] <= 1.1 * losses["euclidean"]
 
 
 # --- frames ---------------------------------------------------------------------------------------

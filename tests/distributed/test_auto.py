@@ -41,7 +41,7 @@ def test_a_table_that_fits_is_fitted_as_in_memory():
 
 @pytest.mark.parametrize("rows_per_block", [70, 500])
 @pytest.mark.parametrize("n_classes", [2, 3])
-@pytest.mark.parametrize("solver", ["ridge", "logistic"])
+@pytest.mark.parametrize("solver", ["ridge", "logistic", "lda"])
 def test_linear_members_of_blocks_are_those_of_memory(solver, n_classes, rows_per_block):
     X, _, y = table(n_classes=n_classes)
     weight = np.random.RandomState(1).uniform(0.5, 2.0, len(y))

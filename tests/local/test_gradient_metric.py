@@ -56,6 +56,18 @@ def test_diagonal_keeps_the_axes(rng):
     assert_allclose(model.components_, np.diag(np.diag(model.components_)))
 
 
+def test_without_standardizing_columns_keep_their_unit(rng):
+    X = rng.normal(size=(150, 3)) * [1.0, 3.0, 0.2]
+    y = np.sin(2 * X[:, 0]) + X[:, 1]
+    model = GradientMetric(standardize=False, random_state=0).fit(X, y)
+    assert_allclose(model.scale_, 1.0)
+    assert_allclose(model.transform(X), (X - X.mean(axis=0)) @ model.components_.T)
+    # A local model hands the arguments of the metric on, and chooses the rounds.
+    local = LocalRegressor(metric="gradient", metric_params={"standardize": False}).fit(X, y)
+    assert not local.metric_.standardize
+    assert_allclose(local.metric_.scale_, 1.0)
+
+
 def test_result_does_not_depend_on_shift_and_scale(rng):
     X = rng.normal(size=(150, 3))
     y = np.sin(2 * X[:, 0]) + X[:, 1]

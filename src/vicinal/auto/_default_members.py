@@ -25,21 +25,23 @@ from vicinal.metric import (
 # Local models live in at most so many coordinates; wider tables are reduced to principal axes.
 _MAX_COORDINATES = 100
 _MAX_LINEAR_COLUMNS = 1000
-# Below this many rows fewer maps are compared, because each comparison is noise.
-_SMALL = 300
 # Squares and products are tried where their scatter and its eigenvectors cost no more than this.
 _MAX_QUADRATIC_FLOPS = 3e9
 # A logistic model of squares and products is tried up to this many rows x terms x classes.
 _MAX_LOGISTIC_SIZE = 3e6
 # A logistic model is not worth its time where a linear one errs this much more than a local one.
 _HOPELESS = 2.5
-# Boosting is tried where a forest comes this near to the best local model.
-_TREES_PAY, _MAX_BOOSTED_CLASSES = 1.1, 10
+# Boosting is tried where a forest comes this near to the best local model. As classes are many, so
+# are its trees: it ends with the first fold if that loses by more than its lead.
+_TREES_PAY, _BOOSTING_LEAD, _MAX_BOOSTED_CLASSES = 1.1, 1.2, 10
 _MIN_BOOSTED_ROWS = {True: 1000, False: 100}  # classes, numbers
-# Small trees, slowly: less to learn by chance from few rows and many levels.
+# Small trees, slowly: less to learn by chance from few rows and many levels. Labels of few rows are
+# not enough for others.
 _SLOW, _MAX_SLOW_ROWS = {"learning_rate": 0.05, "max_iter": 150, "max_leaf_nodes": 8}, 10_000
-# A second metric of slopes is learned where its start is within this factor of the better one.
-_SLACK = 1.25
+_FEW_LABELS = 3000
+# A second metric of slopes is learned where its start is within a factor of the better one, and the
+# first metric has taken a share off the loss of its start.
+_SLACK, _GAIN = 1.25, 0.8
 # Support vector machines take the square of the rows.
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
@@ -142,7 +144,7 @@ def forest(shape: Shape, tried: Tried) -> Iterator[Spec]:
 
 
 def linear(shape: Shape, tried: Tried) -> Iterator[Spec]:
-    """Yield linear, quadratic and logistic models."""
+    """Yield linear, quadratic, discriminant and logistic models."""
     ridge = LinearClassifier("ridge") if shape.is_classification else LinearRegressor()
     best_before = min(tried.values(), default=np.inf)
     places = {}
@@ -162,6 +164,9 @@ def linear(shape: Shape, tried: Tried) -> Iterator[Spec]:
         if tried.get(name, np.inf) < min(losses) and is_affordable:
             steps, wide = squared, n_terms
         losses.append(tried.get(name, np.inf))
+    if shape.is_classification and shape.n_outputs > 2:
+        # Least squares hides a class that lies between others; of two it is the same direction.
+        yield Spec("lda", make_pipeline(*places["standardized"], LinearClassifier("lda")))
     if shape.is_classification and min(losses) <= _HOPELESS * best_before:
         name = f"{best}{' quadratic' if wide > width else ''} logistic"
         yield Spec(name, make_pipeline(*steps, LinearClassifier("logistic")))
@@ -183,24 +188,35 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
     else:
         return
     grid = [{}, _SLOW] if shape.n_rows <= _MAX_SLOW_ROWS else [{}]
-    yield Spec("boosted trees", model, form="tree", grid=grid, once=True)
+    if shape.is_classification and shape.n_rows <= _FEW_LABELS:
+        grid = [_SLOW]
+    lead = _BOOSTING_LEAD if shape.is_classification else 1.5
+    yield Spec("boosted trees", model, form="tree", grid=grid, once=True, lead=lead)
 
 
 def gradient(shape: Shape, tried: Tried) -> Iterator[Spec]:
     """Yield local models in the metric of their slopes, from the coordinates that suit best."""
-    bases = sorted((name for name in _PLAIN[:2] if name in tried), key=tried.__getitem__)
-    if shape.n_rows < _SMALL:
-        bases = bases[:1]
-    for name in bases or ["standardized"]:
-        if bases and tried[name] > _SLACK * tried[bases[0]]:
-            continue
-        # The metric standardises by itself, so that arrays of a device stay there.
+    is_wide = shape.n_columns > _MAX_COORDINATES and not shape.on_device
+    # Principal axes have a unit in common; single columns as given may have any.
+    starts = _PLAIN if is_wide else _PLAIN[:2]
+    bases = sorted((name for name in starts if name in tried), key=tried.__getitem__)
+    for name in bases[:2] or ["standardized"]:
+        if bases and name != bases[0] and not _second_pays(bases, tried):
+            return
+        # The metric standardises by itself, so that arrays of a device stay there; principal axes
+        # made equally long would be mostly noise.
         steps = [] if shape.on_device else _coordinates(name, shape, _MAX_COORDINATES)
-        model = _local(shape, metric="gradient", **_DEGREE[shape.is_classification])
+        settings = {"metric_params": {"standardize": False}} if is_wide else {}
+        degree = {} if shape.is_classification else {"degree": 1}
+        model = _local(shape, metric="gradient", **settings, **degree)
         yield Spec(f"{name} gradient", make_pipeline(*steps, model) if steps else model, once=True)
 
 
-_DEGREE: dict = {True: {}, False: {"degree": 1}}
+def _second_pays(bases: list[str], tried: Tried) -> bool:
+    """Tell whether a second start may be the better one: columns that say nothing hide which."""
+    first, second = bases[:2]
+    gains = tried.get(f"{first} gradient", np.inf) <= _GAIN * tried[first]
+    return gains and tried[second] <= _SLACK * tried[first]
 
 
 def svm(shape: Shape, tried: Tried) -> Iterator[Spec]:

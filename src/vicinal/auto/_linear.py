@@ -16,10 +16,21 @@ from vicinal._base import (
     survey,
 )
 from vicinal._kernels.linear._lbfgs import answer_all
+from vicinal._kernels.linear._lda import (
+    LDAStatistics,
+    add_statistics,
+    lda_coefficients,
+    lda_statistics,
+    within_covariance,
+)
 from vicinal._kernels.linear._logistic import LinearFit, fit_logistic, logistic_steps, logistic_sums
 from vicinal._kernels.linear._ridge_path import path_of_sums, ridge_path
 
-_ALPHAS = {"ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0), "logistic": (1.0, 10.0, 100.0)}
+_ALPHAS = {
+    "ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0),
+    "logistic": (1.0, 10.0, 100.0),
+    "lda": (0.05, 0.2, 0.6),
+}
 # Indicators are one apart; their probabilities are calibrated later.
 _INDICATOR_SLOPE = 4.0
 
@@ -54,7 +65,7 @@ class _Linear(BaseEstimator):
         self._remember(
             np.empty(0) if found.classes is None else found.classes
         )  # blocks: one target
-        solve = _ridge_of_blocks if self.solver == "ridge" else _logistic_of_blocks
+        solve = _OF_BLOCKS[self.solver]
         self.coef_, self.intercept_ = solve(blocks, found, self.alpha)
         return self
 
@@ -66,7 +77,22 @@ class _Linear(BaseEstimator):
         if self.solver == "ridge":
             path = ridge_path(X, Y, sample_weight, alphas)
             return [(coef, path.level - coef @ path.centre) for coef in path.coef]
-        return _logistic_path(X, Y, sample_weight, alphas)
+        solve = _lda_path if self.solver == "lda" else _logistic_path
+        return solve(X, Y, sample_weight, alphas)
+
+
+def _lda_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.ndarray]]:
+    sums = lda_statistics(X, Y.argmax(axis=1), sample_weight, Y.shape[1])
+    return [_discriminant(sums, alpha) for alpha in alphas]
+
+
+def _discriminant(sums: LDAStatistics, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    """Return discriminant scores, the covariance within classes shrunk towards its diagonal."""
+    spread = np.sqrt(np.maximum(within_covariance(sums).diagonal(), np.finfo(float).tiny))
+    gram = sums.gram / spread / spread[:, None]
+    scaled = sums._replace(sums=sums.sums / spread, gram=gram, shifts=sums.shifts / spread)
+    coef, intercept = lda_coefficients(scaled, alpha)
+    return coef / spread, intercept
 
 
 def _logistic_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -115,6 +141,19 @@ def _logistic_of_blocks(
         max_iter=200,
     )
     return _log_odds(answer_all(steps, answer), n_classes)
+
+
+def _lda_of_blocks(blocks: Blocks, found: Survey, alpha: float) -> tuple[np.ndarray, np.ndarray]:
+    sums = blocks.total(_block_statistics, found.classes, combine=add_statistics)
+    return _discriminant(sums, alpha)
+
+
+_OF_BLOCKS = {"ridge": _ridge_of_blocks, "logistic": _logistic_of_blocks, "lda": _lda_of_blocks}
+
+
+def _block_statistics(block: Block, classes) -> LDAStatistics:
+    codes = np.searchsorted(classes, block.y)
+    return lda_statistics(dense(block), codes, block.sample_weight, len(classes))
 
 
 def _block_targets(block: Block, classes) -> np.ndarray:
@@ -169,7 +208,7 @@ class LinearRegressor(RegressorMixin, _Linear):
 
 @saved(classes_="c labels", coef_="c q", intercept_="c")
 class LinearClassifier(ClassifierMixin, _Linear):
-    """Ridge on class indicators, or logistic regression; probabilities are a softmax of scores."""
+    """Ridge on class indicators, logistic regression or shrunken discriminant analysis."""
 
     def __init__(self, solver="ridge", alpha=1.0):
         self.solver = solver

@@ -121,7 +121,6 @@ class Table:
             owner[fold] = f
         return owner[self.entries]
 
-
     @property
     def units(self) -> np.ndarray:
         """What every row is one of: its group, or itself."""

@@ -95,7 +95,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
         not at anchors); or a transformer, whose output gives the coordinates of search and fit.
         ``"gradient"`` also chooses the number of rounds; name it with ``GradientMetric(n_rounds)``.
     metric_params : dict, default=None
-        Further arguments of the metric.
+        Further arguments of the metric; of ``"gradient"`` those of :class:`GradientMetric`.
     alpha : float or "auto", default="auto"
         Ridge penalty on the slopes; 0 is plain least squares. ``"auto"`` is chosen by
         leave-one-out.
@@ -144,9 +144,9 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
         if self.location_columns is not None:
             names = getattr(self, "feature_names_in_", [])
             located = location_mask(self.location_columns, X.shape[1], names)
-        search = SearchOptions(
-            search_metric(self.metric), self.metric_params, self.algorithm, self.n_jobs
-        )
+        metric = search_metric(self.metric)
+        params = self.metric_params if metric == self.metric else None
+        search = SearchOptions(metric, params, self.algorithm, self.n_jobs)
         return HostEngine(search, located, self.random_state)
 
     def _settle(self, table: Table, engine) -> None:
@@ -319,7 +319,8 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
         if not (isinstance(metric, str) and metric == "gradient"):
             return metric
         task = "classification" if table.targets.are_labels else "regression"
-        return GradientMetric(n_rounds, task=task, n_jobs=self.n_jobs, random_state=0)
+        settings = {"task": task, "n_jobs": self.n_jobs, "random_state": 0}
+        return GradientMetric(n_rounds, **settings | (self.metric_params or {}))
 
     # --- answers of every candidate ---
 

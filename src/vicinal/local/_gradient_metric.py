@@ -68,6 +68,9 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         Relative ridge penalty of the slopes; ``"auto"`` is 1 for classes and 0.1 for numbers.
     diagonal : bool, default=False
         Scale the columns only, instead of rotating them too.
+    standardize : bool, default=True
+        Scale the columns to unit variance first; ``False`` for columns of one unit, such as
+        principal axes, whose spread says how much they matter.
     task : {"auto", "classification", "regression"}, default="auto"
         What y holds; ``"auto"`` takes numbers with a fractional part, or with more than twenty
         distinct values that make up over a tenth of the rows, for targets and the rest for labels.
@@ -80,7 +83,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     Attributes
     ----------
     mean_, scale_ : ndarray of shape (n_features,)
-        Columns are centred and scaled first; constant ones keep scale one.
+        Columns are centred and scaled first; constant ones keep scale one, and all do without
+        ``standardize``.
     components_ : ndarray of shape (n_features, n_features)
         Map of the scaled columns: ``transform(X) = (X - mean_) / scale_ @ components_.T``.
     maps_ : ndarray of shape (n_rounds, n_features, n_features)
@@ -132,6 +136,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         "n_neighbors": [Interval(Integral, 2, None, closed="left"), StrOptions({"auto"})],
         "alpha": [Interval(Real, 0, None, closed="neither"), StrOptions({"auto"})],
         "diagonal": ["boolean"],
+        "standardize": ["boolean"],
         "task": [StrOptions({"auto", "classification", "regression"})],
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
@@ -145,6 +150,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         n_neighbors="auto",
         alpha="auto",
         diagonal=False,
+        standardize=True,
         task="auto",
         n_jobs=None,
         random_state=None,
@@ -154,6 +160,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         self.n_neighbors = n_neighbors
         self.alpha = alpha
         self.diagonal = diagonal
+        self.standardize = standardize
         self.task = task
         self.n_jobs = n_jobs
         self.random_state = random_state
@@ -213,6 +220,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             targets = number_targets(np.asarray(y, dtype=np.float64))
         X = np.asarray(X, dtype=np.float64)
         self.mean_, self.scale_ = standard_scale(X, weights)
+        if not self.standardize:
+            self.scale_ = np.ones_like(self.scale_)
         Z = (X - self.mean_) / self.scale_
         Z[np.abs(Z) < 1e-150] = 0.0  # their squares vanish, and slopes along them overflow
         table = Table(Z, targets, weights, None)
@@ -235,7 +244,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         else:
             Y = namespace(X).asarray(y, dtype=X.dtype, device=device_of(X))
             targets = ArrayNumbers(Y[:, None] if Y.ndim == 1 else Y, Y.ndim == 2)
-        scaled = learn_map(X, weights, "standardized")
+        scaled = learn_map(X, weights, "standardized" if self.standardize else "euclidean")
         self.mean_, self.scale_ = scaled.mean, scaled.scale
         return ArrayRows.place(Table(X, targets, weights, None), scaled)
 
