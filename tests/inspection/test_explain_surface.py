@@ -214,7 +214,7 @@ def test_training_rows_that_speak_are_shown_with_what_matters(loans):
     model = LocalClassifier(n_neighbors=20, metric="standardized").fit(rows, y)
     found = explain(model, rows.iloc[[0]], X_train=rows)
     section, best = found["neighbors"], [row[0] for row in found["columns"].rows]
-    assert section.columns == ("training row", "target", "distance", "weight", *best)
+    assert section.columns == ("training row", "target", *best, "distance", "weight")
     assert best[0] == "income"
     for row in section.rows:
-        assert row[4:] == tuple(rows.iloc[row[0]][best])
+        assert row[2:-2] == tuple(rows.iloc[row[0]][best])

@@ -18,6 +18,7 @@ from vicinal import (
     SpacePartitioningRegressor,
 )
 from vicinal._kernels.calibration._conformal import conformal_quantile
+from vicinal.auto import AutoClassifier
 from vicinal.report import ExplorerReport
 from vicinal.report.explorer import ExplorerPage
 from vicinal.table import TableEncoder
@@ -131,6 +132,13 @@ def test_other_models_are_refused_with_the_remedy(make, rng):
     model = make().fit(X, y)
     with pytest.raises(TypeError, match="AnchoredLocalClassifier .* `vicinal serve`"):
         ExplorerReport(model, X, y).as_dict()
+
+
+def test_a_mixture_of_words_is_refused_with_the_remedy(people):
+    table, y, _ = people
+    model = AutoClassifier(["constant"], random_state=0).fit(table, y)
+    with pytest.raises(TypeError, match="cannot compute AutoClassifier.* `vicinal serve`"):
+        ExplorerReport(model, table, y).as_dict()
 
 
 def test_controls_know_numbers_levels_and_nothing():

@@ -191,7 +191,8 @@ def coefficient_section(
     coef = np.asarray(coef, dtype=float) * columns.rates
     for j in order:
         row = (columns.names[j], columns.values[j], float(coef[j]), float(contribution[j]))
-        rows.append((*row, columns.sources[j]) if columns.are_encoded else row)
+        source = columns.sources[j] or "several columns"
+        rows.append((*row, source) if columns.are_encoded else row)
     if columns.are_encoded:
         names = (*names, "made from")
         values["by source"] = by_source(columns, contribution)
@@ -334,11 +335,13 @@ def plain(value: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """Return a value as a reader wants it: four figures, no trailing zeros; no text for a gap."""
-    if value is None:
-        return ""
+    """Return a value as a reader wants it: four figures, large numbers in full, gaps by name."""
     if isinstance(value, np.generic):
         value = value.item()
+    if value is None or (isinstance(value, float) and np.isnan(value)):
+        return "missing"
     if isinstance(value, bool) or not isinstance(value, float):
         return str(value)
+    if 1e4 <= abs(value) < 1e15:
+        return f"{value:.0f}"
     return f"{0.0 if abs(value) < 1e-12 else value:.4g}"

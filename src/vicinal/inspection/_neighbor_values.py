@@ -31,9 +31,11 @@ def with_values(
     else:
         return section
     columns = [[_as_written(value) for value in column] for column in cells]
-    table = [(*row, *more) for row, *more in zip(section.rows, *columns, strict=True)]
+    table = [(*row[:2], *more, *row[2:]) for row, *more in zip(section.rows, *columns, strict=True)]
     heads = [name if name not in section.columns else f"{name} (value)" for name in chosen]
-    return replace(section, columns=(*section.columns, *heads), rows=table)
+    # Beside the target, so that weights stay beside their bars.
+    head = (*section.columns[:2], *heads, *section.columns[2:])
+    return replace(section, columns=head, rows=table)
 
 
 def _column(table: Any, j: int) -> Any:

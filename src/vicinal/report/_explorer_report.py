@@ -77,7 +77,10 @@ class ExplorerReport(ExplorerPage):
 
     def columns(self) -> list[ExplorerColumn]:
         """Return what can be set, with the numbers that cells become."""
-        encoder, _, _ = split_encoder(self.model)
+        encoder, _, last = split_encoder(self.model)
+        browser_model(
+            last
+        )  # one that the page cannot compute is refused before its columns are read
         return [
             _EncodedColumn(self.table, j, name, encoder, self.most_levels)
             for j, name in enumerate(column_names(self.table))

@@ -85,6 +85,8 @@ def _is_number(value: Any) -> bool:
 
 
 def plain(value: Any) -> Any:
-    """Return a value as a page shows it: a number, or text."""
+    """Return a value as a page shows it: a number, text, or ``None`` for a gap."""
     value = value.item() if isinstance(value, np.generic) else value
+    if isinstance(value, float) and np.isnan(value):
+        return None
     return value if value is None or isinstance(value, bool | int | float) else str(value)
