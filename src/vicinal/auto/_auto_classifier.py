@@ -26,11 +26,11 @@ from vicinal.auto._scorers import ClassScorer
 class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
     r"""Classification of a table by a mixture of models, each judged on rows it had not seen.
 
-    Local ridge models, forests, linear and quadratic models, boosted trees and a support vector
-    machine answer training rows that they were not fitted to. Their probabilities are calibrated on
-    those answers and mixed by the weights that would have answered best; a mixture of few members
-    remains, whose contributions add up to the answer. ``score_`` says how well it will do: every
-    choice that went into it was made without the rows it is computed from.
+    Local ridge models, forests, linear, quadratic and discriminant models, boosted trees and a
+    support vector machine answer training rows that they were not fitted to. Their probabilities
+    are calibrated on those answers and mixed by the weights that would have answered best; a
+    mixture of few members remains, whose contributions add up to the answer. ``score_`` says how
+    well it will do: every choice that went into it was made without the rows it is computed from.
 
     Read more in the :doc:`user guide </guide/auto>`.
 
