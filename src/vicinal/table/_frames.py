@@ -114,8 +114,8 @@ def _read_polars(series: Any) -> np.ndarray:
 
 def _read_objects(values: list[Any]) -> np.ndarray:
     """Bring Python objects to the narrowest of the four kinds that holds them all."""
-    if all(value is None or type(value) is str for value in values):
-        return _texts(values)
+    if set(map(type, values)) <= {str, type(None)}:
+        return _levels(values)
     known = [None if _is_missing(value) else value for value in values]
     kinds = {type(value) for value in known if value is not None}
     if all(issubclass(kind, Number | Decimal | np.bool_) for kind in kinds):
@@ -127,15 +127,27 @@ def _read_objects(values: list[Any]) -> np.ndarray:
     return _texts(known)
 
 
+def _levels(values: list[str | None]) -> np.ndarray:
+    """Return texts, looking at each that occurs once: long columns repeat a few of them."""
+    texts = {value: _text(value) for value in set(values)}
+    found = np.empty(len(values), dtype=object)
+    found[:] = [texts[value] for value in values]
+    return found
+
+
 def _texts(values: list[Any]) -> np.ndarray:
     found = np.empty(len(values), dtype=object)
     for i, value in enumerate(values):
-        if value is None or isinstance(value, _NESTED):
-            found[i] = value
-        else:
-            text = label_of(value).strip()
-            found[i] = None if text in MISSING else text
+        found[i] = _text(value)
     return found
+
+
+def _text(value: Any) -> Any:
+    """Return a value as text, ``None`` for a gap; nested values stay."""
+    if value is None or isinstance(value, _NESTED):
+        return value
+    text = label_of(value).strip()
+    return None if text in MISSING else text
 
 
 def _is_missing(value: Any) -> bool:
