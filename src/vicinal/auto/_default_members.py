@@ -145,7 +145,10 @@ def forest(shape: Shape, tried: Tried) -> Iterator[Spec]:
 
 def linear(shape: Shape, tried: Tried) -> Iterator[Spec]:
     """Yield linear, quadratic, discriminant and logistic models."""
-    ridge = LinearClassifier("ridge") if shape.is_classification else LinearRegressor()
+    threads = {"n_jobs": shape.n_jobs}
+    ridge: Any = LinearRegressor(**threads)
+    if shape.is_classification:
+        ridge = LinearClassifier("ridge", **threads)
     best_before = min(tried.values(), default=np.inf)
     places = {}
     for name in ("standardized", "ranked"):
@@ -166,10 +169,12 @@ def linear(shape: Shape, tried: Tried) -> Iterator[Spec]:
         losses.append(tried.get(name, np.inf))
     if shape.is_classification and shape.n_outputs > 2:
         # Least squares hides a class that lies between others; of two it is the same direction.
-        yield Spec("lda", make_pipeline(*places["standardized"], LinearClassifier("lda")))
+        yield Spec(
+            "lda", make_pipeline(*places["standardized"], LinearClassifier("lda", **threads))
+        )
     if shape.is_classification and min(losses) <= _HOPELESS * best_before:
         name = f"{best}{' quadratic' if wide > width else ''} logistic"
-        yield Spec(name, make_pipeline(*steps, LinearClassifier("logistic")))
+        yield Spec(name, make_pipeline(*steps, LinearClassifier("logistic", **threads)))
 
 
 def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:

@@ -14,7 +14,9 @@ from vicinal._base import (
     fold_entries,
     saved,
     survey,
+    thread_map,
 )
+from vicinal._base._compat import threadpool_controller
 from vicinal._kernels.linear._lbfgs import answer_all
 from vicinal._kernels.linear._lda import (
     LDAStatistics,
@@ -42,13 +44,18 @@ class _Linear(BaseEstimator):
         """Return the answers of every penalty, each fold answered by a fit to the others."""
         Y, alphas = self._targets(y), _ALPHAS[self.solver]
         entries = fold_entries(folds, rows)
-        parts = []
-        for fold, own in zip(folds, entries, strict=True):
+
+        def answer(part):
+            fold, own = part
             train = np.ones(len(X), dtype=bool)
             train[fold] = False
             weight = None if sample_weight is None else sample_weight[train]
             path = self._path(X[train], Y[train], weight, alphas)
-            parts.append(np.stack([self._shape(level + X[own] @ coef.T) for coef, level in path]))
+            return np.stack([self._shape(level + X[own] @ coef.T) for coef, level in path])
+
+        # Threads for folds: those of a library gain less.
+        with threadpool_controller().limit(limits=1, user_api="blas"):
+            parts = thread_map(answer, zip(folds, entries, strict=True), self.n_jobs)
         candidates = [{"alpha": alpha} for alpha in alphas]
         return HeldOut(candidates, np.concatenate(entries), np.concatenate(parts, axis=1))
 
@@ -62,11 +69,9 @@ class _Linear(BaseEstimator):
     def fit_blocks(self, blocks: Blocks):
         """Fit one penalty from sums over blocks of rows: what ``fit`` finds, to rounding."""
         blocks, found = survey(blocks, has_classes=is_classifier(self))
-        self._remember(
-            np.empty(0) if found.classes is None else found.classes
-        )  # blocks: one target
-        solve = _OF_BLOCKS[self.solver]
-        self.coef_, self.intercept_ = solve(blocks, found, self.alpha)
+        # Blocks of numbers have one target.
+        self._remember(np.empty(0) if found.classes is None else found.classes)
+        self.coef_, self.intercept_ = _OF_BLOCKS[self.solver](blocks, found, self.alpha)
         return self
 
     def _scores(self, X) -> np.ndarray:
@@ -184,8 +189,9 @@ class LinearRegressor(RegressorMixin, _Linear):
 
     solver = "ridge"
 
-    def __init__(self, alpha=0.01):
+    def __init__(self, alpha=0.01, n_jobs=None):
         self.alpha = alpha
+        self.n_jobs = n_jobs
 
     def predict(self, X):
         """Predict the targets."""
@@ -210,9 +216,10 @@ class LinearRegressor(RegressorMixin, _Linear):
 class LinearClassifier(ClassifierMixin, _Linear):
     """Ridge on class indicators, logistic regression or shrunken discriminant analysis."""
 
-    def __init__(self, solver="ridge", alpha=1.0):
+    def __init__(self, solver="ridge", alpha=1.0, n_jobs=None):
         self.solver = solver
         self.alpha = alpha
+        self.n_jobs = n_jobs
 
     def predict_proba(self, X):
         """Return class probabilities."""
