@@ -161,7 +161,9 @@ def test_any_fusion_classifier_serves(wine, fusion):
     names = np.array(["barbera", "barolo", "grignolino"])[y]
     model = _fuse(["random"], RidgeClassifier(), fusion).fit(X, names)
     assert model.score(X, names) > 0.9
-    assert hasattr(model, "predict_proba") == (not isinstance(fusion, LinearSVC))
+    for method in ("predict_proba", "decision_function"):
+        assert hasattr(model, method) == hasattr(model.fusion_estimator_, method)
+    assert hasattr(model, "fit_blocks")
 
 
 def test_local_learner_follows_the_data(two_classes, rng):

@@ -1,7 +1,6 @@
 """Members, held-out log densities and weights, shared by both averaging estimators."""
 
 import warnings
-from abc import ABCMeta, abstractmethod
 from numbers import Integral
 
 import numpy as np
@@ -77,7 +76,7 @@ def count_parameters(name, model) -> int:
     return int(np.count_nonzero(model.coef_)) + int(np.count_nonzero(model.intercept_))
 
 
-class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
+class BaseModelAveraging(ExplainRowMixin, NamedParts):
     """Weighted mean of unlike models.
 
     Parameters
@@ -107,15 +106,6 @@ class BaseModelAveraging(ExplainRowMixin, NamedParts, metaclass=ABCMeta):
         "random_state": ["random_state"],
         "verbose": ["verbose"],
     }
-
-    @abstractmethod
-    def __init__(self, estimators, *, weighting, cv, n_jobs, random_state, verbose):
-        self.estimators = estimators
-        self.weighting = weighting
-        self.cv = cv
-        self.n_jobs = n_jobs
-        self.random_state = random_state
-        self.verbose = verbose
 
     def get_params(self, deep=True):
         """Get the parameters, with those of the members by their names.

@@ -145,40 +145,6 @@ class BaseFunctionalGradientBoosting(
     }
 
     @abstractmethod
-    def __init__(
-        self,
-        estimator=None,
-        *,
-        loss,
-        n_estimators,
-        learning_rate,
-        coefficients,
-        newton,
-        post_fit,
-        alpha,
-        subsample,
-        validation_fraction,
-        n_iter_no_change,
-        tol,
-        random_state,
-        verbose,
-    ):
-        self.estimator = estimator
-        self.loss = loss
-        self.n_estimators = n_estimators
-        self.learning_rate = learning_rate
-        self.coefficients = coefficients
-        self.newton = newton
-        self.post_fit = post_fit
-        self.alpha = alpha
-        self.subsample = subsample
-        self.validation_fraction = validation_fraction
-        self.n_iter_no_change = n_iter_no_change
-        self.tol = tol
-        self.random_state = random_state
-        self.verbose = verbose
-
-    @abstractmethod
     def _make_loss(self, y):
         """Return the loss, if the targets (or class codes) are such that it has one."""
 

@@ -1,6 +1,5 @@
 """Growing, pruning and choosing a tree, shared by the classifier and the regressor."""
 
-from abc import ABCMeta, abstractmethod
 from numbers import Integral
 
 import numpy as np
@@ -49,7 +48,7 @@ def _fold_losses(tree, X, y, weight, train, test, node_values, power, grid):
 
 
 @documented
-class BasePrunedTree(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
+class BasePrunedTree(ExplainRowMixin, BaseEstimator):
     r"""A tree grown large and pruned back to the size that cross-validation chooses.
 
     Parameters
@@ -103,15 +102,6 @@ class BasePrunedTree(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         "n_jobs": [Integral, None],
         "random_state": ["random_state"],
     }
-
-    @abstractmethod
-    def __init__(self, criterion, *, cv, rule, min_samples_leaf, n_jobs, random_state):
-        self.criterion = criterion
-        self.cv = cv
-        self.rule = rule
-        self.min_samples_leaf = min_samples_leaf
-        self.n_jobs = n_jobs
-        self.random_state = random_state
 
     def _choose(self, tree, X, y, weight, node_values, power, *, classifier):
         """Cross-validate the whole path and set the attributes that describe the choice."""

@@ -88,14 +88,12 @@ class BayesianModelAveragingClassifier(ClassifierMixin, BaseModelAveraging):
         random_state=None,
         verbose=0,
     ):
-        super().__init__(
-            estimators,
-            weighting=weighting,
-            cv=cv,
-            n_jobs=n_jobs,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        self.estimators = estimators
+        self.weighting = weighting
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

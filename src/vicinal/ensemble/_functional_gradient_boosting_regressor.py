@@ -86,23 +86,21 @@ class FunctionalGradientBoostingRegressor(
         random_state=None,
         verbose=0,
     ):
-        super().__init__(
-            estimator,
-            loss=loss,
-            n_estimators=n_estimators,
-            learning_rate=learning_rate,
-            coefficients=coefficients,
-            newton=newton,
-            post_fit=post_fit,
-            alpha=alpha,
-            subsample=subsample,
-            validation_fraction=validation_fraction,
-            n_iter_no_change=n_iter_no_change,
-            tol=tol,
-            random_state=random_state,
-            verbose=verbose,
-        )
+        self.estimator = estimator
+        self.loss = loss
         self.quantile = quantile
+        self.n_estimators = n_estimators
+        self.learning_rate = learning_rate
+        self.coefficients = coefficients
+        self.newton = newton
+        self.post_fit = post_fit
+        self.alpha = alpha
+        self.subsample = subsample
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.random_state = random_state
+        self.verbose = verbose
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

@@ -63,14 +63,12 @@ class PrunedTreeRegressor(RegressorMixin, BasePrunedTree):
         n_jobs=None,
         random_state=None,
     ):
-        super().__init__(
-            criterion,
-            cv=cv,
-            rule=rule,
-            min_samples_leaf=min_samples_leaf,
-            n_jobs=n_jobs,
-            random_state=random_state,
-        )
+        self.criterion = criterion
+        self.cv = cv
+        self.rule = rule
+        self.min_samples_leaf = min_samples_leaf
+        self.n_jobs = n_jobs
+        self.random_state = random_state
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):

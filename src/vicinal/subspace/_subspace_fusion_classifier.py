@@ -163,7 +163,6 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         self._fit_fusion(scores, codes, weights, X.dtype, rng)
         return self
 
-    @available_if(_fusion_can("decision_function"))
     @atomic_fit_blocks
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows.
@@ -173,6 +172,7 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         """
         fit_fusion(self, blocks)
 
+    @available_if(_fusion_can("decision_function"))
     def decision_function(self, X):
         """Return the scores of the fusion."""
         R = self._fusion_input(X)
