@@ -22,7 +22,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.calibration._temperature import device_slope, fit_slope
-from vicinal._kernels.subspace._truncated_rbf import feature_blocks, fit_logistic
+from vicinal._kernels.subspace._truncated_rbf import feature_blocks, fit_logistic_features
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._truncated_rbf_blocks import fit_classifier_blocks
 
@@ -66,7 +66,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     ----------
     loss : {"squared_error", "log_loss"}, default="squared_error"
         ``"squared_error"`` solves one linear system, but pulls the scores of a rare class towards
-        -1; ``"log_loss"`` does not, and takes about ten passes over the rows.
+        -1; ``"log_loss"`` does not, and takes some tens of passes over the rows.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the classes.
     threshold : {"zero", "tuned"}, default="zero"
@@ -76,11 +76,10 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     solver : {"auto", "primal", "dual"}, default="auto"
         ``"primal"`` solves ``J`` equations, ``"dual"`` one per row and keeps the rows for
         prediction; ``"auto"`` takes the smaller system. The logistic loss has the primal only.
-    max_iter : int, default=50
-        Newton steps for the logistic loss.
-    tol : float, default=1e-10
-        The logistic fit stops when the gradient, in the metric of the Gram matrix, has fallen
-        below this share of its first size.
+    max_iter : int, default=500
+        Steps for the logistic loss.
+    tol : float, default=1e-8
+        The logistic fit stops when no entry of the gradient of the mean loss exceeds it.
 
     Attributes
     ----------
@@ -89,7 +88,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     slope_ : float
         Slope from scores to log-probabilities; 1 for the logistic loss.
     n_iter_ : int
-        Newton steps made; 1 for the squared loss.
+        Steps made; 1 for the squared loss.
 
     See Also
     --------
@@ -103,7 +102,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     ``softmax(slope_ * scores)``; the one slope is fitted by maximum likelihood on the
     leave-one-out scores, so that the class of the largest score is the most probable one and a
     tuned threshold lies at 0.5. The logistic loss minimises
-    :math:`\sum_n w_n \ell(s_n) + \frac{\alpha}{2}\|u\|^2` by Newton's method and needs no slope.
+    :math:`\sum_n w_n \ell(s_n) + \frac{\alpha}{2}\|u\|^2` by Newton or quasi-Newton steps and
+    needs no slope.
 
     Torch tensors and other array-API arrays are fitted where they are, by the squared loss, and
     the answers stay there.
@@ -143,8 +143,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         center=True,
         solver="auto",
         max_features=20_000,
-        max_iter=50,
-        tol=1e-10,
+        max_iter=500,
+        tol=1e-8,
     ):
         self.order = order
         self.gamma = gamma
@@ -250,17 +250,19 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     def _fit_logistic(self, Z, codes, weights, dtype):
         self.solver_ = "primal"
         plan = self._plan(Z.shape[1])
-        coef, intercept, self.n_iter_, converged = fit_logistic(
+        fit = fit_logistic_features(
             feature_blocks(Z, self.gamma_, plan),
             codes,
-            len(self.classes_),
             weights,
-            self.alpha,
+            len(self.classes_),
+            plan.n_outputs,
+            alpha=self.alpha,
             tol=self.tol,
             max_iter=self.max_iter,
         )
-        self.primal_coef_, self.intercept_ = coef.astype(dtype), intercept.astype(dtype)
-        if not converged:
+        self.primal_coef_, self.intercept_ = fit.coef.T.astype(dtype), fit.intercept.astype(dtype)
+        self.n_iter_ = fit.n_iter
+        if not fit.converged:
             warnings.warn(
                 f"the logistic fit did not reach tol={self.tol} in max_iter={self.max_iter} steps; "
                 "raise max_iter, alpha or tol.",

@@ -2,20 +2,22 @@
 
 ``K_p(x, z) = exp(-g|x|^2) exp(-g|z|^2) sum_{k <= p} (2 g x.z)^k / k!`` is spanned by the monomials
 of degree at most ``p``, so a kernel machine becomes a linear model of ``J = C(M + p, p)`` columns.
-All but the logistic loss is written for any array library, in double precision, where the rows are.
+The ridge is written for any array library, in double precision, where the rows are.
 """
 
+import functools
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
 from math import comb
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 import scipy.linalg
-from scipy.special import expit, log_softmax, softmax
 
-from vicinal._base import free_memory, is_array_api, is_torch, namespace, row_blocks
+from vicinal._base import add_tuples, free_memory, is_array_api, is_torch, namespace, row_blocks
+from vicinal._kernels.linear._gram import weighted_gram
+from vicinal._kernels.linear._lbfgs import answer_all
+from vicinal._kernels.linear._logistic import LinearFit, logistic_steps, logistic_sums
 
 
 class MonomialPlan(NamedTuple):
@@ -254,153 +256,43 @@ def _solve_cholesky(lower: Any, right: Any) -> Any:
     return solve_lower(lower, solve_lower(lower, right), transposed=True)
 
 
-# --- logistic loss --------------------------------------------------------------------------------
-
-
-def _log_loss(scores: np.ndarray, codes: np.ndarray, weights: np.ndarray):
-    """Loss, residual (p - t) and probabilities; one column of scores means two classes."""
-    if scores.shape[1] == 1:
-        sign = 2.0 * codes[:, None] - 1.0
-        loss = weights @ np.logaddexp(0.0, -sign * scores)[:, 0]
-        p = expit(scores)
-        return loss, p - codes[:, None], p
-    log_p = log_softmax(scores, axis=1)
-    loss = -(weights @ log_p[np.arange(len(codes)), codes])
-    p = np.exp(log_p)
-    residual = p.copy()
-    residual[np.arange(len(codes)), codes] -= 1.0
-    return loss, residual, p
-
-
-def _curve(p: np.ndarray, directions: np.ndarray) -> np.ndarray:
-    """Second derivative of the loss in the scores, applied to ``directions``."""
-    if p.shape[1] == 1:
-        return p * (1.0 - p) * directions
-    return p * (directions - (p * directions).sum(axis=1, keepdims=True))
-
-
-def _centered_gram(blocks: FeatureBlocks, weights) -> tuple[np.ndarray, np.ndarray]:
-    """Weighted mean of the features and their Gram matrix about it."""
-    sums = ridge_sums(blocks, np.zeros((len(weights), 1)), weights)
-    share = sums.features / sums.weight
-    return share + _origin(share), sums.gram - np.outer(sums.features, share)
-
-
-@dataclass(frozen=True)
-class _LogisticObjective:
-    """Penalised log loss of intercepts (row 0) and coefficients of centred features."""
-
-    blocks: FeatureBlocks
-    codes: np.ndarray
-    weights: np.ndarray
-    mean: np.ndarray
-    alpha: float
-
-    def __call__(self, theta: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the loss and its gradient."""
-        value, grad = 0.5 * self.alpha * (theta[1:] ** 2).sum(), np.zeros_like(theta)
-        grad[1:] = self.alpha * theta[1:]
-        for rows, P in self.blocks():
-            scores = (P - self.mean) @ theta[1:] + theta[0]
-            loss, residual, _ = _log_loss(scores, self.codes[rows], self.weights[rows])
-            residual *= self.weights[rows][:, None]
-            value += loss
-            grad[0] += residual.sum(axis=0)
-            grad[1:] += (P - self.mean).T @ residual
-        return value, grad
-
-    def curvature(self, theta: np.ndarray) -> Callable[[np.ndarray], np.ndarray]:
-        """Return the product of the Hessian at ``theta`` with a direction, as a function."""
-        blocks, mean = self.blocks, self.mean
-        p_blocks = [softmax_or_expit((P - mean) @ theta[1:] + theta[0]) for _, P in blocks()]
-
-        def product(d):
-            out = np.vstack([np.zeros_like(d[:1]), self.alpha * d[1:]])
-            for (rows, P), p in zip(blocks(), p_blocks, strict=True):
-                bent = self.weights[rows][:, None] * _curve(p, (P - mean) @ d[1:] + d[0])
-                out[0] += bent.sum(axis=0)
-                out[1:] += (P - mean).T @ bent
-            return out
-
-        return product
-
-
-def fit_logistic(
+def fit_logistic_features(
     blocks: FeatureBlocks,
     codes: np.ndarray,
-    n_classes: int,
     weights: np.ndarray,
-    alpha: float,
+    n_classes: int,
+    n_outputs: int,
     *,
+    alpha: float,
     tol: float,
     max_iter: int,
-) -> tuple[np.ndarray, np.ndarray, int, bool]:
-    r"""Minimise :math:`\sum_n w_n \ell(s_n) + \frac{\alpha}{2}\|u\|^2`, :math:`s = P u + b`.
+) -> LinearFit:
+    """Logistic regression on the features, from sums over their blocks; see ``fit_logistic``.
 
-    Newton's method; each step is solved by conjugate gradients, preconditioned with the Gram
-    matrix of the features, so that neither the rows nor the Hessian are held. Two classes have
-    one column of scores, more have one each (softmax).
-
-    Returns coefficients (J, k), intercepts (k,), the number of steps, whether it converged.
+    Two classes have one row of coefficients, more have one each.
     """
-    k = 1 if n_classes == 2 else n_classes
-    mean, gram = _centered_gram(blocks, weights)
-    n_outputs = len(mean)
-    total, bound = weights.sum(), 0.25 if k == 1 else 0.5
-    gram *= bound
-    gram[np.diag_indices(n_outputs)] += alpha
-    factor = scipy.linalg.cho_factor(gram, lower=True, overwrite_a=True)
-    priors = np.bincount(codes, weights=weights, minlength=n_classes) / total
-    b = np.log(priors) if k > 1 else np.array([np.log(priors[1] / priors[0])])
-    theta = np.vstack([b - b.mean() if k > 1 else b, np.zeros((n_outputs, k))])
 
-    objective = _LogisticObjective(blocks, codes, weights, mean, alpha)
+    def answer(question):
+        parts = []
+        for rows, P in blocks():
+            P = P - _origin(P)
+            if question is None:
+                parts.append((weighted_gram(P, weights[rows]),))
+            else:
+                parts.append(logistic_sums(P, codes[rows], weights[rows], n_classes, question))
+        return functools.reduce(add_tuples, parts)
 
-    def precondition(grad):
-        return np.vstack([grad[:1] / (bound * total), scipy.linalg.cho_solve(factor, grad[1:])])
-
-    value, grad = objective(theta)
-    first = np.sqrt((grad * precondition(grad)).sum())
-    for n_iter in range(1, max_iter + 1):
-        size = np.sqrt(max((grad * precondition(grad)).sum(), 0.0))
-        # The size of the gradient in this metric is that of the Newton step in the scores; below
-        # the rounding of the loss no step can be told from another.
-        if size <= tol * max(first, np.sqrt(total)):
-            return theta[1:], theta[0] - mean @ theta[1:], n_iter - 1, True
-        target = size * min(0.1, size / max(first, 1e-300))
-        step = _conjugate_gradients(objective.curvature(theta), -grad, precondition, target)
-        if k > 1:
-            # A constant added to all scores changes nothing; without this, rounding would drift.
-            step -= step.mean(axis=1, keepdims=True)
-        slope, length = (grad * step).sum(), 1.0
-        while True:
-            candidate = theta + length * step
-            new_value, new_grad = objective(candidate)
-            if new_value <= value + 1e-4 * length * slope + 1e-12 * abs(value) or length < 1e-6:
-                break
-            length *= 0.5
-        theta, value, grad = candidate, new_value, new_grad
-    return theta[1:], theta[0] - mean @ theta[1:], max_iter, False
-
-
-def _conjugate_gradients(product, rhs, precondition, target, max_iter=200):
-    """Solve ``H x = rhs`` until the preconditioned residual is below ``target``."""
-    x, r = np.zeros_like(rhs), rhs
-    z = precondition(r)
-    d, rho = z, (r * z).sum()
-    for _ in range(max_iter):
-        if np.sqrt(max(rho, 0.0)) <= target:
-            break
-        Hd = product(d)
-        step = rho / (d * Hd).sum()
-        x = x + step * d
-        r = r - step * Hd
-        z = precondition(r)
-        rho, old = (r * z).sum(), rho
-        d = z + rho / old * d
-    return x
-
-
-def softmax_or_expit(scores: np.ndarray) -> np.ndarray:
-    """Probabilities of scores; one column means two classes and gives one column."""
-    return expit(scores) if scores.shape[1] == 1 else softmax(scores, axis=1)
+    odds = np.log(np.bincount(codes, weights=weights, minlength=n_classes))
+    level = odds[1:] - odds[:1] if n_classes == 2 else odds - odds.mean()
+    steps = logistic_steps(
+        weights.sum(),
+        n_outputs,
+        n_classes,
+        alpha=alpha,
+        start=(np.zeros((len(level), n_outputs)), level),
+        fit_intercept=True,
+        tol=tol,
+        max_iter=max_iter,
+    )
+    fit = answer_all(steps, answer)
+    return fit._replace(intercept=fit.intercept - fit.coef[:, 0])
