@@ -215,6 +215,15 @@ def test_the_reasons_of_one_row_add_up():
     assert sum(shares) <= neighbors.values["local_weight"] + 1e-12
 
 
+@pytest.mark.parametrize(("n_neighbors", "is_wide"), [(8, False), (119, True)])
+def test_a_neighbourhood_of_nearly_all_rows_is_called_so(n_neighbors, is_wide):
+    X, y = blobs()
+    local = LocalClassifier(n_neighbors=n_neighbors, alpha=1.0)
+    section = AutoClassifier([("local", local)], random_state=0).fit(X, y).explain_row(X[:1])[1]
+    assert f"listened to {len(section.rows)} of {len(y)} training rows" in section.summary
+    assert ("hardly a neighbourhood" in section.summary) == is_wide
+
+
 def test_neighbours_keep_their_place_in_the_table():
     X, y = blobs()
     names = np.array(["oak", "fir", "elm"])[y]

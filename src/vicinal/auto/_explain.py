@@ -48,9 +48,11 @@ def neighbor_section(
         return ExplanationSection("neighbors", "Neighbours", summary, values=values)
     size = float(share.sum() ** 2 / (share**2).sum())
     summary = (
-        f"Local members, with {local_weight:.0%} of the weight, listened to {len(heard)} "
-        f"training rows, worth {show(size)} of equal weight."
+        f"Local members, with {local_weight:.0%} of the weight, listened to {len(heard)} of "
+        f"{len(places)} training rows, worth {show(size)} of equal weight."
     )
+    if size > 0.5 * len(places):
+        summary += " That is most of the table, hardly a neighbourhood."
     if local_weight < 1.0 - 1e-9:
         summary += " The others are global models."
     order = heard[np.argsort(-share[heard], kind="stable")][:_MOST_ROWS]
