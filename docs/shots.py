@@ -1,8 +1,8 @@
 """Screenshots of the pages for the documents: report, explanation and explorers, desk and phone.
 
-Run `python docs/shots.py [comparison] [explorer] [serve]` in a clone with the extra `test`,
-Chromium and its driver, and the folder of data sets in VICINAL_DATA; pictures go to docs/_static.
-Look at them before committing.
+Run `python docs/shots.py [comparison] [explain] [explorer] [serve]` in a clone with the extra
+`test`, Chromium and its driver, and the folder of data sets in VICINAL_DATA; pictures go to
+docs/_static. Look at them before committing.
 """
 
 import argparse
@@ -58,19 +58,29 @@ def adult():
     return pl.DataFrame(columns).drop(DROPPED), pl.Series(y).to_numpy().astype(str)
 
 
-def comparison_pages(X, y):
-    """Return the report of a comparison and an explanation by its winner."""
+def comparison_page(X, y):
+    """Return the report of a comparison."""
     candidates = candidate_models("classification", random_state=0)
     board = compare({name: candidates[name] for name in MODELS}, X, y, encoder=TableEncoder())
     best = board.entries[0]
     train, unseen = board.fold_of(best)
     winner = make_pipeline(TableEncoder(), clone(candidates[best.name])).fit(X[train], y[train])
-    detail = ModelReport(winner, X, y, target="income", out_of_fold=best.out_of_fold, unseen=unseen)
-    found = explain(winner, X[unseen][4], background=X[train][:60])
-    return {
-        "report": ComparisonReport(board, "Adult: who earns more than 50K?", detail=detail),
-        "explain": ExplanationReport(found, "Why this answer?"),
-    }
+    detail = ModelReport(
+        winner,
+        X,
+        y,
+        target="income",
+        out_of_fold=best.out_of_fold,
+        unseen=unseen,
+        seen=train,
+    )
+    return ComparisonReport(board, "Adult: who earns more than 50K?", detail=detail)
+
+
+def explanation_page(X, y):
+    """Return the reasons of a mixture for one row."""
+    model = AutoClassifier(random_state=0).fit(X[:N_TRAIN], y[:N_TRAIN])
+    return ExplanationReport(explain(model, X[N_TRAIN], background=X[:60]), "Why this answer?")
 
 
 def explorer_page(X, y):
@@ -137,7 +147,7 @@ def shoot(driver, address, name, width, height, top="header"):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("groups", nargs="*", default=["comparison", "explorer", "serve"])
+    parser.add_argument("groups", nargs="*", default=["comparison", "explain", "explorer", "serve"])
     groups = parser.parse_args().groups
     X, y = adult()
     driver = browser()
@@ -148,11 +158,12 @@ def main():
 
         try:
             if "comparison" in groups:
-                pages = comparison_pages(X, y)
-                report, why = (written(name, page) for name, page in pages.items())
+                report = written("report", comparison_page(X, y))
                 shoot(driver, report, "report", DESK, 1420)
                 shoot(driver, report, "report_columns", DESK, 1500, "#importance")
                 shoot(driver, report, "report_phone", PHONE, 1400)
+            if "explain" in groups:
+                why = written("explain", explanation_page(X, y))
                 shoot(driver, why, "explain", DESK, 1050)
                 shoot(driver, why, "explain_phone", PHONE, 1100)
             if "explorer" in groups:

@@ -302,9 +302,9 @@ def member_section(
         else:
             rows.append((names[m], classes[answers[m].argmax()], answer, weight, part))
     if classes is not None:
-        summary += f" Their contributions add up to the probability of {show(classes[at])}."
+        summary += f" Contributions add up to the probability of {show(classes[at])}."
     else:
-        summary += " Their contributions add up to the prediction."
+        summary += " Contributions add up to the prediction."
     return ExplanationSection("members", "Members", summary, head, rows, "contribution", values)
 
 

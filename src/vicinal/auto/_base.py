@@ -446,7 +446,9 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         X = self._queries(X)
         rows = {member.form: self._forms.transform(X, member.form) for member in members}
         classes = getattr(self, "classes_", None)
-        summary = f"{len(members)} members, weighed by their answers to rows they had not seen."
+        summary = "One member answers alone."
+        if len(members) > 1:
+            summary = f"{len(members)} members, weighed by their answers to rows they had not seen."
         score = {"score": self.score_, "score_error": self.score_error_}
         names = [member.name for member in members]
         return [
