@@ -183,12 +183,14 @@ class BaseNeuralNeighbors(
 
         Parameters
         ----------
-        X, y, sample_weight
-            As in ``fit``; weights are positive.
+        X, y
+            As in ``fit``.
         folds : sequence of ndarray of int
             Rows of each fold.
         rows : ndarray of int, default=None
             Rows to answer; all by default.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Positive weights.
         groups : ignored
             Folds hold groups whole.
 
