@@ -456,8 +456,8 @@ def write_local(page, cpu, found, top):
     )  # fmt: skip
     auto = found["letter_auto"]
     page.text(
-        f"`LocalClassifier().fit` on letter (16,000 rows, choice over two metrics, rounds of the "
-        f"gradient metric, sizes and penalties, temperature): {auto['fit']:.1f} s; "
+        f"`LocalClassifier().fit` on letter (16,000 rows; sizes and penalties by leave-one-out, "
+        f"temperature): {auto['fit']:.1f} s; "
         f"{auto['queries']:,} predictions in {auto['predict']:.2f} s, test error "
         f"{auto['error']:.2f} % with metric {auto['metric']!r}, k = {auto['n_neighbors']}, alpha = "
         f"{auto['alpha']:g}."
