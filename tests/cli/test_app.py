@@ -18,6 +18,7 @@ pytest.importorskip("polars")
 import polars as pl
 
 import vicinal
+from vicinal.cli._commands import _not_yet_shown
 from vicinal.cli._models import known_names
 from vicinal.cli._run import run
 
@@ -249,6 +250,12 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert "--to 'never': the model says" in capsys.readouterr().err
     assert run(["explain", str(model), str(csv), "--row", "120"]) == 2
     assert "rows 0 to 119" in capsys.readouterr().err
+
+
+def test_what_is_shown_early_and_late_are_the_sections_of_the_explanation_once_each():
+    shown = "answer\n\nMembers\n-------\none\n\nSupport\n-------\nseen"
+    text = "answer\n\nMembers\n-------\none\n\nColumns\n-------\nage\n\nSupport\n-------\nseen"
+    assert _not_yet_shown(text, shown) == "\nColumns\n-------\nage"
 
 
 def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_path, capsys):

@@ -195,7 +195,7 @@ def explain(
         # What compares with other rows takes longer, so the rest has been shown already.
         found = explain_row(fitted, rows[row], background=others, **change)
         if not as_json:
-            print(found.text()[len(shown) :].removeprefix("\n").rstrip("\n"))
+            print(_not_yet_shown(found.text(), shown))
     if as_json:
         print(_as_json(found))
     if out is not None:
@@ -210,6 +210,12 @@ def _known_already(found: Any) -> str:
         if section.cells is not None:
             return text.partition(f"\n\n{section.title}\n")[0]
     return text
+
+
+def _not_yet_shown(text: str, shown: str) -> str:
+    """Return the sections of a text that were not shown, wherever they stand among the others."""
+    known = set(shown.split("\n\n"))
+    return "\n" + "\n\n".join(part for part in text.split("\n\n") if part not in known)
 
 
 def _label(fitted: Any, text: str, option: str) -> Any:
