@@ -38,9 +38,54 @@ PAPER = {
     "local perceptron": (5.71, 20.15, 20.40, 4.23, 4.32, 0.32),
 }
 BEST_LOCAL = np.min(list(PAPER.values())[-3:], axis=0)
-ISOLET_STARTS = 3
-# Stumps on 617 columns, 26 times 100 of them, take a quarter of an hour.
-TOO_LONG = {("isolet", "one-vs-all AdaBoost (stumps)")}
+ROUNDS = 100
+N_CUTS = 63
+SWEEPS = 50
+# For the time it takes: a sweep of isolet is one or two seconds.
+FEWER_SWEEPS = {"isolet": 15, "shuttle": 15}
+
+
+class CutStumps(ClassifierMixin, BaseEstimator):
+    """AdaBoost of stumps for two classes: cuts at quantiles, least weighted error.
+
+    Sums over bins find a stump faster than sorted columns do: isolet has 26 machines of 617.
+    """
+
+    def __init__(self, n_estimators=ROUNDS, n_cuts=N_CUTS):
+        self.n_estimators = n_estimators
+        self.n_cuts = n_cuts
+
+    def fit(self, X, y):
+        """Boost, one stump a round."""
+        self.classes_, codes = np.unique(y, return_inverse=True)
+        target = 2.0 * codes - 1.0
+        n, d = X.shape
+        cuts = np.quantile(X, np.linspace(0, 1, self.n_cuts + 2)[1:-1], axis=0)
+        bins = np.column_stack([np.searchsorted(cuts[:, j], X[:, j]) for j in range(d)])
+        places = (bins + np.arange(d) * (self.n_cuts + 1)).ravel()
+        weights = np.full(n, 1.0 / n)
+        self.stumps_ = []
+        for _ in range(self.n_estimators):
+            signed = weights * target
+            masses = np.bincount(places, np.repeat(signed, d), d * (self.n_cuts + 1))
+            below = np.cumsum(masses.reshape(d, -1), axis=1)[:, :-1]
+            edges = signed.sum() - 2.0 * below  # of saying yes above the cut
+            column, cut = np.unravel_index(np.argmax(np.abs(edges)), edges.shape)
+            edge = np.clip(edges[column, cut], -1 + 1e-10, 1 - 1e-10)
+            step = np.arctanh(edge)  # log((1 - error) / error) / 2, with the sign of the edge
+            weights *= np.exp(-step * target * np.where(bins[:, column] > cut, 1.0, -1.0))
+            weights /= weights.sum()
+            self.stumps_.append((column, cuts[cut, column], step))
+        return self
+
+    def decision_function(self, X):
+        """Return the weighted mean of the votes."""
+        votes = sum(s * np.where(X[:, j] > c, 1.0, -1.0) for j, c, s in self.stumps_)
+        return votes / sum(abs(s) for *_, s in self.stumps_)
+
+    def predict(self, X):
+        """Vote."""
+        return self.classes_[(self.decision_function(X) > 0).astype(int)]
 
 
 class SubclassDiscriminant(ClassifierMixin, BaseEstimator):
@@ -76,17 +121,17 @@ class SubclassDiscriminant(ClassifierMixin, BaseEstimator):
 
 def boosted(depth):
     return AdaBoostClassifier(
-        DecisionTreeClassifier(max_depth=depth), n_estimators=100, random_state=0
+        DecisionTreeClassifier(max_depth=depth), n_estimators=ROUNDS, random_state=0
     )
 
 
 def protocol(name, learner):
-    """Five regions, random starts of 15 sweeps, least training error."""
+    """Five regions, 15 random starts, least training error."""
     return SpacePartitioningClassifier(
         LogisticRegression() if learner == "logistic" else learner,
         n_regions=5,
-        n_init=ISOLET_STARTS if name == "isolet" else 15,
-        max_iter=15,
+        n_init=15,
+        max_iter=FEWER_SWEEPS.get(name, SWEEPS),
         init="random",
         keep="best",
         combine="best",
@@ -101,12 +146,14 @@ def scaled(model):
 def rows_of_the_paper(name):
     """Return what stands beside each row of the paper."""
     return {
-        "one-vs-all AdaBoost (stumps)": OneVsRestClassifier(boosted(1)),
+        "one-vs-all AdaBoost (stumps)": OneVsRestClassifier(
+            CutStumps() if name == "isolet" else boosted(1)
+        ),
         "GDI tree": DecisionTreeClassifier(random_state=0),
         "mixture discriminant analysis": scaled(SubclassDiscriminant(random_state=0)),
         "AdaBoost-SAMME (depth 2)": boosted(2),
         "GD-MCBoost (depth 2)": HistGradientBoostingClassifier(
-            max_depth=2, max_iter=100, early_stopping=False, random_state=0
+            max_depth=2, max_iter=ROUNDS, early_stopping=False, random_state=0
         ),
         "local LDA": protocol(name, "lda"),
         "local logistic": protocol(name, "logistic"),
@@ -156,8 +203,7 @@ def case(name, label):
 def run(store, names):
     for name in names:
         for label in models(name):
-            if (name, label) not in TOO_LONG:
-                store.run((name, label), clocked(lambda c=(name, label): case(*c)))
+            store.run((name, label), clocked(lambda c=(name, label): case(*c)))
 
 
 def write_page(store):
@@ -180,8 +226,10 @@ def write_page(store):
         ["row of the paper", *SETS],
         rows,
         "As printed in the paper (satimage is its Landsat), and run here. Local models by the "
-        f"paper's protocol: 5 regions, 15 random starts ({ISOLET_STARTS} on isolet) of 15 sweeps, "
-        "least training error. Stumps and trees are boosted for 100 rounds.",
+        f"paper's protocol: 5 regions, 15 random starts, least training error; at most {SWEEPS} "
+        f"sweeps ({' and '.join(f'{n} on {name}' for name, n in FEWER_SWEEPS.items())}), because "
+        f"hardly a start meets its stopping rule. Stumps and trees are boosted for {ROUNDS} "
+        "rounds.",
     )
     page.text(
         "Two rows are stand-ins, because their methods have no implementation in scikit-learn. "
@@ -189,8 +237,8 @@ def write_page(store):
         "discriminant for all of them, so rows belong to one subclass and not in part to each. "
         "GD-MCBoost: gradient boosting of the multinomial loss with trees of depth 2, 100 rounds "
         "of scikit-learn's histogram boosting, which descends another loss of the same kind. "
-        "`-`: one-vs-all stumps on isolet's 617 columns take a quarter of an hour and were not "
-        "run."
+        f"On isolet's 617 columns stumps cut at {N_CUTS} quantiles, by least weighted error; on "
+        "the other sets they are scikit-learn's."
     )
     page.table(
         ["ours", *SETS],
