@@ -3,8 +3,10 @@
 from functools import cache
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.metrics import log_loss
+from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
@@ -17,6 +19,24 @@ SETS = ("satimage", "pendigits", "letter", "optdigits")
 RIDGE_BARS = {"satimage": 8.4, "pendigits": 2.0, "letter": 3.0, "optdigits": 1.7}
 LOGISTIC_BARS = {"satimage": 7.85, "pendigits": 1.86, "letter": 2.80, "optdigits": 1.11}
 CALIBRATED = ("satimage", "letter", "optdigits")
+
+
+class TunedSVC(ClassifierMixin, BaseEstimator):
+    """A kernel machine whose width and penalty were chosen on 3,000 training rows."""
+
+    def fit(self, X, y):
+        """Choose by a third of 3,000 rows, and fit all."""
+        unit = 1.0 / (X.shape[1] * X.var())  # scikit-learn's "scale"
+        grid = {"C": [1.0, 10.0, 100.0], "gamma": [unit * factor for factor in (0.5, 1, 2, 4)]}
+        held_out = StratifiedShuffleSplit(1, train_size=2000, test_size=1000, random_state=0)
+        self.search_ = GridSearchCV(SVC(), grid, cv=held_out).fit(X, y)
+        best = self.search_.best_params_
+        self.chosen_ = f"C={best['C']:g}, gamma={best['gamma'] / unit:g} of its scale"
+        return self
+
+    def predict(self, X):
+        """Answer with the machine of all rows."""
+        return self.search_.predict(X)
 
 
 def splits(name):
@@ -56,6 +76,7 @@ def local_models():
         "local logistic, k = 40, alpha = 0.1": LocalClassifier(
             solver="logistic", n_neighbors=40, alpha=0.1, **raw
         ),
+        "local logistic, k and alpha chosen": LocalClassifier(solver="logistic", **raw),
     }
 
 
@@ -64,6 +85,7 @@ def peers():
         "1-NN": KNeighborsClassifier(1),
         "5-NN, distance weights": KNeighborsClassifier(5, weights="distance"),
         "SVC(C=10)": SVC(C=10),
+        "SVC, C and gamma chosen": TunedSVC(),
         "random forest, 500": RandomForestClassifier(500, n_jobs=-1, random_state=0),
         "extra trees, 500": ExtraTreesClassifier(500, n_jobs=-1, random_state=0),
     }
@@ -75,6 +97,8 @@ def evaluate(model, name):
     fit_time, _ = timed(lambda: model.fit(X, y))
     predict_time, labels = timed(lambda: model.predict(Q))
     row = {"error": 100 * np.mean(labels != target), "fit": fit_time, "predict": predict_time}
+    if isinstance(model, TunedSVC):
+        row["chosen"] = model.chosen_
     if isinstance(model, LocalClassifier):
         proba = model.predict_proba(Q)
         row["ece"] = calibration_error(proba, model.classes_, target)
@@ -135,7 +159,8 @@ def main():
         "local_accuracy",
         "Accuracy and calibration of local classifiers",
         "Test error on the published splits, raw columns (one common scale) unless said. What is "
-        "chosen is chosen by leave-one-out on 3,000 training rows.",
+        "chosen is chosen on 3,000 training rows: by leave-one-out, for the kernel machine by a "
+        "third of them.",
     )
     fill(page)
     page.write()
