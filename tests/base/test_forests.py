@@ -1,17 +1,52 @@
-"""A forest's trees asked one by one say what the forest says."""
+"""Forests grown and asked tree by tree are those of scikit-learn."""
 
 import numpy as np
 import pytest
+from sklearn.base import clone, is_classifier
 from sklearn.datasets import load_wine
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
 
-from vicinal._base import forest_leaves, forest_proba
+from vicinal._base import fit_forest, forest_leaves, forest_proba
 from vicinal.surface import DecisionSurface
 
 
 @pytest.fixture(scope="module")
 def wine():
     return load_wine(return_X_y=True)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize(
+    "forest",
+    [
+        RandomForestClassifier(min_samples_leaf=2, max_samples=90),
+        ExtraTreesClassifier(),
+        RandomForestRegressor(max_features=0.5),
+        ExtraTreesRegressor(min_samples_leaf=3, n_jobs=2),
+    ],
+    ids=lambda forest: type(forest).__name__,
+)
+def test_forest_grown_is_that_of_scikit_learn(forest, weighted, wine, rng):
+    X, labels = wine
+    y = np.array(["c", "a", "b"])[labels] if is_classifier(forest) else X[:, [3, 7]]
+    weights = rng.randint(0, 4, len(X)).astype(float) if weighted else None
+    forest.set_params(n_estimators=45, bootstrap=True, random_state=3)
+    grown, fitted = clone(forest), clone(forest).fit(X, y, sample_weight=weights)
+    draws = fit_forest(grown, X, y, weights)
+    assert grown.get_params() == fitted.get_params()
+    assert vars(grown).keys() == vars(fitted).keys()
+    for tree, other in zip(grown.estimators_, fitted.estimators_, strict=True):
+        assert tree.get_params() == other.get_params()
+        assert vars(tree).keys() == vars(other).keys()
+        np.testing.assert_array_equal(tree.tree_.threshold, other.tree_.threshold)
+        np.testing.assert_array_equal(tree.tree_.value, other.tree_.value)
+    for drawn, samples in zip(draws, fitted.estimators_samples_, strict=True):
+        np.testing.assert_array_equal(drawn, samples)
 
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])

@@ -19,7 +19,7 @@ from vicinal._base._docs import documented
 from vicinal._base._draws import row_uniforms
 from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
 from vicinal._base._files import whole_file, write_whole
-from vicinal._base._forests import forest_leaves, forest_proba
+from vicinal._base._forests import fit_forest, forest_leaves, forest_proba
 from vicinal._base._held_out import (
     HeldOut,
     aligned_answers,
@@ -100,6 +100,7 @@ __all__ = [
     "finite_answers",
     "fit_weighted",
     "fold_entries",
+    "fit_forest",
     "forest_leaves",
     "forest_proba",
     "free_memory",

@@ -29,7 +29,9 @@ __all__ = [
     "check_feature_names_in",
     "check_sample_weight",
     "check_y",
+    "draw_bootstrap",
     "fit_context",
+    "grow_tree",
     "neighbor_targets",
     "num_samples",
     "openmp_threads",
@@ -39,6 +41,39 @@ __all__ = [
     "tuned_label",
     "validate_params",
 ]
+
+
+def draw_bootstrap(forest: Any, rng: np.random.RandomState) -> np.ndarray:
+    """Draw the rows of a tree of a fitted forest."""
+    from sklearn.ensemble._forest import _generate_sample_indices
+
+    size, weight = forest._n_samples_bootstrap, forest._sample_weight
+    return _generate_sample_indices(rng, forest._n_samples, size, weight)
+
+
+def grow_tree(tree: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray, rng) -> Any:
+    """Return what ``tree_`` of a copy of a fitted tree is after a fit with other weights and draws.
+
+    ``X`` is float32 without gaps, ``y`` float64 with a column per output, codes if they are labels.
+    Depth, number of leaves and weight of a leaf are not bounded.
+    """
+    from sklearn.tree._classes import CRITERIA_CLF, CRITERIA_REG, DENSE_SPLITTERS
+    from sklearn.tree._tree import DepthFirstTreeBuilder, Tree
+
+    if hasattr(tree, "classes_"):
+        n_classes = np.atleast_1d(np.asarray(tree.n_classes_, dtype=np.intp))
+        criterion = CRITERIA_CLF[tree.criterion](tree.n_outputs_, n_classes)
+    else:
+        n_classes = np.ones(tree.n_outputs_, dtype=np.intp)
+        criterion = CRITERIA_REG[tree.criterion](tree.n_outputs_, len(X))
+    leaf = tree.min_samples_leaf
+    split = max(tree.min_samples_split, 2 * leaf)
+    unbounded = np.iinfo(np.int32).max
+    splitter = DENSE_SPLITTERS[tree.splitter](criterion, tree.max_features_, leaf, 0.0, rng, None)
+    grown = Tree(tree.n_features_in_, n_classes, tree.n_outputs_)
+    builder = DepthFirstTreeBuilder(splitter, split, leaf, 0.0, unbounded, 0.0)
+    builder.build(grown, X, y, weights, None)
+    return grown
 
 
 def neighbor_targets(model: Any) -> np.ndarray:

@@ -12,7 +12,7 @@ from sklearn.ensemble import (
 )
 from sklearn.utils import check_random_state
 
-from vicinal._base import forest_leaves, n_threads, saved, thread_map
+from vicinal._base import fit_forest, forest_leaves, n_threads, saved, thread_map
 from vicinal._kernels.local._forest_weights import leaf_shares, shared_leaves
 from vicinal.local._coordinates import FORESTS
 from vicinal.local._neighborhoods import Neighborhoods, drop_zeros
@@ -62,11 +62,13 @@ class ForestIndex:
         Trees.
     X : ndarray of shape (n_samples, n_features)
         Training rows, in the columns the forest saw.
+    draws : list of ndarray of int
+        Rows that each tree drew.
     """
 
     is_euclidean = False
 
-    def __init__(self, forest, X: np.ndarray, n_jobs: int | None = None):
+    def __init__(self, forest, X: np.ndarray, draws, n_jobs: int | None = None):
         self.forest = forest
         self.X = X
         self.n_jobs = n_jobs
@@ -76,7 +78,7 @@ class ForestIndex:
         self.out_of_bag = np.ones((len(X), len(trees)), dtype=bool)
         single = X.astype(np.float32)  # as trees read them
         entries = []
-        for t, drawn in enumerate(forest.estimators_samples_):
+        for t, drawn in enumerate(draws):
             counts = np.bincount(drawn, minlength=len(X))
             rows = np.flatnonzero(counts)
             self.out_of_bag[rows, t] = False
@@ -218,4 +220,5 @@ def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, rando
         forest = RandomForestRegressor(max_features=0.5, **settings)
     else:
         forest = ExtraTreesRegressor(**settings)
-    return ForestIndex(forest.fit(X, targets, sample_weight=sample_weight), X, n_jobs)
+    draws = fit_forest(forest, X, targets, sample_weight)
+    return ForestIndex(forest, X, draws, n_jobs)
