@@ -157,9 +157,12 @@ def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
 
 def fold_entries(folds: Sequence[np.ndarray], rows: np.ndarray | None = None) -> list[np.ndarray]:
     """Return the rows of each fold that are to be answered, in the order of the folds."""
+    folds = [np.asarray(fold) for fold in folds]
     if rows is None:
-        return [np.asarray(fold) for fold in folds]
-    return [fold[np.isin(fold, rows)] for fold in map(np.asarray, folds)]
+        return folds
+    is_asked = np.zeros(1 + max(int(part.max(initial=-1)) for part in (rows, *folds)), dtype=bool)
+    is_asked[rows] = True
+    return [fold[is_asked[fold]] for fold in folds]
 
 
 def cross_fit(

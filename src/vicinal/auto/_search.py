@@ -4,6 +4,7 @@ import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -107,7 +108,7 @@ class Table:
     rows: np.ndarray
     growth: float = 1.0
 
-    @property
+    @cached_property
     def entries(self) -> np.ndarray:
         """Row of every answer: the rows drawn, fold after fold."""
         return np.concatenate(fold_entries(self.folds, self.rows))

@@ -74,8 +74,14 @@ def fit_slopes(
 def _batch_of_slopes(scores, targets, weights) -> np.ndarray:
     spread = np.array([score_spread(some) for some in scores])
     spread[spread == 0.0] = 1.0  # the curvature is zero then, and the slope stays at one
-    z = scores / spread[:, None, None]
-    return solve_slopes(lambda s, some: _derivatives(z[some], targets, weights, s), len(z)) / spread
+    z = _by_class(scores / spread[:, None, None])
+    wanted = _wanted(z, targets, weights)
+
+    def derivatives(slopes, which):
+        some = z if len(which) == len(scores) else z[:, which]
+        return _derivatives(some, wanted[which], weights, slopes)
+
+    return solve_slopes(derivatives, len(scores)) / spread
 
 
 def score_spread(scores: np.ndarray) -> float:
@@ -91,7 +97,8 @@ def slope_derivatives(
     ``counts`` are the weights of the classes in the whole table, for smoothed targets, or ``None``.
     """
     targets = _targets(codes, z.shape[1], counts)
-    return _derivatives(z[None], targets, weights, np.array([slope]))[:, 0]
+    z = _by_class(z[None])
+    return _derivatives(z, _wanted(z, targets, weights), weights, np.array([slope]))[:, 0]
 
 
 def _targets(codes, n_classes: int, counts) -> np.ndarray:
@@ -103,15 +110,29 @@ def _targets(codes, n_classes: int, counts) -> np.ndarray:
     return (2.0 / n_classes + weight * targets) / (weight + 2.0)
 
 
-def _derivatives(z, targets, weights, slopes) -> np.ndarray:
-    """Return both derivatives of a stack, shape (2, n_candidates)."""
-    z = z - z.max(axis=2, keepdims=True)  # both are of differences within a row
-    p = np.exp(slopes[:, None, None] * z)
-    p /= p.sum(axis=2, keepdims=True)
-    center = np.einsum("anl,anl->an", p, z)
-    grad = (center - np.einsum("nl,anl->an", targets, z)) @ weights
+def _by_class(z: np.ndarray) -> np.ndarray:
+    """Return scores of shape (n_candidates, n_samples, n_classes), classes first, at most zero.
+
+    Derivatives are of differences within a row. Sums over classes are then sums of long vectors.
+    """
+    z = np.ascontiguousarray(z.transpose(2, 0, 1))
+    return z - z.max(axis=0)
+
+
+def _wanted(z, targets, weights) -> np.ndarray:
+    """Return what the sum of mean scores is at the minimum of each candidate."""
+    return np.einsum("nl,lan->an", targets, z) @ weights
+
+
+def _derivatives(z, wanted, weights, slopes) -> np.ndarray:
+    """Return both derivatives of a stack that has its classes first, shape (2, n_candidates)."""
+    p = slopes[:, None] * z
+    np.exp(p, out=p)
+    p /= p.sum(axis=0)
     p *= z
-    return np.stack([grad, (np.einsum("anl,anl->an", p, z) - center**2) @ weights])
+    center = p.sum(axis=0)
+    p *= z
+    return np.stack([center @ weights - wanted, (p.sum(axis=0) - center**2) @ weights])
 
 
 def device_slope(scores: Any, codes: Any, weights: Any) -> float:
