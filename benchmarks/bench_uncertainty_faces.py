@@ -448,8 +448,8 @@ def main():
         "baselines where PCA keeps 99 % of the variance, accuracy (%):",
     )
     page.text(
-        "What is learned from some lightings and poses does not carry over to others: with a group "
-        "left out, learning classifies fewer rows right, which rows held out at random cannot show."
+        "What is learned from some lightings and poses hardly carries over to others: with a group "
+        "left out, learning gains on Yale B alone, which rows held out at random cannot show."
     )
     FIGURES.mkdir(parents=True, exist_ok=True)
     page.case(("figure", "transforms"), draw_transforms)
