@@ -2,11 +2,12 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.svm import SVC
 
-from vicinal.metric import GradientKernelClassifier, GradientKernelRegressor
+from vicinal.metric import GradientKernelClassifier, GradientKernelRegressor, _gradient_kernel
 
 
 @pytest.fixture(scope="module")
@@ -149,3 +150,56 @@ def test_penalties_must_be_positive(friedman):
     X, y = friedman
     with pytest.raises(ValueError, match="positive penalties"):
         GradientKernelRegressor(alphas=[0.0, 1.0]).fit(X, y)
+
+
+def test_halves_answer_rows_that_metric_and_ridge_have_not_seen():
+    X, y = make_friedman1(300, 8, noise=1.0, random_state=0)
+    folds = np.array_split(np.random.RandomState(1).permutation(300), 5)
+    model = GradientKernelRegressor(metric="diagonal", random_state=0)
+    told = model.held_out(X, y, folds=folds)
+    assert_array_equal(told.rows, np.concatenate(folds))
+    fresh, truth = make_friedman1(2000, 8, noise=1.0, random_state=1)
+    error = np.mean((model.fit(X, y).predict(fresh) - truth) ** 2)
+    assert np.mean((told.answers[0, :, 0] - y[told.rows]) ** 2) == pytest.approx(error, rel=0.25)
+    # Its own target moves the answer to a row by the mean and scale of all targets alone.
+    y[7] += 1e-3
+    moved = abs(model.held_out(X, y, folds=folds).answers - told.answers)[0, :, 0]
+    assert moved[told.rows == 7] < 2e-5 < moved.max()
+
+
+def test_noise_is_not_learned_by_halves():
+    rng = np.random.RandomState(0)
+    errors = []
+    for _ in range(5):
+        X, y = rng.normal(size=(200, 10)), rng.normal(size=200)
+        told = GradientKernelRegressor(random_state=0).held_out(X, y, folds=[np.arange(200)])
+        errors.append(np.mean((told.answers[0, :, 0] - y) ** 2) / y.var())
+    assert np.mean(errors) > 0.99
+
+
+@pytest.mark.parametrize("reason", ["groups", "zero weights", "blocks"])
+def test_folds_answer_where_halves_cannot(reason):
+    X, y = make_friedman1(60, 5, random_state=0)
+    folds = np.array_split(np.arange(60), 3)
+    model = GradientKernelRegressor(n_rounds=1, max_block_size=50 if reason == "blocks" else 5000)
+    weights = np.ones(60)
+    if reason == "zero weights":
+        weights[3] = 0.0
+    groups = np.arange(60) // 2 if reason == "groups" else None
+    model.set_params(random_state=0)
+    told = model.held_out(X, y, folds=folds, sample_weight=weights, groups=groups, rows=folds[1])
+    outside = np.concatenate([folds[0], folds[2]])
+    expected = clone(model).fit(X[outside], y[outside], weights[outside]).predict(X[folds[1]])
+    assert_allclose(told.answers[0, :, 0], expected)
+
+
+def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
+    X, y = friedman
+    whole = GradientKernelRegressor(metric="diagonal", random_state=0).fit(X[:300], y[:300])
+    monkeypatch.setattr(_gradient_kernel, "_ROUND_ROWS", 100)
+    monkeypatch.setattr(_gradient_kernel, "_LAST_ROWS", 200)
+    model = clone(whole).fit(X[:300], y[:300])
+    (block,) = model.blocks_
+    assert block["mapped"].shape == (300, 12)
+    assert missed(model, X[300:], y[300:]) < 1.5 * missed(whole, X[300:], y[300:])
+    assert np.mean((model.loo_prediction_ - y[:300]) ** 2) < 1.0  # noise has 0.25

@@ -46,7 +46,8 @@ _SLACK, _GAIN = 1.25, 0.8
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
 # Kernel ridge takes the cube of the rows: its first fold must be about as good as the best.
-_MAX_KERNEL_ROWS, _KERNEL_LEAD = 1500, 1.1
+# Where rows are few, so are those that its metric could be learned from in halves.
+_MAX_KERNEL_ROWS, _KERNEL_LEAD, _FEW_FOR_HALVES = 5000, 1.1, 2000
 
 _TREES = ("forest", "extra_forest", "boosted trees")
 _PLAIN = ("standardized", "ranked", "euclidean")
@@ -72,6 +73,8 @@ class Spec:
         not depend on the folds.
     lead : float
         A default member whose first fold loses by this factor is not given the others.
+    by_folds : bool
+        Models of folds answer, even if the estimator has answers of its own to held-out rows.
     """
 
     name: str
@@ -80,6 +83,7 @@ class Spec:
     grid: list[dict] = field(default_factory=lambda: [{}])
     once: bool = False
     lead: float = 1.5
+    by_folds: bool = False
 
 
 @dataclass(frozen=True)
@@ -243,7 +247,8 @@ def kernel(shape: Shape, tried: Tried) -> Iterator[Spec]:
     leads = not trees or min(smooth, default=np.inf) < min(trees)
     if not shape.is_classification and shape.n_rows <= _MAX_KERNEL_ROWS and leads:
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
-        yield Spec("gradient kernel", model, once=True, lead=_KERNEL_LEAD)
+        by_folds = shape.n_rows <= _FEW_FOR_HALVES
+        yield Spec("gradient kernel", model, once=True, lead=_KERNEL_LEAD, by_folds=by_folds)
 
 
 def neural(shape: Shape, tried: Tried) -> Iterator[Spec]:

@@ -17,6 +17,7 @@ from vicinal._base import (
     draw_seeds,
     fold_entries,
     held_out,
+    held_out_by_folds,
     is_on_device,
     last_step,
     n_threads,
@@ -265,23 +266,30 @@ class Search:
     def _answers_at_once(self, spec: Spec) -> bool:
         """Tell whether to ask for all folds together; else a loser ends with its first one."""
         model = last_step(spec.estimator)
+        if spec.by_folds:
+            return False
         if getattr(model, "fits_each_fold", False):
             return is_on_device(self.table.forms[spec.form])
         return hasattr(model, "held_out")
 
     def _ask(self, spec: Spec, folds) -> HeldOut:
         table = self.table
+        options: dict[str, Any] = {
+            "sample_weight": table.weight,
+            "method": self.method,
+            "rows": table.rows,
+            "n_jobs": n_threads(self.n_jobs),
+        }
+        answer: Callable[..., HeldOut] = held_out_by_folds
+        if not spec.by_folds:
+            answer, options["groups"] = held_out, table.groups
         parts = [
-            held_out(
+            answer(
                 clone(spec.estimator).set_params(**setting),
                 table.forms[spec.form],
                 table.y,
                 folds,
-                sample_weight=table.weight,
-                groups=table.groups,
-                method=self.method,
-                rows=table.rows,
-                n_jobs=n_threads(self.n_jobs),
+                **options,
             )
             for setting in spec.grid
         ]

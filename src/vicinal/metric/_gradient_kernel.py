@@ -15,10 +15,10 @@ from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._maps import standard_scale
 from vicinal._kernels.local._gradient_metric import gradient_outer_product
 from vicinal._kernels.metric._kernel_ridge import (
-    KernelRidgePath,
+    KernelRidge,
     gradient_map,
+    kernel_ridge,
     kernel_values,
-    ridge_path,
     ridge_slopes,
 )
 from vicinal._rows import HeldOutRows, some_rows
@@ -29,10 +29,13 @@ _SCALES = 2.0 ** np.arange(-3, 4)
 _ALPHAS = 10.0 ** np.arange(-6, 2)
 # Rounds start twice, the second time at this scale; after so many the better ones go on.
 _NARROW, _FIRST_ROUNDS = np.array([0.35]), 3
+# The second walk of the last choice begins at this share of the penalty found before.
+_LOWER = 1e-4
 # A full metric that would have to divide the error by more than e to this is not tried.
 _MAX_CHARGE = 3.0
-# Rounds look at so many rows at most: the metric has few numbers, a decomposition costs n^3.
-_ROUND_ROWS = 2000
+# Solving costs n^3, and the metric has few numbers. So many rows at most are looked at while all
+# scales and penalties are tried, by the rounds, and by the last choice of scale and penalty.
+_FIRST_ROWS, _ROUND_ROWS, _LAST_ROWS = 500, 1000, 2000
 # Share of the rows on each side of a split that both of its sides learn and answer.
 _OVERLAP = 0.1
 
@@ -48,6 +51,49 @@ class _Rows:
 
     def __getitem__(self, rows) -> "_Rows":
         return _Rows(self.Z[rows], self.Y[rows], self.weights[rows], self.copies[rows])
+
+
+class _Candidates:
+    """Ridges of a grid of scales and penalties, each solved when it is first asked for."""
+
+    def __init__(self, kernel, distances, data, alphas, scales):
+        self._kernel, self._distances, self._data = kernel, distances, data
+        self._alphas, self._scales = alphas, scales
+        self._values: tuple[int, np.ndarray] | None = None
+        self.ridges: dict[tuple[int, int], KernelRidge] = {}
+
+    def error(self, place) -> float:
+        """Return the leave-one-out error of a scale and a penalty."""
+        if place not in self.ridges:
+            i, j = place
+            if self._values is None or self._values[0] != i:
+                self._values = i, kernel_values(self._distances, self._scales[i], self._kernel)
+            data = self._data
+            self.ridges[place] = kernel_ridge(
+                self._values[1], data.Y, data.weights, data.copies, self._alphas[j]
+            )
+        return self.ridges[place].error
+
+    def downhill(self, i, j) -> tuple[int, int]:
+        """Return the end of the walk from a place to its lowest neighbours."""
+        while True:
+            # Those of the same scale first: they share its kernel. A wide kernel of a small penalty
+            # is much like a narrow one of a large penalty, so that valleys lie across.
+            steps = [(0, 0), (0, -1), (0, 1), (-1, 1), (-1, 0), (1, 0), (1, -1)]
+            near = [(i + a, j + b) for a, b in steps]
+            inside = [p for p in near if p[0] in self._rows and p[1] in self._columns]
+            lowest = min(inside, key=self.error)
+            if lowest == (i, j):
+                return i, j
+            i, j = lowest
+
+    @property
+    def _rows(self) -> range:
+        return range(len(self._scales))
+
+    @property
+    def _columns(self) -> range:
+        return range(len(self._alphas))
 
 
 class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
@@ -70,7 +116,8 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         no block has more; a tenth of the rows on either side of a cut belong to both blocks, whose
         answers are blended there.
     random_state : int, RandomState instance or None, default=None
-        Draws the 2,000 rows from which the metric of a larger block is learned.
+        Draws the rows of a larger block from which the metric (1,000), scale and penalty (2,000)
+        are learned.
 
     Attributes
     ----------
@@ -97,23 +144,24 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         "verbose": ["verbose"],
     }
 
-    def _fit_targets(self, X, Y, sample_weight, class_factor=1.0) -> None:
-        """Learn the tree and the model of every block; Y has one column per output."""
+    def _place(self, X, Y, sample_weight, class_factor=1.0) -> _Rows:
+        """Standardise the columns; Y has one column per output."""
         X = np.asarray(X, dtype=np.float64)
-        alphas = self._check_alphas()
         self.mean_, self.scale_ = standard_scale(X, sample_weight)
         Z = (X - self.mean_) / self.scale_
-        data = _Rows(Z, Y, sample_weight * class_factor, np.maximum(sample_weight, 1.0))
+        return _Rows(Z, Y, sample_weight * class_factor, np.maximum(sample_weight, 1.0))
+
+    def _fit_rows(self, data: _Rows) -> None:
+        """Learn the tree and the model of every block."""
+        alphas, rng = self._check_alphas(), check_random_state(self.random_state)
         self.splits_: list[dict] = []
         self.blocks_: list[dict] = []
-        self._root = self._grow(
-            data, np.arange(len(Z)), alphas, check_random_state(self.random_state)
-        )
+        self._root = self._grow(data, np.arange(len(data.Z)), alphas, rng)
         product = sum(b["outer_product"] * len(b["rows"]) for b in self.blocks_)
         self.outer_product_ = product / sum(len(b["rows"]) for b in self.blocks_)
         importances = np.diag(self.outer_product_)
         self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
-        self.loo_prediction_ = self._join_left_out(Z, Y.shape[1])
+        self.loo_prediction_ = self._join_left_out(data.Z, data.Y.shape[1])
 
     def _keep_answers(self, X, answers, targets, weights) -> None:
         """Keep some rows with their leave-one-out answers."""
@@ -153,8 +201,8 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
 
     def _split(self, data, rows, alphas, rng):
         """Cut at the median along the direction in which the answer changes most."""
-        some = data[_draw(np.arange(len(rows)), _ROUND_ROWS // 2, rng)]
-        product = self._learn_metric(some, alphas, n_rounds=1)["outer_product"]
+        some = data[_draw(np.arange(len(rows)), _ROUND_ROWS, rng)]
+        product = self._learn_metric(some, alphas, rng, n_rounds=1)["outer_product"]
         direction = np.linalg.eigh(product)[1][:, -1]
         places = data.Z @ direction
         threshold = _weighted_quantile(places, data.weights, 0.5)
@@ -185,24 +233,62 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
 
     def _fit_block(self, data, rows, alphas, rng) -> dict:
         """Learn the metric on some of the rows and the ridge on all of them."""
-        some = _draw(rows, _ROUND_ROWS, rng)
-        found = self._learn_metric(data[some], alphas, n_rounds=self.n_rounds)
-        path, block = found.pop("path"), data[rows]
-        mapped = block.Z @ found["components"]
-        if len(some) < len(rows):
-            K = kernel_values(cdist(mapped, mapped), found["bandwidth"], self.kernel)
-            path = ridge_path(K, block.Y, block.weights, block.copies, alphas)
+        found, n_seen = self._choose(data[rows], alphas, rng)
+        ridge, block = found.pop("ridge"), data[rows]
+        if n_seen < len(rows):
+            ridge = self._ridge(block, found)
         return {
             **found,
             "rows": rows,
-            "mapped": mapped,
-            "alpha": float(alphas[path.best]),
-            "dual_coef": path.dual_coef,
-            "intercept": path.intercept,
-            "left_out": path.left_out,
+            "mapped": block.Z @ found["components"],
+            "dual_coef": ridge.dual_coef,
+            "intercept": ridge.intercept,
+            "left_out": ridge.left_out,
         }
 
-    def _learn_metric(self, data, alphas, n_rounds) -> dict:
+    def _choose(self, data, alphas, rng) -> tuple[dict, int]:
+        """Choose metric, scale and penalty; tell how many rows were looked at in the end."""
+        rows = np.arange(len(data.Z))
+        some = _draw(rows, _ROUND_ROWS, rng)
+        found = self._learn_metric(data[some], alphas, rng, n_rounds=self.n_rounds)
+        if len(some) < len(rows):
+            some = _draw(rows, _LAST_ROWS, rng)
+            found = self._finish(data[some], found, alphas)
+        return found, len(some)
+
+    def _ridge(self, data, found) -> KernelRidge:
+        """Solve the ridge of a metric, scale and penalty that were found."""
+        mapped = data.Z @ found["components"]
+        K = kernel_values(cdist(mapped, mapped), found["bandwidth"], self.kernel)
+        return kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"])
+
+    def _answer_halves(self, data) -> np.ndarray:
+        """Return answers to every row, by metric, scale and penalty of the half it is not in."""
+        alphas, rng = self._check_alphas(), check_random_state(self.random_state)
+        halves = np.array_split(rng.permutation(len(data.Z)), 2)
+        answers = np.empty_like(data.Y)
+        for asked, seen in (halves, halves[::-1]):
+            found, _ = self._choose(data[seen], alphas, rng)
+            answers[asked] = self._ridge(data, found).left_out[asked]
+        return answers
+
+    def _finish(self, data, found, alphas) -> dict:
+        """Choose scale and penalty by more rows, and let the metric follow once.
+
+        More rows bear a smaller penalty, under which columns of small effect come to light. There
+        may be a second valley of the error, which is deeper only in the metric of its own slopes:
+        another walk begins far below, and the metric follows both.
+        """
+        components = found["components"]
+        is_diagonal = bool(np.count_nonzero(components) <= len(components))
+        rounds = []
+        for start in (found, found | {"alpha": _LOWER * found["alpha"]}):
+            walk = self._fit_round(data, components, alphas, _SCALES, start)
+            own = gradient_map(walk["outer_product"], diagonal=is_diagonal)
+            rounds += [walk, self._fit_round(data, own, alphas, _SCALES, walk)]
+        return min(rounds, key=_error)
+
+    def _learn_metric(self, data, alphas, rng, n_rounds) -> dict:
         """Alternate ridge and metric; return the round of least leave-one-out error.
 
         A wide kernel is close to a polynomial of low degree. Where that does better than a narrow
@@ -215,10 +301,12 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         n_fits = len(starts) + len(kinds) * ((len(starts) - 1) * n_first + n_rounds)
         best: dict = {}
         least = np.inf
+        few = _draw(np.arange(len(data.Z)), _FIRST_ROWS, rng)
         with Progress(n_fits, type(self).__name__, verbose=self.verbose) as progress:
 
             def fit(components, scales, start=None, charge=0.0):
                 nonlocal best, least
+                start = start or self._fit_round(data[few], components, alphas, scales, None)
                 found = self._fit_round(data, components, alphas, scales, start)
                 charged = found["error"] * np.exp(charge)
                 if not best or charged < least:
@@ -229,14 +317,14 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
             def go_on(found, n, kind, scales):
                 for _ in range(n):
                     components = gradient_map(found["outer_product"], diagonal=kind == "diagonal")
-                    found = fit(components, scales, found["bandwidth"], kinds[kind])
+                    found = fit(components, scales, found, kinds[kind])
                 return found
 
             unit = np.eye(data.Z.shape[1])
             firsts = [(fit(unit, scales), scales) for scales in starts]
             for kind in kinds:
                 tried = [go_on(found, n_first, kind, scales) for found, scales in firsts]
-                better = min(tried, key=lambda found: found["error"])
+                better = min(tried, key=_error)
                 go_on(better, n_rounds - n_first, kind, _SCALES)
         return best
 
@@ -249,39 +337,29 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         return {"diagonal": 0.0} | ({"full": charge} if charge <= _MAX_CHARGE else {})
 
     def _fit_round(self, data, components, alphas, scales, start) -> dict:
-        """Fit the ridge in given coordinates, scaled to a mean squared distance of one."""
+        """Fit the ridge in given coordinates, scaled to a mean squared distance of one.
+
+        Scale and penalty are those of least leave-one-out error: downhill from those of another
+        round, or among all.
+        """
         components = components * _unit_distance(data.Z @ components, data.weights)
         mapped = data.Z @ components
-        bandwidth, path = self._best_scale(cdist(mapped, mapped), data, alphas, scales, start)
-        slopes = ridge_slopes(mapped, mapped, path.dual_coef, bandwidth, self.kernel)
+        fit = _Candidates(self.kernel, cdist(mapped, mapped), data, alphas, scales)
+        if start is None:
+            i, j = min(np.ndindex(len(scales), len(alphas)), key=fit.error)
+        else:
+            place = _nearest(scales, start["bandwidth"]), _nearest(alphas, start["alpha"])
+            i, j = fit.downhill(*place)
+        ridge, bandwidth = fit.ridges[i, j], float(scales[i])
+        slopes = ridge_slopes(mapped, mapped, ridge.dual_coef, bandwidth, self.kernel)
         return {
             "components": components,
             "bandwidth": bandwidth,
+            "alpha": float(alphas[j]),
             "outer_product": gradient_outer_product(slopes @ components.T, data.weights),
-            "error": float(path.errors[path.best]),
-            "path": path,
+            "error": ridge.error,
+            "ridge": ridge,
         }
-
-    def _best_scale(self, distances, data, alphas, scales, start) -> tuple[float, KernelRidgePath]:
-        """Return the scale of least error: some of them first, or downhill from the last one."""
-        paths: dict[int, KernelRidgePath] = {}
-
-        def error(i):
-            if i not in paths:
-                K = kernel_values(distances, scales[i], self.kernel)
-                paths[i] = ridge_path(K, data.Y, data.weights, data.copies, alphas)
-            return paths[i].errors[paths[i].best]
-
-        if start is None:
-            best = min(range(0, len(scales), 2), key=error)
-        else:
-            best = int(np.argmin(np.abs(np.log(scales / start))))
-        moved = True
-        while moved:
-            near = [i for i in (best, best - 1, best + 1) if 0 <= i < len(scales)]
-            nearest = min(near, key=error)
-            moved, best = nearest != best, nearest
-        return float(scales[best]), paths[best]
 
     # --- answers ------------------------------------------------------------------------------
 
@@ -334,6 +412,14 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
             rows = block["rows"]
             out[rows] += share[rows, None] * block["left_out"]
         return out
+
+
+def _error(found) -> float:
+    return found["error"]
+
+
+def _nearest(values, value) -> int:
+    return int(np.argmin(np.abs(np.log(values / value))))
 
 
 def _draw(rows, size, rng) -> np.ndarray:

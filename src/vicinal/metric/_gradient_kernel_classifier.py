@@ -85,7 +85,7 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, BaseGradientKerne
         weights, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
         factors = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
-        self._fit_targets(X, np.eye(len(self.classes_))[codes], weights, factors)
+        self._fit_rows(self._place(X, np.eye(len(self.classes_))[codes], weights, factors))
         scores = self.loo_prediction_
         del self.loo_prediction_
         self.temperature_ = 1.0 / fit_slope(scores, codes, weights * factors)

@@ -7,8 +7,8 @@ from scipy.spatial.distance import cdist
 
 from vicinal._kernels.metric._kernel_ridge import (
     gradient_map,
+    kernel_ridge,
     kernel_values,
-    ridge_path,
     ridge_slopes,
 )
 
@@ -33,33 +33,42 @@ def solve(Z, Y, weights, alpha, kernel, scale=1.5):
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_the_path_solves_the_system_and_leaves_rows_out_exactly(kernel):
+def test_it_solves_the_system_and_leaves_rows_out_exactly(kernel):
     Z, Y = problem()
     weights = np.linspace(0.3, 1.0, len(Z))
     K = kernel_values(cdist(Z, Z), 1.5, kernel)
-    path = ridge_path(K, Y, weights, np.ones(len(Z)), np.array([0.1]))
+    ridge = kernel_ridge(K, Y, weights, np.ones(len(Z)), 0.1)
     coef, intercept = solve(Z, Y, weights, 0.1, kernel)
-    assert_allclose(path.dual_coef, coef, atol=1e-9)
-    assert_allclose(path.intercept, intercept, atol=1e-9)
+    assert_allclose(ridge.dual_coef, coef, atol=1e-9)
+    assert_allclose(ridge.intercept, intercept, atol=1e-9)
     for i in range(len(Z)):
         kept = np.arange(len(Z)) != i
         coef, intercept = solve(Z[kept], Y[kept], weights[kept], 0.1, kernel)
         said = kernel_values(cdist(Z[i : i + 1], Z[kept]), 1.5, kernel) @ coef + intercept
-        assert_allclose(path.left_out[i], said[0], atol=1e-8)
+        assert_allclose(ridge.left_out[i], said[0], atol=1e-8)
 
 
-def test_a_row_of_three_copies_is_the_row_three_times():
+@pytest.mark.parametrize("alpha", [1e-3, 0.1, 10.0])
+def test_a_row_of_three_copies_is_the_row_three_times(alpha):
     Z, Y = problem()
     times = np.where(np.arange(len(Z)) % 4 == 0, 3, 1)
-    alphas = np.array([1e-3, 0.1, 10.0])
-    weighted = ridge_path(
-        kernel_values(cdist(Z, Z), 1.5, "gaussian"), Y, times * 1.0, times * 1.0, alphas
-    )
+    K = kernel_values(cdist(Z, Z), 1.5, "gaussian")
+    weighted = kernel_ridge(K, Y, times * 1.0, times * 1.0, alpha)
     R, S = np.repeat(Z, times, axis=0), np.repeat(Y, times, axis=0)
     ones = np.ones(len(R))
-    repeated = ridge_path(kernel_values(cdist(R, R), 1.5, "gaussian"), S, ones, ones, alphas)
-    assert_allclose(weighted.errors, repeated.errors, rtol=1e-8)
+    repeated = kernel_ridge(kernel_values(cdist(R, R), 1.5, "gaussian"), S, ones, ones, alpha)
+    assert_allclose(weighted.error, repeated.error, rtol=1e-8)
     assert_allclose(np.repeat(weighted.left_out, times, axis=0), repeated.left_out, atol=1e-8)
+
+
+def test_a_penalty_below_rounding_interpolates():
+    Z, Y = problem()
+    Z, Y = np.vstack([Z, Z[:3]]), np.vstack([Y, Y[:3]])  # the kernel matrix is singular
+    K = kernel_values(cdist(Z, Z), 1.5, "gaussian")
+    ones = np.ones(len(Z))
+    ridge = kernel_ridge(K, Y, ones, ones, 1e-300)
+    assert_allclose(K @ ridge.dual_coef + ridge.intercept, Y, atol=1e-6)
+    assert_allclose(ridge.left_out[:3], Y[:3], atol=1e-4)  # their copies stay
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
