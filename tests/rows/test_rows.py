@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import sparse
 
 from vicinal._rows import Place, Support
+from vicinal._rows._folds import learning_factor
 from vicinal._rows._local_scale import LocalScale, local_lines
 from vicinal._rows._residual_intervals import ResidualIntervals
 
@@ -106,6 +107,40 @@ def test_intervals_cover_everywhere(local):
     assert abs(covered.mean() - 0.9) < 0.02
     for part in np.array_split(np.argsort(fresh[:, 0]), 5):
         assert abs(covered[part].mean() - 0.9) < 0.045
+
+
+def test_scales_are_as_flat_as_rows_left_out_allow():
+    X, residuals = noisy(800)
+    scale = LocalScale(Place(X), np.abs(residuals))
+    assert 0.7 < scale.power <= 1.0
+    # Whatever the power, errors are one scale large on average.
+    assert_allclose(np.mean(np.abs(residuals) / scale.held_out), 1.0)
+
+
+def test_errors_around_rows_nobody_learned_from_are_larger():
+    """Each row is answered by its nearest row of another fold, a function without noise."""
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(500, 2))
+    y, folds = np.sin(5 * X).sum(axis=1), np.arange(500) % 5
+    distances = np.linalg.norm(X[:, None] - X, axis=2)
+    distances[folds[:, None] == folds] = np.inf
+    near = np.argsort(distances, axis=1)[:, :4]
+    residuals = (y - y[near].mean(axis=1))[:, None]
+    scale = LocalScale(Place(X), np.abs(residuals))
+    assert scale.size is not None
+    assert 1.005 < scale.unseen(folds)[0] < 1.2
+    # Folds that have nothing to do with the answers show nothing.
+    assert_allclose(scale.unseen(rng.permutation(folds)), 1.0, atol=0.03)
+
+
+def test_errors_that_fall_with_the_rows_are_shrunk():
+    rng = np.random.RandomState(0)
+    folds, errors = np.arange(400) % 5, np.abs(rng.normal(size=(400, 1)))
+    # Fitted to 0.48 of the rows on (log) average, then to 0.8: errors fall with the square root.
+    half = np.exp(0.6 * np.log(0.4) + 0.4 * np.log(0.6))
+    coarse = errors * np.sqrt(0.8 / half)
+    assert_allclose(learning_factor(coarse, errors, folds, None), np.sqrt(0.8))
+    assert learning_factor(errors, coarse, folds, None) == 1.0
 
 
 def test_skewed_errors_reach_further_on_their_side():

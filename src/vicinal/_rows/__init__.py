@@ -1,7 +1,7 @@
 """What answers to held-out rows know about a new one: intervals, sets of labels, support."""
 
 from vicinal._rows._folded_rows import FoldedRowsMixin
-from vicinal._rows._folds import fold_answers, learning_factor
+from vicinal._rows._folds import coarse_answers, fold_answers, fold_numbers
 from vicinal._rows._held_out_rows import HeldOutRows, some_rows
 from vicinal._rows._mixins import IntervalMixin, LabelSetMixin, SupportMixin
 from vicinal._rows._place import Place
@@ -17,7 +17,8 @@ __all__ = [
     "Support",
     "SupportMixin",
     "check_coverage",
+    "coarse_answers",
     "fold_answers",
-    "learning_factor",
+    "fold_numbers",
     "some_rows",
 ]

@@ -9,7 +9,7 @@ from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.utils.validation import validate_data
 
 from vicinal._base import positive_rows, saved
-from vicinal._rows._folds import fold_answers, learning_factor
+from vicinal._rows._folds import coarse_answers, fold_answers, fold_numbers
 from vicinal._rows._held_out_rows import HeldOutRows, some_rows
 from vicinal._rows._mixins import SupportMixin
 
@@ -56,11 +56,12 @@ class FoldedRows:
         found = self.known()
         if found.answers is None:
             estimator, X, y, weights, classes = self._table()
-            data = estimator, X, y, weights, _folds(y, classes)
-            rows = some_rows(len(y))
+            folds, rows = _folds(y, classes), some_rows(len(y))
+            data = estimator, X, y, weights, folds
             answers = fold_answers(*data, classes=classes, rows=rows)
             if classes is None:
-                found.factor = learning_factor(*data, answers, rows=rows)
+                found.folds = fold_numbers(folds)[rows]
+                found.coarse = coarse_answers(*data, rows=rows)
             found.answers = answers
         return found
 

@@ -12,10 +12,10 @@ from vicinal._rows._support import Support
 
 # More rows would not make quantiles better, only models larger.
 _MAX_ROWS = 5000
-_GIVEN = ("X", "answers", "targets", "weights", "n_jobs", "factor", "are_coordinates")
+_GIVEN = ("X", "answers", "targets", "weights", "n_jobs", "folds", "coarse", "are_coordinates")
 
 
-@saved(X="n p gaps", answers="n *", targets="n | n *", weights="n")
+@saved(X="n p gaps", answers="n *", targets="n | n *", weights="n", folds="n", coarse="n *")
 class HeldOutRows:
     """Training rows, their targets, and answers by models that had not seen them.
 
@@ -33,8 +33,10 @@ class HeldOutRows:
         How often each row counts.
     n_jobs : int, optional
         Threads of the search.
-    factor : float, default=1
-        How much less the model errs than those that were asked, which had seen fewer rows.
+    folds : ndarray of int of shape (n_samples,), optional
+        Rows of one number were held out together.
+    coarse : ndarray of shape (n_samples, n_outputs), optional
+        Values by models of about half of the rows, see :func:`coarse_answers`.
     are_coordinates : bool, default=False
         Rows are in the coordinates of the model's own metric, to be compared as they are.
     """
@@ -47,7 +49,8 @@ class HeldOutRows:
         weights=None,
         n_jobs=None,
         *,
-        factor=1.0,
+        folds=None,
+        coarse=None,
         are_coordinates=False,
     ):
         self.X = X
@@ -55,7 +58,8 @@ class HeldOutRows:
         self.targets = targets
         self.weights = weights
         self.n_jobs = n_jobs
-        self.factor = factor
+        self.folds = folds
+        self.coarse = coarse
         self.are_coordinates = are_coordinates
 
     @cached_property
@@ -71,8 +75,10 @@ class HeldOutRows:
     @cached_property
     def intervals(self) -> ResidualIntervals:
         """Intervals of values."""
-        residuals = self.factor * (self.targets - self.answers)
-        return ResidualIntervals(self.place, residuals, self.weights)
+        coarse = None if self.coarse is None else self.targets - self.coarse
+        return ResidualIntervals(
+            self.place, self.targets - self.answers, self.weights, folds=self.folds, coarse=coarse
+        )
 
     @cached_property
     def sets(self) -> LabelSets:

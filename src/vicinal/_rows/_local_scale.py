@@ -12,6 +12,8 @@ _MAX_ROWS = 2000
 # Fewer rows than this cannot tell one place from another.
 _MIN_ROWS = 50
 _FLOOR_QUANTILE = 0.05
+# Powers of the scale, and by how many standard errors the one in use may be worse than the best.
+_POWERS, _SLACK = np.linspace(0.0, 1.0, 21), 0.5
 # Lines are fitted on tables of at most so many columns, with this penalty relative to the scatter.
 _MAX_COLUMNS = 20
 _RIDGE = 0.01
@@ -25,7 +27,10 @@ class LocalScale:
     :math:`\log s + |r| / s` (the likelihood of Laplace errors) on rows left out of their own fit;
     one scale stays unless a local one is better by more than a standard error. Scales below their
     own 5 % quantile are raised to it, so that a few rows that happen to be met exactly make no
-    interval vanish.
+    interval vanish. Estimates vary more than what they estimate, and intervals that vary less are
+    narrower on average: the answer is :math:`u s(x)^\gamma`, with the least power that is worse
+    than the best by no more than half a standard error, u such that the mean of
+    :math:`|r| / s` is one.
 
     Parameters
     ----------
@@ -42,6 +47,8 @@ class LocalScale:
         Number of neighbours; None for one scale everywhere.
     degree : {0, 1}
         Degree of the local fit.
+    power : float
+        Power that flattens the scale, between 0 and 1.
     held_out : ndarray of shape (n_samples, n_outputs)
         Scale at each training row without its own error.
     """
@@ -61,6 +68,10 @@ class LocalScale:
         least = np.where(self.level > 0.0, 1e-6 * self.level, 1.0)
         self.floor = np.maximum(self.floor, least)
         self.held_out = np.maximum(self.held_out, self.floor)
+        self.power, self.unit = 1.0, np.ones(errors.shape[1])
+        if self.size is not None:
+            self.power, self.unit = self._flattest()
+            self.held_out = self.unit * self.held_out**self.power
 
     def __call__(self, X) -> np.ndarray:
         """Return the scale at queries, (n_queries, n_outputs)."""
@@ -72,7 +83,44 @@ class LocalScale:
         for block in self._blocks(n, self.size):
             found = self.place.neighbors_at(Z[block], self.size + 1)
             out[block] = self._fits(Z[block], *found, self.degree)
-        return np.maximum(out, self.floor)
+        return self.unit * np.maximum(out, self.floor) ** self.power
+
+    def unseen(self, folds: np.ndarray) -> np.ndarray:
+        """Return how much larger errors are around rows that nobody there had learned from.
+
+        Most errors around a training row are by models that had seen it; those of its own fold
+        are not, as the errors around a new row are not. The ratio of their means, of each output.
+        Where a model copies single rows, large errors on both sides of a pair go together, and an
+        error looks smaller beside those around it than a new one would: the ratio is taken around
+        rows of large errors, too, and the lesser of both counts.
+        """
+        if self.size is None:
+            return np.ones(self.errors.shape[1])
+        middle = np.median(self.errors, axis=0)
+        rows = self._some_rows()
+        apart = everyone = np.zeros((2, self.errors.shape[1]))
+        for block in self._blocks(len(rows), self.size):
+            own = rows[block]
+            distances, indices = self.place.neighbors_of_training(own, self.size + 1)
+            indices = indices[:, :-1]
+            weights = tricube(distances) * self.weights[indices]
+            together = weights * (folds[indices] == folds[own][:, None])
+            share = together.sum(axis=1) / weights.sum(axis=1)
+            errors = self.errors[indices]
+            counted = np.stack([np.ones_like(self.errors[own]), self.errors[own] > middle])
+            counted *= self.weights[own][:, None]
+            apart = apart + np.einsum("cqo,qk,qko->co", counted, together, errors)
+            usual = share[:, None] * weights
+            everyone = everyone + np.einsum("cqo,qk,qko->co", counted, usual, errors)
+        known = (apart > 0.0) & (everyone > 0.0)
+        ratio = np.where(known, apart, 1.0) / np.where(known, everyone, 1.0)
+        return ratio.min(axis=0) ** self.power
+
+    def _some_rows(self) -> np.ndarray:
+        n = len(self.errors)
+        if n <= _MAX_ROWS:
+            return np.arange(n)
+        return np.unique(np.linspace(0, n - 1, _MAX_ROWS).astype(np.int64))
 
     def _constant(self) -> tuple[np.ndarray, np.ndarray]:
         """Return the mean error, and the same without each row."""
@@ -90,9 +138,7 @@ class LocalScale:
             plans += [(size, 1) for size, _ in plans if size >= 4 * (d + 1)]
         if n < _MIN_ROWS or not plans:
             return None, 0
-        rows = np.arange(n)
-        if n > _MAX_ROWS:
-            rows = np.unique(np.linspace(0, n - 1, _MAX_ROWS).astype(np.int64))
+        rows = self._some_rows()
         level, constant = self._constant()
         unit = np.where(level > 0.0, level, 1.0)
         share = self.weights[rows] / self.weights[rows].sum()
@@ -103,6 +149,23 @@ class LocalScale:
         gain = losses[0] - losses[best]
         spread = np.sqrt(share @ (gain - share @ gain) ** 2 / len(rows))
         return (None, 0) if best == 0 or share @ gain <= spread else plans[best - 1]
+
+    def _flattest(self) -> tuple[float, np.ndarray]:
+        """Return the least power that rows left out do not reject, and the unit it needs."""
+        rows = self._some_rows()
+        share = self.weights[rows] / self.weights[rows].sum()
+        level = np.where(self.level > 0.0, self.level, 1.0)
+        flat = [self.held_out[rows] ** power for power in _POWERS]
+        units = [share @ (self.errors[rows] / scale) for scale in flat]
+        units = [np.where(unit > 0.0, unit, 1.0) for unit in units]
+        losses = np.array(
+            [self._losses(u * scale, rows, level) for u, scale in zip(units, flat, strict=True)]
+        )
+        excess = losses - losses[(losses @ share).argmin()]
+        means = excess @ share
+        spread = np.sqrt((excess - means[:, None]) ** 2 @ share / len(rows))
+        first = int(np.argmax(means <= _SLACK * spread))
+        return float(_POWERS[first]), units[first]
 
     def _losses(self, scale: np.ndarray, rows: np.ndarray, unit: np.ndarray) -> np.ndarray:
         """Return log s + |r| / s of each row, in units of the mean error."""

@@ -11,6 +11,7 @@ from vicinal._kernels.calibration._conformal import (
     local_quantiles,
     own_weight,
 )
+from vicinal._rows._folds import learning_factor
 from vicinal._rows._local_scale import LocalScale, tricube
 from vicinal._rows._place import Place
 
@@ -21,6 +22,11 @@ class ResidualIntervals:
     The quantile is that of :math:`|r_i| / s_{-i}(x_i)` over the training rows, a new row's own mass
     counted; where these ratios are skewed, the ends have quantiles of their own.
 
+    Rows held out by folds differ from new ones in two ways, and both show in how folds answer. The
+    rows around a held-out one had mostly learned from it, those around a new one have not: its
+    scale is too small by :meth:`LocalScale.unseen`. And its own answer is by a model of fewer rows:
+    its error is too large by :func:`learning_factor`.
+
     Parameters
     ----------
     place : Place
@@ -29,13 +35,31 @@ class ResidualIntervals:
         Targets less held-out answers.
     weights : ndarray of shape (n_samples,), optional
         How often each row counts.
+    folds : ndarray of int of shape (n_samples,), optional
+        Rows of one number were held out together; ``None`` where each was held out alone.
+    coarse : ndarray of shape (n_samples, n_outputs), optional
+        Targets less the answers of models that had seen about half of the rows.
     """
 
-    def __init__(self, place: Place, residuals: np.ndarray, weights: np.ndarray | None = None):
+    def __init__(
+        self,
+        place: Place,
+        residuals: np.ndarray,
+        weights: np.ndarray | None = None,
+        *,
+        folds: np.ndarray | None = None,
+        coarse: np.ndarray | None = None,
+    ):
         self.place = place
         self.weights = weights
         self.scale = LocalScale(place, np.abs(residuals), weights)
-        self.ratios = residuals / self.scale.held_out
+        scale = self.scale.held_out
+        if folds is not None:
+            scale = scale * self.scale.unseen(folds)
+        self.ratios = residuals / scale
+        if folds is not None and coarse is not None:
+            errors = np.abs(coarse / scale), np.abs(self.ratios)
+            self.ratios *= learning_factor(*errors, folds, weights)
 
     def around(self, values: np.ndarray, X, coverage: float, *, local: bool = False) -> np.ndarray:
         """Return the ends of intervals around answers, (n_queries, n_outputs, 2).

@@ -21,7 +21,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, check_y, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._rows import HeldOutRows, fold_answers, learning_factor
+from vicinal._rows import HeldOutRows, coarse_answers, fold_answers, fold_numbers
 from vicinal.table import TableEncoder
 
 SHARED_CONSTRAINTS: dict = {
@@ -98,7 +98,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         folds = [fold for fold in folds if len(fold)]
         if len(kept) < len(y):
             X, y, weights = rows_of(X, kept), y[kept], weights[kept]
-        factor = 1.0
+        asked: dict = {}
         if isinstance(self.estimator, FrozenEstimator):
             # A model that is fitted already has not seen these rows: they only calibrate.
             self.estimator_ = self.estimator
@@ -107,13 +107,14 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
             data = self.estimator, X, y, weights, folds
             answers = fold_answers(*data, classes=classes, n_jobs=self.n_jobs)
             if classes is None:
-                factor = learning_factor(*data, answers, n_jobs=self.n_jobs)
+                coarse = coarse_answers(*data, n_jobs=self.n_jobs)
+                asked = {"folds": fold_numbers(folds), "coarse": coarse}
             self.estimator_ = fit_weighted(clone(self.estimator), X, y, weights)
         finite_answers(self.estimator, answers)
         self._table = TableEncoder().fit(X) if hasattr(X, "columns") else None
         targets = y.reshape(len(y), -1) if classes is None else np.searchsorted(classes, y)
         self._answered = HeldOutRows(
-            self._as_numbers(X), answers, targets, weights, self.n_jobs, factor=factor
+            self._as_numbers(X), answers, targets, weights, self.n_jobs, **asked
         )
 
     def _folds(self, X, y, groups, classes) -> list[np.ndarray]:

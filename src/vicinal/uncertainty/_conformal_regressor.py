@@ -45,15 +45,18 @@ class ConformalRegressor(RegressorMixin, IntervalMixin, BaseConformal):
     -----
     With residuals :math:`r_i = y_i - f_{-i}(x_i)` and the local scale
     :math:`s(x) = \sum_i w_i(x) |r_i| / \sum_i w_i(x)` (tricube weights in standardised columns;
-    size, or one scale for all places, by the likelihood of rows left out), the interval is
+    size, or one scale for all places, by the likelihood of rows left out; raised to the least
+    power that the likelihood does not reject), the interval is
     :math:`f(x) \mp q\, s(x)`, where q is the :math:`\lceil c (n + 1) \rceil`-th smallest
     :math:`|r_i| / s_{-i}(x_i)` [1]_. Skewed residuals get a quantile for each end. With
     ``local=True`` the quantile is taken over the rows around the query, weighted by nearness, the
     query's own mass counted [2]_ [3]_.
 
     A model fitted to 80 % of the rows errs more than one fitted to all. Two further fits, to about
-    half of the rows each, tell how errors fall with the number of rows, :math:`|r| \propto n^{-a}`,
-    and residuals are shrunk to what all rows should give.
+    half of the rows each, tell how errors fall with the number of rows,
+    :math:`|r| / s \propto n^{-a}`, and residuals are shrunk to what all rows should give. Most rows
+    around a held-out one had learned from it, those around a new row have not: :math:`s_{-i}` is
+    raised by the ratio of the errors of neighbours of its own fold, which had not, to those of all.
 
     References
     ----------
