@@ -7,7 +7,7 @@ from scipy import stats
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
-from vicinal._kernels.calibration._label_noise import sure_ranks, wrong_share
+from vicinal._kernels.calibration._label_noise import confident_count, sure_ranks, wrong_share
 from vicinal._kernels.ensemble._pool import log_proba
 from vicinal.inspection._findings import Findings
 
@@ -53,17 +53,23 @@ def label_issues(held_out: Any, y: Any) -> Findings:
 
     overlap fades towards the surest rows, in each class in its own way and steeply where it hardly
     meets others, while labels that are wrong wherever they stand leave one floor w in all of them.
-    The most likely w times the number of rows is expected to be wrong, and so many rows of largest
-    odds are listed. A model that is sure and wrong leaves a floor, too: the likelihood ratio
-    against all :math:`w \le 0.01` decides about an alarm, so that a few wrong labels in a large
-    table are listed without one. Wrong labels that gather where classes overlap cannot be told from
-    overlap by anybody; classes most of whose rows are answered otherwise are not judged.
+    Another count is that of labels contradicted by an answer as sure as answers of its class are on
+    average [2]_. The floor errs where hardly one is sure, confident counting takes overlap for
+    mistakes: the geometric mean of both counts is expected to be wrong, none where overlap explains
+    everything, and so many rows of largest odds are listed. A model that is sure and wrong leaves a
+    floor, too: the likelihood ratio against all :math:`w \le 0.01` decides about an alarm, so that
+    a few wrong labels in a large table are listed without one. Wrong labels that gather where
+    classes overlap cannot be told from overlap by anybody; classes most of whose rows are answered
+    otherwise are not judged.
 
     References
     ----------
     .. [1] F. A. Wichmann and N. J. Hill, "The psychometric function: I. Fitting, sampling, and
        goodness of fit", Perception & Psychophysics 63 (2001), 1293-1313.
        :doi:`10.3758/BF03194544`
+    .. [2] C. G. Northcutt, L. Jiang and I. L. Chuang, "Confident learning: estimating uncertainty
+       in dataset labels", Journal of Artificial Intelligence Research 70 (2021), 1373-1411.
+       :doi:`10.1613/jair.1.12125`
 
     Examples
     --------
@@ -116,13 +122,14 @@ def _wrong_labels(
     answers = proba.argmax(axis=1)
     known = _known_classes(answers, codes, len(classes))
     judged = np.flatnonzero(known[codes] & known[answers])
-    share, p_value = 0.0, 1.0
+    expected, p_value = 0, 1.0
     if known.sum() > 1:
         answer, given = answers[judged], codes[judged]
         ranks = sure_ranks(proba[judged, answer], answer)
         share, p_value = wrong_share(answer != given, ranks, answer, _TOLERANCE)
+        confident = confident_count(proba[judged], given)
+        expected = round(np.sqrt(share * len(judged) * confident))
     odds, best = label_odds(proba, codes)
-    expected = round(share * len(judged))
     order = judged[np.argsort(-odds[judged], kind="stable")][:expected]
     table = {
         "row": rows[order],

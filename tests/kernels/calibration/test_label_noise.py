@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.calibration._label_noise import sure_ranks, wrong_share
+from vicinal._kernels.calibration._label_noise import confident_count, sure_ranks, wrong_share
 
 
 def test_ranks_by_hand():
@@ -12,6 +12,15 @@ def test_ranks_by_hand():
     answers = np.array([0, 0, 0, 1, 1])
     # Three rows of answer 0, two of them equally sure; two of answer 1.
     assert_allclose(sure_ranks(sureness, answers), [1 / 3, 5 / 6, 1 / 3, 0.75, 0.25])
+
+
+def test_confident_count_by_hand():
+    first = np.array([0.9, 0.8, 0.7, 0.9, 0.3, 0.2, 0.4])
+    proba, codes = np.column_stack([first, 1.0 - first]), np.array([0, 0, 0, 1, 1, 1, 0])
+    # Usual: (0.9 + 0.8 + 0.7 + 0.4) / 4 = 0.7 and (0.1 + 0.7 + 0.8) / 3 = 0.533. The fourth and the
+    # last row are contradicted with as much.
+    assert confident_count(proba, codes) == 2
+    assert confident_count(proba[:3], codes[:3]) == 0
 
 
 @pytest.mark.parametrize("floor", [0.0, 0.05, 0.2])

@@ -9,6 +9,10 @@ steeply where it hardly meets them:
 
 Labels that were mistaken wherever they stand leave one floor :math:`w` in all classes that no
 sureness undercuts, :math:`r_c(u) = w + (1 - w)\, b_c\, u^{k_c}`.
+
+Confident counting asks another question: how many labels are contradicted by an answer that is at
+least as sure as answers of its class are on average. It counts overlap where classes meet often,
+and misses labels where answers are rarely sure.
 """
 
 import numpy as np
@@ -99,3 +103,29 @@ def _overlap_curves(places: np.ndarray, n_classes: int) -> np.ndarray:
     b, k = (grid.ravel() for grid in np.meshgrid(levels, _POWERS, indexing="ij"))
     steep = k >= 3.0 * (1.0 - 2.0 * b) - 1e-9
     return b[steep, None] * places ** k[steep, None]
+
+
+def confident_count(proba: np.ndarray, codes: np.ndarray) -> int:
+    """Return how many labels are contradicted with the usual confidence of the other class.
+
+    The off-diagonal sum of the confident joint of Northcutt, Jiang and Chuang (2021): a class is
+    confident where its probability is no less than its mean over the rows that were given it.
+
+    Parameters
+    ----------
+    proba : ndarray of shape (n_rows, n_classes)
+        Held-out probabilities.
+    codes : ndarray of int of shape (n_rows,)
+        Classes that were given.
+
+    Returns
+    -------
+    int
+        Rows whose most probable confident class is another than the given one.
+    """
+    given = np.bincount(codes, minlength=proba.shape[1])
+    own = proba[np.arange(len(codes)), codes]
+    usual = np.bincount(codes, weights=own, minlength=proba.shape[1]) / np.maximum(given, 1)
+    confident = (proba >= usual - 1e-9) & (given > 0)
+    best = np.where(confident, proba, -1.0).argmax(axis=1)
+    return int(np.sum(confident.any(axis=1) & (best != codes)))
