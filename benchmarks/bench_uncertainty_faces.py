@@ -14,19 +14,20 @@ from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocalDiscriminantTransformer, LocallyAdaptiveClassifier
 
 EVERY_THIRD = [0, 3, 6, 9, 12, 15, 18]
-# Tables 1 and 2 of the paper: accuracy (%) for each of 8 unseen lightings and poses.
+# Tables 1 and 2 of the paper: accuracy (%) for each of 8 unseen lightings and poses,
+# and the average as printed.
 PUBLISHED = {
     "lightings": {
-        "Eigenface": (48.76, 51.10, 44.05, 45.77, 53.06, 58.88, 56.21, 52.74),
-        "Fisherface": (79.37, 80.65, 80.20, 77.43, 87.74, 89.29, 88.17, 85.03),
-        "LLDA": (95.05, 94.29, 93.84, 93.85, 99.10, 99.53, 98.63, 98.17),
-        "LCU": (97.75, 96.06, 97.87, 98.48, 99.50, 99.65, 99.73, 99.02),
+        "Eigenface": (48.76, 51.10, 44.05, 45.77, 53.06, 58.88, 56.21, 52.74, 51.32),
+        "Fisherface": (79.37, 80.65, 80.20, 77.43, 87.74, 89.29, 88.17, 85.03, 83.46),
+        "LLDA": (95.05, 94.29, 93.84, 93.85, 99.10, 99.53, 98.63, 98.17, 96.56),
+        "LCU": (97.75, 96.06, 97.87, 98.48, 99.50, 99.65, 99.73, 99.02, 98.51),
     },
     "poses": {
-        "Eigenface": (32.67, 60.53, 61.41, 36.12, 37.70, 64.91, 48.83, 44.07),
-        "Fisherface": (20.12, 47.76, 46.59, 24.31, 26.79, 39.11, 25.55, 22.91),
-        "LLDA": (29.87, 62.47, 60.09, 31.65, 27.74, 63.38, 40.26, 35.81),
-        "LCU": (46.73, 71.49, 68.75, 56.63, 54.54, 69.83, 57.74, 48.92),
+        "Eigenface": (32.67, 60.53, 61.41, 36.12, 37.70, 64.91, 48.83, 44.07, 48.28),
+        "Fisherface": (20.12, 47.76, 46.59, 24.31, 26.79, 39.11, 25.55, 22.91, 31.64),
+        "LLDA": (29.87, 62.47, 60.09, 31.65, 27.74, 63.38, 40.26, 35.81, 43.91),
+        "LCU": (46.73, 71.49, 68.75, 56.63, 54.54, 69.83, 57.74, 48.92, 59.33),
     },
 }
 # Starts that the last method chooses from, simplest first: part of the variance that PCA keeps,
@@ -372,7 +373,7 @@ def draw_curves(found):
 def write_groups(page, found, names, kind, caption):
     """Write one of the paper's tables: accuracy for each unseen lighting or pose."""
     rows = [
-        ["paper", method, *(f"{v:.2f}" for v in values), f"{np.mean(values):.2f}"]
+        ["paper", method, *(f"{v:.2f}" for v in values)]
         for method, values in PUBLISHED[kind].items()
     ]
     for name in names:
