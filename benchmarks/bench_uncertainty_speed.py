@@ -19,7 +19,7 @@ from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 SETS = ("satimage", "letter")
 N_SEEDS = 2
-LIMIT = 80.0  # processor seconds of the peer
+LIMIT = 320.0  # processor seconds of the peer
 PEER = "NCA + k-NN, scikit-learn"
 OURS = {"one metric": {"n_regions": 1}, "default": {}}
 
