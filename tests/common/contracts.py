@@ -19,6 +19,7 @@ import sklearn
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone, is_classifier, is_regressor
 from sklearn.datasets import make_blobs
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import get_tags
 from sklearn.utils.validation import check_is_fitted, has_fit_parameter
@@ -84,13 +85,24 @@ def assert_same_outputs(first, second, X, **tolerance):
 
 
 def assert_equivalent(estimator, first, second, X):
-    """Equal to rounding for deterministic estimators, alike in what they predict for the others."""
+    """Equal to rounding for deterministic estimators, alike in what they say for the others."""
     if is_deterministic(estimator):
         assert_same_outputs(first, second, X, rtol=1e-6, atol=1e-7)
     elif is_classifier(estimator):
         assert np.mean(first.predict(X) == second.predict(X)) >= 0.75
     elif is_regressor(estimator):
         assert np.corrcoef(first.predict(X), second.predict(X))[0, 1] >= 0.9
+    elif hasattr(first, "score_samples"):
+        assert np.corrcoef(first.score_samples(X), second.score_samples(X))[0, 1] >= 0.9
+    else:
+        assert abs(separation(first, estimator) - separation(second, estimator)) <= 0.1
+
+
+def separation(transformer, estimator):
+    """The share of new rows that a line between classes gets right in the new coordinates."""
+    X, y = training_data(estimator, n_samples=300)  # the same groups, other rows
+    Z = transformer.transform(X)
+    return LinearDiscriminantAnalysis().fit(Z, y).score(Z, y)
 
 
 def _require_weights(estimator):

@@ -1,8 +1,10 @@
-"""Small, quick instances of every estimator for the common checks.
+"""Instances of every estimator for the common checks.
 
-A class that is not listed is built with its defaults. ``DRAWS`` names the estimators whose fit
-draws folds, starts, bootstrap rows or epochs: for them invariances under a change of the training
-rows hold in the statistical sense only, and exactly under a fixed seed for unchanged rows.
+scikit-learn's checks and our contracts see the default of every class and ``OTHER_SETTINGS``;
+suites that ask for one small model of each class take it in a ``QUICK`` form where the default is
+slow. ``DRAWS`` names the estimators whose fit draws folds, starts, bootstrap rows or epochs: for
+them invariances under a change of the training rows hold in the statistical sense only, and
+exactly under a fixed seed for unchanged rows.
 """
 
 from collections.abc import Callable
@@ -14,6 +16,23 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from tests.common.discovery import public_estimators
 
+REQUIRED: dict[str, dict] = {
+    # class name: the arguments that have no default
+    "BayesianModelAveragingClassifier": {
+        "estimators": [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
+    },
+    "BayesianModelAveragingRegressor": {
+        "estimators": [
+            ("ridge", Ridge()),
+            ("tree", DecisionTreeRegressor(max_depth=2, random_state=0)),
+        ]
+    },
+    "ConformalClassifier": {"estimator": GaussianNB()},
+    "ConformalRegressor": {"estimator": Ridge()},
+    "DecisionSurface": {"estimator": RidgeClassifier()},
+    "SurfaceCalibratedClassifier": {"estimator": RidgeClassifier()},
+}
+
 _SMALL_NETS = {
     "n_estimators": 2,
     "n_components": 8,
@@ -22,29 +41,58 @@ _SMALL_NETS = {
     "tol": 1e-2,
 }
 
-PARAMETERS: dict[str, list[dict]] = {
-    # class name: one dictionary of constructor arguments per instance
-    "BayesianModelAveragingClassifier": [
-        {"estimators": [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]}
-    ],
+QUICK: dict[str, dict] = {
+    # class name: arguments that make a slow default quick
+    "BootstrapEnsembleClassifier": {"n_estimators": 20},
+    "BootstrapEnsembleRegressor": {"n_estimators": 20},
+    "FunctionalGradientBoostingClassifier": {"n_estimators": 10},
+    "FunctionalGradientBoostingRegressor": {"n_estimators": 10},
+    "LocalDiscriminantTransformer": {"n_regions": 2, "n_init": 1},
+    "LocallyAdaptiveClassifier": {"n_regions": 2, "tol": 1e-3},
+    "NeuralNeighborsClassifier": _SMALL_NETS,
+    "NeuralNeighborsRegressor": _SMALL_NETS,
+    "RealAdaBoostClassifier": {"n_estimators": 10},
+    "ResponsibilityMixture": {"n_components": 2, "n_init": 1},
+    "SpacePartitioningClassifier": {"n_init": 2, "max_iter": 2},
+    "SpacePartitioningRegressor": {"n_init": 2, "max_iter": 3},
+    "SubspaceFusionClassifier": {
+        "decompositions": ["principal", "discriminant"],
+        "estimator": RidgeClassifier(),
+        "n_subspaces": 2,
+        "cv": 2,
+    },
+    "SubspaceFusionRegressor": {
+        "decompositions": ["cholesky"],
+        "estimator": Ridge(),
+        "n_subspaces": 2,
+        "cv": 2,
+    },
+    "SurfaceCalibratedClassifier": {"cv": 2},
+    "SurrogatePartitionClassifier": {"n_init": 2},
+}
+
+OTHER_SETTINGS: dict[str, list[dict]] = {
+    # class name: one dictionary of arguments per further instance
+    "AnchoredLocalClassifier": [{"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
+    "AnchoredLocalRegressor": [{"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
     "BayesianModelAveragingRegressor": [
-        {"estimators": [("ridge", Ridge()), ("slope", LinearRegression())], "cv": "loo"},
-        {
-            "estimators": [
-                ("ridge", Ridge()),
-                ("tree", DecisionTreeRegressor(max_depth=2, random_state=0)),
-            ]
-        },
+        {"estimators": [("ridge", Ridge()), ("slope", LinearRegression())], "cv": "loo"}
     ],
-    "BootstrapEnsembleClassifier": [{"n_estimators": 20}],
-    "BootstrapEnsembleRegressor": [{"n_estimators": 20}],
-    "FunctionalGradientBoostingClassifier": [{"n_estimators": 10}],
-    "FunctionalGradientBoostingRegressor": [{"n_estimators": 10}],
-    "PrunedTreeClassifier": [{"cv": 3}],
-    "PrunedTreeRegressor": [{"cv": 3}],
-    "RealAdaBoostClassifier": [{"n_estimators": 10}],
+    "DivideConquerSVC": [
+        {"C": 100.0, "n_clusters": 3, "probability": True},
+        {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
+        {"C": 100.0, "n_clusters": 3, "clustering": "kernel"},
+    ],
+    "FeatureSpaceDecomposition": [
+        # The ridge keeps the eigenvectors of a dozen rows apart by more than rounding.
+        {"method": method, "n_repeats": 1, "shrinkage": 0.1}
+        for method in ("random", "principal", "discriminant", "cholesky", "approximate")
+    ],
+    "GradientKernelClassifier": [{"kernel": "laplace", "n_rounds": 1}],
+    "GradientKernelRegressor": [{"kernel": "laplace", "n_rounds": 1}],
+    "LocalClassifier": [{"n_neighbors": 5, "alpha": 1.0, "solver": "logistic"}],
+    "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "SpacePartitioningClassifier": [
-        {"n_init": 2, "max_iter": 2},
         # A strong penalty: under a weak one equal problems end within the solver's tolerance of one
         # another, and the checks of weights ask for rounding.
         {
@@ -58,61 +106,23 @@ PARAMETERS: dict[str, list[dict]] = {
         {"region_estimator": "lda", "n_regions": 2, "n_init": 2, "max_iter": 5, "combine": "best"},
         {"gating": "soft", "n_regions": 2, "n_init": 2, "max_iter": 30},
     ],
-    "SpacePartitioningRegressor": [
-        {"n_init": 2, "max_iter": 3},
-        {"n_regions": 2, "n_init": 2, "max_iter": 5},
-    ],
-    "SurrogatePartitionClassifier": [{"n_init": 2}],
-    "ConformalClassifier": [{"estimator": GaussianNB()}],
-    "ConformalRegressor": [{"estimator": Ridge()}],
-    "LocalDiscriminantTransformer": [{"n_regions": 2, "n_init": 1}],
-    "LocallyAdaptiveClassifier": [{"n_regions": 2, "tol": 1e-3}],
-    "ResponsibilityMixture": [{"n_components": 2, "n_init": 1}],
-    "DivideConquerSVC": [
-        {"C": 100.0, "n_clusters": 3, "probability": True},
-        {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
-        {"C": 100.0, "n_clusters": 3, "clustering": "kernel"},
-    ],
-    "FeatureSpaceDecomposition": [
-        # The ridge keeps the eigenvectors of a dozen rows apart by more than rounding.
-        {"method": method, "n_repeats": 1, "shrinkage": 0.1}
-        for method in ("random", "principal", "discriminant", "cholesky", "approximate")
-    ],
-    "SubspaceFusionClassifier": [
-        {
-            "decompositions": ["principal", "discriminant"],
-            "estimator": RidgeClassifier(),
-            "n_subspaces": 2,
-            "cv": 2,
-        },
-    ],
-    "SubspaceFusionRegressor": [
-        {"decompositions": ["cholesky"], "estimator": Ridge(), "n_subspaces": 2, "cv": 2}
-    ],
-    "DecisionSurface": [{"estimator": RidgeClassifier()}],
+    "SpacePartitioningRegressor": [{"n_regions": 2, "n_init": 2, "max_iter": 5}],
     "SurfaceCalibratedClassifier": [
-        {"estimator": RidgeClassifier(), "cv": 2},
         {
             "estimator": DecisionTreeClassifier(max_depth=3, random_state=0),
             "cv": 4,
             "multi_class": "ovo",
         },
     ],
-    "TableEncoder": [{}, {"form": "tree"}],
-    "TruncatedRBFClassifier": [{}, {"loss": "log_loss"}],
-    "LocalClassifier": [{}, {"n_neighbors": 5, "alpha": 1.0, "solver": "logistic"}],
-    "AnchoredLocalClassifier": [{}, {"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
-    "AnchoredLocalRegressor": [{}, {"anchors": 4, "n_neighbors": 5, "alpha": 1.0}],
-    "GradientMetric": [{"n_rounds": 1}],
-    "GradientKernelClassifier": [{"n_rounds": 1}, {"kernel": "laplace", "n_rounds": 1}],
-    "NeuralNeighborsClassifier": [_SMALL_NETS],
-    "NeuralNeighborsRegressor": [_SMALL_NETS],
-    "GradientKernelRegressor": [{}, {"kernel": "laplace", "n_rounds": 1}],
-    # The checks bring fewer rows than a polynomial in their columns has coefficients.
-    "LoessRegressor": [{"degree": 0, "span": 0.2}],
-    "WeightedLDA": [{}, {"shrinkage": "auto"}],
-    "WhiteningTransformer": [{}, {"method": "zca"}, {"method": "pca"}],
+    "TableEncoder": [{"form": "tree"}],
+    "TruncatedRBFClassifier": [{"loss": "log_loss"}],
+    "WeightedLDA": [{"shrinkage": "auto"}],
+    "WhiteningTransformer": [{"method": "zca"}, {"method": "pca"}],
 }
+
+# Defaults that take seconds on the tables of the checks: `make test-statistical` checks these, and
+# every run of the suite their quick form.
+SLOW = {"NeuralNeighborsClassifier", "NeuralNeighborsRegressor"}
 
 
 DRAWS: dict[str, str | Callable] = {
@@ -159,23 +169,30 @@ def accepts(cls, parameter):
     return parameter in signature(cls.__init__).parameters
 
 
+def _seeded(cls, **arguments):
+    """An instance of ``cls`` with a seed and the arguments it cannot do without."""
+    seed = {"random_state": 0} if accepts(cls, "random_state") else {}
+    return cls(**{**seed, **REQUIRED.get(cls.__name__, {}), **arguments})
+
+
+def default(cls):
+    """The instance of ``cls`` that a user gets without a word, seeded."""
+    return _seeded(cls)
+
+
 def make(cls, **overrides):
-    """One test instance of ``cls``, seeded."""
-    return instances_of(cls, **overrides)[0]
+    """One small, quick instance of ``cls``, seeded."""
+    return _seeded(cls, **{**QUICK.get(cls.__name__, {}), **overrides})
 
 
-def instances_of(cls, **overrides):
-    built = []
-    for parameters in PARAMETERS.get(cls.__name__, [{}]):
-        arguments = {**parameters, **overrides}
-        if accepts(cls, "random_state"):
-            arguments.setdefault("random_state", 0)
-        built.append(cls(**arguments))
-    return built
+def other_settings(cls):
+    return [_seeded(cls, **arguments) for arguments in OTHER_SETTINGS.get(cls.__name__, [])]
 
 
 def all_instances():
-    return [estimator for cls in public_estimators().values() for estimator in instances_of(cls)]
+    """A quick instance of every class, and those of other settings."""
+    classes = public_estimators().values()
+    return [estimator for cls in classes for estimator in (make(cls), *other_settings(cls))]
 
 
 def draws(estimator):

@@ -9,17 +9,23 @@ from sklearn.metrics import pairwise_distances
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from tests.common import contracts
+from tests.common.discovery import public_estimators
 from tests.common.exceptions import contract_exceptions
-from tests.common.instances import all_instances
+from tests.common.instances import SLOW, default, make, other_settings
 from vicinal._base import atomic_fit, check_weights, encode_labels
 
 
 def _cases():
-    for estimator in all_instances():
-        for contract in contracts.CONTRACTS:
-            yield pytest.param(
-                estimator, contract, id=f"{type(estimator).__name__}-{contract.__name__}"
-            )
+    for name, cls in public_estimators().items():
+        marks = [pytest.mark.statistical] if name in SLOW else []
+        entries = [(default(cls), marks), *((other, []) for other in other_settings(cls))]
+        if name in SLOW:
+            entries.append((make(cls), []))
+        for estimator, marks in entries:
+            for contract in contracts.CONTRACTS:
+                yield pytest.param(
+                    estimator, contract, id=f"{name}-{contract.__name__}", marks=marks
+                )
 
 
 @pytest.mark.parametrize(("estimator", "contract"), list(_cases()))

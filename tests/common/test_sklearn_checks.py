@@ -1,14 +1,24 @@
-"""scikit-learn's own checks, over every public estimator."""
+"""scikit-learn's own checks, over every public estimator with its default arguments."""
 
 import pytest
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from tests.common.discovery import public_estimators
 from tests.common.exceptions import _REASONS, expected_failures
-from tests.common.instances import DRAWS, PARAMETERS, all_instances, instances_of
+from tests.common.instances import (
+    DRAWS,
+    OTHER_SETTINGS,
+    QUICK,
+    REQUIRED,
+    SLOW,
+    all_instances,
+    default,
+    make,
+    other_settings,
+)
 
-# What a setting may change about the numbers; the other checks look at the class, and go through
-# its first instance alone. Our contracts see all instances.
+# What a setting may change about the numbers; the other checks look at the class, and see its
+# default alone.
 _OF_NUMBERS = {
     "check_all_zero_sample_weights_error",
     "check_class_weight_classifiers",
@@ -42,12 +52,23 @@ def _name(case):
     return check.__name__
 
 
+def _slow(case):
+    """The case, marked to run with the long tests."""
+    values, marks = getattr(case, "values", case), getattr(case, "marks", ())
+    return pytest.param(*values, marks=[*marks, pytest.mark.statistical])
+
+
 def _cases():
-    classes = public_estimators().values()
-    first = _checks([instances_of(cls)[0] for cls in classes])
-    others = _checks([other for cls in classes for other in instances_of(cls)[1:]])
-    of_numbers = [case for case in others.args[1] if _name(case) in _OF_NUMBERS]
-    return pytest.mark.parametrize(first.args[0], [*first.args[1], *of_numbers], **first.kwargs)
+    classes = public_estimators()
+    quick = _checks([(make if name in SLOW else default)(cls) for name, cls in classes.items()])
+    slow = _checks([default(classes[name]) for name in sorted(SLOW)]).args[1]
+    others = _checks([other for cls in classes.values() for other in other_settings(cls)]).args[1]
+    cases = [
+        *quick.args[1],
+        *(case for case in others if _name(case) in _OF_NUMBERS),
+        *map(_slow, slow),
+    ]
+    return pytest.mark.parametrize(quick.args[0], cases, **quick.kwargs)
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
@@ -62,7 +83,7 @@ def test_checks_of_numbers_exist():
 
 def test_registries_name_existing_estimators_only():
     known = set(public_estimators())
-    for registry in (PARAMETERS, DRAWS, _REASONS):
+    for registry in (REQUIRED, QUICK, OTHER_SETTINGS, SLOW, DRAWS, _REASONS):
         assert set(registry) <= known
 
 
