@@ -24,7 +24,7 @@ from vicinal.local import (
     LocalRegressor,
 )
 from vicinal.local._blending import Plan, planned
-from vicinal.local._data import Labels, Table, TrainingRows, number_targets
+from vicinal.local._data import Labels, PlacedRows, TrainingTable, number_targets
 from vicinal.local._neighborhoods import NearestRule
 
 BLOCKS = (35, 70, 1000)
@@ -183,7 +183,9 @@ def in_memory_anchors(model, X, targets, weight):
     fit = model._model
     codes = np.searchsorted(getattr(model, "classes_", []), targets)
     held = Labels(codes, len(model.classes_)) if is_classifier(model) else number_targets(targets)
-    rows = TrainingRows.place(Table(X, held, weight, None), fit.data.placement, fit.data.search)
+    rows = PlacedRows.place(
+        TrainingTable(X, held, weight, None), fit.data.placement, fit.data.search
+    )
     rule = NearestRule(float(model.n_neighbors_), model.kernel)
     plan = Plan(rule, model.alpha_, model.anchors_.n_blended, model.n_refits_)
     centers = model.anchors_.centers

@@ -1,6 +1,8 @@
 """The house keeps its shape, and CONTRIBUTING.md its numbers."""
 
+import ast
 import re
+from collections import Counter
 
 import pytest
 from tests.install.house import (
@@ -10,12 +12,23 @@ from tests.install.house import (
     measure,
     n_code,
     repeated_lines,
+    sources,
 )
 
 
 @pytest.fixture(scope="module")
 def measured():
     return measure()
+
+
+def test_no_two_classes_have_one_name():
+    found = Counter(
+        node.name
+        for text in sources(ROOT).values()
+        for node in ast.walk(ast.parse("\n".join(text)))
+        if isinstance(node, ast.ClassDef)
+    )
+    assert [name for name, times in found.items() if times > 1] == []
 
 
 def test_local_stays_small(measured):

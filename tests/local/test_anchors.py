@@ -14,7 +14,7 @@ from vicinal.local import (
     LocalClassifier,
     LocalRegressor,
 )
-from vicinal.local._blending import Anchors, place_centers
+from vicinal.local._blending import AnchorPlanes, place_centers
 from vicinal.local._coordinates import Coordinates
 from vicinal.local._neighborhoods import Localizer, NeighborIndex
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
@@ -42,7 +42,7 @@ def moons():
 
 
 def blended(anchors, place, design):
-    """The formula in the docstring of ``Anchors``, query by query."""
+    """The formula in the docstring of ``AnchorPlanes``, query by query."""
     out = []
     for p, z in zip(place, design, strict=True):
         distance = np.sqrt(((anchors.centers - p) ** 2).sum(axis=1))
@@ -57,7 +57,7 @@ def blended(anchors, place, design):
 
 
 def test_blend_of_two_planes_by_hand():
-    anchors = Anchors(
+    anchors = AnchorPlanes(
         centers=np.array([[0.0], [1.0], [3.0]]),
         origins=np.array([[0.0], [1.0], [3.0]]),
         values=np.array([[1.0], [2.0], [50.0]]),

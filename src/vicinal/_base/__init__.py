@@ -39,7 +39,7 @@ from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, thread_
 from vicinal._base._progress import Progress
 from vicinal._base._saved import check_saved, saved, saved_name, saved_part
 from vicinal._base._survey import (
-    Moments,
+    ColumnMoments,
     Survey,
     block_moments,
     dense,
@@ -69,7 +69,7 @@ __all__ = [
     "Block",
     "Blocks",
     "HeldOut",
-    "Moments",
+    "ColumnMoments",
     "Progress",
     "Survey",
     "add_tuples",

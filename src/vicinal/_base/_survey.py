@@ -16,7 +16,7 @@ _SPARSE = (
 )
 
 
-class Moments(NamedTuple):
+class ColumnMoments(NamedTuple):
     """Weight, means, sums of squares about the means, and the range of every column."""
 
     weight: float
@@ -45,7 +45,7 @@ class Survey:
     classes: Any  # sorted labels, or None where y is not a class
     class_rows: Any  # number of rows of each class
     class_weights: Any  # weight of each class
-    dense_moments: Moments | None  # of the columns, where blocks are dense
+    dense_moments: ColumnMoments | None  # of the columns, where blocks are dense
 
     @property
     def n_rows(self) -> int:
@@ -53,8 +53,8 @@ class Survey:
         return sum(self.lengths)
 
     @property
-    def moments(self) -> Moments:
-        """Moments of the columns; sparse blocks, which have none, are refused."""
+    def moments(self) -> ColumnMoments:
+        """ColumnMoments of the columns; sparse blocks, which have none, are refused."""
         if self.dense_moments is None:
             raise ValueError(_SPARSE)
         return self.dense_moments
@@ -92,18 +92,18 @@ def dense(block: Block) -> np.ndarray:
     return block.X
 
 
-def block_moments(block: Block) -> Moments:
+def block_moments(block: Block) -> ColumnMoments:
     """Return the moments of a block; sparse rows are refused."""
     X, weight = dense(block), block.sample_weight
     if len(X) == 0:
         zero = np.zeros(X.shape[1])
-        return Moments(0.0, zero, zero, zero + np.inf, zero - np.inf)
+        return ColumnMoments(0.0, zero, zero, zero + np.inf, zero - np.inf)
     mean = weight @ X / weight.sum()
     squares = weight @ (X - mean) ** 2
-    return Moments(float(weight.sum()), mean, squares, X.min(axis=0), X.max(axis=0))
+    return ColumnMoments(float(weight.sum()), mean, squares, X.min(axis=0), X.max(axis=0))
 
 
-def merge_moments(a: Moments, b: Moments) -> Moments:
+def merge_moments(a: ColumnMoments, b: ColumnMoments) -> ColumnMoments:
     """Return the moments of both sets of rows (Chan, Golub and LeVeque, 1983)."""
     weight = a.weight + b.weight
     if weight == 0:
@@ -111,7 +111,9 @@ def merge_moments(a: Moments, b: Moments) -> Moments:
     gap = b.mean - a.mean
     mean = a.mean + gap * (b.weight / weight)
     squares = a.squares + b.squares + gap**2 * (a.weight * b.weight / weight)
-    return Moments(weight, mean, squares, np.minimum(a.low, b.low), np.maximum(a.high, b.high))
+    return ColumnMoments(
+        weight, mean, squares, np.minimum(a.low, b.low), np.maximum(a.high, b.high)
+    )
 
 
 def _look(block: Block, has_classes: bool) -> Survey:

@@ -10,7 +10,7 @@ from vicinal._base import Block
 from vicinal.distributed._blocks import DaskBlocks
 from vicinal.distributed._neighbors import check_columns, lazy_rows, lazy_search, query_lengths
 from vicinal.local.blocks import LocalFrame, check_settled
-from vicinal.neighbors.blocks import Found
+from vicinal.neighbors.blocks import NeighborRows
 
 _METHODS = ("predict", "predict_proba", "decision_function", "local_coef")
 
@@ -113,7 +113,7 @@ def _lazy_answers(frame: LocalFrame, blocks: DaskBlocks, queries: DaskBlocks, Q,
     return da.concatenate(answers, allow_unknown_chunksizes=True)
 
 
-def _ask(frame: LocalFrame, found: Found, queries: Block, method: str, kind: tuple):
+def _ask(frame: LocalFrame, found: NeighborRows, queries: Block, method: str, kind: tuple):
     if len(queries) == 0:
         *width, dtype = kind
         return np.empty((0, *width), dtype=dtype)

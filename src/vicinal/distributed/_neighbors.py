@@ -10,7 +10,7 @@ from dask import delayed
 
 from vicinal._base import Block
 from vicinal.distributed._blocks import DaskBlocks
-from vicinal.neighbors.blocks import BlockSearch, Found, Nearest, merge, search_block
+from vicinal.neighbors.blocks import BlockSearch, Nearest, NeighborRows, merge, search_block
 
 
 def kneighbors(
@@ -102,7 +102,7 @@ def lazy_search(blocks: DaskBlocks, search: BlockSearch, queries: Any, rule: Any
     return blocks.lazy_totals(search_block, 1, *shared, combine=merge)[0]
 
 
-def _as_table(found: Found, width: int) -> tuple[np.ndarray, np.ndarray]:
+def _as_table(found: NeighborRows, width: int) -> tuple[np.ndarray, np.ndarray]:
     shape = (found.n_queries, width)
     return found.pairs.distances.reshape(shape), found.pairs.positions.reshape(shape)
 

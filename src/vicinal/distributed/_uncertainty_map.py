@@ -11,7 +11,7 @@ from vicinal._base import Block, Survey, add_tuples, survey
 from vicinal.distributed._blocks import DaskBlocks, tree
 from vicinal.distributed._compute import compute
 from vicinal.distributed._neighbors import lazy_rows, lazy_search
-from vicinal.neighbors.blocks import Ball, BlockSearch, Found, Nearest
+from vicinal.neighbors.blocks import Ball, BlockSearch, Nearest, NeighborRows
 
 # The neighbour whose mean squared distance is the bandwidth, as in memory.
 _SCALE_NEIGHBOR = 7
@@ -117,13 +117,13 @@ def _mean_neighbor_distance(blocks: DaskBlocks, found: Survey, verbose: int) -> 
     return float(total / weight)
 
 
-def _neighbor_squares(found: Found, block: Block, k: int) -> tuple[float, float]:
+def _neighbor_squares(found: NeighborRows, block: Block, k: int) -> tuple[float, float]:
     # The row itself is at distance 0, so that the k-th other one is the next but k.
     distances = found.pairs.distances.reshape(len(block), k + 1)[:, k]
     return float(block.sample_weight @ distances**2), float(block.sample_weight.sum())
 
 
-def _foreign_shares(found: Found, block: Block, bandwidth2: float) -> np.ndarray:
+def _foreign_shares(found: NeighborRows, block: Block, bandwidth2: float) -> np.ndarray:
     """Return the share of similarity with other classes, of each row of a block."""
     pairs = found.pairs.take(found.pairs.positions != found.pairs.queries + block.start)
     squares, queries = pairs.distances**2, pairs.queries

@@ -38,7 +38,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
 
     Attributes
     ----------
-    anchors_ : Anchors
+    anchors_ : AnchorPlanes
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
     anchor_selection_ : dict of ndarray

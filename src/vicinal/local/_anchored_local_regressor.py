@@ -43,7 +43,7 @@ class AnchoredLocalRegressor(
 
     Attributes
     ----------
-    anchors_ : Anchors
+    anchors_ : AnchorPlanes
         Stored models as plain arrays: ``centers``, ``origins``, ``values``, ``slopes`` and
         ``n_blended``.
     anchor_selection_ : dict of ndarray

@@ -1,6 +1,6 @@
 """Local models on arrays of other libraries (torch, CuPy): everything stays on their device.
 
-The same contracts as on the host: :class:`ArrayRows` is the counterpart of ``TrainingRows``,
+The same contracts as on the host: :class:`ArrayRows` is the counterpart of ``PlacedRows``,
 :class:`ArrayRidge` and :class:`ArrayNewton` those of the compiled solvers. Neighbourhoods are
 rectangular, entries of weight zero do not count.
 """
@@ -38,7 +38,7 @@ from vicinal._kernels.local._batched import (
     transpose,
 )
 from vicinal._kernels.local._smoothing import nearest_scale
-from vicinal.local._data import Labels, Numbers, Table
+from vicinal.local._data import Labels, Numbers, TrainingTable
 from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._solvers import NewtonSolver, RidgeSolver, warn_unconverged
 from vicinal.neighbors import NeighborSearch
@@ -180,7 +180,7 @@ class ArrayRows:
     groups = None
 
     @classmethod
-    def place(cls, table: Table, map: ArrayMap) -> "ArrayRows":
+    def place(cls, table: TrainingTable, map: ArrayMap) -> "ArrayRows":
         """Put rows into coordinates and prepare the search."""
         rows, weights = map(table.X), table.sample_weight
         xp = namespace(rows)
@@ -520,7 +520,7 @@ def _relative_penalty(offsets, weights, alpha: float):
 # --- the engine of a fit ---
 
 
-class ArrayEngine:
+class ArrayApiEngine:
     """Learn coordinates, place rows and choose solvers where the arrays are."""
 
     def solver(self, solver, X) -> Any:
@@ -528,13 +528,13 @@ class ArrayEngine:
         kind = ArrayRidge if isinstance(solver, RidgeSolver) else ArrayNewton
         return kind(**vars(solver))
 
-    def learn(self, table: Table, metric) -> ArrayMap:
+    def learn(self, table: TrainingTable, metric) -> ArrayMap:
         """Learn the coordinates of a metric."""
         if not hasattr(metric, "linear_map"):
             return learn_map(table.X, table.sample_weight, metric)
         return self.learn_rounds(table, clone(metric))[-1]
 
-    def learn_rounds(self, table: Table, metric) -> list[ArrayMap]:
+    def learn_rounds(self, table: TrainingTable, metric) -> list[ArrayMap]:
         """Learn a gradient metric; return the coordinates after each of its rounds."""
         learned = metric.fit(table.X, table.targets.values, table.sample_weight)
         maps = learned.maps_
@@ -543,17 +543,17 @@ class ArrayEngine:
             for r in range(maps.shape[0])
         ]
 
-    def rows(self, table: Table, map: ArrayMap) -> ArrayRows:
+    def rows(self, table: TrainingTable, map: ArrayMap) -> ArrayRows:
         """Put rows into coordinates."""
         return ArrayRows.place(table, map)
 
-    def others(self, table: Table, fold: np.ndarray) -> Table:
+    def others(self, table: TrainingTable, fold: np.ndarray) -> TrainingTable:
         """Return the rows outside a fold."""
         xp = namespace(table.X)
         rest = np.setdiff1d(np.arange(table.n_samples), fold)
         rows = xp.asarray(rest, device=compat.device(table.X))
         weights = table.sample_weight
-        return Table(
+        return TrainingTable(
             xp.take(table.X, rows, axis=0),
             table.targets.take(rows),
             None if weights is None else xp.take(weights, rows),

@@ -15,7 +15,7 @@ from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._smoothing import KERNELS
 from vicinal._rows import HeldOutRows, SupportMixin, some_rows
 from vicinal.local._coordinates import location_mask, search_metric, sees_labels
-from vicinal.local._data import HostEngine, SearchOptions, Table, is_forest
+from vicinal.local._data import HostEngine, SearchOptions, TrainingTable, is_forest
 from vicinal.local._explain import local_sections
 from vicinal.local._fits import LocalFit, make_fit
 from vicinal.local._forest import FOREST_ROWS, ForestRule
@@ -149,7 +149,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
         search = SearchOptions(metric, params, self.algorithm, self.n_jobs)
         return HostEngine(search, located, self.random_state)
 
-    def _settle(self, table: Table, engine) -> None:
+    def _settle(self, table: TrainingTable, engine) -> None:
         """Choose what was left open, by leaving rows out, and keep the model."""
         degrees, alphas = self._degrees(table), self._alphas()
         is_open = len(degrees) * len(alphas) > 1 or self._size_is_open() or self._is_gradient()
@@ -212,7 +212,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
     def _is_gradient(self) -> bool:
         return isinstance(self.metric, str) and self.metric == "gradient"
 
-    def _n_metrics(self, table: Table) -> int:
+    def _n_metrics(self, table: TrainingTable) -> int:
         if not self._is_gradient():
             return 1
         return MAX_ROUNDS if table.n_samples >= SMALL else MAX_ROUNDS // 2
@@ -224,7 +224,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
             return isinstance(self.n_neighbors, str)
         return isinstance(self.bandwidth, str)
 
-    def _degrees(self, table: Table) -> list[int]:
+    def _degrees(self, table: TrainingTable) -> list[int]:
         return [self.degree]
 
     def _alphas(self) -> list[float]:
@@ -233,7 +233,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
     def _neighbors(self) -> tuple[int, ...]:
         return NEIGHBORS
 
-    def _compared_rows(self, table: Table, n_alphas: int) -> np.ndarray:
+    def _compared_rows(self, table: TrainingTable, n_alphas: int) -> np.ndarray:
         """Return the rows on which candidates are compared."""
         return draw_rows(table.n_samples, self.random_state, MAX_ROWS)
 
@@ -280,7 +280,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
 
     # --- rows that a metric did not see ---
 
-    def _views(self, table: Table, engine, metric, rows, folds=None, entries=None):
+    def _views(self, table: TrainingTable, engine, metric, rows, folds=None, entries=None):
         """Yield (metric, views) for every metric to compare: one, or one per round of slopes.
 
         A metric that learns from labels is learned once per fold, without the fold; neighbours are
@@ -308,13 +308,13 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
                 ),
             )
 
-    def _learned(self, engine, table: Table, metric) -> Iterable:
+    def _learned(self, engine, table: TrainingTable, metric) -> Iterable:
         """Return the coordinates of a metric; those after each round of ``"gradient"``, in turn."""
         if isinstance(metric, str) and metric == "gradient":
             return engine.learn_rounds(table, self._round(metric, table, self._n_metrics(table)))
         return [engine.learn(table, metric)]
 
-    def _round(self, metric, table: Table, n_rounds: int):
+    def _round(self, metric, table: TrainingTable, n_rounds: int):
         """Return the metric of a number of rounds."""
         if not (isinstance(metric, str) and metric == "gradient"):
             return metric

@@ -14,14 +14,14 @@ from sklearn.utils import check_array, check_random_state
 from vicinal._base import Progress, is_array_api, saved
 from vicinal._kernels.local._blend import blend_slopes, blend_values
 from vicinal.local._coordinates import sees_labels
-from vicinal.local._data import TrainingRows, is_forest
+from vicinal.local._data import PlacedRows, is_forest
 from vicinal.local._fits import LocalFit
 from vicinal.local._neighborhoods import (
     Localizer,
     NearestRule,
-    Neighborhoods,
     NeighborIndex,
     RadiusRule,
+    WeightedNeighborhoods,
     drop_zeros,
     take_queries,
 )
@@ -58,7 +58,7 @@ _SPARE = 1.5
 
 @saved(centers="m s", origins="m d", values="m o", slopes="m o d")
 @dataclass(frozen=True)
-class Anchors:
+class AnchorPlanes:
     r"""Local linear models at fixed places, with all that a prediction needs.
 
     A query q whose coordinates are p (search) and z (design) is answered by
@@ -95,7 +95,9 @@ class Anchors:
         """Which anchors are blended for a query, and with which weight."""
         return blending_rule(self.n_blended)
 
-    def predict(self, design, found: Neighborhoods, n_jobs: int | None = None) -> np.ndarray:
+    def predict(
+        self, design, found: WeightedNeighborhoods, n_jobs: int | None = None
+    ) -> np.ndarray:
         """Return the blended values, shape (n_queries, n_outputs)."""
         out = np.empty((found.n_queries, self.values.shape[1]))
 
@@ -114,7 +116,7 @@ class Anchors:
         over_queries(run, found.n_queries, n_jobs)
         return out
 
-    def blended_slopes(self, found: Neighborhoods) -> np.ndarray:
+    def blended_slopes(self, found: WeightedNeighborhoods) -> np.ndarray:
         """Return the blended slopes, shape (n_queries, n_outputs, n_columns)."""
         out = np.empty((found.n_queries, *self.slopes.shape[1:]))
         blend_slopes(found.indptr, found.indices, found.weights, self.slopes, out)
@@ -131,7 +133,7 @@ def blending_rule(n_blended: int) -> NearestRule:
 class BlendSolver:
     """The planes of nearby anchors, blended: what an anchored model fits to its neighbours."""
 
-    anchors: Anchors
+    anchors: AnchorPlanes
     link: str
     is_linear: bool
     name: str
@@ -152,13 +154,13 @@ class BlendSolver:
         return self.anchors.blended_slopes(found)
 
 
-def blended_fit(anchors: Anchors, alpha: float, like: LocalFit, targets) -> LocalFit:
+def blended_fit(anchors: AnchorPlanes, alpha: float, like: LocalFit, targets) -> LocalFit:
     """Return the model that blends the anchors: they are its rows, in the coordinates of another.
 
     ``targets`` say what the answers are; training rows are not kept.
     """
     data, solver = like.data, like.solver
-    rows = TrainingRows(
+    rows = PlacedRows(
         anchors.origins,
         targets,
         data.search.index(anchors.centers),
@@ -186,7 +188,7 @@ class Plan:
         """Number of neighbours of an anchor, or its bandwidth."""
         return self.rule.size
 
-    def note_on(self, estimator, anchors: Anchors, results) -> None:
+    def note_on(self, estimator, anchors: AnchorPlanes, results) -> None:
         """Write what users ask for into the attributes of an estimator."""
         estimator.anchors_ = anchors
         estimator.n_refits_ = self.n_refits
@@ -222,9 +224,9 @@ class AnchorSearch:
     ----------
     fit : LocalFit
         The model fitted around every query, whose rows, rule and penalty are the start.
-    table : Table
+    table : TrainingTable
         Training data.
-    folds : list of (TrainingRows, list of ndarray)
+    folds : list of (PlacedRows, list of ndarray)
         Rows to hold out, with all rows under a metric that did not see their labels.
     anchors : int, "auto" or array-like
         Number of centres, or the centres.
@@ -371,7 +373,7 @@ class AnchorSearch:
                     losses.setdefault(key, []).append(loss(values, held))
         return {plan: np.concatenate(parts) for plan, parts in losses.items()}
 
-    def _blended(self, place, queries) -> dict[int, Neighborhoods]:
+    def _blended(self, place, queries) -> dict[int, WeightedNeighborhoods]:
         """Return the anchors blended for the queries, for every number of them; one search."""
         numbers = [b for b in _BLENDED if b < max(3, len(place))]
         index = self.fit.data.search.index(place)
@@ -420,14 +422,16 @@ class AnchorSearch:
 
     # --- models ---
 
-    def _models(self, data, place, found: Neighborhoods, alpha, n_blended) -> Anchors:
+    def _models(self, data, place, found: WeightedNeighborhoods, alpha, n_blended) -> AnchorPlanes:
         """Return the models at the centres."""
         return fit_planes(self.fit.solver, data, place, found, alpha, n_blended)
 
-    def _refits(self, data, anchors: Anchors, found, alpha, n_refits) -> Iterator[Anchors]:
+    def _refits(
+        self, data, anchors: AnchorPlanes, found, alpha, n_refits
+    ) -> Iterator[AnchorPlanes]:
         return refit_planes(self.fit.solver, data, anchors, found, alpha, n_refits)
 
-    def fit_plan(self, centers, plan: Plan, data=None, found=None) -> Anchors:
+    def fit_plan(self, centers, plan: Plan, data=None, found=None) -> AnchorPlanes:
         """Return the anchors of a plan."""
         data = data or self.fit.data
         place = self._to_place(centers, data)
@@ -448,7 +452,7 @@ class AnchorSearch:
         return np.concatenate(values), np.concatenate(used)
 
 
-def fit_planes(solver, data, place, found: Neighborhoods, alpha, n_blended) -> Anchors:
+def fit_planes(solver, data, place, found: WeightedNeighborhoods, alpha, n_blended) -> AnchorPlanes:
     """Return the models at the centres; the prior where no row is near."""
     if data.index.X is data.rows:
         origins = place
@@ -467,10 +471,12 @@ def fit_planes(solver, data, place, found: Neighborhoods, alpha, n_blended) -> A
     values[near], slopes[near] = solver.planes(
         data, origins[near], take_queries(found, near), alpha
     )
-    return Anchors(place, origins, values, slopes, n_blended)
+    return AnchorPlanes(place, origins, values, slopes, n_blended)
 
 
-def refit_planes(solver, data, anchors: Anchors, found, alpha, n_refits) -> Iterator[Anchors]:
+def refit_planes(
+    solver, data, anchors: AnchorPlanes, found, alpha, n_refits
+) -> Iterator[AnchorPlanes]:
     """Yield the anchors after each refit of their models to what the blend leaves over.
 
     The models are fitted one by one, but answer together: twicing lets them learn of each other.
@@ -490,7 +496,7 @@ def refit_planes(solver, data, anchors: Anchors, found, alpha, n_refits) -> Iter
         yield anchors
 
 
-def planned(solver, data, place, found, plan: Plan) -> Anchors:
+def planned(solver, data, place, found, plan: Plan) -> AnchorPlanes:
     """Return the anchors of a plan at given places."""
     anchors = fit_planes(solver, data, place, found, plan.alpha, plan.n_blended)
     for refitted in refit_planes(solver, data, anchors, found, plan.alpha, plan.n_refits):
@@ -501,7 +507,7 @@ def planned(solver, data, place, found, plan: Plan) -> Anchors:
 class _SharedSearch:
     """Neighbourhoods of the same centres under several rules, with rows left out; one search."""
 
-    def __init__(self, data: TrainingRows, place, rules, factor):
+    def __init__(self, data: PlacedRows, place, rules, factor):
         self._data, self._place, self._factor = data, place, factor
         self._localizer = data.localizer(rules[-1], factor)
         self._candidates = None
@@ -509,7 +515,7 @@ class _SharedSearch:
             largest = min(_SPARE * rules[-1].count, data.total_weight)
             self._candidates = self._localizer.candidates(place, largest)
 
-    def found(self, rule, absent: np.ndarray | None) -> Neighborhoods:
+    def found(self, rule, absent: np.ndarray | None) -> WeightedNeighborhoods:
         """Return the neighbourhoods under a rule without the rows that are ``absent``."""
         if self._candidates is None:
             found = self._data.localizer(rule, self._factor).neighborhoods(self._place)
@@ -525,7 +531,7 @@ class _SharedSearch:
         return drop_zeros(found._replace(weights=found.weights * self._factor[found.indices]))
 
 
-def plan_neighborhoods(data: TrainingRows, place, rule, factor) -> Neighborhoods:
+def plan_neighborhoods(data: PlacedRows, place, rule, factor) -> WeightedNeighborhoods:
     """Return the neighbourhoods of centres among all rows."""
     return _SharedSearch(data, place, [rule], factor).found(rule, None)
 

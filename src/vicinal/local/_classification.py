@@ -20,10 +20,10 @@ from vicinal._base import (
     weighted_device_rows,
 )
 from vicinal._kernels.calibration._temperature import fit_temperature, fit_temperatures
-from vicinal.local._arrays import ArrayEngine, ArrayLabels, check_array_parameters
+from vicinal.local._arrays import ArrayApiEngine, ArrayLabels, check_array_parameters
 from vicinal.local._base import BaseLocal
 from vicinal.local._coordinates import sees_labels
-from vicinal.local._data import Labels, Table, checked_rows
+from vicinal.local._data import Labels, TrainingTable, checked_rows
 from vicinal.local._selection import ALPHAS, MAX_ROWS, NEIGHBORS, View, draw_rows
 from vicinal.local._solvers import class_solver, exact_class_solver
 
@@ -76,10 +76,12 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
 
     # --- fit ---
 
-    def _read(self, X, y, sample_weight, groups, classes=None, *, first=True) -> tuple[Table, Any]:
+    def _read(
+        self, X, y, sample_weight, groups, classes=None, *, first=True
+    ) -> tuple[TrainingTable, Any]:
         """Check the training data; return them and the engine of their array library."""
         if is_array_api(X):
-            return self._read_arrays(X, y, sample_weight, groups, classes), ArrayEngine()
+            return self._read_arrays(X, y, sample_weight, groups, classes), ArrayApiEngine()
         X, y, weights, groups = checked_rows(self, X, y, sample_weight, groups, first=first)
         check_classification_targets(y)
         if classes is None:
@@ -87,17 +89,19 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
         else:
             self.classes_, _ = encode_labels(np.asarray(classes))
             codes = self._encode(y)
-        table = Table(X, Labels(codes.astype(np.int64), len(self.classes_)), weights, groups)
+        table = TrainingTable(
+            X, Labels(codes.astype(np.int64), len(self.classes_)), weights, groups
+        )
         return table, self._engine(X)
 
-    def _read_arrays(self, X, y, sample_weight, groups, classes) -> Table:
+    def _read_arrays(self, X, y, sample_weight, groups, classes) -> TrainingTable:
         """Do the same where the arrays are."""
         # The classes decide which settings can be used, and those are checked before the rows.
         self.classes_ = encode_device_labels(y, X)[0] if classes is None else np.unique(classes)
         check_array_parameters(self, self._solver(1), groups)
         X = validate_array_api(self, X, reset=True)
         if X.shape[0] < 2:
-            raise ValueError(f"Found {X.shape[0]} sample(s); at least 2 are needed.")
+            raise ValueError(f"NeighborRows {X.shape[0]} sample(s); at least 2 are needed.")
         on_device = is_array_api(y)
         X, y, weights = weighted_device_rows(X, y, sample_weight)
         if classes is None:
@@ -105,7 +109,7 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
         else:
             codes = namespace(X).asarray(self._encode(as_numpy(y)), device=device_of(X))
         targets = ArrayLabels(codes, len(self.classes_), X.dtype, on_device)
-        return Table(X, targets, weights, None)
+        return TrainingTable(X, targets, weights, None)
 
     def _encode(self, y) -> np.ndarray:
         """Return the codes of labels that must be among the classes."""
@@ -141,7 +145,7 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
         )
         return np.asarray(factors, dtype=np.float64)[codes]
 
-    def _calibrate(self, table: Table, engine) -> None:
+    def _calibrate(self, table: TrainingTable, engine) -> None:
         """Fit the temperature to scores of rows that their models, and metrics, did not see."""
         self.temperature_: float | None = None
         if not self._has_temperature():

@@ -22,7 +22,7 @@ _DENSE_ONLY = ("ranked", "within_class", "gradient", *FORESTS)
 
 
 @saved()
-class NormalScores:
+class NormalScoreMap:
     """Piecewise linear map of every column to normal scores of variance one."""
 
     def __init__(self, X: np.ndarray, sample_weight: np.ndarray | None):
@@ -55,7 +55,7 @@ class Coordinates:
         Origin of the new coordinates.
     transformer : estimator or None
         Fitted transformer used instead of a matrix.
-    warp : NormalScores or None
+    warp : NormalScoreMap or None
         Bend the columns first, before the linear map.
     learned : estimator or None
         The fitted transformer that the map comes from.
@@ -204,7 +204,7 @@ def learn_coordinates(metric, X, targets, sample_weight) -> Coordinates:
         mean, scale = standard_scale(np.asarray(X, dtype=np.float64), sample_weight)
         return Coordinates(matrix=1.0 / scale, mean=mean)
     if metric == "ranked":
-        return Coordinates(warp=NormalScores(np.asarray(X, dtype=np.float64), sample_weight))
+        return Coordinates(warp=NormalScoreMap(np.asarray(X, dtype=np.float64), sample_weight))
     if metric == "within_class":
         if not targets.are_labels:
             raise ValueError(

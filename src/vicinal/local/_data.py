@@ -21,8 +21,8 @@ from vicinal.local._forest import ForestIndex, ForestLocalizer, grow_forest
 from vicinal.local._neighborhoods import (
     Localizer,
     NearestRule,
-    Neighborhoods,
     NeighborIndex,
+    WeightedNeighborhoods,
 )
 from vicinal.local._solvers import SparseSolver
 
@@ -59,11 +59,11 @@ class Numbers:
             )
         return Numbers(np.vstack([self.columns, other.columns]), self.is_multi_output)
 
-    def smooth(self, found: Neighborhoods, kernels: np.ndarray) -> np.ndarray:
+    def smooth(self, found: WeightedNeighborhoods, kernels: np.ndarray) -> np.ndarray:
         """Return sum_i l_i(q) y_i of several kernels, (n_kernels, n_queries, n_outputs)."""
         return smooth_targets(found.indptr, found.indices, kernels, self.columns)
 
-    def one_class(self, found: Neighborhoods) -> None:
+    def one_class(self, found: WeightedNeighborhoods) -> None:
         """Numbers have no neighbourhoods that need no fit."""
 
     def prior(self, sample_weight) -> np.ndarray:
@@ -119,12 +119,12 @@ class Labels:
         """Return these labels, then further ones."""
         return Labels(np.concatenate([self.codes, other.codes]), self.n_outputs)
 
-    def smooth(self, found: Neighborhoods, kernels: np.ndarray) -> np.ndarray:
+    def smooth(self, found: WeightedNeighborhoods, kernels: np.ndarray) -> np.ndarray:
         """Return the fits to indicator columns, (n_kernels, n_queries, n_classes)."""
         inputs, of = (found.indptr, found.indices), (self.codes, self.n_outputs)
         return np.stack([smooth_classes(*inputs, kernel, *of) for kernel in kernels])
 
-    def one_class(self, found: Neighborhoods) -> np.ndarray:
+    def one_class(self, found: WeightedNeighborhoods) -> np.ndarray:
         """Tell which queries see one class only: their answer needs no fit."""
         return is_pure(found.indptr, found.indices, self.codes)
 
@@ -146,7 +146,7 @@ class Labels:
         return classes[scores.argmax(axis=1)]
 
 
-class Table(NamedTuple):
+class TrainingTable(NamedTuple):
     """Checked training data, without the rows of weight zero; weights are ``None`` for ones."""
 
     X: Any
@@ -159,9 +159,9 @@ class Table(NamedTuple):
         """Number of rows."""
         return self.X.shape[0]
 
-    def take(self, rows) -> "Table":
+    def take(self, rows) -> "TrainingTable":
         """Return some of the rows."""
-        return Table(
+        return TrainingTable(
             self.X[rows],
             self.targets.take(rows),
             None if self.sample_weight is None else self.sample_weight[rows],
@@ -217,7 +217,7 @@ class HostEngine(NamedTuple):
         """Return the solver that fits the rows."""
         return SparseSolver(solver) if sparse.issparse(X) else solver
 
-    def learn(self, table: Table, metric) -> Placement:
+    def learn(self, table: TrainingTable, metric) -> Placement:
         """Learn the coordinates of a metric."""
         forest = metric if is_forest(metric) else None
         if forest is not None and self.located is not None:
@@ -228,7 +228,7 @@ class HostEngine(NamedTuple):
         X, weights = self._located(table.X), table.sample_weight
         return Placement(learn_coordinates(metric, X, table.targets, weights), self.located, forest)
 
-    def learn_rounds(self, table: Table, metric) -> Iterator[Placement]:
+    def learn_rounds(self, table: TrainingTable, metric) -> Iterator[Placement]:
         """Learn a gradient metric; yield the coordinates after each of its rounds."""
         X = self._located(table.X)
         _, rounds = metric._begin(X, table.targets.values, table.sample_weight)
@@ -238,13 +238,13 @@ class HostEngine(NamedTuple):
     def _located(self, X):
         return X if self.located is None else X[:, np.flatnonzero(self.located)]
 
-    def rows(self, table: Table, placement: Placement) -> "TrainingRows":
+    def rows(self, table: TrainingTable, placement: Placement) -> "PlacedRows":
         """Put rows into coordinates; a forest metric grows its forest."""
         if placement.by_leaves:
-            return TrainingRows.grow(table, placement, self.search, self.random_state)
-        return TrainingRows.place(table, placement, self.search)
+            return PlacedRows.grow(table, placement, self.search, self.random_state)
+        return PlacedRows.place(table, placement, self.search)
 
-    def others(self, table: Table, fold: np.ndarray) -> Table:
+    def others(self, table: TrainingTable, fold: np.ndarray) -> TrainingTable:
         """Return the rows outside a fold."""
         return table.take(np.setdiff1d(np.arange(table.n_samples), fold))
 
@@ -277,7 +277,7 @@ class SearchOptions:
     **{"index.X": "n *", "targets.codes": "n", "targets.columns": "n *"},
 )
 @dataclass(frozen=True)
-class TrainingRows:
+class PlacedRows:
     """Training rows in the coordinates of search and fit."""
 
     rows: np.ndarray | sparse.csr_matrix
@@ -292,7 +292,9 @@ class TrainingRows:
     is_host = True
 
     @classmethod
-    def place(cls, table: Table, placement: Placement, search: SearchOptions) -> "TrainingRows":
+    def place(
+        cls, table: TrainingTable, placement: Placement, search: SearchOptions
+    ) -> "PlacedRows":
         """Put rows into coordinates and prepare the search."""
         place, rows = placement(table.X)
         index, dtype = search.index(place), table.X.dtype
@@ -300,8 +302,8 @@ class TrainingRows:
 
     @classmethod
     def grow(
-        cls, table: Table, placement: Placement, search: SearchOptions, random_state
-    ) -> "TrainingRows":
+        cls, table: TrainingTable, placement: Placement, search: SearchOptions, random_state
+    ) -> "PlacedRows":
         """Grow a forest whose leaves say who is near; models are fitted in the coordinates."""
         place, rows = placement(table.X)
         index = grow_forest(
@@ -402,7 +404,7 @@ class TrainingRows:
         size = self.localizer(rule).expected_size()
         return row_blocks(n_queries, 8 * (10 * size + width), max_rows=8192)
 
-    def joined(self, X, targets, sample_weight, groups) -> "TrainingRows":
+    def joined(self, X, targets, sample_weight, groups) -> "PlacedRows":
         """Return the data with further rows; coordinates stay as they are."""
         if (groups is None) != (self.groups is None):
             raise ValueError(
@@ -439,7 +441,7 @@ class TrainingRows:
         """Return the map that changes nothing."""
         return np.eye(self.n_columns)
 
-    def mapped(self, matrix: np.ndarray) -> "TrainingRows":
+    def mapped(self, matrix: np.ndarray) -> "PlacedRows":
         """Return the same rows, mapped once more."""
         rows = np.ascontiguousarray(self.rows @ matrix)
         return replace(self, rows=rows, index=self.search.index(rows))

@@ -19,7 +19,12 @@ from vicinal._kernels.local._line_smoother import (
 )
 from vicinal._kernels.local._smoothing import kernel_slopes, nearest_bandwidth, nearest_scale
 from vicinal._kernels.local._workspace import Fits, Motion
-from vicinal.local._neighborhoods import NearestRule, Neighborhoods, RadiusRule, take_queries
+from vicinal.local._neighborhoods import (
+    NearestRule,
+    RadiusRule,
+    WeightedNeighborhoods,
+    take_queries,
+)
 from vicinal.local._solvers import NewtonSolver, Objective, RidgeSolver, bundled, over_queries
 
 
@@ -30,7 +35,7 @@ class LocalFit:
 
     Attributes
     ----------
-    data : TrainingRows or ArrayRows
+    data : PlacedRows or ArrayRows
         Training rows; their library decides on which engine everything runs.
     rule : NearestRule, RadiusRule or ForestRule
         How far a neighbourhood reaches.
@@ -161,7 +166,7 @@ class LocalFit:
         return np.concatenate(answers), np.concatenate(norms)
 
 
-def squared_norms(found: Neighborhoods, kernel: np.ndarray, weights) -> np.ndarray:
+def squared_norms(found: WeightedNeighborhoods, kernel: np.ndarray, weights) -> np.ndarray:
     """Return |l(q)|^2 = sum_i l_i^2 / s_i, the variance of a prediction in units of the noise."""
     terms = kernel**2
     if weights is not None:
@@ -188,7 +193,7 @@ class GlobalFit(LocalFit):
         weights = weights if self.factor is None else weights * self.factor
         origin = np.asarray(weights @ data.rows / weights.sum()).reshape(1, -1)
         design = sparse.csr_matrix(origin) if data.is_sparse else origin
-        everybody = Neighborhoods(
+        everybody = WeightedNeighborhoods(
             np.array([0, data.n_samples], dtype=np.int64),
             np.arange(data.n_samples, dtype=np.int64),
             weights,
@@ -381,12 +386,12 @@ def _join(placement, slopes, pulls, X) -> np.ndarray:
 # --- how weights move with the query ---
 
 
-def _still(found: Neighborhoods):
+def _still(found: WeightedNeighborhoods):
     none = np.zeros(len(found.indices))
     return none, none, np.zeros((found.n_queries, 1))
 
 
-def weight_slopes(localizer, place, found: Neighborhoods):
+def weight_slopes(localizer, place, found: WeightedNeighborhoods):
     """Return (radial, common, extra): grad w_i = radial_i (x_i - q) + common_i extra(q)."""
     rule = localizer.rule
     user = np.ones(len(found.indices))
@@ -420,7 +425,7 @@ def weight_slopes(localizer, place, found: Neighborhoods):
     return radial, common, extra
 
 
-def _nearest_slopes(rule: NearestRule, found: Neighborhoods, user):
+def _nearest_slopes(rule: NearestRule, found: WeightedNeighborhoods, user):
     """Weights K(r / h(q)) move with the distance and with the bandwidth."""
     h = np.repeat(found.bandwidths, found.sizes())
     r = found.distances

@@ -15,7 +15,7 @@ from sklearn.utils import check_random_state
 from vicinal._base import fit_forest, forest_leaves, n_threads, saved, thread_map
 from vicinal._kernels.local._forest_weights import leaf_shares, shared_leaves
 from vicinal.local._coordinates import FORESTS
-from vicinal.local._neighborhoods import Neighborhoods, drop_zeros
+from vicinal.local._neighborhoods import WeightedNeighborhoods, drop_zeros
 
 _QUERIES_PER_TASK = 256
 # More trees steady the weights; where trees are dear, or tables so small that a fit should take
@@ -138,7 +138,7 @@ class ForestIndex:
         )
         return other
 
-    def neighborhoods(self, leaves, out_of_bag, max_size: int) -> Neighborhoods:
+    def neighborhoods(self, leaves, out_of_bag, max_size: int) -> WeightedNeighborhoods:
         """Return the rows that share leaves, in threads over blocks of queries."""
         filed = self._start, self._members, self._counts, self._totals, len(self.X)
         seen = None
@@ -158,7 +158,9 @@ class ForestIndex:
         indptr = np.concatenate([[0], np.cumsum(sizes)])
         indices = np.concatenate([part[1] for part in parts])
         weights = np.concatenate([part[2] for part in parts])
-        return Neighborhoods(indptr, indices, weights, np.zeros(len(weights)), np.ones(len(leaves)))
+        return WeightedNeighborhoods(
+            indptr, indices, weights, np.zeros(len(weights)), np.ones(len(leaves))
+        )
 
 
 class ForestLocalizer:
@@ -179,7 +181,7 @@ class ForestLocalizer:
             one = ForestLocalizer(self.index, rule, factor=self.factor)
             yield one.neighborhoods(Q, rows=rows, groups=groups)
 
-    def neighborhoods(self, Q, *, rows=None, groups=None) -> Neighborhoods:
+    def neighborhoods(self, Q, *, rows=None, groups=None) -> WeightedNeighborhoods:
         """Return the weighted neighbours; training rows ask only trees grown without them."""
         if rows is None:
             leaves, out_of_bag = self.index.leaves_of(Q), None

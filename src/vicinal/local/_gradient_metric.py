@@ -29,9 +29,9 @@ from vicinal.local._arrays import ArrayLabels, ArrayNumbers, ArrayRows, learn_ma
 from vicinal.local._coordinates import Coordinates, Placement
 from vicinal.local._data import (
     Labels,
+    PlacedRows,
     SearchOptions,
-    Table,
-    TrainingRows,
+    TrainingTable,
     checked_rows,
     number_targets,
 )
@@ -200,13 +200,15 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         settings = (queries, k, alpha, self.diagonal, self.n_jobs)
         return data, gradient_rounds(data, Y, self.n_rounds, *settings)
 
-    def _read_rows(self, X, y, sample_weight) -> TrainingRows:
+    def _read_rows(self, X, y, sample_weight) -> PlacedRows:
         """Check NumPy arrays and scale the columns."""
         X, y, weights, _ = checked_rows(
             self, X, y, sample_weight, None, accept_sparse=False, multi_output=True
         )
         if len(X) < 3:
-            raise ValueError(f"Found {len(X)} sample(s) of positive weight; at least 3 are needed.")
+            raise ValueError(
+                f"NeighborRows {len(X)} sample(s) of positive weight; at least 3 are needed."
+            )
         self._dtype = X.dtype
         if len(X) > _MAX_ROWS:
             rng = check_random_state(self.random_state)
@@ -224,16 +226,14 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             self.scale_ = np.ones_like(self.scale_)
         Z = (X - self.mean_) / self.scale_
         Z[np.abs(Z) < 1e-150] = 0.0  # their squares vanish, and slopes along them overflow
-        table = Table(Z, targets, weights, None)
-        return TrainingRows.place(
-            table, Placement(Coordinates()), SearchOptions(n_jobs=self.n_jobs)
-        )
+        table = TrainingTable(Z, targets, weights, None)
+        return PlacedRows.place(table, Placement(Coordinates()), SearchOptions(n_jobs=self.n_jobs))
 
     def _read_arrays(self, X, y, sample_weight) -> ArrayRows:
         """Check arrays of another library and scale the columns; what is learned stays there."""
         X = validate_array_api(self, X, reset=True)
         if X.shape[0] < 3:
-            raise ValueError(f"Found {X.shape[0]} sample(s); at least 3 are needed.")
+            raise ValueError(f"NeighborRows {X.shape[0]} sample(s); at least 3 are needed.")
         X, y, weights = weighted_device_rows(X, y, sample_weight)
         self._dtype = X.dtype
         task = self._array_task(y) if is_array_api(y) else self._task(np.asarray(y))
@@ -246,7 +246,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             targets = ArrayNumbers(Y[:, None] if Y.ndim == 1 else Y, Y.ndim == 2)
         scaled = learn_map(X, weights, "standardized" if self.standardize else "euclidean")
         self.mean_, self.scale_ = scaled.mean, scaled.scale
-        return ArrayRows.place(Table(X, targets, weights, None), scaled)
+        return ArrayRows.place(TrainingTable(X, targets, weights, None), scaled)
 
     def _keep(self, data, maps, products) -> None:
         xp, Z = namespace(data.rows), data.rows

@@ -18,7 +18,7 @@ from vicinal._kernels.local._smoothing import (
 from vicinal.neighbors import NeighborSearch
 
 
-class Neighborhoods(NamedTuple):
+class WeightedNeighborhoods(NamedTuple):
     """Weighted neighbours of a block of queries, as compressed rows (all weights positive)."""
 
     indptr: np.ndarray
@@ -196,7 +196,7 @@ class Localizer:
             return self.n_samples
         return min(self.n_samples, int(self.rule.count) + 2)
 
-    def neighborhoods(self, Q, *, rows=None, groups=None) -> Neighborhoods:
+    def neighborhoods(self, Q, *, rows=None, groups=None) -> WeightedNeighborhoods:
         """Return the weighted neighbours of each query.
 
         Parameters
@@ -214,7 +214,7 @@ class Localizer:
             found = self._nearest(Q, self.rule, rows, groups)
         return self._times_factor(found)
 
-    def path(self, rules, Q, *, rows=None, groups=None) -> Iterator[Neighborhoods]:
+    def path(self, rules, Q, *, rows=None, groups=None) -> Iterator[WeightedNeighborhoods]:
         """Yield the neighbourhoods under each rule; nearest rules share one search."""
         if isinstance(self.rule, RadiusRule) or len(rules) == 1:
             for rule in rules:
@@ -227,7 +227,7 @@ class Localizer:
         for rule in rules:
             yield self._times_factor(self.from_candidates(found, rule.count))
 
-    def _times_factor(self, found: Neighborhoods) -> Neighborhoods:
+    def _times_factor(self, found: WeightedNeighborhoods) -> WeightedNeighborhoods:
         if self.factor is None:
             return found
         return drop_zeros(found._replace(weights=found.weights * self.factor[found.indices]))
@@ -248,7 +248,7 @@ class Localizer:
                 return distances, indices, user
             m = min(n, 2 * m)
 
-    def from_candidates(self, found, count: float) -> Neighborhoods:
+    def from_candidates(self, found, count: float) -> WeightedNeighborhoods:
         """Return the neighbourhoods of one size among the candidates."""
         distances, indices, user = found
         rule = replace(self.rule, count=count)
@@ -260,7 +260,7 @@ class Localizer:
             distances[part], indices[part], h, None if user is None else user[part], rule
         )
 
-    def _nearest(self, Q, rule, rows, groups) -> Neighborhoods:
+    def _nearest(self, Q, rule, rows, groups) -> WeightedNeighborhoods:
         """Search until every query has met its count; most do at the first attempt."""
         n = self.n_samples
         m = min(n, int(np.ceil(rule.count)) + 1 + (rows is not None))
@@ -307,7 +307,7 @@ class Localizer:
             complete = np.isfinite(h) & ~(needs_ties & (distances[:, -1] <= h))
         return h * rule.stretch, complete, user
 
-    def _compress(self, distances, indices, h, user, rule) -> Neighborhoods:
+    def _compress(self, distances, indices, h, user, rule) -> WeightedNeighborhoods:
         weights = rule.weights(distances, h)
         if user is not None:
             weights = weights * user
@@ -317,16 +317,16 @@ class Localizer:
             weights[nobody] = within if user is None else within * user[nobody]
         mask = weights > 0.0
         indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
-        return Neighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)
+        return WeightedNeighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)
 
     # --- fixed bandwidth ---
 
-    def _within_radius(self, Q, rows, groups) -> Neighborhoods:
+    def _within_radius(self, Q, rows, groups) -> WeightedNeighborhoods:
         rule = self.rule
         indptr, indices, distances = self._reach(Q)
         weights = self._kernel_weights(indptr, distances)
         h = np.full(Q.shape[0], rule.bandwidth)
-        found = Neighborhoods(indptr, indices, weights, distances, h)
+        found = WeightedNeighborhoods(indptr, indices, weights, distances, h)
         found = self._apply_weights(found, rows, groups)
         empty = found.sizes() == 0
         if empty.any():
@@ -360,7 +360,7 @@ class Localizer:
         weights[weights < GAUSSIAN_CUTOFF] = 0.0
         return weights
 
-    def _apply_weights(self, found, rows, groups) -> Neighborhoods:
+    def _apply_weights(self, found, rows, groups) -> WeightedNeighborhoods:
         weights = found.weights
         if self.sample_weight is not None:
             weights = weights * self.sample_weight[found.indices]
@@ -376,7 +376,7 @@ class Localizer:
             return leave_out(own, indices, user, groups)
         return np.where(indices == own, 0.0, user)
 
-    def _fill_empty(self, found, empty, Q, rows, groups) -> Neighborhoods:
+    def _fill_empty(self, found, empty, Q, rows, groups) -> WeightedNeighborhoods:
         """Deal with queries that see no row, as ``outside`` says."""
         rule = self.rule
         if rule.outside == "raise":
@@ -399,12 +399,12 @@ def _last_needed(distances: np.ndarray, h: np.ndarray) -> int:
     return int(beyond.argmax()) if beyond.any() else distances.shape[1]
 
 
-def take_queries(found: Neighborhoods, queries: np.ndarray) -> Neighborhoods:
+def take_queries(found: WeightedNeighborhoods, queries: np.ndarray) -> WeightedNeighborhoods:
     """Return the neighbourhoods of some queries."""
     sizes = found.sizes()[queries]
     indptr = np.concatenate([[0], np.cumsum(sizes)])
     entries = np.arange(indptr[-1]) + np.repeat(found.indptr[queries] - indptr[:-1], sizes)
-    return Neighborhoods(
+    return WeightedNeighborhoods(
         indptr,
         found.indices[entries],
         found.weights[entries],
@@ -423,13 +423,13 @@ def _enough_for_all(h, distances, user, rule) -> np.ndarray:
     return h
 
 
-def drop_zeros(found: Neighborhoods) -> Neighborhoods:
+def drop_zeros(found: WeightedNeighborhoods) -> WeightedNeighborhoods:
     """Return the neighbourhoods without rows of weight zero."""
     mask = found.weights > 0.0
     if mask.all():
         return found
     total = np.concatenate([[0], np.cumsum(mask)])
-    return Neighborhoods(
+    return WeightedNeighborhoods(
         total[found.indptr],
         found.indices[mask],
         found.weights[mask],
@@ -438,15 +438,17 @@ def drop_zeros(found: Neighborhoods) -> Neighborhoods:
     )
 
 
-def _merge(parts: list[Neighborhoods], order: list[np.ndarray], n_queries: int) -> Neighborhoods:
+def _merge(
+    parts: list[WeightedNeighborhoods], order: list[np.ndarray], n_queries: int
+) -> WeightedNeighborhoods:
     """Join parts back into the order of the queries."""
     if len(parts) == 1 and len(order[0]) == n_queries:
         return parts[0]
     if not parts:
         none = np.empty(0)
-        return Neighborhoods(np.zeros(1, np.int64), np.empty(0, np.int64), none, none, none)
+        return WeightedNeighborhoods(np.zeros(1, np.int64), np.empty(0, np.int64), none, none, none)
     offsets = np.cumsum([0] + [len(part.indices) for part in parts])
-    joined = Neighborhoods(
+    joined = WeightedNeighborhoods(
         np.concatenate(
             [parts[0].indptr]
             + [part.indptr[1:] + start for part, start in zip(parts[1:], offsets[1:], strict=False)]

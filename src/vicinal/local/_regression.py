@@ -20,11 +20,11 @@ from vicinal._base import (
 )
 from vicinal._kernels.local._smoothing import robustness_weights
 from vicinal._rows import IntervalMixin, check_coverage
-from vicinal.local._arrays import ArrayEngine, ArrayNumbers, check_array_parameters
+from vicinal.local._arrays import ArrayApiEngine, ArrayNumbers, check_array_parameters
 from vicinal.local._base import BaseLocal
-from vicinal.local._data import Table, checked_rows, number_targets
+from vicinal.local._data import TrainingTable, checked_rows, number_targets
 from vicinal.local._fits import make_fit, squared_norms
-from vicinal.local._neighborhoods import Neighborhoods
+from vicinal.local._neighborhoods import WeightedNeighborhoods
 from vicinal.local._solvers import RidgeSolver
 
 # Penalties tried: targets often need less shrinkage than class indicators.
@@ -87,7 +87,7 @@ class SmootherStatistics:
 
 
 def smoother_statistics(
-    rows_of: Callable[[], Iterable[tuple[slice, Neighborhoods, np.ndarray]]],
+    rows_of: Callable[[], Iterable[tuple[slice, WeightedNeighborhoods, np.ndarray]]],
     targets: np.ndarray,
     weights: np.ndarray | None,
     *,
@@ -182,7 +182,7 @@ def _multiply_transposed(rows: Iterator, Z: np.ndarray) -> np.ndarray:
 
 def read_numbers(
     estimator, X, y, sample_weight, groups, solver, *, first=True, accept_sparse=True
-) -> tuple[Table, Any]:
+) -> tuple[TrainingTable, Any]:
     """Check the training data of a regressor; return them and the engine of their library."""
     if not is_array_api(X):
         X, y, weights, groups = checked_rows(
@@ -196,15 +196,15 @@ def read_numbers(
             multi_output=True,
             y_numeric=True,
         )
-        return Table(X, number_targets(y), weights, groups), estimator._engine(X)
+        return TrainingTable(X, number_targets(y), weights, groups), estimator._engine(X)
     check_array_parameters(estimator, solver, groups)
     X = validate_array_api(estimator, X, reset=True)
     if X.shape[0] < 2:
-        raise ValueError(f"Found {X.shape[0]} sample(s); at least 2 are needed.")
+        raise ValueError(f"NeighborRows {X.shape[0]} sample(s); at least 2 are needed.")
     X, y, weights = weighted_device_rows(X, y, sample_weight)
     Y = namespace(X).asarray(y, dtype=X.dtype, device=device_of(X))
     targets = ArrayNumbers(Y if Y.ndim == 2 else Y[:, None], Y.ndim == 2)
-    return Table(X, targets, weights, None), ArrayEngine()
+    return TrainingTable(X, targets, weights, None), ArrayApiEngine()
 
 
 @documented
@@ -232,7 +232,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
 
     # --- fit ---
 
-    def _read(self, X, y, sample_weight, groups, *, first=True) -> tuple[Table, Any]:
+    def _read(self, X, y, sample_weight, groups, *, first=True) -> tuple[TrainingTable, Any]:
         options = {"first": first, "accept_sparse": self._accepts_sparse}
         return read_numbers(self, X, y, sample_weight, groups, self._solver(1), **options)
 

@@ -41,7 +41,7 @@ from vicinal._kernels.local._workspace import (
     Queries,
     n_design_columns,
 )
-from vicinal.local._neighborhoods import Neighborhoods, take_queries
+from vicinal.local._neighborhoods import WeightedNeighborhoods, take_queries
 
 # Enough queries per task to forget the cost of a call, few enough to share the work evenly.
 _QUERIES_PER_TASK = 256
@@ -66,7 +66,7 @@ def over_queries(function: Callable[[slice], None], n_queries: int, n_jobs: int 
     thread_map(function, slices, n_jobs)
 
 
-def bundled(X, Q, found: Neighborhoods, some: slice, degree: int) -> Queries:
+def bundled(X, Q, found: WeightedNeighborhoods, some: slice, degree: int) -> Queries:
     """Bundle some queries; entries keep their places in the flat arrays."""
     indptr = found.indptr[some.start : some.stop + 1]
     return Queries(X, Q[some], indptr, found.indices, found.weights, degree)
@@ -177,7 +177,7 @@ class RidgeSolver:
         return smooth_targets(found.indptr, found.indices, flat[0], Y), slopes
 
 
-def weight_shares(found: Neighborhoods) -> np.ndarray:
+def weight_shares(found: WeightedNeighborhoods) -> np.ndarray:
     """Return the weights of every neighbourhood, scaled to sum one."""
     owner = np.repeat(np.arange(found.n_queries), found.sizes())
     return found.weights / np.bincount(owner, found.weights, minlength=found.n_queries)[owner]
@@ -577,7 +577,7 @@ def check_local_estimator(estimator, kernel) -> bool:
     )
 
 
-def _map_neighborhoods(function, rows, design, found: Neighborhoods, n_jobs) -> list:
+def _map_neighborhoods(function, rows, design, found: WeightedNeighborhoods, n_jobs) -> list:
     """Call ``function(offsets, indices, weights)`` for every query, through joblib."""
 
     def some(queries):
@@ -685,7 +685,7 @@ class SparseSolver:
                 np.ascontiguousarray(rows[:, used].toarray()), data.targets.take(indices)
             )
             query = np.ascontiguousarray(design[t][:, used].toarray())
-            one = Neighborhoods(
+            one = WeightedNeighborhoods(
                 np.array([0, len(indices)], dtype=np.int64),
                 np.arange(len(indices), dtype=np.int64),
                 found.weights[entries],

@@ -19,10 +19,10 @@ from vicinal._kernels.linear._maps import usable_scale
 from vicinal.local._blending import Plan, plan_neighborhoods, planned
 from vicinal.local._coordinates import FORESTS, search_metric
 from vicinal.local._coordinates import location_mask as columns_mask
-from vicinal.local._data import Labels, Table, TrainingRows, number_targets
+from vicinal.local._data import Labels, PlacedRows, TrainingTable, number_targets
 from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._selection import MAX_ROWS, draw_rows
-from vicinal.neighbors.blocks import Ball, BlockSearch, Found
+from vicinal.neighbors.blocks import Ball, BlockSearch, NeighborRows
 
 __all__ = [
     "LocalFrame",
@@ -131,7 +131,7 @@ class LocalFrame:
         """Which neighbours a query needs."""
         return Ball(float(self.estimator.n_neighbors))
 
-    def around(self, found: Found):
+    def around(self, found: NeighborRows):
         """Return the model of the rows found: for their queries, as good as that of all rows."""
         # A weight that these rows share need not be that of all rows: partial_fit counts it.
         X, y, sample_weight = found.columns
@@ -165,7 +165,7 @@ class LocalFrame:
         return fit_temperature(np.concatenate(scores), codes, share)
 
 
-def _left_out_scores(frame: LocalFrame, found: Found, positions: np.ndarray):
+def _left_out_scores(frame: LocalFrame, found: NeighborRows, positions: np.ndarray):
     """Return scores of training rows, each left out; ``None`` where the model has its own."""
     model = frame.around(found)
     if model._model.solver.link not in ("score", "margin"):
@@ -285,7 +285,7 @@ def _fit_to_all(model, blocks: Blocks, survey: Survey, n_sampled: int) -> None:
     starts = range(0, len(sampled.centers), size)
     groups = [sampled.centers[start : start + size] for start in starts]
     table = _table(model, _union(search.search(blocks, groups, Ball(count))))
-    rows = TrainingRows.place(table, data.placement, data.search)
+    rows = PlacedRows.place(table, data.placement, data.search)
     plan = Plan(NearestRule(count, model.kernel), model.alpha_, sampled.n_blended, model.n_refits_)
     factor = _class_factors(model, rows, survey)
     near = plan_neighborhoods(rows, sampled.centers, plan.rule, factor)
@@ -293,7 +293,7 @@ def _fit_to_all(model, blocks: Blocks, survey: Survey, n_sampled: int) -> None:
     model._keep_anchors(planned(solver, rows, sampled.centers, near, plan), plan)
 
 
-def _class_factors(model, rows: TrainingRows, survey: Survey):
+def _class_factors(model, rows: PlacedRows, survey: Survey):
     """Return factors on the weights of rows; those of classes come from the whole table."""
     if is_classifier(model) and model.class_weight == "balanced":
         return balanced_weights(survey)[rows.targets.codes]
@@ -308,7 +308,7 @@ class _AnchorPlace:
         return self.placement(X)[0]
 
 
-def _union(found: list[Found]) -> Block:
+def _union(found: list[NeighborRows]) -> Block:
     """Return the rows of several answers, each once, in the order of the table."""
     positions = np.concatenate([part.positions for part in found])
     _, first = np.unique(positions, return_index=True)
@@ -319,11 +319,11 @@ def _union(found: list[Found]) -> Block:
     return Block(X, y, sample_weight)
 
 
-def _table(model, rows: Block) -> Table:
+def _table(model, rows: Block) -> TrainingTable:
     """Return the rows found as training data."""
     weights = None if np.all(rows.sample_weight == 1.0) else rows.sample_weight
     if is_classifier(model):
         targets: Any = Labels(model._encode(rows.y), len(model.classes_))
     else:
         targets = number_targets(np.asarray(rows.y, dtype=np.float64))
-    return Table(rows.X, targets, weights, None)
+    return TrainingTable(rows.X, targets, weights, None)

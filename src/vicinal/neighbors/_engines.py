@@ -37,7 +37,7 @@ _SLACK = 1e-12
 
 
 @dataclass(frozen=True)
-class LeftOut:
+class ExcludedRows:
     """Rows that queries must not find: row j is left out for query i where the codes are equal.
 
     ``most`` is the largest number of rows that any query leaves out.
@@ -47,10 +47,10 @@ class LeftOut:
     query_codes: Any
     most: int
 
-    def part(self, queries) -> "LeftOut":
+    def part(self, queries) -> "ExcludedRows":
         """Return the same for some of the queries."""
         xp = namespace(self.query_codes)
-        return LeftOut(self.row_codes, xp.take(self.query_codes, queries), self.most)
+        return ExcludedRows(self.row_codes, xp.take(self.query_codes, queries), self.most)
 
     def keeps(self, queries, rows) -> Any:
         """Tell which pairs may be found."""

@@ -24,8 +24,8 @@ from vicinal._base._compat import Interval, StrOptions
 from vicinal.neighbors._engines import (
     BruteEngine,
     DeviceEngine,
+    ExcludedRows,
     GraphEngine,
-    LeftOut,
     MetricEngine,
     SmallEngine,
     TreeEngine,
@@ -409,7 +409,7 @@ class NeighborSearch(BaseEstimator):
         """Return codes that leave no row out, made on the device of the queries."""
         xp, device = namespace(Q), compat.device(Q)
         row_codes = xp.arange(self.n_samples_fit_, device=device)
-        return LeftOut(row_codes, xp.full(Q.shape[0], -1, dtype=xp.int64, device=device), 0)
+        return ExcludedRows(row_codes, xp.full(Q.shape[0], -1, dtype=xp.int64, device=device), 0)
 
     def _leave_out(self, exclude, groups, Q):
         some = exclude >= 0
@@ -431,7 +431,7 @@ class NeighborSearch(BaseEstimator):
             xp, device = namespace(Q), compat.device(Q)
             row_codes = xp.asarray(row_codes, device=device)
             query_codes = xp.asarray(query_codes, device=device)
-        return LeftOut(row_codes, query_codes, most)
+        return ExcludedRows(row_codes, query_codes, most)
 
     def _check_n_neighbors(self, n_neighbors):
         k = self.n_neighbors if n_neighbors is None else n_neighbors

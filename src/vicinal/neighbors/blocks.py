@@ -14,13 +14,21 @@ from vicinal._base import Block, Blocks, stack_rows
 from vicinal._kernels.neighbors._sorted_lists import merge_order
 from vicinal.neighbors._neighbor_search import NeighborSearch
 
-__all__ = ["Ball", "BlockSearch", "Found", "Nearest", "Pairs", "merge", "search_block"]
+__all__ = [
+    "Ball",
+    "BlockSearch",
+    "NeighborRows",
+    "Nearest",
+    "NeighborPairs",
+    "merge",
+    "search_block",
+]
 
 # Weights add up with rounding: a neighbourhood is cut only where it is surely heavy enough.
 _SLACK = 1e-9
 
 
-class Pairs(NamedTuple):
+class NeighborPairs(NamedTuple):
     """Queries and the rows found for them, by query, then distance, then position."""
 
     queries: np.ndarray
@@ -28,13 +36,13 @@ class Pairs(NamedTuple):
     distances: np.ndarray
     weights: np.ndarray
 
-    def take(self, entries) -> "Pairs":
+    def take(self, entries) -> "NeighborPairs":
         """Return some of the pairs."""
-        return Pairs(*(column[entries] for column in self))
+        return NeighborPairs(*(column[entries] for column in self))
 
 
 @dataclass(frozen=True)
-class Found:
+class NeighborRows:
     """Neighbours of a block of queries, with the rows themselves: nobody has to look them up.
 
     ``positions`` are those of the rows carried, each once and ascending; ``columns`` are what is
@@ -43,7 +51,7 @@ class Found:
 
     rule: Any
     n_queries: int
-    pairs: Pairs
+    pairs: NeighborPairs
     positions: np.ndarray
     columns: tuple
 
@@ -65,7 +73,7 @@ class Nearest:
         distances, rows = index.kneighbors(Q, width)
         return np.repeat(np.arange(Q.shape[0]), width), rows.ravel(), distances.ravel()
 
-    def keeps(self, pairs: Pairs, starts: np.ndarray) -> np.ndarray:
+    def keeps(self, pairs: NeighborPairs, starts: np.ndarray) -> np.ndarray:
         """Tell which of the sorted pairs are among the nearest."""
         return np.arange(len(pairs.queries)) - starts[pairs.queries] < self.count
 
@@ -87,7 +95,7 @@ class Ball:
         found = index.mass_neighbors(Q, enough, sample_weight=weights)
         return _owners(found.indptr), found.indices, found.distances
 
-    def keeps(self, pairs: Pairs, starts: np.ndarray) -> np.ndarray:
+    def keeps(self, pairs: NeighborPairs, starts: np.ndarray) -> np.ndarray:
         """Tell which of the sorted pairs lie within the ball."""
         total = np.cumsum(pairs.weights)
         before = np.concatenate([[0.0], total])[starts[:-1]]
@@ -122,12 +130,12 @@ class BlockSearch:
     metric: Any = "euclidean"
     metric_params: Any = None
 
-    def search(self, blocks: Blocks, queries: list, rule: Any) -> list[Found]:
+    def search(self, blocks: Blocks, queries: list, rule: Any) -> list[NeighborRows]:
         """Return what is found for each set of queries; one visit of a block serves all."""
         return blocks.totals(search_block, len(queries), self, queries, rule, combine=merge)
 
 
-def search_block(block: Block, search: BlockSearch, queries: list, rule: Any) -> list[Found]:
+def search_block(block: Block, search: BlockSearch, queries: list, rule: Any) -> list[NeighborRows]:
     """Search one block of located rows for several sets of queries."""
     weights = block.sample_weight if search.count_weights else np.ones(len(block))
     columns = tuple(getattr(block, name) for name in search.carry)
@@ -140,16 +148,16 @@ def search_block(block: Block, search: BlockSearch, queries: list, rule: Any) ->
     for Q in map(_writeable, queries):
         if index is None or Q.shape[0] == 0:
             none = np.empty(0, dtype=np.int64)
-            pairs = Pairs(none, none, np.empty(0), np.empty(0))
+            pairs = NeighborPairs(none, none, np.empty(0), np.empty(0))
         else:
             of, rows, distances = rule.search(index, Q, weights)
-            pairs = Pairs(of, positions[rows], distances, weights[rows])
+            pairs = NeighborPairs(of, positions[rows], distances, weights[rows])
         starts = np.searchsorted(pairs.queries, np.arange(Q.shape[0] + 1))
         answers.append(_cut(rule, Q.shape[0], pairs, starts, positions, columns))
     return answers
 
 
-def merge(left: Found, right: Found) -> Found:
+def merge(left: NeighborRows, right: NeighborRows) -> NeighborRows:
     """Return the best of two answers to the same queries, with their rows.
 
     The rows of ``left`` come before those of ``right`` in the table: so ties keep their order.
@@ -160,20 +168,22 @@ def merge(left: Found, right: Found) -> Found:
         right.starts,
         _writeable(right.pairs.distances),
     )
-    pairs = Pairs(*map(np.concatenate, zip(left.pairs, right.pairs, strict=True))).take(order)
+    pairs = NeighborPairs(*map(np.concatenate, zip(left.pairs, right.pairs, strict=True))).take(
+        order
+    )
     positions = np.concatenate([left.positions, right.positions])
     columns = tuple(map(stack_rows, zip(left.columns, right.columns, strict=True)))
     return _cut(left.rule, left.n_queries, pairs, starts, positions, columns)
 
 
-def _cut(rule, n_queries: int, pairs: Pairs, starts, positions, columns) -> Found:
+def _cut(rule, n_queries: int, pairs: NeighborPairs, starts, positions, columns) -> NeighborRows:
     """Keep of sorted pairs what the rule keeps, and drop the rows that no query needs."""
     pairs = pairs.take(rule.keeps(pairs, starts))
     if not columns:
-        return Found(rule, n_queries, pairs, np.empty(0, dtype=np.int64), ())
+        return NeighborRows(rule, n_queries, pairs, np.empty(0, dtype=np.int64), ())
     needed = np.unique(pairs.positions)
     rows = np.searchsorted(positions, needed)
-    return Found(rule, n_queries, pairs, needed, tuple(column[rows] for column in columns))
+    return NeighborRows(rule, n_queries, pairs, needed, tuple(column[rows] for column in columns))
 
 
 def _writeable(values):

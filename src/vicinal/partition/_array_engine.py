@@ -16,7 +16,7 @@ _MAX_SEED = np.iinfo(np.int32).max
 
 
 @dataclass
-class _Rows:
+class _RowState:
     """Where the rows are: their regions, the losses of all models, what the gates decide."""
 
     region: Any
@@ -123,7 +123,7 @@ class ArrayEngine(Engine):
     def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
         return [self._gate_problem(run.state, k) for run in runs]
 
-    def _gate_problem(self, state: _Rows, k: int) -> _Gate:
+    def _gate_problem(self, state: _RowState, k: int) -> _Gate:
         own = state.losses[k, :]
         problem = self.data.gate_problem(own, state.later, state.region >= k)
         return _Gate(self.data, self.gate_learner, *problem, state.draw_seed())
@@ -179,7 +179,7 @@ class HardStart:
     def __call__(self, seed: int) -> Cascade:
         rng = np.random.RandomState(seed)
         region = self.engine.data.first_regions(self.init, self.n_regions, rng)
-        run = Run(self.n_regions, _Rows(region, rng))
+        run = Run(self.n_regions, _RowState(region, rng))
         (cascade,) = run_sweeps(self.engine, [run], max_iter=self.max_iter, keep=self.keep)
         if self.prune:
             cascade.prune()

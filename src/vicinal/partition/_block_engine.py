@@ -22,7 +22,7 @@ from vicinal._kernels.cascade._hard import (
     route,
 )
 from vicinal._kernels.linear._logistic import logistic_sums
-from vicinal.partition._block_learners import Logistic, MixedPerceptron, Start
+from vicinal.partition._block_learners import BlockLogistic, MixedPerceptron, Start
 from vicinal.partition._linear_learners import training_margins
 from vicinal.partition._sweeps import Engine, GateProblem, Outcome, RegionProblem, Run
 from vicinal.partition.stages import LinearGate, gate_start, stacked_gates, stacked_regions
@@ -31,7 +31,7 @@ from vicinal.partition.stages import LinearGate, gate_start, stacked_gates, stac
 
 
 @dataclass(frozen=True)
-class Table:
+class BlockTable:
     """How a block becomes scaled rows, targets and weights, and what is learned from them."""
 
     mean: np.ndarray
@@ -113,7 +113,7 @@ def _decisions(X: np.ndarray, gates: tuple[np.ndarray, np.ndarray]) -> np.ndarra
 
 
 @dataclass(frozen=True)
-class _Region:
+class _BlockRegion:
     """A region as all blocks tell of it."""
 
     n_rows: int
@@ -128,7 +128,7 @@ class _Region:
 
 
 @dataclass(frozen=True)
-class _Gate:
+class _BlockGate:
     """A gate as all blocks tell of it."""
 
     n_rows: int
@@ -152,14 +152,18 @@ class Asked(NamedTuple):
 class BlockEngine(Engine):
     """Blocks of rows; ``max_iter`` tells which pass is the last, which need not sum up."""
 
-    def __init__(self, blocks: Blocks, table: Table, n_rows: int, max_iter: int) -> None:
+    def __init__(self, blocks: Blocks, table: BlockTable, n_rows: int, max_iter: int) -> None:
         self.blocks, self.table, self.n_rows, self.max_iter = blocks, table, n_rows, max_iter
         self._totals: dict[Run, RegionSums] = {}  # of the last pass
 
     def region_problems(self, runs: list[Run]) -> list[list[RegionProblem]]:
         if not self._totals:
             self._visit(runs, with_sums=True)
-        make = self._logistic_regions if isinstance(self.table.learner, Logistic) else self._regions
+        make = (
+            self._logistic_regions
+            if isinstance(self.table.learner, BlockLogistic)
+            else self._regions
+        )
         return make(runs)
 
     def _regions(self, runs: list[Run]) -> list[list[RegionProblem]]:
@@ -169,7 +173,7 @@ class BlockEngine(Engine):
             sums = self._totals[run].sums
             of_all = partial(region, reduce(add_tuples, sums)[1:], classes)
             makes = [(n, partial(region, tuple(own), classes)) for n, *own in sums]
-            problems.append([_Region(n, make, of_all) for n, make in makes])
+            problems.append([_BlockRegion(n, make, of_all) for n, make in makes])
         return problems
 
     def _logistic_regions(self, runs: list[Run]) -> list[list[RegionProblem]]:
@@ -205,7 +209,7 @@ class BlockEngine(Engine):
         for i, k, n, mass in stages:
             everything = sum(own for _, own in self._totals[runs[i]].sums)
             make = partial(learner.region, mass, solved.get((i, k)), width, classes)
-            problems[i].append(_Region(n, make, partial(of_all, runs[i], everything)))
+            problems[i].append(_BlockRegion(n, make, partial(of_all, runs[i], everything)))
         return problems
 
     def _solve(self, chains: list, asked: list[Asked], steps: list) -> list:
@@ -235,9 +239,9 @@ class BlockEngine(Engine):
     def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
         chains, learner = [run.state for run in runs], self.table.gate_learner
         found = self.blocks.total(_sum_gate, self.table, chains, k, combine=add_starts)
-        if not isinstance(learner, Logistic):
+        if not isinstance(learner, BlockLogistic):
             return [
-                _Gate(n, n_passed, partial(learner.gate, tuple(sums)))
+                _BlockGate(n, n_passed, partial(learner.gate, tuple(sums)))
                 for n, n_passed, _, _, *sums in found
             ]
         # Costs are scaled so that the rows weigh together what their samples weigh.
@@ -255,7 +259,7 @@ class BlockEngine(Engine):
         )
         solved = dict(zip(two_sided, solutions, strict=True))
         return [
-            _Gate(n, n_passed, partial(learner.gate, solved.get(i)))
+            _BlockGate(n, n_passed, partial(learner.gate, solved.get(i)))
             for i, (n, n_passed, *_) in enumerate(found)
         ]
 
@@ -310,7 +314,7 @@ class RegionSums(NamedTuple):
     sums: Any  # of every region, or None
 
 
-def _sum_regions(block: Block, table: Table, chains: list[Chain], with_sums: bool) -> list:
+def _sum_regions(block: Block, table: BlockTable, chains: list[Chain], with_sums: bool) -> list:
     X, target, weight = table.rows(block)
     return [_sum_one(block.start, X, target, weight, table, chain, with_sums) for chain in chains]
 
@@ -376,7 +380,7 @@ def _add_region(a: RegionSums, b: RegionSums) -> RegionSums:
     )
 
 
-def _gate_rows(chain: Chain, table: Table, k: Any, X, target, weight, start: int) -> tuple:
+def _gate_rows(chain: Chain, table: BlockTable, k: Any, X, target, weight, start: int) -> tuple:
     """Return rows, labels and costs of gate ``k``, given the gates after it."""
     region = chain.region(X, target, start)
     losses = table.losses(X, target, chain.models[k:])
@@ -387,7 +391,7 @@ def _gate_rows(chain: Chain, table: Table, k: Any, X, target, weight, start: int
     return gate_costs(losses[0], later, region >= k, weight)
 
 
-def _sum_gate(block: Block, table: Table, chains: list[Chain], k: int) -> list:
+def _sum_gate(block: Block, table: BlockTable, chains: list[Chain], k: int) -> list:
     """Return, for every start: rows, those to pass on, their weight and costs, what is learned."""
     X, target, weight = table.rows(block)
     learner = table.gate_learner
@@ -403,7 +407,7 @@ def _sum_gate(block: Block, table: Table, chains: list[Chain], k: int) -> list:
     return found
 
 
-def _answer(block: Block, table: Table, chains: list[Chain], asked: list[Asked]) -> list:
+def _answer(block: Block, table: BlockTable, chains: list[Chain], asked: list[Asked]) -> list:
     """Return what the rows of a block add to every answer."""
     data = table.rows(block)
     X, target, weight = data
@@ -431,7 +435,7 @@ def add_starts(left: list, right: list) -> list:
     return [add_tuples(a, b) for a, b in zip(left, right, strict=True)]
 
 
-def _sum_margins(block: Block, table: Table, cascades: list) -> list:
+def _sum_margins(block: Block, table: BlockTable, cascades: list) -> list:
     X, codes, weight = table.rows(block)
     found = []
     for cascade in cascades:

@@ -11,7 +11,7 @@ from sklearn.utils.class_weight import compute_class_weight
 from vicinal._base import (
     Block,
     Blocks,
-    Moments,
+    ColumnMoments,
     Survey,
     block_moments,
     draw_seeds,
@@ -27,7 +27,7 @@ from vicinal._kernels.cascade._hard import (
     hyperplane_gates,
     nearest_center,
 )
-from vicinal.partition._block_engine import BlockEngine, Chain, FirstRegions, Table, add_starts
+from vicinal.partition._block_engine import BlockEngine, BlockTable, Chain, FirstRegions, add_starts
 from vicinal.partition._block_learners import ridge_learner, stage_learner
 from vicinal.partition._scaling import scaler_of
 from vicinal.partition._sweeps import Run, run_sweeps
@@ -50,7 +50,7 @@ def fit_classifier_blocks(model: Any, blocks: Blocks) -> None:
         blocks = blocks.then(_weigh_classes, found.classes, factors)
         moments = blocks.total(block_moments, combine=merge_moments)
     scale = _scale(model, moments)
-    table = Table(moments.mean, scale, learner, gate_learner, moments.weight, found.classes)
+    table = BlockTable(moments.mean, scale, learner, gate_learner, moments.weight, found.classes)
     _fit_table(model, blocks, found, table)
 
 
@@ -65,11 +65,11 @@ def fit_regressor_blocks(model: Any, blocks: Blocks) -> None:
     # About the mean of the table, sums of squares lose nothing to cancellation.
     shift = np.zeros(blocks.n_features) if model.scale else moments.mean
     learner = ridge_learner(model._region_estimator(), shift, target_sum / moments.weight)
-    table = Table(moments.mean, scale, learner, gate_learner, moments.weight)
+    table = BlockTable(moments.mean, scale, learner, gate_learner, moments.weight)
     _fit_table(model, blocks, found, table)
 
 
-def _fit_table(model: Any, blocks: Blocks, found: Survey, table: Table) -> None:
+def _fit_table(model: Any, blocks: Blocks, found: Survey, table: BlockTable) -> None:
     """Run all starts side by side and store what is kept, as a fit in memory does."""
     rng = check_random_state(model.random_state)
     n_regions = _n_regions(model, blocks, found, table, rng)
@@ -91,7 +91,7 @@ def _fit_table(model: Any, blocks: Blocks, found: Survey, table: Table) -> None:
 # --- before the first sweep -----------------------------------------------------------------------
 
 
-def _n_regions(model: Any, blocks: Blocks, found: Survey, table: Table, rng) -> int:
+def _n_regions(model: Any, blocks: Blocks, found: Survey, table: BlockTable, rng) -> int:
     """Return the number of regions; "auto" compares candidates on a sample, as in memory."""
     n_rows = found.n_rows
     if model.n_regions == "auto":
@@ -110,7 +110,7 @@ def _n_regions(model: Any, blocks: Blocks, found: Survey, table: Table, rng) -> 
     return min(int(model.n_regions), n_rows)
 
 
-def _scale(model, moments: Moments) -> np.ndarray | None:
+def _scale(model, moments: ColumnMoments) -> np.ndarray | None:
     """Store the scaler of the model; return deviations where rows are scaled."""
     model.scaler_ = None
     if not model.scale:
@@ -161,7 +161,7 @@ def _first_regions(init, blocks, found, table, n_regions, seeds, rng) -> list:
     return [FirstRegions(centers=c) for c in _lloyd(centers, blocks, table)]
 
 
-def _lloyd(centers: list, blocks: Blocks, table: Table) -> list:
+def _lloyd(centers: list, blocks: Blocks, table: BlockTable) -> list:
     """Move the centres of all starts together; an emptied centre stays where it was."""
     for _ in range(LLOYD_STEPS):
         sums = blocks.total(_sum_centers, table, centers, combine=add_starts)
@@ -176,7 +176,7 @@ def _lloyd(centers: list, blocks: Blocks, table: Table) -> list:
     return centers
 
 
-def _sum_centers(block: Block, table: Table, centers: list) -> list:
+def _sum_centers(block: Block, table: BlockTable, centers: list) -> list:
     X, _, weight = table.rows(block)
     found = []
     for own in centers:

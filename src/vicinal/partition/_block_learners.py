@@ -50,8 +50,8 @@ class Discriminant:
         return discriminant_gate(_statistics(sums), self.shrinkage)
 
 
-class Logistic:
-    """Logistic regression, by passes that add up gradients and curvatures of all problems."""
+class BlockLogistic:
+    """BlockLogistic regression, by passes that add up gradients and curvatures of all problems."""
 
     is_exact = True
 
@@ -176,7 +176,7 @@ def stage_learner(estimator: Any, parameter: str) -> Any:
     if type(estimator) is AveragedPerceptron and estimator.class_weight is None:
         return MixedPerceptron(estimator)
     if is_plain_logistic(estimator):
-        return Logistic(estimator)
+        return BlockLogistic(estimator)
     raise ValueError(
         f"{parameter}={estimator!r} cannot be fitted from blocks of rows; use 'lda' or "
         "'logistic', which are exact, or 'perceptron', which averages over blocks."

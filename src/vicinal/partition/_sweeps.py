@@ -14,7 +14,7 @@ from vicinal.partition._cascade import Cascade
 from vicinal.partition.stages import ConstantGate
 
 
-class Problem(Protocol):
+class Subproblem(Protocol):
     """The rows that a region model or a gate is to be learned from."""
 
     @property
@@ -25,14 +25,14 @@ class Problem(Protocol):
         """Return the model or gate; ``previous`` is that of the last sweep. May refuse its rows."""
 
 
-class RegionProblem(Problem, Protocol):
+class RegionProblem(Subproblem, Protocol):
     """The rows of a region."""
 
     def fit_all(self) -> Any:
         """Return the model of all rows."""
 
 
-class GateProblem(Problem, Protocol):
+class GateProblem(Subproblem, Protocol):
     """The rows on which it matters whether a gate passes them on."""
 
     @property

@@ -8,7 +8,7 @@ import numpy as np
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.report._charts import Axis
-from vicinal.report._held_out import HeldOut
+from vicinal.report._held_out import UnseenAnswers
 from vicinal.report._table import column_in_order, column_names, column_values, with_column
 
 _MOST_COLUMNS = 6
@@ -21,7 +21,7 @@ _HEIGHTS = ("mean", "low", "high", "p10", "p90")
 
 
 def effects(
-    held_out: HeldOut, X: Any, columns: list[int], positive: int, seconds: float
+    held_out: UnseenAnswers, X: Any, columns: list[int], positive: int, seconds: float
 ) -> dict[str, Any] | None:
     """Return the mean answer over the rows as a column goes through values seen in it.
 
@@ -50,7 +50,7 @@ def effects(
     return {"y": scale.as_dict(), "columns": found, "n_rows": num_samples(rows)}
 
 
-def _label(held_out: HeldOut, positive: int) -> str:
+def _label(held_out: UnseenAnswers, positive: int) -> str:
     if held_out.classes is None:
         return "prediction"
     if held_out.answers.proba is None:
@@ -113,7 +113,7 @@ def _heights(curves: np.ndarray) -> list[dict[str, float]]:
     ]
 
 
-def _lines(held_out: HeldOut, positive: int) -> list[tuple[str, int]]:
+def _lines(held_out: UnseenAnswers, positive: int) -> list[tuple[str, int]]:
     """Return what is drawn: one class of two, the most frequent of more, or the number."""
     classes = held_out.classes
     if classes is None:

@@ -12,7 +12,7 @@ from vicinal._base._thresholds import Rule, split_threshold
 
 
 @dataclass(frozen=True)
-class HeldOut:
+class UnseenAnswers:
     """A fitted model, the rows that it had not seen, and the answers that the page is about.
 
     Attributes
@@ -39,7 +39,9 @@ class HeldOut:
         return ask(self.model, X, self.classes)
 
 
-def held_out_answers(model: Any, X: Any, out_of_fold: OutOfFold | None, unseen: Any) -> HeldOut:
+def held_out_answers(
+    model: Any, X: Any, out_of_fold: OutOfFold | None, unseen: Any
+) -> UnseenAnswers:
     """Put the answers of a model and those of a comparison together.
 
     A model fitted again for its reasons may differ a little from the one of the comparison, when
@@ -48,7 +50,7 @@ def held_out_answers(model: Any, X: Any, out_of_fold: OutOfFold | None, unseen: 
     """
     if out_of_fold is None:
         rows = np.arange(num_samples(X)) if unseen is None else np.unique(unseen)
-        return HeldOut(model, rows, replace(ask(model, rows_of(X, rows)), rows=rows))
+        return UnseenAnswers(model, rows, replace(ask(model, rows_of(X, rows)), rows=rows))
     rows = out_of_fold.rows if unseen is None else np.intersect1d(unseen, out_of_fold.rows)
     said = ask(model, rows_of(X, rows), out_of_fold.classes)
     at = np.searchsorted(out_of_fold.rows, rows)
@@ -60,7 +62,7 @@ def held_out_answers(model: Any, X: Any, out_of_fold: OutOfFold | None, unseen: 
         proba[at] = said.proba
         if (rule := split_threshold(model)[1]) is not None:
             prediction = decided(proba, out_of_fold.classes, rule)
-    return HeldOut(model, rows, replace(out_of_fold, prediction=prediction, proba=proba))
+    return UnseenAnswers(model, rows, replace(out_of_fold, prediction=prediction, proba=proba))
 
 
 def ask(model: Any, X: Any, classes: np.ndarray | None = None) -> OutOfFold:

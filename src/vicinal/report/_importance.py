@@ -5,14 +5,14 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.report._held_out import HeldOut, row_losses
+from vicinal.report._held_out import UnseenAnswers, row_losses
 from vicinal.report._table import column_names, with_column
 
 _MOST_REPEATS = 5
 
 
 def importance(
-    held_out: HeldOut, X: Any, y: np.ndarray, rng: np.random.RandomState, seconds: float
+    held_out: UnseenAnswers, X: Any, y: np.ndarray, rng: np.random.RandomState, seconds: float
 ) -> dict[str, Any] | None:
     """Return how the loss rises when a column is shuffled among rows the model had not seen.
 

@@ -16,7 +16,7 @@ from vicinal.report import _answers, _places
 from vicinal.report._calibration import calibration
 from vicinal.report._effects import effects
 from vicinal.report._findings import finding_parts
-from vicinal.report._held_out import HeldOut, held_out_answers, row_errors, row_trouble
+from vicinal.report._held_out import UnseenAnswers, held_out_answers, row_errors, row_trouble
 from vicinal.report._importance import importance
 from vicinal.report._page import Page
 from vicinal.report._profile import profile
@@ -198,7 +198,7 @@ class ModelReport(Page):
             "thresholds": thresholds(*given, positive, in_use),
         }
 
-    def _columns(self, held_out: HeldOut, known: np.ndarray) -> dict[str, Any]:
+    def _columns(self, held_out: UnseenAnswers, known: np.ndarray) -> dict[str, Any]:
         """Return what columns are worth and how the answer moves with them."""
         rows = held_out.unseen[self._sample(len(held_out.unseen), _SHUFFLED_ROWS)]
         X, y = rows_of(self.X, rows), known[np.searchsorted(held_out.answers.rows, rows)]
@@ -221,7 +221,7 @@ class ModelReport(Page):
         found = check(self.X, self.y, held_out=said, task=task, random_state=self.random_state)
         return [part for part in finding_parts(found, _FOUND_LINES) if part["found"]]
 
-    def _chosen(self, held_out: HeldOut, known: np.ndarray | None) -> np.ndarray:
+    def _chosen(self, held_out: UnseenAnswers, known: np.ndarray | None) -> np.ndarray:
         """Choose rows worth explaining: a half where the model doubts or errs most."""
         answers = held_out.answers
         trouble = row_trouble(answers, known)[np.searchsorted(answers.rows, held_out.unseen)]

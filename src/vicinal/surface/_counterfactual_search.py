@@ -8,8 +8,8 @@ from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE, ON_SURFACE, n
 from vicinal.neighbors import NeighborSearch
 from vicinal.surface._metric import Chart
 from vicinal.surface._problem import Problem
-from vicinal.surface._references import References
-from vicinal.surface._search import Found, nearest_by_labels
+from vicinal.surface._references import ReferenceRows
+from vicinal.surface._search import NearestPoints, nearest_by_labels
 
 # How far beyond the surface a counterfactual may have to go, as shares of the distance.
 _MARGINS = (1e-3, 1e-2, 5e-2)
@@ -111,11 +111,11 @@ class CounterfactualSearch:
         ) and self.density is None
         chart = Chart(X, weights, self.free)
         numeric = ~is_category[self.free]
-        self.references = References(chart.coordinates(X), codes, numeric)
+        self.references = ReferenceRows(chart.coordinates(X), codes, numeric)
         # A search of free columns from the proposals of all: their first ones.
         self.n_free = int(self.free.sum())
 
-    def find(self, rows, own, code: int, nearest: Found | None, pool, proposals) -> dict:
+    def find(self, rows, own, code: int, nearest: NearestPoints | None, pool, proposals) -> dict:
         """Return the parts of ``Counterfactuals`` for a block of rows."""
         n = len(rows)
         chart = Chart(rows, self.weights, self.free)
@@ -150,7 +150,7 @@ class CounterfactualSearch:
         high = self.high[self.free] * chart.forward
         return np.minimum(low, Z), np.maximum(high, Z)
 
-    def _candidates(self, problem, nearest, pool, proposals, low, high) -> Found:
+    def _candidates(self, problem, nearest, pool, proposals, low, high) -> NearestPoints:
         """Return near points of a label asked for; a walk by gradients follows where it can."""
         if nearest is not None:
             return nearest
@@ -164,7 +164,7 @@ class CounterfactualSearch:
             best = self._walked(problem, best, low, high)
         return best
 
-    def _reach_farther(self, problem, best: Found, proposals, low, high) -> None:
+    def _reach_farther(self, problem, best: NearestPoints, proposals, low, high) -> None:
         """Where no row nearby keeps the label asked for, go beyond rows, or down the gradient."""
         lost = np.flatnonzero(best.status == NO_SURFACE)
         if not lost.size:
@@ -200,7 +200,7 @@ class CounterfactualSearch:
         for mine, new in zip(best, again, strict=True):
             mine[lost] = new
 
-    def _walked(self, problem, best: Found, low, high) -> Found:
+    def _walked(self, problem, best: NearestPoints, low, high) -> NearestPoints:
         """Improve points by quadratic programming, holding columns that reach their limit."""
         rows = np.flatnonzero(best.status == CONVERGED)
         low, high = (
@@ -257,7 +257,7 @@ class CounterfactualSearch:
     def _pushed(self, Z, points, margin):
         return np.where(self.references.numeric, points + margin * (points - Z), points)
 
-    def _beyond(self, problem, best: Found, low, high):
+    def _beyond(self, problem, best: NearestPoints, low, high):
         """Return points a little beyond the surface, and whether they have the label."""
         rows = np.arange(len(best.points))
         known = best.status != NO_SURFACE

@@ -34,9 +34,9 @@ from vicinal.surface._counterfactuals import Counterfactuals
 from vicinal.surface._metric import METRICS, Chart, metric_matrix
 from vicinal.surface._oracles import AsIs, Framed, make_oracle
 from vicinal.surface._problem import Model, Problem
-from vicinal.surface._references import References, SurfacePool
+from vicinal.surface._references import ReferenceRows, SurfacePool
 from vicinal.surface._search import (
-    Found,
+    NearestPoints,
     draw_proposals,
     nearest_by_gradient,
     nearest_by_labels,
@@ -236,7 +236,7 @@ class DecisionSurface(BaseEstimator):
         self._weights = metric_matrix(self.metric, self._X)
         chart = Chart(self._X, self._weights, np.ones(X.shape[1], dtype=bool))
         self._codes = labels
-        self._references = References(chart.coordinates(self._X), labels)
+        self._references = ReferenceRows(chart.coordinates(self._X), labels)
         seeds = draw_seeds(self.random_state, 2)
         self._proposals = draw_proposals(np.random.RandomState(seeds[0]), X.shape[1])
         self._sample_surface(chart, labels, wrap, seeds[1])
@@ -304,7 +304,7 @@ class DecisionSurface(BaseEstimator):
         found = NeighborSearch(n_jobs=1).fit(places).kneighbors(places[rows], k + 1)[1][:, 1:]
         middle = 0.5 * (places[rows][:, None] + places[found]).reshape(-1, places.shape[1])
         labels = self._model.codes(chart.columns(middle, np.repeat(rows, k)))
-        self._references = References(
+        self._references = ReferenceRows(
             np.concatenate([places, middle]), np.concatenate([codes, labels])
         )
 
@@ -392,7 +392,7 @@ class DecisionSurface(BaseEstimator):
             **{name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
         )
 
-    def _describe(self, problem, found: Found, side) -> dict:
+    def _describe(self, problem, found: NearestPoints, side) -> dict:
         """Turn points in coordinates into what a user sees."""
         lost = np.isin(found.status, (NO_CROSSING, NO_SURFACE))
         distances = np.where(lost, np.inf, norms(found.points - problem.Z))
@@ -412,7 +412,7 @@ class DecisionSurface(BaseEstimator):
             "n_evaluations": problem.n_evaluations.copy(),
         }
 
-    def _gradients(self, problem, found: Found) -> np.ndarray:
+    def _gradients(self, problem, found: NearestPoints) -> np.ndarray:
         """Return gradients at the points; from labels around them where there is no score."""
         if self._model.oracle is not None or self._boxes is not None:
             return np.nan_to_num(found.gradients)
@@ -440,7 +440,7 @@ class DecisionSurface(BaseEstimator):
         """
         return self._over_blocks(X, self._project)
 
-    def _project(self, problem) -> Found:
+    def _project(self, problem) -> NearestPoints:
         n = len(problem.own)
         if self._model.oracle is None:
             return self._project_by_labels(problem)
@@ -459,10 +459,10 @@ class DecisionSurface(BaseEstimator):
         )  # fmt: skip
         return self._repair(problem, roots, status)
 
-    def _repair(self, problem, roots, status) -> Found:
+    def _repair(self, problem, roots, status) -> NearestPoints:
         """Where score and label disagree, or nothing crossed, answer from labels."""
         gradients = self._gradients_of(problem, roots, status)
-        found = Found(roots.points, roots.outer, gradients, status)
+        found = NearestPoints(roots.points, roots.outer, gradients, status)
         failed = np.flatnonzero(status == NOT_CONVERGED)
         if failed.size:
             part = self._project_by_labels(problem.take(failed))
@@ -479,12 +479,12 @@ class DecisionSurface(BaseEstimator):
             out[some] = problem.evaluate(roots.points[some], some, True)[1]
         return out
 
-    def _at(self, problem, points, done) -> Found:
+    def _at(self, problem, points, done) -> NearestPoints:
         gradients = problem.evaluate(points, np.arange(len(points)), True)[1]
         status = np.where(done, CONVERGED, NOT_CONVERGED)
-        return Found(points, points, gradients, status)
+        return NearestPoints(points, points, gradients, status)
 
-    def _project_by_labels(self, problem) -> Found:
+    def _project_by_labels(self, problem) -> NearestPoints:
         n = len(problem.own)
         owner, ends = segment_ends(problem, self._references, 1, check=False)
         numeric = self._references.numeric
@@ -493,7 +493,7 @@ class DecisionSurface(BaseEstimator):
         points[owner], beyond[owner] = 0.5 * (inner + outer), outer
         status = np.full(n, NO_SURFACE)
         status[owner] = CONVERGED
-        return Found(points, beyond, np.zeros(points.shape), status)
+        return NearestPoints(points, beyond, np.zeros(points.shape), status)
 
     def along(self, X, direction, *, max_distance=None):
         """Find the first crossing of the surface on a ray from each row.
@@ -525,7 +525,7 @@ class DecisionSurface(BaseEstimator):
         rays = np.broadcast_to(directions, (n_rows, self.n_features_in_))
         return self._over_blocks(X, lambda p, V: self._along(p, V, max_distance), rays=rays)
 
-    def _along(self, problem, V, max_distance) -> Found:
+    def _along(self, problem, V, max_distance) -> NearestPoints:
         V = problem.chart.coordinates(V)
         V = V / norms(V)[:, None]
         if max_distance is None:
@@ -548,7 +548,9 @@ class DecisionSurface(BaseEstimator):
             tol=self._tol,
             slopes=self._has_slopes,
         )
-        return Found(roots.points, roots.outer, self._gradients_of(problem, roots, status), status)
+        return NearestPoints(
+            roots.points, roots.outer, self._gradients_of(problem, roots, status), status
+        )
 
     def _outside(self, Z) -> np.ndarray:
         """Return the distance of points to the box of the rows seen in fit."""
@@ -559,7 +561,7 @@ class DecisionSurface(BaseEstimator):
         """Return the longest step of a ray at points; it grows with the distance from all rows."""
         return share * (self.length_ + self._outside(Z))
 
-    def _along_by_labels(self, problem, V, t_max) -> Found:
+    def _along_by_labels(self, problem, V, t_max) -> NearestPoints:
         n = len(V)
         status = np.full(n, NO_CROSSING)
         inner, outer = problem.Z.copy(), problem.Z.copy()
@@ -578,7 +580,7 @@ class DecisionSurface(BaseEstimator):
         some = np.flatnonzero(status == CONVERGED)
         numeric = self._references.numeric
         inner[some], outer[some] = bisect(problem.flipped, inner[some], outer[some], some, numeric)
-        return Found(0.5 * (inner + outer), outer, np.zeros(outer.shape), status)
+        return NearestPoints(0.5 * (inner + outer), outer, np.zeros(outer.shape), status)
 
     def orthogonal_projection(self, X, *, label=None):
         """Find the nearest point of the surface for each row.
@@ -596,7 +598,7 @@ class DecisionSurface(BaseEstimator):
         """
         return self._over_blocks(X, self._nearest, label=label)
 
-    def _nearest(self, problem) -> Found:
+    def _nearest(self, problem) -> NearestPoints:
         if self._boxes is not None and problem.chart.is_diagonal:
             return self._boxes.nearest(problem)
         if self._model.oracle is None:
@@ -645,7 +647,7 @@ class DecisionSurface(BaseEstimator):
             )
         return self._over_blocks(X, self._first_order, label=label).distances
 
-    def _first_order(self, problem) -> Found:
+    def _first_order(self, problem) -> NearestPoints:
         values, gradients = problem.evaluate(problem.Z, np.arange(len(problem.own)), True)
         size = norms(gradients)
         with np.errstate(all="ignore"):
@@ -653,7 +655,7 @@ class DecisionSurface(BaseEstimator):
         points = problem.Z - step[:, None] * gradients
         flat = ~(size > 0.0) & (values != 0.0)
         status = np.where(flat, NO_SURFACE, CONVERGED)
-        return Found(points, points, gradients, status)
+        return NearestPoints(points, points, gradients, status)
 
     def normal(self, X):
         """Return the unit normal of the surface at the nearest point of each row.

@@ -70,7 +70,7 @@ class OwnGradient:
 
 
 @saved(coef="r q", intercept="r")
-class LinearScores:
+class LinearOracle:
     """Scores ``X @ coef.T + intercept``."""
 
     def __init__(self, coef, intercept):
@@ -256,7 +256,7 @@ def _linear(estimator, X, wrap):
     intercept = np.asarray(getattr(estimator, "intercept_", 0.0), dtype=np.float64)
     if coef.shape[1] != X.shape[1]:
         return None
-    oracle = LinearScores(coef, intercept)
+    oracle = LinearOracle(coef, intercept)
     some = X[:50]
     values, expected = oracle.scores(some, False)[0], estimator.decision_function(wrap(some))
     if values.shape != expected.shape or not np.allclose(values, expected, rtol=1e-5, atol=1e-6):

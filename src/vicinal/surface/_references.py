@@ -8,7 +8,7 @@ from vicinal.neighbors import NeighborSearch
 
 
 @saved(rows="n d", codes="n", numeric="d")
-class References:
+class ReferenceRows:
     """Training rows with their predicted codes, in the coordinates of one chart.
 
     Parameters

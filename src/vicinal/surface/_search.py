@@ -15,7 +15,7 @@ from vicinal._kernels.surface._roots import (
     refine_roots,
 )
 from vicinal.surface._problem import Problem
-from vicinal.surface._references import References, SurfacePool
+from vicinal.surface._references import ReferenceRows, SurfacePool
 
 # Label-only search: segments tried, rounds, and proposals in each.
 N_SEGMENTS = 8
@@ -30,7 +30,7 @@ _WORTH_A_WALK = 1.25
 _NEARLY_ORTHOGONAL = 0.9995
 
 
-class Found(NamedTuple):
+class NearestPoints(NamedTuple):
     """Nearest points in coordinates: the point, the end beyond it, gradients, status."""
 
     points: np.ndarray
@@ -57,7 +57,7 @@ def draw_proposals(random_state, d: int):
 
 
 def segment_ends(
-    problem: Problem, references: References, k: int, *, check: bool, low=-np.inf, high=np.inf
+    problem: Problem, references: ReferenceRows, k: int, *, check: bool, low=-np.inf, high=np.inf
 ):
     """Return up to ``k`` points of a label asked for near each query: (owner, points).
 
@@ -89,7 +89,7 @@ def best_per_query(owner, distances, n_queries):
 
 def nearest_by_labels(
     problem: Problem,
-    references: References,
+    references: ReferenceRows,
     pool: SurfacePool | None,
     proposals,
     *,
@@ -97,7 +97,7 @@ def nearest_by_labels(
     low=-np.inf,
     high=np.inf,
     extra=None,
-) -> Found:
+) -> NearestPoints:
     """Find near points of another label from labels alone.
 
     ``extra`` (owner, points) are further points that have the label asked for.
@@ -129,7 +129,7 @@ def nearest_by_labels(
         points[found] = np.where(numeric, 0.5 * (inside + out), out)[best[found]]
         beyond[found] = out[best[found]]
         status[found] = CONVERGED
-    return Found(points, beyond, np.zeros((n, d)), status)
+    return NearestPoints(points, beyond, np.zeros((n, d)), status)
 
 
 def _different_directions(Z, owner, outer, distances) -> np.ndarray:
@@ -172,7 +172,7 @@ def _pool_ends(problem: Problem, pool: SurfacePool):
 
 def nearest_by_gradient(
     problem: Problem,
-    references: References,
+    references: ReferenceRows,
     pool: SurfacePool,
     proposals,
     *,
@@ -180,13 +180,13 @@ def nearest_by_gradient(
     tol: float,
     n_starts: int,
     slopes: bool,
-) -> Found:
+) -> NearestPoints:
     """Find nearest points by quadratic programming from points of the surface."""
     n, d = problem.Z.shape
     Z, rows = problem.Z, np.arange(n)
     F, G = problem.evaluate(Z, rows, True)
     size = norms(G)
-    best = Found(Z.copy(), Z.copy(), G, np.full(n, NO_SURFACE))
+    best = NearestPoints(Z.copy(), Z.copy(), G, np.full(n, NO_SURFACE))
     best.status[(F == 0.0) | (np.abs(F) <= 0.1 * tol * size)] = ON_SURFACE
     distance = np.where(best.status == ON_SURFACE, 0.0, np.inf)
     open_rows = np.flatnonzero(best.status != ON_SURFACE)

@@ -7,7 +7,7 @@ from vicinal._kernels.surface._leaf_boxes import leaf_boxes, nearest_in_boxes
 from vicinal._kernels.surface._roots import CONVERGED, NO_SURFACE
 from vicinal.surface._oracles import final_model
 from vicinal.surface._problem import Problem
-from vicinal.surface._search import Found
+from vicinal.surface._search import NearestPoints
 
 
 @saved(low="b d gaps", high="b d gaps", codes="b")
@@ -25,7 +25,7 @@ class TreeBoxes:
         leaves, self.low, self.high = leaf_boxes(*parts, tree.n_features)
         self.codes = tree.value[leaves, 0].argmax(axis=1)
 
-    def nearest(self, problem: Problem) -> Found:
+    def nearest(self, problem: Problem) -> NearestPoints:
         """Return the nearest point of a leaf of another label for each query."""
         chart = problem.chart
         scale = np.zeros(len(chart.free))
@@ -44,7 +44,7 @@ class TreeBoxes:
         points[~found], outside[~found] = Q[~found], Q[~found]
         problem.n_evaluations += 1
         Z = chart.coordinates(points)
-        return Found(
+        return NearestPoints(
             Z, chart.coordinates(outside), problem.Z - Z, np.where(found, CONVERGED, NO_SURFACE)
         )
 

@@ -46,7 +46,7 @@ class Nets:
 
 
 @dataclass
-class Moments:
+class AdamMoments:
     """Gradient and both moments of AdamW, of the shape of the parameters."""
 
     gradient: Any
@@ -54,15 +54,15 @@ class Moments:
     second: Any
 
 
-def zero_moments(nets: Nets) -> Moments:
+def zero_moments(nets: Nets) -> AdamMoments:
     """Return moments of zero beside the parameters."""
     xp = namespace(nets.flat)
-    return Moments(*(xp.zeros_like(nets.flat) for _ in range(3)))
+    return AdamMoments(*(xp.zeros_like(nets.flat) for _ in range(3)))
 
 
 def training_step(
     nets: Nets,
-    moments: Moments,
+    moments: AdamMoments,
     X: Any,
     Y: Any,
     weights: Any,
