@@ -36,7 +36,7 @@ test: $(VENV)/.dev  ## the whole test suite
 coverage:  ## the suite again, with the lines it never runs (half as long again)
 	@$(MAKE) test PYTEST_ARGS="--cov --cov-report=term $(PYTEST_ARGS)"
 
-test-statistical: $(VENV)/.dev  ## long statistical promises
+test-statistical: $(VENV)/.dev  ## long checks and statistical promises
 	@OMP_NUM_THREADS=1 OPENBLAS_NUM_THREADS=1 \
 		$(BIN)/python -m pytest tests -m statistical -n $(PYTEST_WORKERS) --dist worksteal $(PYTEST_ARGS)
 

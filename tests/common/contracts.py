@@ -85,23 +85,27 @@ def assert_same_outputs(first, second, X, **tolerance):
 
 
 def assert_equivalent(estimator, first, second, X):
-    """Equal to rounding for deterministic estimators, alike in what they say for the others."""
+    """Equal to rounding for deterministic estimators, alike in what they say for the others.
+
+    Far from the training rows what is drawn may decide: the others are asked about rows like these.
+    """
     if is_deterministic(estimator):
         assert_same_outputs(first, second, X, rtol=1e-6, atol=1e-7)
-    elif is_classifier(estimator):
-        assert np.mean(first.predict(X) == second.predict(X)) >= 0.75
+        return
+    X, y = training_data(estimator, n_samples=300)
+    if is_classifier(estimator):
+        assert np.mean(first.predict(X) == second.predict(X)) >= 0.6  # by chance a third
     elif is_regressor(estimator):
         assert np.corrcoef(first.predict(X), second.predict(X))[0, 1] >= 0.9
     elif hasattr(first, "score_samples"):
         assert np.corrcoef(first.score_samples(X), second.score_samples(X))[0, 1] >= 0.9
     else:
-        assert abs(separation(first, estimator) - separation(second, estimator)) <= 0.1
+        shares = [told_apart(model.transform(X), y) for model in (first, second)]
+        assert abs(shares[0] - shares[1]) <= 0.1
 
 
-def separation(transformer, estimator):
-    """The share of new rows that a line between classes gets right in the new coordinates."""
-    X, y = training_data(estimator, n_samples=300)  # the same groups, other rows
-    Z = transformer.transform(X)
+def told_apart(Z, y):
+    """The share of rows whose class lines between the classes get right."""
     return LinearDiscriminantAnalysis().fit(Z, y).score(Z, y)
 
 

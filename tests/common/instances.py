@@ -120,9 +120,21 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
     "WhiteningTransformer": [{"method": "zca"}, {"method": "pca"}],
 }
 
-# Defaults that take seconds on the tables of the checks: `make test-statistical` checks these, and
-# every run of the suite their quick form.
-SLOW = {"NeuralNeighborsClassifier", "NeuralNeighborsRegressor"}
+# Defaults that take a quarter of a second or more on a small table: `make test-statistical` puts
+# these through all checks, and every run of the suite their quick form.
+SLOW = {
+    "BootstrapEnsembleClassifier",
+    "BootstrapEnsembleRegressor",
+    "FunctionalGradientBoostingClassifier",
+    "LocallyAdaptiveClassifier",
+    "NeuralNeighborsClassifier",
+    "NeuralNeighborsRegressor",
+    "RealAdaBoostClassifier",
+    "SpacePartitioningClassifier",
+    "SpacePartitioningRegressor",
+    "SubspaceFusionClassifier",
+    "SurfaceCalibratedClassifier",
+}
 
 
 DRAWS: dict[str, str | Callable] = {

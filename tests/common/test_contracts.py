@@ -17,15 +17,12 @@ from vicinal._base import atomic_fit, check_weights, encode_labels
 
 def _cases():
     for name, cls in public_estimators().items():
-        marks = [pytest.mark.statistical] if name in SLOW else []
-        entries = [(default(cls), marks), *((other, []) for other in other_settings(cls))]
-        if name in SLOW:
-            entries.append((make(cls), []))
-        for estimator, marks in entries:
+        in_every_run = [make(cls) if name in SLOW else default(cls), *other_settings(cls)]
+        long = [(default(cls), [pytest.mark.statistical])] if name in SLOW else []
+        for estimator, marks in [*((one, []) for one in in_every_run), *long]:
             for contract in contracts.CONTRACTS:
-                yield pytest.param(
-                    estimator, contract, id=f"{name}-{contract.__name__}", marks=marks
-                )
+                case = f"{name}-{contract.__name__}"
+                yield pytest.param(estimator, contract, id=case, marks=marks)
 
 
 @pytest.mark.parametrize(("estimator", "contract"), list(_cases()))

@@ -71,7 +71,12 @@ def _cases():
     return pytest.mark.parametrize(quick.args[0], cases, **quick.kwargs)
 
 
-@pytest.mark.filterwarnings("ignore::sklearn.exceptions.SkipTestWarning")
+# The tables of the checks are too small for some defaults, which say so and go on.
+@pytest.mark.filterwarnings(
+    "ignore::sklearn.exceptions.SkipTestWarning",
+    "ignore:The least populated class in y has only:UserWarning",
+    r"ignore:\d+ neighbourhoods hold fewer rows:sklearn.exceptions.ConvergenceWarning",
+)
 @_cases()
 def test_estimator_keeps_the_contract_of_scikit_learn(estimator, check):
     check(estimator)
