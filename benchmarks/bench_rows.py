@@ -39,8 +39,9 @@ NOISY = ("wdbc", "vertebral", "banana", "satimage", "optdigits", "pendigits")
 STRANGERS = ("satimage", "pendigits", "optdigits", "wine", "letter", "vertebral")
 MAX_ROWS = 1000
 N_SEEDS = 20
-# Sets of so few rows to test on that ten splits say little are split this many times more often.
-SMALL, MORE = ("diabetes", "laser", "mortgage", "wine", "vertebral"), 4
+# Sets of fewer than 150, and of fewer than 400 rows to test on are split so many times more often.
+MORE = dict.fromkeys(("diabetes", "wine", "vertebral"), 4)
+MORE |= dict.fromkeys(("laser", "mortgage", "wdbc"), 2)
 N_DRAWS = 5
 # Tables whose classes overlap, and those that are asked about them.
 OVERLAPPING = ("a noisy border", "three normal clouds", "two moons", "five blobs")
@@ -325,7 +326,7 @@ def stranger_case(name, seed):
 
 
 def more(name, seeds):
-    return range(MORE * len(seeds)) if name in SMALL else seeds
+    return range(MORE.get(name, 1) * len(seeds))
 
 
 class Gaps:
