@@ -61,6 +61,26 @@ found = {"sklearn": sklearn_import, "import": ours, "first": first, "steady": st
          "process": time.process_time(), "numba": "numba" in sys.modules}
 print(json.dumps(found))
 """
+# A function is compiled with those it calls, so that only the outermost are listed.
+COMPILED = """
+from numba.core import event
+begun, taken = [], {}
+
+class Listener(event.Listener):
+    def on_start(self, compiled):
+        begun.append(time.process_time())
+
+    def on_end(self, compiled):
+        seconds = time.process_time() - begun.pop()
+        name = compiled.data["dispatcher"].py_func.__name__
+        if not begun:
+            taken[name] = taken.get(name, 0.0) + seconds
+
+X, y = table(sys.argv[1])
+with event.install_listener("numba:compile", Listener()):
+    model(y).fit(X, y)
+print(json.dumps(taken))
+"""
 FIT = """
 X, y = table(sys.argv[1])
 clock(lambda: model(y).fit(X, y))  # loads what is compiled
@@ -170,6 +190,12 @@ def first_minute(name: str) -> dict:
         return {"cold": cold, "warm": child(HEAD + FIRST, name, NUMBA_CACHE_DIR=folder)}
 
 
+def compiled_functions(name: str) -> dict:
+    """Return the seconds that each function takes to be compiled in a first fit."""
+    with tempfile.TemporaryDirectory() as folder:
+        return child(HEAD + COMPILED, name, NUMBA_CACHE_DIR=folder)
+
+
 def shell_row() -> dict:
     """Return the processor seconds of ``vicinal predict`` of one row, the model on disk."""
     with tempfile.TemporaryDirectory() as name:
@@ -237,6 +263,14 @@ def start_section(page: ResultsPage) -> None:
     head = ["table", "compiled functions", "import sklearn", "import vicinal.auto", "first fit"]
     page.text("## The first minute")
     page.table([*head, "whole process, two fits", "second fit", "numba loaded"], rows)
+
+
+def compile_section(page: ResultsPage) -> None:
+    name = "breast_cancer"
+    found = page.case(("compiled", name), lambda: compiled_functions(name))
+    page.text(f"## What the first fit of {name} compiles, once in an environment")
+    rows = sorted(found.items(), key=lambda one: -one[1])
+    page.table(["function, with those it calls", "seconds"], [*rows, ["all", sum(found.values())]])
 
 
 def fit_section(page: ResultsPage) -> None:
@@ -313,6 +347,7 @@ def growth_section(page: ResultsPage, sizes: Sequence[int]) -> None:
 
 PARTS = {
     "start": start_section,
+    "compile": compile_section,
     "fit": fit_section,
     "adult": adult_section,
     "row": row_section,
@@ -322,6 +357,7 @@ PARTS = {
 # The first case of each part, which tells whether it was run.
 FIRST_CASES = {
     "start": ("first", "wine"),
+    "compile": ("compiled", "breast_cancer"),
     "fit": ("fit", "wine"),
     "adult": ("adult", "ours"),
     "row": ("one row", "wine"),
