@@ -15,7 +15,8 @@ from vicinal._base._parallel import draw_seeds, thread_map
 
 # From here on threads and checks cost little beside the trees themselves.
 _MANY_ROWS = 4096
-_TREES_PER_TASK = 20
+# Rows that the trees of one task see together: fewer are grown before another thread has begun.
+_ROWS_PER_TASK = 20_000
 
 
 def fit_forest(forest: Any, X: np.ndarray, y: np.ndarray, sample_weight=None) -> list[np.ndarray]:
@@ -48,7 +49,8 @@ def fit_forest(forest: Any, X: np.ndarray, y: np.ndarray, sample_weight=None) ->
             grown.append((tree, drawn))
         return grown
 
-    tasks = [seeds[t : t + _TREES_PER_TASK] for t in range(1, n_trees, _TREES_PER_TASK)]
+    size = max(1, _ROWS_PER_TASK // len(X))
+    tasks = [seeds[t : t + size] for t in range(1, n_trees, size)]
     others = [pair for part in thread_map(grow, tasks, forest.n_jobs) for pair in part]
     draws = [*forest.estimators_samples_, *(drawn for _, drawn in others)]
     forest.estimators_ = [first, *(tree for tree, _ in others)]
