@@ -500,6 +500,18 @@ def test_first_folds_are_compared_after_the_same_calibration():
         search._check_lead(HeldOut([{}], np.arange(52), wrong[None, :52]), 1.1)
 
 
+def test_members_that_are_always_right_are_not_made_surer():
+    codes = np.tile([0, 1, 2], 20)
+    right = np.eye(3)[codes] * 0.9 + 0.1 / 3
+    scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
+    slope = scorer.slopes(right[None])[0]
+    losses = [
+        scorer.pool_loss(scorer.calibrated(right, slope * b)[None], np.ones(1))
+        for b in scorer.sharpness
+    ]
+    assert np.argmin(losses) < len(losses) - 1
+
+
 def test_boosting_of_noisy_steps_prefers_small_trees_and_a_slow_rate():
     rng = np.random.RandomState(0)
     X = rng.randn(400, 4)

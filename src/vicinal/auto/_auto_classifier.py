@@ -70,7 +70,8 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
 
     which is concave, less a penalty on unequal weights worth a few rows. The slope :math:`a_m`
     calibrates each member alone; b, from 1 to 4, is common to all and makes up for the timidity of
-    a mean of calibrated probabilities [1]_. Members below 2 % are dropped and at most six remain;
+    a mean of calibrated probabilities [1]_, chosen with two rows more that are spread over the
+    classes. Members below 2 % are dropped and at most six remain;
     where none beats the constant answer by two standard errors, the constant answers. Local models
     leave the row out of its neighbourhood, forests ask the trees that did not draw it, whatever
     else learns from labels learns from the other folds.

@@ -14,6 +14,8 @@ from vicinal._kernels.ensemble._simplex import stacked_mean_weights
 _WORTH = 1.2
 # Penalty of unequal weights, in rows.
 _RIDGE = 20.0
+# Rows more, spread over the classes, by which a mixture is judged: it is never quite certain.
+_DOUBT = 2.0
 
 
 class Scorer(Protocol):
@@ -99,9 +101,16 @@ class ClassScorer:
         return pool_weights(self._own(stack), self.share, ridge=_RIDGE / len(self.share))
 
     def pool_loss(self, stack: np.ndarray, weights: np.ndarray) -> float:
-        """Return the penalised log loss of the mixture."""
-        penalty = 0.5 * _RIDGE / len(self.share) * (weights @ weights)
-        return float(-self.share @ np.log(self._own(stack) @ weights) + penalty)
+        """Return the penalised log loss of the mixture.
+
+        A few rows more are spread over the classes: where members answer all held-out rows rightly,
+        any sharpness would look good.
+        """
+        mixed = np.log(np.maximum(np.tensordot(weights, stack, 1), np.finfo(np.float64).tiny))
+        own = mixed[np.arange(len(self.codes)), self.codes]
+        doubt = _DOUBT / (self.n_rows + _DOUBT)
+        fit = self.share @ ((1.0 - doubt) * own + doubt * mixed.mean(axis=1))
+        return float(0.5 * _RIDGE / len(self.share) * (weights @ weights) - fit)
 
     def _own(self, stack: np.ndarray) -> np.ndarray:
         """Return what each member gave to the class of each entry, (n_entries, n_members)."""
