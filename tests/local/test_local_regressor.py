@@ -1,6 +1,7 @@
 """LocalRegressor: equalities with reference computations, and corner cases."""
 
 import warnings
+from itertools import product
 
 import numpy as np
 import pytest
@@ -588,9 +589,10 @@ def test_the_unit_of_equal_weights_does_not_matter_to_rows_added_later(data):
     X, y, Q = data
     later = np.random.RandomState(0).randint(1, 4, len(y) - 50).astype(float)
     answers = []
-    for unit in (None, 1.0, 8.0):
-        model = fixed().fit(X[:50], y[:50], None if unit is None else np.full(50, unit))
+    for unit, begin in product((None, 1.0, 8.0), ("fit", "partial_fit")):
+        model = fixed()
+        getattr(model, begin)(X[:50], y[:50], None if unit is None else np.full(50, unit))
         model.partial_fit(X[50:], y[50:], sample_weight=(unit or 1.0) * later)
         answers.append(model.predict(Q))
-    assert_array_equal(answers[1], answers[0])
-    assert_array_equal(answers[2], answers[0])
+    for answer in answers[1:]:
+        assert_array_equal(answer, answers[0])

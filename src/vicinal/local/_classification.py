@@ -76,13 +76,11 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
 
     # --- fit ---
 
-    def _read(
-        self, X, y, sample_weight, groups, classes=None, *, first=True
-    ) -> tuple[TrainingTable, Any]:
+    def _read(self, X, y, sample_weight, groups, classes=None) -> tuple[TrainingTable, Any]:
         """Check the training data; return them and the engine of their array library."""
         if is_array_api(X):
             return self._read_arrays(X, y, sample_weight, groups, classes), ArrayApiEngine()
-        X, y, weights, groups = checked_rows(self, X, y, sample_weight, groups, first=first)
+        X, y, weights, groups = checked_rows(self, X, y, sample_weight, groups)
         check_classification_targets(y)
         if classes is None:
             self.classes_, codes = encode_labels(y)

@@ -170,13 +170,12 @@ class TrainingTable(NamedTuple):
 
 
 def checked_rows(
-    estimator, X, y, sample_weight, groups, *, reset=True, first=True, accept_sparse=True, **options
+    estimator, X, y, sample_weight, groups, *, reset=True, accept_sparse=True, **options
 ):
     """Validate training data; return X, y, weights and groups of the rows that weigh something.
 
     A weight common to all rows changes nothing: it is returned as ``None``, and becomes the unit in
-    which weights of further rows are counted. Where the first rows come by ``partial_fit``
-    (``first`` False) the unit is one.
+    which weights of further rows (``reset`` False) are counted.
     """
     X, y = validate_data(
         estimator,
@@ -195,7 +194,7 @@ def checked_rows(
             raise ValueError(f"groups has {len(groups)} entries for {X.shape[0]} rows of X.")
     weights, X, y, groups = positive_rows(sample_weight, X, y, groups)
     if reset:
-        is_common = first and np.all(weights == weights[0])
+        is_common = np.all(weights == weights[0])
         estimator._weight_unit = float(weights[0]) if is_common else 1.0
     weights = weights / estimator._weight_unit
     return X, y, None if np.all(weights == 1.0) else weights, groups

@@ -152,8 +152,8 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         """
         return self._fit_rows(X, y, sample_weight, groups)
 
-    def _fit_rows(self, X, y, sample_weight, groups, classes=None, *, first=True):
-        table, engine = self._read(X, y, sample_weight, groups, classes, first=first)
+    def _fit_rows(self, X, y, sample_weight, groups, classes=None):
+        table, engine = self._read(X, y, sample_weight, groups, classes)
         self._settle(table, engine)
         self._calibrate(table, engine)
         return self
@@ -180,14 +180,12 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
             Groups, in every call or in none; rows of different calls never share one.
         """
         if not hasattr(self, "classes_"):
-            return self._fit_rows(X, y, sample_weight, groups, classes, first=False)
+            return self._fit_rows(X, y, sample_weight, groups, classes)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
                 f"classes={classes!r} differ from those of the first call, {self.classes_!r}."
             )
-        X, y, weights, groups = checked_rows(
-            self, X, y, sample_weight, groups, reset=False, first=False
-        )
+        X, y, weights, groups = checked_rows(self, X, y, sample_weight, groups, reset=False)
         targets = Labels(self._encode(y), len(self.classes_))
         model = self._model
         self._answered = None

@@ -172,7 +172,7 @@ class LocalRegressor(BaseLocalRegressor):
             Groups, in every call or in none; rows of different calls never share one.
         """
         if not hasattr(self, "_model"):
-            self._fit_rows(X, y, sample_weight, groups, first=False)
+            self._fit_rows(X, y, sample_weight, groups)
         else:
             self._append_rows(X, y, sample_weight, groups)
         return self

@@ -181,7 +181,7 @@ def _multiply_transposed(rows: Iterator, Z: np.ndarray) -> np.ndarray:
 
 
 def read_numbers(
-    estimator, X, y, sample_weight, groups, solver, *, first=True, accept_sparse=True
+    estimator, X, y, sample_weight, groups, solver, *, accept_sparse=True
 ) -> tuple[TrainingTable, Any]:
     """Check the training data of a regressor; return them and the engine of their library."""
     if not is_array_api(X):
@@ -191,7 +191,6 @@ def read_numbers(
             y,
             sample_weight,
             groups,
-            first=first,
             accept_sparse=accept_sparse,
             multi_output=True,
             y_numeric=True,
@@ -232,28 +231,21 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
 
     # --- fit ---
 
-    def _read(self, X, y, sample_weight, groups, *, first=True) -> tuple[TrainingTable, Any]:
-        options = {"first": first, "accept_sparse": self._accepts_sparse}
-        return read_numbers(self, X, y, sample_weight, groups, self._solver(1), **options)
+    def _read(self, X, y, sample_weight, groups) -> tuple[TrainingTable, Any]:
+        solver, sparse = self._solver(1), self._accepts_sparse
+        return read_numbers(self, X, y, sample_weight, groups, solver, accept_sparse=sparse)
 
-    def _fit_rows(self, X, y, sample_weight, groups, *, first=True) -> None:
+    def _fit_rows(self, X, y, sample_weight, groups) -> None:
         """Validate, choose what was left open, and run robust iterations."""
         self._statistics: dict[bool, SmootherStatistics] = {}
-        self._settle(*self._read(X, y, sample_weight, groups, first=first))
+        self._settle(*self._read(X, y, sample_weight, groups))
         self._reweight()
 
     def _append_rows(self, X, y, sample_weight, groups) -> None:
         """Take in further rows."""
+        numeric = {"multi_output": True, "y_numeric": True}
         X, y, weights, groups = checked_rows(
-            self,
-            X,
-            y,
-            sample_weight,
-            groups,
-            reset=False,
-            first=False,
-            multi_output=True,
-            y_numeric=True,
+            self, X, y, sample_weight, groups, reset=False, **numeric
         )
         self._statistics, self._answered = {}, None
         model = self._model
