@@ -92,14 +92,6 @@ def squared_distance(a, b):
 
 
 @jit
-def pair_distances(Q, X, rows, distances):
-    """Fill ``distances`` (squared) of each query to the rows listed for it."""
-    for i in range(Q.shape[0]):
-        for c in range(rows.shape[1]):
-            distances[i, c] = squared_distance(Q[i], X[rows[i, c]])
-
-
-@jit
 def listed_distances(Q, X, queries, rows, distances):
     """Fill ``distances`` (squared) of pairs given as two lists."""
     for c in range(rows.shape[0]):
