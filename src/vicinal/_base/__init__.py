@@ -30,6 +30,7 @@ from vicinal._base._held_out import (
     held_out,
     held_out_by_folds,
     last_step,
+    rows_outside,
     seeded_clone,
     takes_weights,
 )
@@ -124,6 +125,7 @@ __all__ = [
     "row_blocks",
     "row_uniforms",
     "rows_at",
+    "rows_outside",
     "sample_rows",
     "saved",
     "saved_name",

@@ -155,6 +155,13 @@ def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
     return HeldOut(candidates, found.rows, found.answers, found.fitted and fitted)
 
 
+def rows_outside(fold: np.ndarray, n_rows: int) -> np.ndarray:
+    """Return the other rows, in order: by a mask, where a set difference would sort or hash."""
+    is_outside = np.ones(n_rows, dtype=bool)
+    is_outside[fold] = False
+    return np.flatnonzero(is_outside)
+
+
 def fold_entries(folds: Sequence[np.ndarray], rows: np.ndarray | None = None) -> list[np.ndarray]:
     """Return the rows of each fold that are to be answered, in the order of the folds."""
     folds = [np.asarray(fold) for fold in folds]
@@ -211,9 +218,7 @@ def cross_fit(
 
 
 def _fit_and_answer(fit, answer, X, y, sample_weight, fold, entries, keep_model):
-    train = np.ones(num_samples(X), dtype=bool)
-    train[fold] = False
-    train = np.flatnonzero(train)
+    train = rows_outside(fold, num_samples(X))
     weight = None if sample_weight is None else sample_weight[train]
     model = fit(_some(X, train), y[train], weight)
     return (model if keep_model else None), answer(model, _some(X, entries))

@@ -132,7 +132,8 @@ class Table:
     def n_units_learned(self) -> float:
         """Number of units that a model learns from while a fold is held out."""
         n_folds = len(self.folds) // self.n_draws
-        return len(np.unique(self.units)) * (1.0 - 1.0 / n_folds)
+        n_units = len(self.y) if self.groups is None else len(np.unique(self.groups))
+        return n_units * (1.0 - 1.0 / n_folds)
 
 
 @dataclass

@@ -19,6 +19,7 @@ from vicinal._base import (
     free_memory,
     namespace,
     row_blocks,
+    rows_outside,
     saved,
     take_rows,
     validate_array_api,
@@ -550,8 +551,7 @@ class ArrayApiEngine:
     def others(self, table: TrainingTable, fold: np.ndarray) -> TrainingTable:
         """Return the rows outside a fold."""
         xp = namespace(table.X)
-        rest = np.setdiff1d(np.arange(table.n_samples), fold)
-        rows = xp.asarray(rest, device=compat.device(table.X))
+        rows = xp.asarray(rows_outside(fold, table.n_samples), device=compat.device(table.X))
         weights = table.sample_weight
         return TrainingTable(
             xp.take(table.X, rows, axis=0),

@@ -8,7 +8,14 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import check_magnitude, is_ready, positive_rows, row_blocks, saved
+from vicinal._base import (
+    check_magnitude,
+    is_ready,
+    positive_rows,
+    row_blocks,
+    rows_outside,
+    saved,
+)
 from vicinal._kernels.local._gradient_metric import gradient_outer_product, metric_step
 from vicinal._kernels.local._sums import is_pure, smooth_classes, smooth_targets
 from vicinal.local._coordinates import (
@@ -245,7 +252,7 @@ class HostEngine(NamedTuple):
 
     def others(self, table: TrainingTable, fold: np.ndarray) -> TrainingTable:
         """Return the rows outside a fold."""
-        return table.take(np.setdiff1d(np.arange(table.n_samples), fold))
+        return table.take(rows_outside(fold, table.n_samples))
 
 
 @saved()

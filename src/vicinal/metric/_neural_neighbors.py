@@ -31,6 +31,7 @@ from vicinal._base import (
     is_array_api,
     namespace,
     row_blocks,
+    rows_outside,
     thread_map,
     validate_array_api,
 )
@@ -207,7 +208,7 @@ class BaseNeuralNeighbors(
                 "leave those rows out of X, y and folds."
             )
         data = model._placed(X, values, weights)
-        pools = [np.setdiff1d(np.arange(X.shape[0]), fold) for fold in folds]
+        pools = [rows_outside(fold, X.shape[0]) for fold in folds]
         found = model._train(data, classes, pools)
         entries = fold_entries(folds, rows)
         method, parts = "predict_proba" if classes else "predict", []
