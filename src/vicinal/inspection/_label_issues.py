@@ -127,8 +127,8 @@ def _wrong_labels(
         answer, given = answers[judged], codes[judged]
         ranks = sure_ranks(proba[judged, answer], answer)
         share, p_value = wrong_share(answer != given, ranks, answer, _TOLERANCE)
-        confident = confident_count(proba[judged], given)
-        expected = round(np.sqrt(share * len(judged) * confident))
+        # Labels that are mistaken wherever they stand are so in classes that cannot be judged, too.
+        expected = round(np.sqrt(share * len(codes) * confident_count(proba, codes)))
     odds, best = label_odds(proba, codes)
     order = judged[np.argsort(-odds[judged], kind="stable")][:expected]
     table = {

@@ -66,7 +66,7 @@ def wrong_share(
     Returns
     -------
     share : float
-        Most likely floor, on a grid.
+        Most likely floor.
     p_value : float
         Of the likelihood ratio against floors up to ``tolerance``; at that floor, the most likely
         one is above it in half of all tables.
@@ -77,11 +77,22 @@ def wrong_share(
         rows = answers == answer
         likelihood += _floor_likelihood(contradicted[rows], ranks[rows], len(classes))
     best = int(likelihood.argmax())
+    share = _between(likelihood, best)
     is_tolerable = _FLOORS <= tolerance
     if is_tolerable[best]:
-        return float(_FLOORS[best]), 1.0
+        return share, 1.0
     ratio = 2.0 * (likelihood[best] - likelihood[is_tolerable].max())
-    return float(_FLOORS[best]), float(0.5 * stats.chi2.sf(ratio, 1))
+    return share, float(0.5 * stats.chi2.sf(ratio, 1))
+
+
+def _between(likelihood: np.ndarray, best: int) -> float:
+    """Return the floor at the vertex of the parabola through the best one and its neighbours."""
+    if not 1 < best < len(_FLOORS) - 1:
+        return float(_FLOORS[best])
+    before, at, after = likelihood[best - 1 : best + 2]
+    bend = 2.0 * at - before - after
+    shift = 0.5 * (after - before) / bend if bend > 0.0 else 0.0
+    return float(_FLOORS[best] * (_FLOORS[best + 1] / _FLOORS[best]) ** shift)
 
 
 def _floor_likelihood(contradicted: np.ndarray, ranks: np.ndarray, n_classes: int) -> np.ndarray:
