@@ -74,20 +74,17 @@ def orthogonal(X, y, Q, h):
         target = (y == c).astype(int)
         model = machine(X, target, h)
         surface = DecisionSurface(
-            model, n_starts=1, n_surface_points=20, tol=1e-4, random_state=0
+            model, n_starts=1, n_surface_points=60, tol=1e-4, random_state=0
         ).fit(X)
         found = surface.orthogonal_projection(Q)
         distances.append(found.distances)
         fits.append(found.n_evaluations.mean())
-        seen, is_positive = surface.distance(X[some]), target[some] == 1
-        scale = np.median(np.abs(seen))
-        weights = np.full(PLATT_ROWS, len(X) / PLATT_ROWS)  # they stand for all training rows
+        seen = surface.distance(X[some])
         sigmoids.append(
             {
-                0.01: fit_platt(seen, is_positive, weights, c=0.01),
-                100.0: fit_platt(seen, is_positive, weights, c=100.0),
-                "scaled": fit_platt(seen / scale, is_positive, weights),
-                "scale": scale,
+                0.01: fit_platt(seen, target[some] == 1, c=0.01),
+                "scaled": fit_platt(seen / np.median(np.abs(seen)), target[some] == 1),
+                "scale": np.median(np.abs(seen)),
             }
         )
     return np.column_stack(distances), sigmoids, float(np.mean(fits))
@@ -124,8 +121,7 @@ def orthogonal_case(scaling, seed):
     return {
         "rows": {
             "local, h = 20, orthogonal": scores(target, D.argmax(axis=1)),
-            "same, Platt (c = 0.01)": scores(target, calibrated(D, sigmoids, 0.01)),
-            "same, Platt (c = 100)": scores(target, calibrated(D, sigmoids, 100.0)),
+            "same, Platt (c = 0.01, as the paper)": scores(target, calibrated(D, sigmoids, 0.01)),
             "same, Platt (scaled, c = 1)": scores(target, calibrated(D, sigmoids, "scaled")),
         },
         "fits": fits,
@@ -179,7 +175,7 @@ def main():
     rows = rows_of(page, "raw 0..16", (20.0, 1.0), 1) + rows_of(page, "[0, 1]", (20.0, 1.0), 1)
     rows += [*rows_of(page, stated, FACTORS, len(SPLITS)), chosen_row(page, stated)]
     projected = [
-        page.case(("projected", stated, s), clocked(lambda s=s: orthogonal_case(stated, s)))
+        page.case(("orthogonal", stated, s), clocked(lambda s=s: orthogonal_case(stated, s)))
         for s in SPLITS
     ]
     for label in projected[0]["rows"]:
@@ -189,8 +185,9 @@ def main():
         f"Orthogonal projections: {np.mean([found['fits'] for found in projected]):.1f} fits each, "
         f"{np.mean([found['cpu'] for found in projected]):.0f} processor seconds for "
         f"{PROJECTED_ROWS} test rows and ten machines; Platt on {PLATT_ROWS} training rows that "
-        "the machines have seen, as in the paper, with the weight of all, and a penalty of 1 / c: "
-        "the paper's regularisation of 0.01 may be c or 1 / c. Scaled: over the median distance."
+        "the machines have seen, as in the paper. A penalty of c = 0.01 weighs twelve times as "
+        "much on them as on all training rows, where a reference run (one split) had 0.946: that "
+        "row shows the cut, not the method."
     )
     page.text(
         "At h = 20 the weights are nearly flat: local machines, projected or not, and linear "
