@@ -46,6 +46,15 @@ def n_code(files):
     return total
 
 
+def rooms(root):
+    """Lines of every room, the largest first."""
+    package = root / "src/vicinal"
+    found: Counter = Counter()
+    for path, text in sources(root).items():
+        found[path.relative_to(package).parts[0]] += len(text)
+    return found.most_common()
+
+
 def functions(tree):
     """Every function of a module with its length, docstring not counted."""
     for node in ast.walk(tree):
@@ -151,5 +160,7 @@ def measure(root=ROOT):
 
 
 if __name__ == "__main__":
-    for what, value in measure(Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT).items():
+    root = Path(sys.argv[1]) if len(sys.argv) > 1 else ROOT
+    for what, value in measure(root).items():
         print(f"| {what} | {value:,} |")
+    print(", ".join(f"{room} {lines:,}" for room, lines in rooms(root)))

@@ -12,6 +12,7 @@ from tests.install.house import (
     measure,
     n_code,
     repeated_lines,
+    rooms,
     sources,
 )
 
@@ -48,6 +49,14 @@ def test_the_table_of_the_house_is_true_to_a_tenth(measured):
     )
     stated = {what: float(value.replace(",", "")) for what, value in rows}
     assert stated == pytest.approx(measured, rel=0.1, abs=2), "run python tests/install/house.py"
+
+
+def test_rooms_hold_all_lines(measured):
+    lines = dict(rooms(ROOT))
+    assert sum(lines.values()) == measured["lines of `src`"]
+    assert lines["local"] == sum(
+        len(path.read_text().splitlines()) for path in (ROOT / "src/vicinal/local").glob("*.py")
+    )
 
 
 def test_floors_and_repetition_by_hand(tmp_path):
