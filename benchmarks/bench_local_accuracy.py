@@ -76,7 +76,6 @@ def local_models():
         "local logistic, k = 40, alpha = 0.1": LocalClassifier(
             solver="logistic", n_neighbors=40, alpha=0.1, **raw
         ),
-        "local logistic, k and alpha chosen": LocalClassifier(solver="logistic", **raw),
     }
 
 
@@ -150,6 +149,11 @@ def fill(page):
             for model, rows in found.items()
             if "chosen" in model
         ],
+    )
+    page.text(
+        "Left out since the first page: the logistic model with k and alpha chosen, which took "
+        "nine minutes for errors of 8.05, 1.74, 3.00 and 1.39 %, and the choice of the metric, "
+        "which `LocalClassifier` no longer makes."
     )
     bars(page, found)
 
