@@ -316,8 +316,8 @@ def measured(page: ResultsPage, store: Cases, n_rows: int, names: list) -> None:
     page.table(
         ["fit", "workers", "seconds", "processor s of the workers", "peak MB of each"],
         rows,
-        "Two workers halve the time where two cores are free and both together use no more "
-        "processor time than one alone.",
+        "Two workers halve the time where two cores are free for them. Where the load stated above "
+        "exceeds the number of cores, they share what is left, and processor time alone compares.",
     )
     left = [name for name in FAMILIES if name not in names]
     if left:
@@ -467,7 +467,9 @@ def main() -> None:
             used = store.find(options.rows, name, 1)["processor"]
             page.text(
                 f"Does the line hold? For {name} it predicts {predicted:.0f} s of one thread for "
-                f"the whole table, and one worker used {used:.0f} s."
+                f"the whole table, and one worker, with what it sends and receives, used "
+                f"{used:.0f} s: {used / predicted:.1f} times as much, so calculations of the last "
+                "table are low by about as much."
             )
     if options.rows == FULL_ROWS:
         page.write()
