@@ -316,8 +316,8 @@ def measured(page: ResultsPage, store: Cases, n_rows: int, names: list) -> None:
     page.table(
         ["fit", "workers", "seconds", "processor s of the workers", "peak MB of each"],
         rows,
-        "Two workers halve the time where two cores are free for them. Where the load stated above "
-        "exceeds the number of cores, they share what is left, and processor time alone compares.",
+        "Where the load stated above exceeds the number of cores, workers share what is left: the "
+        "clock does not tell whether two halve the time, and processor time alone compares.",
     )
     left = [name for name in FAMILIES if name not in names]
     if left:
