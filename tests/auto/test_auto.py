@@ -25,7 +25,7 @@ from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _base as auto_base
 from vicinal.auto import _forms as auto_forms
 from vicinal.auto import _search as auto_search
-from vicinal.auto._default_members import Shape, default_kinds
+from vicinal.auto._default_members import KINDS, Shape, default_kinds
 from vicinal.auto._linear import LinearClassifier
 from vicinal.auto._scorers import ClassScorer
 from vicinal.auto._search import LeftOut, Search, Table, Trial, draw_folds
@@ -530,6 +530,16 @@ def test_boosting_goes_first_where_time_may_end():
     patient = list(default_kinds(table))
     assert patient.index("boosting") > patient.index("forest")
     assert set(default_kinds(replace(table, is_timed=True))) == set(patient)
+
+
+def test_kernel_ridge_of_many_rows_is_left_out_where_time_is_limited():
+    table = Shape(3000, 5, 1, False, False, None, None)
+    assert not default_kinds(table)["kernel"]
+    reason = default_kinds(replace(table, is_timed=True))["kernel"]
+    assert "2,000 of them where time is limited" in reason
+    tried = {"standardized": 0.1}
+    assert len(list(KINDS["kernel"](table, tried))) == 1
+    assert not list(KINDS["kernel"](replace(table, is_timed=True), tried))
 
 
 @pytest.fixture

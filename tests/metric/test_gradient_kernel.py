@@ -203,3 +203,22 @@ def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
     assert block["mapped"].shape == (300, 12)
     assert missed(model, X[300:], y[300:]) < 1.5 * missed(whole, X[300:], y[300:])
     assert np.mean((model.loo_prediction_ - y[:300]) ** 2) < 1.0  # noise has 0.25
+
+
+def test_without_rounds_more_rows_leave_the_columns_as_they_are(friedman, monkeypatch):
+    X, y = friedman
+    monkeypatch.setattr(_gradient_kernel, "_ROUND_ROWS", 100)
+    monkeypatch.setattr(_gradient_kernel, "_LAST_ROWS", 200)
+    model = GradientKernelRegressor(n_rounds=0, random_state=0).fit(X, y)
+    components = model.blocks_[0]["components"]
+    assert_allclose(components, components[0, 0] * np.eye(12))
+
+
+def test_the_order_of_penalties_does_not_matter(friedman):
+    X, y = friedman
+    alphas = np.array([1.0, 1e-4, 1e-2, 1e-6, 10.0, 1e-1, 1e-3, 1e-5])
+    models = [
+        GradientKernelRegressor(metric="diagonal", n_rounds=1, alphas=some).fit(X[:150], y[:150])
+        for some in (alphas, np.sort(alphas))
+    ]
+    assert_array_equal(models[0].predict(X), models[1].predict(X))

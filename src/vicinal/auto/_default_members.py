@@ -245,10 +245,15 @@ def kernel(shape: Shape, tried: Tried) -> Iterator[Spec]:
     smooth = [loss for name, loss in tried.items() if name not in _TREES]
     trees = [loss for name, loss in tried.items() if name in _TREES]
     leads = not trees or min(smooth, default=np.inf) < min(trees)
-    if not shape.is_classification and shape.n_rows <= _MAX_KERNEL_ROWS and leads:
+    if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape) and leads:
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
         by_folds = shape.n_rows <= _FEW_FOR_HALVES
         yield Spec("gradient kernel", model, once=True, lead=_KERNEL_LEAD, by_folds=by_folds)
+
+
+def _max_kernel_rows(shape: Shape) -> int:
+    """Return how many rows kernel ridge is tried on: halves cannot be stopped in time."""
+    return _FEW_FOR_HALVES if shape.is_timed else _MAX_KERNEL_ROWS
 
 
 def neural(shape: Shape, tried: Tried) -> Iterator[Spec]:
@@ -282,8 +287,10 @@ def default_kinds(shape: Shape) -> dict[str, str]:
         kinds = {"constant": "", "boosting": "", **kinds}
     if shape.n_rows > _MAX_SVM_ROWS:
         kinds["svm"] = f"it takes the square of the rows, so at most {_MAX_SVM_ROWS:,} of them"
-    if shape.n_rows > _MAX_KERNEL_ROWS and not shape.is_classification:
-        kinds["kernel"] = f"it takes the cube of the rows, so at most {_MAX_KERNEL_ROWS:,} of them"
+    most = _max_kernel_rows(shape)
+    if shape.n_rows > most and not shape.is_classification:
+        limit = " where time is limited" if shape.is_timed else ""
+        kinds["kernel"] = f"it takes the cube of the rows, so at most {most:,} of them{limit}"
     if not shape.on_device:
         return kinds | {"neural": "it takes minutes without a device; name it in members to try it"}
     for kind in KINDS:

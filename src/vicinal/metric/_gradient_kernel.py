@@ -81,19 +81,12 @@ class _Candidates:
             # is much like a narrow one of a large penalty, so that valleys lie across.
             steps = [(0, 0), (0, -1), (0, 1), (-1, 1), (-1, 0), (1, 0), (1, -1)]
             near = [(i + a, j + b) for a, b in steps]
-            inside = [p for p in near if p[0] in self._rows and p[1] in self._columns]
+            n_scales, n_alphas = len(self._scales), len(self._alphas)
+            inside = [p for p in near if 0 <= p[0] < n_scales and 0 <= p[1] < n_alphas]
             lowest = min(inside, key=self.error)
             if lowest == (i, j):
                 return i, j
             i, j = lowest
-
-    @property
-    def _rows(self) -> range:
-        return range(len(self._scales))
-
-    @property
-    def _columns(self) -> range:
-        return range(len(self._alphas))
 
 
 class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
@@ -181,7 +174,7 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
             raise ValueError(
                 f"alphas={self.alphas!r} must be a list of positive penalties; give at least one."
             )
-        return alphas
+        return np.sort(alphas)  # walks go from one to the next
 
     # --- the tree -----------------------------------------------------------------------------
 
@@ -233,8 +226,9 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
 
     def _fit_block(self, data, rows, alphas, rng) -> dict:
         """Learn the metric on some of the rows and the ridge on all of them."""
-        found, n_seen = self._choose(data[rows], alphas, rng)
-        ridge, block = found.pop("ridge"), data[rows]
+        block = data[rows]
+        found, n_seen = self._choose(block, alphas, rng)
+        ridge = found.pop("ridge")
         if n_seen < len(rows):
             ridge = self._ridge(block, found)
         return {
@@ -284,8 +278,10 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         rounds = []
         for start in (found, found | {"alpha": _LOWER * found["alpha"]}):
             walk = self._fit_round(data, components, alphas, _SCALES, start)
-            own = gradient_map(walk["outer_product"], diagonal=is_diagonal)
-            rounds += [walk, self._fit_round(data, own, alphas, _SCALES, walk)]
+            rounds.append(walk)
+            if self.n_rounds:  # without rounds the columns stay as they are
+                own = gradient_map(walk["outer_product"], diagonal=is_diagonal)
+                rounds.append(self._fit_round(data, own, alphas, _SCALES, walk))
         return min(rounds, key=_error)
 
     def _learn_metric(self, data, alphas, rng, n_rounds) -> dict:
