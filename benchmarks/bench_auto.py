@@ -92,7 +92,7 @@ _FRIEDMAN = {
 }
 _MAX_TEST_ROWS = 4000
 _PATIENCE = 300  # seconds after which a peer is stopped
-_AUTOGLUON_SECONDS = 60
+_AUTOGLUON_SECONDS = 30  # three times what a mixture takes on these tables
 
 ANSWERS = stored("auto")
 
