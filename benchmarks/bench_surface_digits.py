@@ -67,8 +67,12 @@ def choose(X, y):
 
 
 def orthogonal(X, y, Q, h):
-    """Signed orthogonal distances (rows of Q, classes), Platt's sigmoids, fits per projection."""
+    """Signed orthogonal distances (rows of Q, classes), Platt's sigmoids, fits per projection.
+
+    Rows of Platt's sigmoid weigh as many as they stand for, so that a penalty counts as on all.
+    """
     some = np.random.RandomState(0).permutation(len(X))[:PLATT_ROWS]
+    weights = np.full(PLATT_ROWS, len(X) / PLATT_ROWS)
     distances, sigmoids, fits = [], [], []
     for c in range(10):
         target = (y == c).astype(int)
@@ -82,8 +86,8 @@ def orthogonal(X, y, Q, h):
         seen = surface.distance(X[some])
         sigmoids.append(
             {
-                0.01: fit_platt(seen, target[some] == 1, c=0.01),
-                "scaled": fit_platt(seen / np.median(np.abs(seen)), target[some] == 1),
+                0.01: fit_platt(seen, target[some] == 1, weights, c=0.01),
+                "scaled": fit_platt(seen / np.median(np.abs(seen)), target[some] == 1, weights),
                 "scale": np.median(np.abs(seen)),
             }
         )
@@ -175,7 +179,7 @@ def main():
     rows = rows_of(page, "raw 0..16", (20.0, 1.0), 1) + rows_of(page, "[0, 1]", (20.0, 1.0), 1)
     rows += [*rows_of(page, stated, FACTORS, len(SPLITS)), chosen_row(page, stated)]
     projected = [
-        page.case(("orthogonal", stated, s), clocked(lambda s=s: orthogonal_case(stated, s)))
+        page.case(("projected", stated, s), clocked(lambda s=s: orthogonal_case(stated, s)))
         for s in SPLITS
     ]
     for label in projected[0]["rows"]:
@@ -184,10 +188,9 @@ def main():
     page.text(
         f"Orthogonal projections: {np.mean([found['fits'] for found in projected]):.1f} fits each, "
         f"{np.mean([found['cpu'] for found in projected]):.0f} processor seconds for "
-        f"{PROJECTED_ROWS} test rows and ten machines; Platt on {PLATT_ROWS} training rows that "
-        "the machines have seen, as in the paper. A penalty of c = 0.01 weighs twelve times as "
-        "much on them as on all training rows, where a reference run (one split) had 0.946: that "
-        "row shows the cut, not the method."
+        f"{PROJECTED_ROWS} test rows and ten machines. Platt's sigmoids are fitted to distances of "
+        f"{PLATT_ROWS} training rows, which the machines have seen, as in the paper, and which "
+        "weigh as many rows as they stand for."
     )
     page.text(
         "At h = 20 the weights are nearly flat: local machines, projected or not, and linear "
