@@ -328,8 +328,33 @@ def lecture_claims():
     )
 
 
+def first_call_claims():
+    """Yield the peers of the first call: their errors as multiples of ours, and mean ranks."""
+    first, ratio, rank = "auto", "geometric mean of ratios to ours", "mean rank"
+    question = "first call, 1,000 rows, errors as multiples of ours"
+    places = ("**Classification**, wrong labels", "**Regression**, squared error")
+    for peer in ("random forest", "stacking", "LightGBM", "CatBoost", "XGBoost"):
+        theirs, ours = (
+            "; ".join(
+                f"{cell(first, ratio, column=label, after=place)} "
+                f"({cell(first, rank, column=label, after=place)})"
+                for place in places
+            )
+            for label in (peer, "vicinal")
+        )
+        owner = "scikit-learn, " if peer in ("random forest", "stacking") else ""
+        yield owner + peer, f"{question} (mean rank): labels; numbers", theirs, ours, first
+    for peer in ("AutoGluon", "EBM", "xRFM"):  # asked about fewer splits, task by task
+        for task, shown in (("classification", "labels"), ("regression", "numbers")):
+            place = f"**{peer}, {task}**"
+            if place in page(first):
+                theirs = cell(first, ratio, column=peer, after=place)
+                yield peer, f"{question}: {shown}", theirs, "1", first
+
+
 def peer_claims():
     """Yield (peer, question, the peer's number, ours, page)."""
+    yield from first_call_claims()
     table1 = "partition_table1"
     for peer in ("random forest (500)", "histogram boosting", "RBF SVC (C=10)"):
         yield (
