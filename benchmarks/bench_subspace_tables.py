@@ -79,7 +79,7 @@ def table_2(page):
             [
                 "covtype",
                 "RD, PCA, DCA 4 x 40, BCD, ABD 4 x 27, DC-SVM, TRBF2",
-                "covtype, 16,000 rows",
+                "covtype, 16,000 and 60,000 rows",
                 "the same",
             ],
             [
