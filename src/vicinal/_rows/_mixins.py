@@ -1,13 +1,9 @@
 """Methods of models that have answered training rows without having seen them."""
 
-from collections.abc import Callable
-from typing import Any
-
 import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import as_given, as_numpy
-from vicinal._rows._held_out_rows import HeldOutRows
 
 
 class SupportMixin:
@@ -16,9 +12,6 @@ class SupportMixin:
     A model writes ``_held_out_rows()``, and ``_row_numbers(X)``, which checks queries and returns
     them in the columns of those rows.
     """
-
-    _held_out_rows: Callable[[], HeldOutRows]
-    _row_numbers: Callable[[Any], Any]
 
     def support(self, X):
         """Return how usual each query is among the training rows.
@@ -37,15 +30,13 @@ class SupportMixin:
         check_is_fitted(self)
         return as_given(self._known_rows().support(self._row_numbers(X)), X)
 
-    def _known_rows(self) -> HeldOutRows:
+    def _known_rows(self):
         """Return the training rows; whether they are answered does not matter."""
         return self._held_out_rows()
 
 
 class IntervalMixin(SupportMixin):
     """Regressors whose held-out errors say how far answers are off."""
-
-    predict: Callable[[Any], Any]
 
     def predict_interval(self, X, coverage=0.9, *, local=False):
         """Return intervals that hold the target with the given chance.
@@ -76,8 +67,6 @@ class IntervalMixin(SupportMixin):
 
 class LabelSetMixin(SupportMixin):
     """Classifiers whose held-out probabilities say which labels are possible."""
-
-    predict_proba: Callable[[Any], Any]
 
     def predict_set(self, X, coverage=0.9, *, method="adaptive", by_class=False, local=False):
         """Return sets of labels that hold the true one with the given chance.

@@ -17,7 +17,7 @@ from vicinal._rows import HeldOutRows, SupportMixin, some_rows
 from vicinal.local._coordinates import location_mask, search_metric, sees_labels
 from vicinal.local._data import HostEngine, SearchOptions, TrainingTable, is_forest
 from vicinal.local._explain import local_sections
-from vicinal.local._fits import LocalFit, make_fit
+from vicinal.local._fits import make_fit
 from vicinal.local._forest import FOREST_ROWS, ForestRule
 from vicinal.local._gradient_metric import GradientMetric
 from vicinal.local._neighborhoods import NearestRule, RadiusRule
@@ -132,7 +132,6 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
         something was chosen.
     """
 
-    _model: LocalFit
     _answered: HeldOutRows | None = None
     _weight_unit = 1.0  # what one row of the first call weighed, where all weighed the same
 
