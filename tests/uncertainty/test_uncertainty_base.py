@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vicinal._kernels.linear._principal_axes import class_covariances, whitening_map
-from vicinal.uncertainty._base import hold_out, merge_copies
+from vicinal.uncertainty._base import merge_copies
 
 
 @pytest.fixture
@@ -57,19 +57,6 @@ def test_directions_without_variance_are_dropped(rows):
     M = whitening_map(class_covariances(wide, codes, weights, 3))
     assert M.shape == (4, 6)
     assert_array_equal(M[:, 5], 0.0)
-
-
-def test_held_out_rows_follow_the_classes(rng):
-    codes = np.repeat([0, 1, 2, 3], [500, 100, 30, 1])
-    mask = hold_out(codes, 0.1, rng)
-    assert_allclose(np.bincount(codes[mask], minlength=4), [50, 10, 3, 0], atol=1)
-    assert not mask[-1]
-
-
-def test_no_class_is_held_out_whole(rng):
-    codes = np.repeat(np.arange(5), 2)
-    for _ in range(20):
-        assert len(np.unique(codes[~hold_out(codes, 0.9, rng)])) == 5
 
 
 def test_equal_rows_of_a_class_are_merged():

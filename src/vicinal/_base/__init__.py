@@ -16,7 +16,7 @@ from vicinal._base._arrays import (
 from vicinal._base._blocks import Block, Blocks, add_tuples, join_blocks, rows_at, stack_rows
 from vicinal._base._capture import captured
 from vicinal._base._docs import documented
-from vicinal._base._draws import row_uniforms
+from vicinal._base._draws import hold_out, row_uniforms
 from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
 from vicinal._base._files import whole_file, write_whole
 from vicinal._base._forests import fit_forest, forest_leaves, forest_proba
@@ -107,6 +107,7 @@ __all__ = [
     "free_memory",
     "held_out",
     "held_out_by_folds",
+    "hold_out",
     "import_optional",
     "is_array_api",
     "is_on_device",

@@ -1,4 +1,4 @@
-"""Random numbers that belong to rows: the same whatever blocks the rows come in."""
+"""Random draws of rows."""
 
 import numpy as np
 
@@ -15,6 +15,22 @@ def row_uniforms(seed: int, start: int, n: int) -> np.ndarray:
         state = (np.arange(start, start + n, dtype=np.uint64) + np.uint64(1)) * _STEP
         state += _mixed(np.asarray([seed], dtype=np.uint64) + _STEP)
         return (_mixed(state) >> np.uint64(11)).astype(np.float64) * 2.0**-53
+
+
+def hold_out(codes: np.ndarray, fraction: float, rng: np.random.RandomState) -> np.ndarray:
+    """Choose rows to hold out, in proportion to the classes: a boolean mask.
+
+    Rows are lined up by class, shuffled within, and every ``1 / fraction``-th is taken. A class of
+    one row keeps it.
+    """
+    order = np.lexsort((rng.permutation(len(codes)), codes))
+    order = order[np.bincount(codes)[codes[order]] > 1]
+    mask = np.zeros(len(codes), dtype=bool)
+    places = np.arange(rng.uniform() / fraction, len(order), 1 / fraction).astype(int)
+    mask[order[places]] = True
+    emptied = np.bincount(codes[~mask], minlength=codes.max() + 1)[codes] == 0
+    mask[emptied] = False
+    return mask
 
 
 def _mixed(state: np.ndarray) -> np.ndarray:

@@ -128,6 +128,11 @@ class BaseSpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator, ABC
         train, validation = data, None
         if self.selection == "validation" and n_regions > 1:
             train, validation = data.hold_out(self.validation_fraction, rng)
+            if not validation.n_samples:
+                raise ValueError(
+                    f"validation_fraction={self.validation_fraction} leaves no validation sample "
+                    f"out of the {data.n_samples} given; raise it, or use selection='train'."
+                )
         cascades = self._run_starts(train, validation, n_regions, self.n_init, rng)
         self._warn_if_not_converged(cascades)
         self._store(cascades)
@@ -182,9 +187,9 @@ class BaseSpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator, ABC
 
     def _choose_n_regions(self, data: TrainingSet, rng: np.random.RandomState) -> int:
         self.n_regions_errors_: dict[int, float] = {}
-        if not data.can_hold_out(self.validation_fraction):
-            return 1
         train, validation = data.hold_out(self.validation_fraction, rng)
+        if not validation.n_samples:
+            return 1
         for n_regions in _AUTO_REGIONS:
             if n_regions > train.n_samples or _gets_worse(list(self.n_regions_errors_.values())):
                 break

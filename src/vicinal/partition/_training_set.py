@@ -9,7 +9,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.preprocessing import StandardScaler
 
-from vicinal._base import as_numpy, namespace
+from vicinal._base import as_numpy, hold_out, namespace
 from vicinal._kernels.cascade._hard import (
     assign_classes,
     assign_hyperplanes,
@@ -68,27 +68,11 @@ class TrainingSet:
     def hold_out(
         self, fraction: float, rng: np.random.RandomState
     ) -> tuple["TrainingSet", "TrainingSet"]:
-        """Split off a share of the samples of each class; every class stays in training."""
-        if not self.can_hold_out(fraction):
-            raise ValueError(
-                f"validation_fraction={fraction} leaves no validation sample out of the "
-                f"{self.n_samples} given; raise it, or use selection='train'."
-            )
-        groups = self._groups()
-        held = np.zeros(self.n_samples, dtype=bool)
-        for group in np.unique(groups):
-            rows = rng.permutation(np.flatnonzero(groups == group))
-            held[rows[: int(fraction * len(rows))]] = True
+        """Split off a share of the samples, none where they are too few; all classes stay."""
+        n = self.n_samples
+        groups = np.zeros(n, dtype=np.int64) if self.codes is None else as_numpy(self.codes)
+        held = hold_out(groups, fraction, rng)
         return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
-
-    def can_hold_out(self, fraction: float) -> bool:
-        """Tell whether the share of some class amounts to a sample."""
-        return int(fraction * np.bincount(self._groups()).max()) > 0
-
-    def _groups(self) -> np.ndarray:
-        if self.codes is None:
-            return np.zeros(self.n_samples, dtype=np.int64)
-        return as_numpy(self.codes)
 
     def first_regions(self, init: Any, n_regions: int, rng: np.random.RandomState) -> Any:
         """Return the region of each sample before the first sweep."""

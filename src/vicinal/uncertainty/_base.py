@@ -172,19 +172,3 @@ def as_components(estimator: Any, xp: Any) -> Components:
         estimator.covariances_,
         precision_roots(estimator.covariances_, estimator.covariance_type, xp),
     )
-
-
-def hold_out(codes: np.ndarray, fraction: float, rng: np.random.RandomState) -> np.ndarray:
-    """Choose rows to hold out, in proportion to the classes: a boolean mask.
-
-    Rows are lined up by class, shuffled within, and every ``1 / fraction``-th is taken. A class of
-    one row keeps it.
-    """
-    order = np.lexsort((rng.permutation(len(codes)), codes))
-    order = order[np.bincount(codes)[codes[order]] > 1]
-    mask = np.zeros(len(codes), dtype=bool)
-    places = np.arange(rng.uniform() / fraction, len(order), 1 / fraction).astype(int)
-    mask[order[places]] = True
-    emptied = np.bincount(codes[~mask], minlength=codes.max() + 1)[codes] == 0
-    mask[emptied] = False
-    return mask

@@ -22,6 +22,7 @@ from vicinal._base import (
     documented,
     draw_seeds,
     encode_labels,
+    hold_out,
     n_threads,
     saved,
     thread_map,
@@ -33,7 +34,7 @@ from vicinal._kernels.metric._block_map import block_threads, one_blas_thread, o
 from vicinal._kernels.metric._mixture import COVARIANCE_TYPES
 from vicinal._kernels.metric._soft_votes import nearest_votes, soft_votes
 from vicinal.uncertainty._adaptive_blocks import fit_adaptive
-from vicinal.uncertainty._base import hold_out, merge_copies, validate_labels, validate_rows
+from vicinal.uncertainty._base import merge_copies, validate_labels, validate_rows
 from vicinal.uncertainty._explain import adaptive_sections
 from vicinal.uncertainty._metric_problem import (
     MetricFit,
