@@ -3,7 +3,13 @@ from datetime import datetime
 import numpy as np
 import pytest
 
-from vicinal.table._parsing import date_format_of, decimal_of, parse_date, parse_number
+from vicinal.table._parsing import (
+    date_format_of,
+    decimal_of,
+    parse_date,
+    parse_number,
+    unit_of,
+)
 
 
 @pytest.mark.parametrize(
@@ -68,6 +74,10 @@ def test_decimal_mark_is_the_one_that_reads_most():
         (["31/12/2020", "1/2/2021"], "%d/%m/%Y"),
         (["12/31/20 10:30", "1/2/21 00:15"], "%m/%d/%y %H:%M"),
         (["Jan 3, 2020", "Dec 24, 2021"], "%b %d, %Y"),
+        (["Dec-2011", "Jan-2012"], "%b-%Y"),
+        (["2020-01", "2021-12"], "%Y-%m"),
+        (["3/14/2020 2:30 PM", "12/1/2020 11:05 AM"], "%m/%d/%Y %I:%M %p"),
+        (["14:35", "07:10"], "%H:%M"),
         (["Rome", "Oslo"], None),
         (["A-1", "B-2"], None),
         (["10-20", "20-30"], None),
@@ -79,3 +89,29 @@ def test_form_of_dates(texts, form):
 
 def test_zone_of_a_date_is_dropped():
     assert parse_date("2020-12-31T10:00:00+02:00", "iso") == datetime(2020, 12, 31, 10)
+
+
+@pytest.mark.parametrize(
+    ("text", "decimal", "unit", "number"),
+    [
+        ("85 m²", ".", "m²", 85),
+        ("1.250,5 kg", ",", "kg", 1250.5),
+        ("1 Year", ".", "year", 1),
+        ("2 years", ".", "year", 2),
+        ("90", ".", "year", 90),
+        ("10,000+", ".", "+", 10_000),
+        ("500 g", ".", "kg", np.nan),
+        ("18-24 years", ".", "year", np.nan),
+        ("<0.8", ".", "", 0.8),
+        (">= 5", ".", "", 5),
+        ("<old", ".", "", np.nan),
+    ],
+)
+def test_units_and_limits(text, decimal, unit, number):
+    np.testing.assert_equal(parse_number(text, decimal, unit), float(number))
+
+
+def test_unit_is_the_most_frequent_one():
+    assert unit_of(["1 year", "2 years", "3 months"]) == "year"
+    assert unit_of(["12", "$12", "12%", "12 EUR", "red"]) in ("", "eur")
+    assert unit_of(["2020-12-31", "10:30", "3/4"]) == ""

@@ -155,6 +155,37 @@ def test_kinds_are_decided_from_values():
     ]
 
 
+def test_units_limits_and_times_of_day_are_numbers():
+    rng = np.random.RandomState(0)
+    areas, hours, doses = rng.randint(20, 300, 60), rng.randint(0, 24, 60), rng.rand(60).round(2)
+    table = pandas.DataFrame(
+        {
+            "area": [f"{area} m²" for area in areas],
+            "at": [f"{hour:02d}:30" for hour in hours],
+            "dose": ["<0.1" if dose < 0.1 else str(dose) for dose in doses],
+            "age": rng.choice(["<30", ">30"], 60),  # levels, not numbers
+            "term": rng.choice(["1 year", "2 years"], 60),
+        }
+    )
+    encoder = TableEncoder().fit(table)
+    assert encoder.kinds_ == {
+        "area": "number",
+        "at": "date",
+        "dose": "number",
+        "age": "category",
+        "term": "number",
+    }
+    found = encoded(encoder, table)
+    np.testing.assert_array_equal(found["area"], areas)
+    np.testing.assert_array_equal(found["at hour"], hours + 0.5)
+    np.testing.assert_array_equal(found["dose"], np.maximum(doses, 0.1))
+    assert set(found["term"]) == {1.0, 2.0}
+    back = encoder.inverse_transform(encoder.transform(table[:1]))[0]
+    assert back[:2].tolist() == [areas[0], f"{hours[0]:02d}:30:00"]
+    declared = TableEncoder(kinds={"area": "number"}).fit(table[["area"]])
+    np.testing.assert_array_equal(declared.transform(table[["area"]])[:, 0], areas)
+
+
 def test_kinds_can_be_declared():
     table = pandas.DataFrame({"zip": [1, 2, 3, 1], "x": [1.0, 2.0, 3.0, 4.0], "z": [4, 3, 2, 1]})
     encoder = TableEncoder(kinds={"zip": "category", "z": "drop"}).fit(table)
@@ -416,9 +447,9 @@ def test_wide_tables_are_quick():
     import time
 
     X = pandas.DataFrame(np.random.RandomState(0).normal(size=(300, 5000))).rename(columns=str)
-    started = time.perf_counter()
+    started = time.process_time()
     assert TableEncoder().fit_transform(X).shape == (300, 5000)
-    assert time.perf_counter() - started < 20
+    assert time.process_time() - started < 20
 
 
 def test_bootstrap_ensembles_hand_frames_to_their_members():

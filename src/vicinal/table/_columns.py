@@ -17,7 +17,7 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import TargetEncoder
 
 from vicinal._base import saved
-from vicinal.table._parsing import as_dates, as_labels, as_numbers
+from vicinal.table._parsing import CLOCKS, as_dates, as_labels, as_numbers
 
 OTHER, GAP = "(other)", "(missing)"
 _DATE_PARTS = ("year", "month", "day", "weekday", "hour")
@@ -58,19 +58,20 @@ class NumberColumn(ColumnEncoder):
 
     takes = "numbers"
 
-    def __init__(self, decimal=".", keep_gaps=False):
+    def __init__(self, decimal=".", keep_gaps=False, unit=""):
         self.decimal = decimal
         self.keep_gaps = keep_gaps
+        self.unit = unit
 
     def fit(self, values, y=None):
-        numbers = as_numbers(values, self.decimal)
+        numbers = self.plain(values)
         gaps = np.isnan(numbers)
         self.fill_ = 0.0 if gaps.all() else float(np.median(numbers[~gaps]))
         self.names_ = ["", "missing"] if gaps.any() and not self.keep_gaps else [""]
         return self
 
     def plain(self, values):
-        return as_numbers(values, self.decimal)
+        return as_numbers(values, self.decimal, self.unit)
 
     def encode(self, values):
         numbers = self.plain(values)
@@ -85,7 +86,7 @@ class NumberColumn(ColumnEncoder):
 
 @saved()
 class DateColumn(ColumnEncoder):
-    """The parts of the calendar that vary, and a count of days."""
+    """The parts of the calendar that vary, and a count of days; of a time of day the hour."""
 
     takes = "dates"
 
@@ -97,7 +98,7 @@ class DateColumn(ColumnEncoder):
         dates = as_dates(values, self.form)
         known = _calendar(dates[~np.isnat(dates)])
         parts = [name for name in _DATE_PARTS if len(np.unique(known[name])) > 1]
-        self.parts_ = [*parts, "days"]
+        self.parts_ = [*parts, "days"] if self.form not in CLOCKS else ["hour"]
         self.fills_ = np.array([np.median(known[name]) for name in self.parts_])
         has_gaps = np.isnat(dates).any() and not self.keep_gaps
         self.names_ = [*self.parts_, "missing"] if has_gaps else list(self.parts_)
@@ -114,11 +115,13 @@ class DateColumn(ColumnEncoder):
         return _filled(block, self.fills_, len(self.names_) > len(self.parts_))
 
     def decode(self, block):
-        days = block[:, len(self.parts_) - 1]
+        is_clock = self.form in CLOCKS
+        days = block[:, len(self.parts_) - 1] / (24.0 if is_clock else 1.0)
         gaps = np.isnan(days) if self.keep_gaps else _marked(block, len(self.parts_))
         moments = np.where(gaps, 0, np.round(days * 86_400)).astype("datetime64[s]")
         whole = "D" if "hour" not in self.parts_ else "s"
         texts = np.datetime_as_string(moments.astype(f"datetime64[{whole}]"))
+        texts = [text.partition("T")[2] for text in texts.tolist()] if is_clock else texts
         return [None if gap else str(text) for text, gap in zip(texts, gaps, strict=True)]
 
 

@@ -22,6 +22,8 @@ from vicinal.table._parsing import (
     date_format_of,
     decimal_of,
     has_leading_zeros,
+    is_limit,
+    unit_of,
 )
 
 KINDS = ("number", "category", "date", "text", "drop")
@@ -109,20 +111,21 @@ def lines(decisions: dict[str, Decision]) -> list[str]:
 # --- kinds --------------------------------------------------------------------------------------
 
 
-def _numbers(values, rules, decimal=".", remarks=()):
+def _numbers(values, rules, decimal=".", remarks=(), unit=""):
     remarks = list(remarks)
     if values.dtype.kind == "f" and np.isinf(values).any():
         remarks.append("infinities count as missing")
     if is_gap(values).any() and not rules.keep_gaps:
         remarks.append("gaps filled with the median and marked")
-    return Decision("number", NumberColumn(decimal, rules.keep_gaps), remarks)
+    return Decision("number", NumberColumn(decimal, rules.keep_gaps, unit), remarks)
 
 
 def _declared_numbers(values, rules):
     if values.dtype != object:
         return _numbers(values, rules)
-    mark, _ = decimal_of(_known(values))
-    return _numbers(values, rules, mark)
+    known = _known(values)
+    unit = unit_of(known)
+    return _numbers(values, rules, decimal_of(known, unit)[0], unit=unit)
 
 
 def _dates(values, rules, form="iso"):
@@ -174,19 +177,26 @@ def _texts(values, rules):
     if has_leading_zeros(levels):
         remark = "digits with leading zeros, taken as codes"
         return _levels_or_text(known, levels, values, rules, [remark])
-    mark, words = decimal_of(levels)
-    if _count(known, words) <= (1 - _MOST) * len(known):
-        return _numbers_in_text(values, mark, levels, words, rules)
+    found = _numbers_in_text(known, levels, values, rules)
+    if found is not None:
+        return found
     form = date_format_of(levels, _MOST)
     if form is not None:
         return _dates(values, rules, form)
-    return _levels_or_text(known, levels, values, rules)
+    unit = unit_of(known)
+    found = _numbers_in_text(known, levels, values, rules, unit) if unit else None
+    return found or _levels_or_text(known, levels, values, rules)
 
 
-def _numbers_in_text(values, mark, levels, words, rules):
+def _numbers_in_text(known, levels, values, rules, unit=""):
+    """Return how numbers are read from text, ``None`` where too few are numbers."""
+    mark, words = decimal_of(levels, unit)
+    limits = [text for text in levels if is_limit(text)]
+    if _count(known, words + limits) > (1 - _MOST) * len(known):
+        return None
     remark = "numbers, and words that count as missing" if words else "numbers read from text"
     strange = words or [t for t in levels if not t.lstrip("+-").replace(".", "").isdigit()]
-    decision = _numbers(values, rules, mark, [remark] if strange else [])
+    decision = _numbers(values, rules, mark, [remark] if strange else [], unit)
     if strange:
         decision.examples[remark] = strange[0]
     return decision

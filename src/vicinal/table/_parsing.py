@@ -1,6 +1,7 @@
 """Texts that are numbers or dates in disguise."""
 
 import re
+from collections import Counter
 from collections.abc import Iterable
 from datetime import datetime
 
@@ -17,28 +18,40 @@ _CURRENCY = re.compile(
 _QUARTER = re.compile(r"(\d{4})[ -]?[Qq]([1-4])")
 _LEADING_ZERO = re.compile(r"0\d+")
 _SWAPPED = str.maketrans(",.", ".,")
+# What stands before a number that is a limit, and after one that is measured in something.
+_LIMIT = re.compile(r"[<>≤≥~≈]=?\s*(?=[\d.,])")
+_UNIT = re.compile(r"(?<=\d)\s*([^\d\s.,:%)/$€£¥₹-][^\d]{0,15})$")
 
 _DAYS = (
     "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y",
     "%m-%d-%Y", "%d %b %Y", "%d %B %Y", "%b %d, %Y", "%B %d, %Y", "%d-%b-%Y", "%d-%b-%y",
-    "%b-%d-%Y", "%b %Y", "%B %Y",
+    "%b-%d-%Y", "%b %Y", "%B %Y", "%b-%Y", "%Y-%m", "%m/%Y", "%Y.%m.%d",
 )  # fmt: skip
-_CLOCKS = ("", " %H:%M", " %H:%M:%S")
+CLOCKS = ("%H:%M", "%H:%M:%S", "%I:%M %p", "%I:%M:%S %p")
 # "iso" is everything that datetime.fromisoformat reads, as long as it has a dash; "quarter" is
 # 1974Q1. Numbers such as 19740131 are dates if all are.
 DIGITS = "%Y%m%d"
-DATE_FORMATS = ("iso", "quarter", *(day + clock for clock in _CLOCKS for day in _DAYS))
+DATE_FORMATS = (
+    "iso",
+    "quarter",
+    *_DAYS,
+    *(f"{day} {clock}" for clock in CLOCKS for day in _DAYS),
+    *CLOCKS,
+)
 _FIRST_LOOK = 20
 
 
-def parse_number(text: str, decimal: str = ".") -> float:
+def parse_number(text: str, decimal: str = ".", unit: str = "") -> float:
     """Return the number that a text shows, NaN when it shows none.
 
-    Signs and codes of currencies are dropped, ``15%`` is 0.15, ``(12)`` is -12; thousands may be
-    set apart by blanks, apostrophes, or whichever of comma and point is not the ``decimal`` mark.
+    Signs and codes of currencies are dropped, ``15%`` is 0.15, ``(12)`` is -12, ``<0.5`` is 0.5;
+    thousands may be set apart by blanks, apostrophes, or whichever of comma and point is not the
+    ``decimal`` mark. The ``unit``, if there is one, is dropped too.
     """
     sign, share = 1.0, 1.0
-    text = _CURRENCY.sub("", text).strip()
+    text = _LIMIT.sub("", _CURRENCY.sub("", text).strip(), count=1)
+    if unit and _unit_in(text) == unit:
+        text = _UNIT.sub("", text)
     if text.startswith("(") and text.endswith(")"):
         sign, text = -1.0, text[1:-1]
     if text.endswith("%"):
@@ -52,17 +65,36 @@ def parse_number(text: str, decimal: str = ".") -> float:
     return number if share == 1.0 else round(share * number, 12)
 
 
-def decimal_of(levels: Iterable[str]) -> tuple[str, list[str]]:
+def decimal_of(levels: Iterable[str], unit: str = "") -> tuple[str, list[str]]:
     """Return the decimal mark under which most texts are numbers, and those that are none.
 
     Where both marks read as many, it is the point.
     """
     levels = list(levels)
     words = {
-        mark: [text for text in levels if np.isnan(parse_number(text, mark))] for mark in (".", ",")
+        mark: [text for text in levels if np.isnan(parse_number(text, mark, unit))]
+        for mark in (".", ",")
     }
     mark = "," if len(words[","]) < len(words["."]) else "."
     return mark, words[mark]
+
+
+def is_limit(text: str) -> bool:
+    """Tell whether a text is a limit such as ``<0.5``, which levels of a range are, too."""
+    return _LIMIT.match(text) is not None
+
+
+def unit_of(texts: Iterable[str]) -> str:
+    """Return the unit that most numbers are measured in, an empty text for none."""
+    counts = Counter(filter(None, map(_unit_in, texts)))
+    return max(counts, key=counts.__getitem__) if counts else ""
+
+
+def _unit_in(text: str) -> str:
+    """Return what stands behind a number, in lower case and singular: ``2 Years`` is ``year``."""
+    found = _UNIT.search(text)
+    unit = found[1].strip().lower() if found else ""
+    return unit[:-1] if len(unit) > 2 and unit.endswith("s") else unit
 
 
 def has_leading_zeros(levels: Iterable[str]) -> bool:
@@ -115,13 +147,13 @@ def are_dates_in_digits(numbers: np.ndarray) -> bool:
 # --- a column as one kind, whatever it is now ---------------------------------------------------
 
 
-def as_numbers(values: np.ndarray, decimal: str = ".") -> np.ndarray:
+def as_numbers(values: np.ndarray, decimal: str = ".", unit: str = "") -> np.ndarray:
     """Return a column as numbers; what is none, infinities included, is NaN.
 
     A duration is counted in seconds, a date in days since 1970.
     """
     if values.dtype == object:
-        return _each(values, lambda text: parse_number(text, decimal), np.nan, np.float64)
+        return _each(values, lambda text: parse_number(text, decimal, unit), np.nan, np.float64)
     if values.dtype.kind == "m":
         return _scaled(values, 1e6)
     if values.dtype.kind == "M":
