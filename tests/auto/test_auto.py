@@ -250,7 +250,7 @@ def test_neighbours_are_shown_as_they_were_written(kind, tmp_path):
     model = AutoClassifier(["local"], random_state=0).fit(frame, y, sample_weight=weight)
     model = load(save(model, tmp_path / "model.vicinal"))
     row = frame.iloc[[3]] if kind == "pandas" else frame[3]
-    section = explain(model, row, background=frame)["neighbors"]
+    section = explain(model, row)["neighbors"]
     assert set(section.columns[2:-1]) >= {"town", "pay"}
     for line in section.rows:
         cells = dict(zip(section.columns, line, strict=True))
@@ -259,6 +259,46 @@ def test_neighbours_are_shown_as_they_were_written(kind, tmp_path):
         assert cells["town"] == towns[at]
         assert cells["pay"] is None if np.isnan(pay[at]) else cells["pay"] == pay[at]
         assert cells["pay"] is None or isinstance(cells["pay"], int)
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_training_rows_come_back_as_the_table_was(kind):
+    """What the mixture says of its own rows, given back, is what it said of the table."""
+    import datetime
+
+    lib = pytest.importorskip(kind)
+    rng = np.random.RandomState(1)
+    days = [datetime.datetime(2024, 1, 1, k % 24) + datetime.timedelta(days=k) for k in range(60)]
+    columns = {
+        "day": days,
+        "wait": [datetime.timedelta(minutes=int(k)) for k in rng.randint(90, size=60)],
+        "town": [None if k % 7 == 0 else f"town {k % 3}" for k in range(60)],
+        "member": [None if k % 5 == 0 else bool(k % 2) for k in range(60)],
+        "count": [None if k % 11 == 0 else k for k in range(60)],
+        "pay": rng.normal(size=60),
+    }
+    frame = lib.DataFrame(columns)
+    if kind == "polars":
+        frame = frame.drop("wait")
+    else:
+        frame = frame.astype({"town": "category", "count": "Int64"})
+        frame["day"] = frame["day"].dt.tz_localize("Europe/Berlin")
+    model = AutoRegressor(["local"], random_state=0).fit(frame, rng.normal(size=60))
+    again = model.background(frame[:1])
+    np.testing.assert_array_equal(model.contributions(again), model.contributions(frame))
+    assert len(model.background(frame[:1], at_most=7)) == 7
+
+
+def test_a_mixture_compares_with_its_own_rows():
+    from vicinal.inspection import explain
+
+    X, y = blobs()
+    model = AutoClassifier(["local"], random_state=0).fit(X, y)
+    own, given = explain(model, X[:1]), explain(model, X[:1], background=X)
+    assert own["columns"].rows == given["columns"].rows
+    constant = AutoClassifier(["constant"], random_state=0).fit(X, y)
+    assert constant.background(X[:1]) is None
+    assert "columns" not in [section.key for section in explain(constant, X[:1]).sections]
 
 
 def test_neighbours_in_learned_coordinates_are_heard_too():

@@ -456,6 +456,25 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             neighbor_section(members, rows, self._places, self._targets, self._training_rows),
         ]
 
+    def background(self, X, at_most=200):
+        """Return training rows to compare rows with, as `vicinal.inspection.explain` does.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_queries, n_features)
+            Rows, of which only the kind matters.
+        at_most : int, default=200
+            Number of training rows, spread over the table.
+
+        Returns
+        -------
+        rows : array, sparse matrix or frame, or None
+            A table like X; ``None`` where no member has neighbours, so that no rows were kept, or
+            where they cannot be written as X is.
+        """
+        check_is_fitted(self)
+        return None if self._training_rows is None else self._training_rows.like(X, at_most)
+
     def leaderboard(self):
         """Return the members with their weights, losses and times.
 

@@ -34,16 +34,49 @@ class TrainingRows:
         cells = values[rows].tolist()
         return cells if levels is None else [levels[code] for code in cells]
 
+    def like(self, X: Any, at_most: int) -> Any:
+        """Return rows spread over the table, as a table of the kind of X.
 
-def _kept(column: Any) -> tuple[list[str | None] | None, np.ndarray]:
-    """Return numbers as they are, and all else as texts and which of them each row holds."""
+        ``None`` where a text cannot be read back: durations of polars have no such form.
+        """
+        n_rows = self.table.shape[0] if not isinstance(self.table, list) else len(self.table[0][1])
+        rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))
+        if not hasattr(X, "columns"):
+            return self.table[rows]
+        try:
+            columns = {name: self._column(X[name], str(name), rows) for name in X.columns}
+        except ValueError:
+            return None
+        return type(X)(columns)
+
+    def _column(self, given: Any, name: str, rows: np.ndarray) -> Any:
+        """Return a column as a series of the kind given: of its type, where that is no number."""
+        cells = self.cells(name, rows)
+        if not isinstance(self.table, list) or self.table[self.names.index(name)][0] is None:
+            return type(given)(cells)
+        if hasattr(given, "astype"):
+            return type(given)(cells).astype(given.dtype)
+        if given.dtype.is_temporal():
+            cells = np.array(cells, dtype="datetime64[us]")
+        return type(given)(cells).cast(given.dtype)
+
+
+def _kept(column: Any) -> tuple[list[Any] | None, np.ndarray]:
+    """Return numbers as they are, of all else the levels and which of them each row holds."""
     values = np.asarray(column)
     if values.dtype.kind in "biuf":
         return None, values
-    texts = [None if _is_gap(value) else str(value) for value in column]
-    levels = dict.fromkeys(texts)
-    codes = {level: code for code, level in enumerate(levels)}
-    return list(levels), np.array([codes[text] for text in texts])
+    cells = [None if _is_gap(value) else _plain(value) for value in column]
+    # One and True are equal, but not the same level.
+    keys = [(type(cell), cell) for cell in cells]
+    codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
+    return [cell for _, cell in codes], np.array([codes[key] for key in keys])
+
+
+def _plain(value: Any) -> Any:
+    """Return a truth value or a number of a mixed column as it is, and all else as text."""
+    value = value.item() if isinstance(value, np.generic) else value
+    return value if isinstance(value, bool | int | float) else str(value)
 
 
 def _is_gap(value: Any) -> bool:

@@ -18,6 +18,9 @@ from vicinal.inspection._explanation import Explanation
 from vicinal.inspection._neighbor_values import with_values
 from vicinal.inspection._support_section import own_support_section, support_section
 
+# Columns up to which a model's own rows are compared with: every column asks for more answers.
+_MOST_COLUMNS = 100
+
 
 def explain(
     model: Any,
@@ -49,7 +52,8 @@ def explain(
         Names of the columns; ``None`` takes those of the frame or of the model.
     background : array-like or frame of shape (n_rows, n_features), default=None
         Rows like those of the training set, for reasons that compare with other rows: what each
-        column contributes, and the least change that gets another answer.
+        column contributes, and the least change that gets another answer. Mixtures of
+        `vicinal.auto` bring rows of their own for tables of up to 100 columns.
     X_train : array-like or frame of shape (n_samples, n_features), default=None
         The table that the model was fitted to, in its order: training rows that speak are shown
         with their values in the columns that matter most. It is the background if there is no
@@ -101,6 +105,8 @@ def explain(
     sections = _sections(last, seen, columns)
     support = own_support_section(last, seen) if hasattr(last, "support") else None
     background = X_train if background is None else background
+    if background is None and not steps and table.shape[1] <= _MOST_COLUMNS:
+        background = _own_background(last, table)
     if background is not None:
         _check_change(model, names, immutable, target)
         change = {"immutable": immutable, "target": target}
@@ -117,6 +123,10 @@ def explain(
         sections,
         _threshold(model),
     )
+
+
+def _own_background(model: Any, table: Any) -> Any:
+    return model.background(table) if hasattr(model, "background") else None
 
 
 def _threshold(model: Any) -> tuple[Any, float] | None:
