@@ -289,6 +289,37 @@ def test_training_rows_come_back_as_the_table_was(kind):
     assert len(model.background(frame[:1], at_most=7)) == 7
 
 
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_nested_columns_are_left_out_and_explained_around(kind):
+    from vicinal.inspection import explain
+
+    lib = pytest.importorskip(kind)
+    X, y = blobs()
+    frame = lib.DataFrame({"a": X[:, 0], "tags": [[1, 2]] * len(y)})
+    model = AutoClassifier(["local"], random_state=0).fit(frame, y)
+    assert model.background(frame[:1]) is None
+    assert explain(model, frame[:1])["neighbors"].rows
+
+
+def test_objects_of_one_kind_are_targets():
+    from decimal import Decimal
+
+    X, y = blobs()
+    truths = np.array(y == 1, dtype=object)
+    model = AutoClassifier(["local"], random_state=0).fit(X, truths)
+    assert model.classes_.dtype == bool
+    prices = [Decimal(str(round(value, 2))) for value in X[:, 0]]
+    assert AutoRegressor(["local"], random_state=0).fit(X, prices).score_ > 0.9
+
+
+def test_reasons_of_several_targets():
+    from vicinal.inspection import explain
+
+    X, _ = blobs()
+    model = AutoRegressor(["local"], random_state=0).fit(X, X[:, :2])
+    assert "np.float64" not in str(explain(model, X[:1]))
+
+
 def test_a_mixture_compares_with_its_own_rows():
     from vicinal.inspection import explain
 

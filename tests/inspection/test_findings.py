@@ -265,3 +265,15 @@ def test_a_table_without_targets_is_checked_for_the_rest():
 def test_a_task_is_one_of_two():
     with pytest.raises(ValueError, match="task='clustering'"):
         check(np.eye(3), [0, 1, 0], task="clustering")
+
+
+def test_targets_of_a_check():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(40, 2))
+    names = np.where(X[:, 0] > 0, "yes", "no").astype(object)
+    names[3] = None
+    with pytest.raises(ValueError, match="y has no label in 1 row"):
+        check(X, names)
+    with pytest.raises(ValueError, match="y has 2 columns"):
+        check(X, X)
+    assert not check(X, np.array(X[:, 0] > 0, dtype=object))["labels"]

@@ -340,6 +340,8 @@ def show(value: Any) -> str:
         value = value.item()
     if value is None or (isinstance(value, float) and np.isnan(value)):
         return "missing"
+    if isinstance(value, tuple):
+        return f"({', '.join(map(show, value))})"
     if isinstance(value, bool) or not isinstance(value, float):
         return str(value)
     if 1e4 <= abs(value) < 1e15:

@@ -69,8 +69,8 @@ def survey(blocks: Blocks, *, has_classes: bool) -> tuple[Blocks, Survey]:
         check_classification_targets(found.classes)
     if has_classes and len(found.classes) < 2:
         raise ValueError(
-            f"y holds one class only ({found.classes[0]!r}); a classifier needs samples of at "
-            "least two classes. Check how y was selected."
+            f"y holds one class only ({found.classes.tolist()[0]!r}); a classifier needs samples "
+            "of at least two classes. Check how y was selected."
         )
     return blocks.located(found.lengths), found
 

@@ -1,5 +1,6 @@
 """Checks of data that scikit-learn does not make, or makes with less help in the message."""
 
+from decimal import Decimal
 from typing import Any
 
 import array_api_compat as compat
@@ -16,14 +17,24 @@ from vicinal._base._compat import check_sample_weight
 
 def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Return the sorted classes and the code of each label; at least two classes are required."""
-    _check_no_gaps(y)
+    check_labels(y)
+    y = narrowed(y)
     check_classification_targets(y)
     classes, codes = np.unique(y, return_inverse=True)
     _check_two_classes(classes)
     return classes, codes
 
 
-def _check_no_gaps(y: np.ndarray) -> None:
+def narrowed(y: np.ndarray) -> np.ndarray:
+    """Return objects that are truth values, or decimal numbers, as an array of their own kind."""
+    if y.dtype == object:
+        for kind, dtype in ((bool | np.bool_, np.bool_), (Decimal, np.float64)):
+            if all(isinstance(value, kind) for value in y.flat):
+                return y.astype(dtype)
+    return y
+
+
+def check_labels(y: np.ndarray) -> None:
     """Refuse labels that are missing; among words they are objects that no order holds."""
     if y.dtype.kind != "O":
         return
@@ -38,8 +49,8 @@ def _check_no_gaps(y: np.ndarray) -> None:
 def _check_two_classes(classes: np.ndarray) -> None:
     if len(classes) < 2:
         raise ValueError(
-            f"y holds one class only ({classes[0]!r}); a classifier needs samples of at least two "
-            "classes. Check how y was selected, or use sklearn.dummy.DummyClassifier."
+            f"y holds one class only ({classes.tolist()[0]!r}); a classifier needs samples of at "
+            "least two classes. Check how y was selected, or use sklearn.dummy.DummyClassifier."
         )
 
 

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.decomposition import TruncatedSVD
 from sklearn.impute import SimpleImputer
 
-from vicinal._base import is_on_device, saved
+from vicinal._base import is_on_device, narrowed, saved
 from vicinal.table import TableEncoder
 
 FORMS = ("distance", "tree")
@@ -87,9 +87,12 @@ def is_mixed_frame(X) -> bool:
 
 
 def plain_targets(y) -> Any:
-    """Return targets of a nullable type of pandas as NumPy has them, where none is missing."""
+    """Return targets of a nullable type of pandas, and objects of one kind, as NumPy has them."""
     kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
-    return y if kind is None or y.isna().any() else y.to_numpy(dtype=kind)
+    if kind is not None and not y.isna().any():
+        return y.to_numpy(dtype=kind)
+    is_object = isinstance(y, list) or getattr(getattr(y, "dtype", None), "kind", "") == "O"
+    return narrowed(np.asarray(y)) if is_object else y
 
 
 def _dense(X) -> Any:

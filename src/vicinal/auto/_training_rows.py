@@ -1,5 +1,7 @@
 """Training rows as they were written, for the reasons of a mixture."""
 
+from decimal import Decimal
+from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -37,7 +39,7 @@ class TrainingRows:
     def like(self, X: Any, at_most: int) -> Any:
         """Return rows spread over the table, as a table of the kind of X.
 
-        ``None`` where a text cannot be read back: durations of polars have no such form.
+        ``None`` where cells cannot be read back: lists, and durations of polars.
         """
         n_rows = self.table.shape[0] if not isinstance(self.table, list) else len(self.table[0][1])
         rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))
@@ -51,11 +53,15 @@ class TrainingRows:
 
     def _column(self, given: Any, name: str, rows: np.ndarray) -> Any:
         """Return a column as a series of the kind given: of its type, where that is no number."""
+        if any(isinstance(cell, dict) or np.ndim(cell) > 0 for cell in given):
+            raise ValueError(f"{name!r} holds nested values.")
         cells = self.cells(name, rows)
         if not isinstance(self.table, list) or self.table[self.names.index(name)][0] is None:
             return type(given)(cells)
         if hasattr(given, "astype"):
-            return type(given)(cells).astype(given.dtype)
+            column = type(given)(cells)
+            is_plain = getattr(given.dtype, "kind", "O") in "biufmM"
+            return column.astype(given.dtype) if is_plain else column
         if given.dtype.is_temporal():
             cells = np.array(cells, dtype="datetime64[us]")
         return type(given)(cells).cast(given.dtype)
@@ -80,5 +86,7 @@ def _plain(value: Any) -> Any:
 
 
 def _is_gap(value: Any) -> bool:
-    # A gap of pandas is neither equal to itself nor a truth value.
-    return value is None or type(value).__name__ in ("NAType", "NaTType") or value != value
+    # A gap of pandas is no truth value, a list of polars neither; NaN differs from itself.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, Number | Decimal | np.generic) and bool(value != value)

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length
 
-from vicinal._base import is_frame
+from vicinal._base import check_labels, is_frame, narrowed
 from vicinal._rows import HeldOutRows
 from vicinal.inspection._column_issues import column_issues, common_value, overlap, rare_classes
 from vicinal.inspection._drift import drift
@@ -83,7 +83,7 @@ def check(
         findings["columns"] = column_issues(X, encoder)
     else:
         check_consistent_length(X, y)
-        y = np.asarray(y)
+        y = _one_target(y)
         has_classes = is_classification(y, task)
         Z = encoder.fit_transform(X, y)
         findings["labels"] = _labels(Z, y, has_classes, held_out)
@@ -102,6 +102,15 @@ def _table(X: Any) -> Any:
     if X is None or is_frame(X):
         return X
     return check_array(X, dtype=None, ensure_all_finite=False)
+
+
+def _one_target(y: Any) -> np.ndarray:
+    """Return the targets as an array of one dimension."""
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError(f"y has {y.shape[1]} columns; check the table once for each of them.")
+    check_labels(y.ravel())
+    return narrowed(y.ravel())
 
 
 def _as_many_as_rows(Z: np.ndarray) -> np.ndarray:

@@ -139,7 +139,8 @@ def _sections_beside(
 ) -> list[ExplanationSection]:
     """Return the reasons that come from a comparison with other rows."""
     found: list[ExplanationSection | None] = []
-    if is_classifier(model) or is_regressor(model):
+    has_one_answer = np.ndim(prediction) == 0
+    if has_one_answer and (is_classifier(model) or is_regressor(model)):
         found.append(column_section(model, table, names, prediction, background))
     if is_classifier(model):
         found.append(surface_section(model, table, names, prediction, background, **change))

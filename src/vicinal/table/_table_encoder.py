@@ -34,8 +34,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ======================  ===============================  ==============================
 
     Texts such as ``$1,234.50``, ``15%``, ``1.234,5``, ``85 m²`` and ``31.12.2020`` are read as
-    numbers and dates; digits with leading zeros are codes. Columns without a value, with one value in all
-    rows, with nested values, or with a text or key of its own in every row are left out.
+    numbers and dates; digits with leading zeros are codes. Columns without a value, with one value
+    in all rows, with nested values, or with a text or key of its own in every row are left out.
 
     Parameters
     ----------
