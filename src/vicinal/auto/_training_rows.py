@@ -55,7 +55,7 @@ class TrainingRows:
         """Return a column as a series of the kind given: of its type, where that is no number."""
         if any(isinstance(cell, dict) or np.ndim(cell) > 0 for cell in given):
             raise ValueError(f"{name!r} holds nested values.")
-        cells = self.cells(name, rows)
+        cells: Any = self.cells(name, rows)
         if not isinstance(self.table, list) or self.table[self.names.index(name)][0] is None:
             return type(given)(cells)
         if hasattr(given, "astype"):
