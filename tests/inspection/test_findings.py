@@ -277,3 +277,24 @@ def test_targets_of_a_check():
     with pytest.raises(ValueError, match="y has 2 columns"):
         check(X, X)
     assert not check(X, np.array(X[:, 0] > 0, dtype=object))["labels"]
+
+
+def test_a_row_apart_is_not_judged_but_one_among_others_is():
+    """Beyond all rows a line is drawn that no row confirms."""
+    rng = np.random.RandomState(0)
+    x = np.append(np.sort(rng.uniform(0, 3, 120)), 6.0)
+    y = np.sin(2.0 * x) + 0.02 * rng.normal(size=121)
+    assert not check(x[:, None], y)["labels"]
+    y[60] += 1.0
+    assert check(x[:, None], y)["labels"]["row"].tolist() == [60]
+
+
+def test_many_levels_of_few_rows_are_no_wrong_labels():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    user, item = rng.randint(200, size=700), rng.randint(80, size=700)
+    odds = rng.normal(0, 1.5, 200)[user] + rng.normal(0, 1, 80)[item]
+    y = rng.rand(700) < 1 / (1 + np.exp(-odds))
+    frame = pandas.DataFrame({"user": user, "item": item}).astype(str).add_prefix("its ")
+    frame = frame.apply(lambda column: "u" + column)
+    assert not check(frame, y)["labels"]

@@ -162,7 +162,7 @@ def _label_summary(
         )
     if expected:
         are = "label stands" if expected == 1 else "labels stand"
-        return f"{expected} {are} out among {n}, too few for an alarm.{unknown}"
+        return f"{expected} {are} out among {n}, not clearly more than overlap explains.{unknown}"
     return f"Of {n} labels no more are contradicted than classes that overlap explain.{unknown}"
 
 
