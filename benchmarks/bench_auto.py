@@ -22,7 +22,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 import numpy as np
-from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.datasets import load_diabetes, make_friedman1, make_friedman2, make_friedman3
 from sklearn.ensemble import (
     ExtraTreesClassifier,
@@ -189,6 +188,8 @@ def ours(task: str, members="default"):
 
 def single(task: str, n_estimators: int) -> dict:
     """Return the defaults of the field, scale-sensitive ones standardised."""
+    from lightgbm import LGBMClassifier, LGBMRegressor  # not needed to build the page again
+
     position = 0 if task == "classification" else 1
     settings = {"n_jobs": 1, "random_state": 0}
     forest, extra, boost, light, svm, near, linear, stack = (

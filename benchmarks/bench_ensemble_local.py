@@ -3,7 +3,6 @@
 import time
 
 import numpy as np
-from lightgbm import LGBMClassifier, LGBMRegressor
 from sklearn.compose import make_column_transformer
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import Ridge
@@ -72,6 +71,8 @@ def choose_local(cls, X, y):
 
 def models_for(is_classifier, X, y):
     """Name the functions that fit each model."""
+    from lightgbm import LGBMClassifier, LGBMRegressor  # not needed to build the page again
+
     cls = (
         FunctionalGradientBoostingClassifier
         if is_classifier
@@ -97,8 +98,9 @@ def case(name, label):
     is_classifier = name in CLASSIFICATION
     if not is_classifier:
         y, y_test = (y - y.mean()) / y.std(), (y_test - y.mean()) / y.std()
+    fit = models_for(is_classifier, X, y)[label]
     started = time.process_time()
-    model = models_for(is_classifier, X, y)[label]()
+    model = fit()
     predicted = model.predict(X_test)
     seconds = time.process_time() - started
     error = (
