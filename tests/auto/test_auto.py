@@ -14,7 +14,7 @@ from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
-from sklearn.metrics import recall_score
+from sklearn.metrics import recall_score, roc_auc_score
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -870,3 +870,34 @@ def test_rows_without_an_answer_are_not_calibrated_on():
     shares = AutoRegressor([("line", Ridge())], random_state=0)
     shares.fit(X, y, sample_weight=np.full(len(y), 1e-3))
     assert np.isfinite(shares.predict_interval(X)).all()
+
+
+def test_a_rare_class_is_told_apart():
+    """Log losses of 20 rows are in doubt where the order of the answers is not."""
+    rng = np.random.RandomState(1)
+    X = rng.normal(size=(600, 4))
+    y = rng.rand(600) < 1 / (1 + np.exp(4.2 - 1.2 * X[:, 0]))
+    model = AutoClassifier(["constant", "linear"], random_state=0).fit(X, y)
+    assert roc_auc_score(y, model.predict_proba(X)[:, 1]) > 0.7
+    shuffled = AutoClassifier(["constant", "linear"], random_state=0).fit(X, rng.permutation(y))
+    assert shuffled.members_[0].name == "constant"
+
+
+def test_evidence_is_the_slope_of_the_likelihood():
+    rng = np.random.RandomState(0)
+    codes = rng.randint(3, size=80)
+    answers = rng.dirichlet(np.ones(3), size=80)
+    scorer = ClassScorer(codes, rng.rand(80), 80)
+    shares = np.bincount(codes, scorer.share)
+
+    def likelihood(w):
+        mixed = (1 - w) * shares + w * answers
+        return scorer.share @ np.log(mixed[np.arange(80), codes])
+
+    slope = (likelihood(1e-6) - likelihood(-1e-6)) / 2e-6
+    error = np.sqrt(scorer.share**2 @ ((answers / shares - 1) ** 2 @ shares))
+    assert scorer.evidence(answers, np.arange(80)) == pytest.approx(slope / error, rel=1e-5)
+    # A row that was answered twice is one row.
+    twice = ClassScorer(np.tile(codes, 2), np.tile(scorer.share, 2), 80)
+    again = twice.evidence(np.tile(answers, (2, 1)), np.tile(np.arange(80), 2))
+    assert again == pytest.approx(scorer.evidence(answers, np.arange(80)))

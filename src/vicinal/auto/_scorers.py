@@ -45,6 +45,9 @@ class Scorer(Protocol):
     def errors(self, answers: np.ndarray) -> np.ndarray:
         """Return the error of every entry, of which ``score`` is one minus the mean."""
 
+    def evidence(self, answers: np.ndarray, units: np.ndarray) -> float:
+        """Return by how many standard errors answers know more than nothing, if that is told."""
+
 
 class ClassScorer:
     """Log loss of calibrated probabilities; errors are wrong labels.
@@ -120,6 +123,24 @@ class ClassScorer:
         """Return one where the label is wrong."""
         return (answers.argmax(axis=1) != self.codes).astype(np.float64)
 
+    def evidence(self, answers: np.ndarray, units: np.ndarray) -> float:
+        r"""Return the score test of a little weight on these answers beside the class shares.
+
+        With :math:`\pi` the shares and p the answers, the slope of the log likelihood of
+        :math:`(1 - w)\pi + w p` at w = 0 is the mean of :math:`p(y) / \pi(y) - 1`, which is zero
+        if labels do not depend on the row, with the variance of labels drawn from
+        :math:`\pi`. Where a class is rare, this tells what log losses leave in doubt.
+        """
+        shares = np.bincount(self.codes, self.share, minlength=answers.shape[1])
+        lift = answers / np.maximum(shares, np.finfo(np.float64).tiny) - 1.0
+        _, first, unit = np.unique(units, return_index=True, return_inverse=True)
+        lift = np.column_stack([np.bincount(unit, column) for column in lift.T])
+        lift /= np.bincount(unit)[:, None]
+        mass = np.bincount(unit, self.share)
+        slope = mass @ lift[np.arange(len(first)), self.codes[first]]
+        error = np.sqrt(mass**2 @ (lift**2 @ shares))
+        return float(slope / error) if error > 0.0 else 0.0
+
 
 class NumberScorer:
     """Squared error, each output in units of its variance.
@@ -170,3 +191,7 @@ class NumberScorer:
     def errors(self, answers: np.ndarray) -> np.ndarray:
         """Return squared errors in units of the variance: one minus their mean is R2."""
         return (((answers - self.Y) / self.scale) ** 2).mean(axis=1)
+
+    def evidence(self, answers: np.ndarray, units: np.ndarray) -> float:
+        """Return nothing: squared errors tell it all."""
+        return 0.0

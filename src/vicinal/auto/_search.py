@@ -38,8 +38,8 @@ _MIDDLE = 1000
 _LEAST_WEIGHT, _MAX_MEMBERS = 0.02, 6
 # Nor one whose loss is far from the least: this factor and this much more.
 _BEHIND, _SLACK = 1.5, 0.05
-# By so many standard errors the best member must beat the constant answer.
-_CERTAIN = 2.0
+# By so many standard errors the best member must beat the constant answer, or tell classes apart.
+_CERTAIN, _TELLING = 2.0, 3.0
 # What is left of the time for fitting the chosen members to all rows.
 _SEARCH_SHARE = 0.8
 
@@ -415,7 +415,8 @@ def choose_pool(
     """Choose settings, calibration, members and weights on some entries.
 
     ``units`` are the rows of all entries. Where no member is better than the constant answer by two
-    standard errors, the constant answers: what chance prefers among many members is not signal.
+    standard errors, nor tells rows of different classes apart beyond chance, the constant answers:
+    what chance prefers among many members is not signal.
     """
     part = scorer.part(entries)
     tables = [trial.losses[:, entries] @ part.share for trial in trials]
@@ -429,7 +430,9 @@ def choose_pool(
     if floor is not None and best != floor:
         gain = trials[floor].losses[0] - trials[best].losses[chosen[best]]
         mean, error = mean_and_error(gain[entries], part.share, units[entries])
-        near = near if mean > _CERTAIN * error else np.array([floor])
+        found = part.calibrated(said[best], slopes[best])
+        if mean <= _CERTAIN * error and part.evidence(found, units[entries]) <= _TELLING:
+            near = np.array([floor])
     pools = []
     for sharpness in part.sharpness:
         own = sharpness * slopes
