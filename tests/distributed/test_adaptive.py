@@ -80,12 +80,12 @@ def test_gradients_of_blocks_add_up_to_that_of_the_table(quarters):
     assert_allclose(sum(part[2] for part in parts), weight[rows].sum())
 
 
-def test_nobody_votes_judges_and_teaches_at_once(quarters):
+def test_nobody_votes_scores_and_teaches_at_once(quarters):
     block = Block(*quarters, np.ones(2600), 0)
     draw = _adaptive_blocks._Draw(3, 0.2, 0.3)
-    judges, teachers = draw.judges(block), draw.teachers(block, 4, 1.0)
-    assert not np.intersect1d(judges, teachers).size
-    assert abs(len(judges) / 2600 - 0.1) < 0.03
+    scored, teachers = draw.scored(block), draw.teachers(block, 4, 1.0)
+    assert not np.intersect1d(scored, teachers).size
+    assert abs(len(scored) / 2600 - 0.1) < 0.03
     assert abs(len(teachers) / 2600 - 0.7) < 0.03
 
 

@@ -29,12 +29,13 @@ def fit_divide_conquer(model: Any, blocks: Blocks) -> None:
     blocks, found = survey(blocks, has_classes=True)
     mean, variance = found.moments.mean, found.moments.variance
     codes = np.arange(len(found.classes))
-    model._set_scales(found.classes, scale_gamma(mean, variance + mean**2), np.float64)
+    scale = scale_gamma(mean, variance + mean**2)
+    model._set_scales(found.classes, scale, np.float64)
     counts = found.class_weights
     factors = model.C * class_factors(model.class_weight, found.classes, codes, counts)
     seeds = draw_seeds(model.random_state, 3)
     n_clusters = model._wanted_clusters(found.n_rows)
-    model._divide(DrawnRows(blocks, found, n_clusters, seeds[0]), n_clusters, seeds[0])
+    model._divide(DrawnRows(blocks, found, n_clusters, seeds[0]), n_clusters, scale, seeds[0])
     bundles = _bundles(model, blocks, factors)
     trained = bundles.gather(_train_bundle, model._machine())
     model.estimators_ = [machine for group in trained for machine in group]
@@ -52,10 +53,10 @@ class DrawnRows:
         self.X, self.weights = sample.X, sample.sample_weight
         self.labels: np.ndarray = np.zeros(len(self.X), dtype=np.int64)
 
-    def count(self, model: Any) -> np.ndarray:
+    def count(self, clusters: Any) -> np.ndarray:
         """Assign every row; return the number of rows in each cluster."""
-        self.labels = model._assign(self.X)
-        return self.blocks.total(_count_clusters, model)
+        self.labels = clusters.assign(self.X)
+        return self.blocks.total(_count_clusters, clusters)
 
     def members(self, c: int) -> tuple[np.ndarray, np.ndarray]:
         """Return sampled rows of a cluster, and their weights."""
@@ -63,12 +64,12 @@ class DrawnRows:
         return self.X[chosen], self.weights[chosen]
 
 
-def _labels(block: Block, model: Any) -> np.ndarray:
-    return model._assign(dense(block)) if len(block) else np.zeros(0, dtype=np.int64)
+def _labels(block: Block, clusters: Any) -> np.ndarray:
+    return clusters.assign(dense(block)) if len(block) else np.zeros(0, dtype=np.int64)
 
 
-def _count_clusters(block: Block, model: Any) -> np.ndarray:
-    return np.bincount(_labels(block, model), minlength=model.n_clusters_)
+def _count_clusters(block: Block, clusters: Any) -> np.ndarray:
+    return np.bincount(_labels(block, clusters), minlength=len(clusters))
 
 
 def _bundles(model: Any, blocks: Blocks, factors: np.ndarray) -> Blocks:
@@ -81,7 +82,7 @@ def _bundles(model: Any, blocks: Blocks, factors: np.ndarray) -> Blocks:
 
 def _split(block: Block, model: Any, factors: np.ndarray, bundles: list) -> list:
     """Return the rows of a block for every bundle: rows, codes, bounds, weights, clusters."""
-    labels = _labels(block, model)
+    labels = _labels(block, model._clusters)
     codes = np.searchsorted(model.classes_, block.y)
     bounds = block.sample_weight * factors[codes]
     columns = block.X, codes, bounds, block.sample_weight, labels

@@ -1,6 +1,7 @@
 """Support vector machine by clusters of the rows: one small problem each, joined if wanted."""
 
 import warnings
+from functools import partial
 from itertools import combinations
 from math import ceil
 from numbers import Integral, Real
@@ -30,12 +31,12 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.calibration._temperature import fit_slope
-from vicinal._kernels.subspace import _kernel_kmeans, _svm_dual
+from vicinal._kernels.subspace import _svm_dual
+from vicinal.subspace._clusters import CenterClusters, KernelClusters
 from vicinal.subspace._divide_conquer_blocks import fit_divide_conquer
 from vicinal.subspace._explain import cluster_sections
 from vicinal.subspace._machines import (
     ClusteredRows,
-    clustering_rows,
     fit_machine,
     groups_of,
     scale_gamma,
@@ -54,8 +55,7 @@ _SPLIT_ROUNDS = 20
     cluster_sizes_="k",
     support_vectors_="s p",
     dual_coef_="s *",
-    _membership="l k",
-    _spread="k",
+    **{"_clusters.centers": "k p", "_clusters.landmarks": "l p"},
 )
 @documented
 class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
@@ -245,12 +245,13 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
         weights, X, y = positive_rows(sample_weight, X, y)
         classes, codes = encode_labels(y)
-        self._set_scales(classes, _scale_gamma(X, weights), X.dtype)
+        scale = _scale_gamma(X, weights)
+        self._set_scales(classes, scale, X.dtype)
         factors = class_factors(self.class_weight, classes, codes, weights)
         bounds = self.C * weights * factors[codes]
         seeds = draw_seeds(self.random_state, 3)
         rows = ClusteredRows(X, weights)
-        self._divide(rows, self._wanted_clusters(len(X)), seeds[0])
+        self._divide(rows, self._wanted_clusters(len(X)), scale, seeds[0])
         labels = rows.labels
         if self.prediction == "early":
             self._fit_early(X, codes, bounds, labels)
@@ -315,7 +316,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         """
         check_is_fitted(self)
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
-        return self._assign(X)
+        return self._clusters.assign(X)
 
     # --- division ---------------------------------------------------------------------------------
 
@@ -323,10 +324,9 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return cluster_sections(self, X, columns)
 
     def _set_scales(self, classes, scale, dtype):
-        """Keep the classes, the precision of answers, and the widths; ``scale`` is the default."""
+        """Keep the classes, the precision of answers, and the width; ``scale`` is the default."""
         self.classes_, self._dtype = classes, np.dtype(dtype).name
         self.gamma_ = scale if self.gamma == "scale" else float(self.gamma)
-        self._landmark_gamma = self.cluster_gamma or scale
 
     def _wanted_clusters(self, n_samples):
         if self.n_clusters == "auto":
@@ -338,98 +338,35 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             )
         return self.n_clusters
 
-    def _divide(self, rows, n_clusters, seed):
+    def _divide(self, rows, n_clusters, scale, seed):
         """Learn the clusters, none of them empty; ``rows`` know how many fall into each."""
         rng = check_random_state(seed)
-        kernel = self.clustering == "kernel"
-        pieces = [self._centers(rows.X, rows.weights, n_clusters, rng)]
+        learn = CenterClusters.learn
+        if self.clustering == "kernel":
+            gamma = self.cluster_gamma or scale
+            learn = partial(KernelClusters.learn, gamma=gamma, n_landmarks=self.n_landmarks)
+        clusters = learn(rows.X, rows.weights, n_clusters, rng)
         for _ in range(_SPLIT_ROUNDS):
-            self._join_pieces(rows, pieces)
-            large = np.flatnonzero(self.cluster_sizes_ > self.max_cluster_size)
-            divided = []
-            for c in large:
-                parts = ceil(2 * self.cluster_sizes_[c] / self.max_cluster_size)
-                piece = self._centers(*rows.members(c), parts, rng)
-                if (len(np.unique(piece[2])) if kernel else len(piece)) > 1:
-                    divided.append((c, piece))
+            clusters = self._keep_filled(rows, clusters)
+            divided = {}
+            for c in np.flatnonzero(self.cluster_sizes_ > self.max_cluster_size):
+                n_parts = ceil(2 * self.cluster_sizes_[c] / self.max_cluster_size)
+                parts = learn(*rows.members(c), n_parts, rng)
+                if len(parts) > 1:
+                    divided[c] = parts
             if not divided:
                 break
-            pieces = [self._without(pieces, [c for c, _ in divided]), *(p for _, p in divided)]
+            clusters = clusters.joined(divided.values()).without(list(divided))
 
-    def _centers(self, X, weights, n_clusters, rng):
-        """Centres of k-means, or (landmarks, weights, labels) of kernel k-means."""
-        n_clusters = min(n_clusters, len(X))
-        if self.clustering == "kmeans":
-            n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
-            if n_clusters == 1:
-                return np.average(X, axis=0, weights=weights)[None].astype(X.dtype)
-            n_rows = clustering_rows(n_clusters)
-            if len(X) > n_rows:
-                chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
-                X, weights = X[chosen], weights[chosen]
-            model = KMeans(n_clusters, n_init=1, max_iter=50, random_state=rng)
-            return model.fit(X, sample_weight=weights).cluster_centers_
-        chosen = np.sort(rng.choice(len(X), min(self.n_landmarks, len(X)), replace=False))
-        landmarks, w = X[chosen].astype(np.float64), weights[chosen]
-        seeds = rng.choice(len(landmarks), min(n_clusters, len(landmarks)), replace=False)
-        labels = _kernel_kmeans.kernel_kmeans(
-            landmarks, w, len(seeds), self._landmark_gamma, np.sort(seeds)
-        )
-        return landmarks, w, labels
-
-    def _without(self, pieces, gone):
-        """Return the joined clusters without those that were divided."""
-        if self.clustering == "kmeans":
-            return np.delete(self.cluster_centers_, gone, axis=0)
-        keep = ~np.isin(self._landmarks[2], gone)
-        return tuple(part[keep] for part in self._landmarks)
-
-    def _join_pieces(self, rows, pieces):
-        """Make one set of clusters of the pieces, without empty ones, and count the rows."""
-        if self.clustering == "kmeans":
-            self.cluster_centers_ = np.vstack(pieces)
-        else:
-            offset, labels = 0, []
-            for _, _, own in pieces:
-                labels.append(np.unique(own, return_inverse=True)[1] + offset)
-                offset += len(np.unique(own))
-            self._landmarks = (
-                np.vstack([p[0] for p in pieces]),
-                np.concatenate([p[1] for p in pieces]),
-                np.concatenate(labels),
-            )
-        while True:
-            self._prepare_assignment()
-            self.cluster_sizes_ = rows.count(self)
-            empty = np.flatnonzero(self.cluster_sizes_ == 0)
-            if not len(empty):
-                return
-            if self.clustering == "kmeans":
-                self.cluster_centers_ = np.delete(self.cluster_centers_, empty, axis=0)
-            else:
-                keep = ~np.isin(self._landmarks[2], empty)
-                landmarks, w, own = (part[keep] for part in self._landmarks)
-                self._landmarks = landmarks, w, np.unique(own, return_inverse=True)[1]
-
-    def _prepare_assignment(self):
-        if self.clustering == "kernel":
-            rows, w, own = self._landmarks
-            self._membership, self._spread = _kernel_kmeans.landmark_model(
-                rows, w, own, self._landmark_gamma
-            )
-            self.cluster_centers_ = (self._membership.T @ rows).astype(self._dtype)
-        self.n_clusters_ = len(self.cluster_centers_)
-
-    def _assign(self, X):
-        if self.clustering == "kmeans":
-            return pairwise_distances_argmin(X, self.cluster_centers_)
-        return _kernel_kmeans.assign_by_landmarks(
-            X.astype(np.float64, copy=False),
-            self._landmarks[0],
-            self._membership,
-            self._spread,
-            self._landmark_gamma,
-        )
+    def _keep_filled(self, rows, clusters):
+        """Keep the clusters that hold rows, and how many."""
+        sizes = rows.count(clusters)
+        while not sizes.all():
+            clusters = clusters.without(np.flatnonzero(sizes == 0))
+            sizes = rows.count(clusters)
+        self._clusters, self.cluster_sizes_ = clusters, sizes
+        self.cluster_centers_, self.n_clusters_ = clusters.centers, len(clusters)
+        return clusters
 
     # --- early prediction -------------------------------------------------------------------------
 
@@ -455,7 +392,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def _early_scores(self, X):
         n_classes = len(self.classes_)
-        groups = groups_of(self._assign(X), self.n_clusters_)
+        groups = groups_of(self._clusters.assign(X), self.n_clusters_)
         filled = [c for c in range(self.n_clusters_) if len(groups[c])]
         parts = parallel_map(
             score_machine,

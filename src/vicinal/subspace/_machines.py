@@ -21,10 +21,10 @@ class ClusteredRows:
         self.X, self.weights = X, weights
         self.labels = None
 
-    def count(self, model):
+    def count(self, clusters):
         """Assign every row; return the number of rows in each cluster."""
-        self.labels = model._assign(self.X)
-        return np.bincount(self.labels, minlength=model.n_clusters_)
+        self.labels = clusters.assign(self.X)
+        return np.bincount(self.labels, minlength=len(clusters))
 
     def members(self, c):
         """Return rows of a cluster, and their weights."""

@@ -23,7 +23,7 @@ from vicinal._kernels.metric._uncertainty import class_bounds
 # Rows that vote; that teach in one step; and that tell when to stop.
 VOTERS = 20_000
 _STEP_ROWS = 20_000
-_JUDGES = 5_000
+_SCORED = 5_000
 _MAX_STEPS = 30
 _PATIENCE = 5
 # A step as a part of the start's entries: smaller than from scratch, for the start is learned.
@@ -53,9 +53,9 @@ def fit_adaptive(model: Any, blocks: Blocks) -> None:
     model.fit(voters.X, voters.y, sample_weight=voters.sample_weight)
     if found.n_rows > VOTERS:
         share = VOTERS / found.n_rows
-        judged = min(1.0 - share, _JUDGES / found.n_rows)
+        scored = min(1.0 - share, _SCORED / found.n_rows)
         taught = min(1.0, _STEP_ROWS / found.n_rows)
-        _correct(model, blocks, _Draw(seed, share, share + judged), taught, step_seeds)
+        _correct(model, blocks, _Draw(seed, share, share + scored), taught, step_seeds)
 
 
 @dataclass(frozen=True)
@@ -64,17 +64,17 @@ class _Draw:
 
     seed: int
     voting: float
-    judging: float
+    scoring: float
 
-    def judges(self, block: Block) -> np.ndarray:
+    def scored(self, block: Block) -> np.ndarray:
         u = row_uniforms(self.seed, block.start, len(block))
-        return np.flatnonzero((u >= self.voting) & (u < self.judging))
+        return np.flatnonzero((u >= self.voting) & (u < self.scoring))
 
     def teachers(self, block: Block, step_seed: int, share: float) -> np.ndarray:
-        """Return the rows of one step: never one that votes or judges."""
+        """Return the rows of one step: never one that votes or scores."""
         u = row_uniforms(self.seed, block.start, len(block))
         drawn = row_uniforms(step_seed, block.start, len(block)) < share
-        return np.flatnonzero((u >= self.judging) & drawn)
+        return np.flatnonzero((u >= self.scoring) & drawn)
 
 
 @dataclass(frozen=True)
@@ -131,14 +131,14 @@ def _gradients(block: Block, voters: _Voters, A, draw: _Draw, step_seed: int, sh
     return value, gradients, float(rows.sample_weight.sum())
 
 
-def _judging_rows(block: Block, draw: _Draw) -> Block:
-    return block.take(draw.judges(block))
+def _scored_rows(block: Block, draw: _Draw) -> Block:
+    return block.take(draw.scored(block))
 
 
 def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds) -> None:
     voters = _Voters.of(model)
-    held = join_blocks(blocks.gather(_judging_rows, draw))
-    judges = voters.anchors(held)
+    held = join_blocks(blocks.gather(_scored_rows, draw))
+    scored = voters.anchors(held)
     start = model._matrices
     shape = start.shape
     steps = iter(seeds)
@@ -152,7 +152,7 @@ def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds) -> None:
     def score(flat):
         values = [
             expected_accuracy(A, some, voters.references, gradient=False)[0]
-            for A, some in zip(flat.reshape(shape), judges, strict=True)
+            for A, some in zip(flat.reshape(shape), scored, strict=True)
         ]
         return sum(values) / float(held.sample_weight.sum())
 

@@ -184,22 +184,22 @@ def nearest_scale(rows: SortedRows, n_jobs: int | None = None) -> float:
 def best_start(
     train: SortedRows,
     held_out: SortedRows | None,
-    judges: np.ndarray,
+    scored: np.ndarray,
     n_classes: int,
     n_jobs: int | None = None,
 ) -> tuple[float, float]:
     """Return the greatest log-likelihood of soft votes in a multiple of the identity, and that.
 
-    ``judges`` are positions in ``held_out``, or in ``train`` if there are none held out.
+    ``scored`` are positions in ``held_out``, or in ``train`` if there are none held out.
     """
     rows = train if held_out is None else held_out
     unit = 1.0 / np.sqrt(nearest_scale(train, n_jobs))
     identity = np.eye(train.X.shape[1])
     references = train.as_references(n_classes)
     anchors = rows.as_anchors(
-        np.ones(len(rows.codes)), n_classes, judges, are_references=held_out is None
+        np.ones(len(rows.codes)), n_classes, scored, are_references=held_out is None
     )
-    weights = rows.weights[judges]
+    weights = rows.weights[scored]
 
     def likelihood(sharpness):
         p = own_class_probabilities(sharpness * unit * identity, anchors, references, n_jobs=n_jobs)
