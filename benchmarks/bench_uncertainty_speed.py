@@ -129,7 +129,7 @@ def write_page(device):
         "How long does `LocallyAdaptiveClassifier` take on whole training sets"
         + (
             ", beside scikit-learn's neighbourhood components analysis followed by nearest "
-            "neighbours (the better of 1 and 5, which favours it), in the same run? Sign tests, "
+            "neighbours (the better of 1 and 5, which favours it)? Sign tests, "
             "seed by seed: queries that only ours and only the peer gets wrong."
             if is_cpu
             else "?"
