@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from vicinal._base._explanation import ExplanationSection, show
+from vicinal._base._explanation import ExplanationSection
 from vicinal.auto._member import Member
 from vicinal.auto._training_rows import TrainingRows
 
@@ -49,7 +49,7 @@ def neighbor_section(
     size = float(share.sum() ** 2 / (share**2).sum())
     summary = (
         f"Local members, with {local_weight:.0%} of the weight, listened to {len(heard)} of "
-        f"{len(places)} training rows, worth {show(size)} of equal weight."
+        f"{len(places)} training rows, unequally: as much as {size:.0f} of equal weight."
     )
     if size > 0.5 * len(places):
         summary += " That is most of the table, hardly a neighbourhood."

@@ -27,8 +27,7 @@ def column_section(
     rows = [(names[j], values[j], float(parts[j])) for j in order]
     summary = (
         f"Over {n_others} other rows, {what} is {show(reference)} on average; these contributions "
-        f"lead from there to {show(here)}. Each is what its column adds when columns are "
-        "exchanged for those of the row in turn, in many orders."
+        f"(Shapley values over sampled orders of the columns) lead from there to {show(here)}."
     )
     head = ("column", "value", "contribution")
     return ExplanationSection(

@@ -37,10 +37,10 @@ def own_support_section(model: Any, X: Any) -> ExplanationSection | None:
 
 
 def _section(share: float, who: str) -> ExplanationSection:
-    summary = f"{who} stand at least as far from the rows around them"
+    summary = f"{who} are at least as far from their nearest rows as this row is: "
     summary += (
-        ": rows like this one are rare among them, and the answer has little to stand on."
+        "it is unlike most of them, and the answer has little to stand on."
         if share < _UNUSUAL
-        else ", so that rows like this one were seen."
+        else "rows like it were seen."
     )
     return ExplanationSection("support", "Support", summary, values={"support": share})
