@@ -25,7 +25,7 @@ from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _base as auto_base
 from vicinal.auto import _forms as auto_forms
 from vicinal.auto import _search as auto_search
-from vicinal.auto._default_members import KINDS, Shape, default_kinds
+from vicinal.auto._default_members import KINDS, Shape, _statistics, boosting, default_kinds
 from vicinal.auto._linear import LinearClassifier
 from vicinal.auto._scorers import ClassScorer
 from vicinal.auto._search import LeftOut, Search, Table, Trial, draw_folds
@@ -593,6 +593,51 @@ def test_boosting_of_noisy_steps_prefers_small_trees_and_a_slow_rate():
     losses = model.cv_results_["loss"]
     assert len(losses) == 2
     assert losses[1] < losses[0]
+
+
+def _levels_that_matter(n_rows, n_classes, seed=0):
+    """Return a frame whose target depends on levels, some of them missing."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(seed)
+    level = rng.randint(12, size=n_rows)
+    X = pd.DataFrame({f"x{j}": rng.randn(n_rows) for j in range(3)})
+    words = np.array(list("abcdefghijkl"), dtype=object)[level]
+    X["word"] = np.where(rng.rand(n_rows) < 0.05, None, words)
+    return X, (level * 7 % 12 + (rng.rand(n_rows) < 0.1)) % n_classes
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_levels_are_boosted_as_they_are_and_by_statistics(n_classes):
+    X, y = _levels_that_matter(220, n_classes)
+    model = AutoClassifier(["constant", "boosting"], random_state=0).fit(X, y)
+    tried = {member.name: member for member in model.members_}
+    assert {"boosted trees", "boosted trees of statistics"} <= set(tried)
+    weights = [tried[name].weight for name in tried if name.startswith("boosted")]
+    assert sum(weights) > 0.9
+    proba = model.predict_proba(X.assign(word="never seen"))
+    assert np.isfinite(proba).all()
+
+
+def test_statistics_of_levels_do_not_see_a_rows_own_target():
+    rng = np.random.RandomState(0)
+    levels = np.repeat(np.arange(60), 5).astype(float)
+    y = rng.randint(2, size=300)  # of coins, so that any relation was told
+    shape = Shape(300, 1, 2, True, False, np.array([True]), None)
+    given = _statistics(shape).fit_transform(levels[:, None], y)
+    assert abs(np.corrcoef(given[:, 0], y)[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize(("n_rows", "n_specs"), [(199, 0), (200, 1)])
+def test_labels_of_few_rows_are_not_boosted(n_rows, n_specs):
+    shape = Shape(n_rows, 4, 2, True, False, None, None)
+    assert len(list(boosting(shape, {"forest": 0.1}))) == n_specs
+
+
+@pytest.mark.parametrize(("n_columns", "share"), [(9, 1.0), (10, 0.3)])
+def test_splits_of_many_columns_draw_some(n_columns, share):
+    shape = Shape(500, n_columns, 1, False, False, None, None)
+    (spec,) = boosting(shape, {"forest": 0.1})
+    assert spec.estimator.max_features == share
 
 
 def test_boosting_goes_first_where_time_may_end():

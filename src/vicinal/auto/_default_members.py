@@ -5,11 +5,14 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
+from sklearn.base import clone
+from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier, DummyRegressor
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
+from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import PolynomialFeatures, StandardScaler
+from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEncoder
 from sklearn.svm import SVC
 
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
@@ -34,11 +37,13 @@ _HOPELESS = 2.5
 # Boosting is tried where a forest comes this near to the best local model. As classes are many, so
 # are its trees: it ends with the first fold if that loses by more than its lead.
 _TREES_PAY, _BOOSTING_LEAD, _MAX_BOOSTED_CLASSES = 1.1, 1.2, 10
-_MIN_BOOSTED_ROWS = {True: 1000, False: 100}  # classes, numbers
+_MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classes, numbers
 # Small trees, slowly: less to learn by chance from few rows and many levels. Labels of few rows are
 # not enough for others.
-_SLOW, _MAX_SLOW_ROWS = {"learning_rate": 0.05, "max_iter": 150, "max_leaf_nodes": 8}, 10_000
+_SLOW, _MAX_SLOW_ROWS = {"learning_rate": 0.05, "max_leaf_nodes": 8}, 10_000
 _FEW_LABELS = 3000
+# Of many columns a split of boosted trees draws some: trees that differ average better.
+_MANY_COLUMNS, _DRAWN = 10, 0.3
 # A second metric of slopes is learned where its start is within a factor of the better one, and the
 # first metric has taken a share off the loss of its start.
 _SLACK, _GAIN = 1.25, 0.8
@@ -49,7 +54,8 @@ _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 # Where rows are few, so are those that its metric could be learned from in halves.
 _MAX_KERNEL_ROWS, _KERNEL_LEAD, _FEW_FOR_HALVES = 5000, 1.1, 2000
 
-_TREES = ("forest", "extra_forest", "boosted trees")
+_OF_STATISTICS = "boosted trees of statistics"
+_TREES = ("forest", "extra_forest", "boosted trees", _OF_STATISTICS)
 _PLAIN = ("standardized", "ranked", "euclidean")
 _PLAIN_ON_DEVICE = ("standardized", "euclidean")
 
@@ -191,16 +197,37 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
     if forests and min(forests) > _TREES_PAY * min(tried.values()):
         return
     if shape.is_classification:
-        model: Any = HistGradientBoostingClassifier(categorical_features=shape.categorical)
+        model: Any = HistGradientBoostingClassifier()
     elif shape.n_outputs == 1:
-        model = HistGradientBoostingRegressor(categorical_features=shape.categorical)
+        model = HistGradientBoostingRegressor()
     else:
         return
-    grid = [{}, _SLOW] if shape.n_rows <= _MAX_SLOW_ROWS else [{}]
-    if shape.is_classification and shape.n_rows <= _FEW_LABELS:
-        grid = [_SLOW]
+    levels = shape.categorical
+    if (shape.n_columns if levels is None else len(levels)) >= _MANY_COLUMNS:
+        model.set_params(max_features=_DRAWN)
+    has_levels = levels is not None and levels.any()
+    slow = _SLOW | {"max_iter": 150 if shape.n_rows <= _FEW_LABELS else 300}
+    grid = [{}, slow] if shape.n_rows <= _MAX_SLOW_ROWS else [{}]
+    if shape.is_classification and len(grid) > 1 and (has_levels or shape.n_rows <= _FEW_LABELS):
+        grid = [slow]
     lead = _BOOSTING_LEAD if shape.is_classification else 1.5
-    yield Spec("boosted trees", model, form="tree", grid=grid, once=True, lead=lead)
+    settings = {"form": "tree", "once": True, "lead": lead}
+    as_given = clone(model).set_params(categorical_features=levels)
+    yield Spec("boosted trees", as_given, grid=grid, **settings)
+    if has_levels:
+        # Splits between levels learn by chance where levels are many, statistics of the target
+        # where it has outliers; a mean of both errs less than either.
+        model.set_params(**grid[-1])
+        yield Spec(_OF_STATISTICS, make_pipeline(_statistics(shape), model), **settings)
+
+
+def _statistics(shape: Shape) -> ColumnTransformer:
+    """Return what replaces levels by statistics of the target, cross-fitted."""
+    kind = "continuous"
+    if shape.is_classification:
+        kind = "binary" if shape.n_outputs == 2 else "multiclass"
+    encoder = TargetEncoder(target_type=kind, cv=KFold(5, shuffle=True, random_state=0))
+    return ColumnTransformer([("levels", encoder, shape.categorical)], remainder="passthrough")
 
 
 def gradient(shape: Shape, tried: Tried) -> Iterator[Spec]:

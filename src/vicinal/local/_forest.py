@@ -18,10 +18,9 @@ from vicinal.local._coordinates import FORESTS
 from vicinal.local._neighborhoods import WeightedNeighborhoods, drop_zeros
 
 _QUERIES_PER_TASK = 256
-# More trees steady the weights; where trees are dear, or tables so small that a fit should take
-# no time, half of them do.
-_MANY_TREES, _FEW_TREES = 200, 100
-_MIDDLE_TABLES = (300, 5000)
+# More trees steady the weights, most of all where classes are many. Where trees are dear, or tables
+# so small that a fit should take no time, fewer do: up to so many rows, so many trees.
+_TREES, _FEW_TREES = {299: 100, 5000: 400, 30_000: 200}, 100
 # Trees stop early only where all targets agree: evenly spaced members then stand for their leaf.
 _MAX_LEAF = 64
 # A tree draws so many rows at most: trees of millions take minutes each, and all of them together
@@ -205,9 +204,8 @@ class ForestLocalizer:
 def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, random_state, n_jobs):
     """Grow the forest of a metric and file its rows by leaf."""
     leaf, kind = FORESTS[metric]
-    low, high = _MIDDLE_TABLES
     settings = {
-        "n_estimators": _MANY_TREES if low <= len(X) <= high else _FEW_TREES,
+        "n_estimators": next((t for n, t in _TREES.items() if len(X) <= n), _FEW_TREES),
         "min_samples_leaf": leaf,
         "bootstrap": True,
         "max_samples": _MAX_DRAWN if len(X) > _MAX_DRAWN else None,
