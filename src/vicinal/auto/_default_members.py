@@ -206,7 +206,7 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
     if (shape.n_columns if levels is None else len(levels)) >= _MANY_COLUMNS:
         model.set_params(max_features=_DRAWN)
     has_levels = levels is not None and levels.any()
-    slow = _SLOW | {"max_iter": 150 if shape.n_rows <= _FEW_LABELS else 300}
+    slow = _SLOW | {"max_iter": 150 if shape.n_rows <= _FEW_LABELS else 200}
     grid = [{}, slow] if shape.n_rows <= _MAX_SLOW_ROWS else [{}]
     if shape.is_classification and len(grid) > 1 and (has_levels or shape.n_rows <= _FEW_LABELS):
         grid = [slow]
