@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -211,14 +212,14 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
     if shape.is_classification and len(grid) > 1 and (has_levels or shape.n_rows <= _FEW_LABELS):
         grid = [slow]
     lead = _BOOSTING_LEAD if shape.is_classification else 1.5
-    settings = {"form": "tree", "once": True, "lead": lead}
+    spec = partial(Spec, form="tree", once=True, lead=lead)
     as_given = clone(model).set_params(categorical_features=levels)
-    yield Spec("boosted trees", as_given, grid=grid, **settings)
+    yield spec("boosted trees", as_given, grid=grid)
     if has_levels:
         # Splits between levels learn by chance where levels are many, statistics of the target
         # where it has outliers; a mean of both errs less than either.
         model.set_params(**grid[-1])
-        yield Spec(_OF_STATISTICS, make_pipeline(_statistics(shape), model), **settings)
+        yield spec(_OF_STATISTICS, make_pipeline(_statistics(shape), model))
 
 
 def _statistics(shape: Shape) -> ColumnTransformer:
