@@ -80,12 +80,17 @@ def test_gates_need_weights(roof):
         SpacePartitioningRegressor("ridge", KNeighborsClassifier()).fit(*roof)
 
 
-def test_auto_takes_one_region_for_a_plane(rng):
+def test_auto_gains_by_regions_where_there_is_a_bend(rng):
     X = rng.normal(size=(200, 3))
     model = SpacePartitioningRegressor(n_regions="auto", n_init=2, random_state=0)
     noise = 0.5 * rng.normal(size=200)
-    assert model.fit(X, X @ [1.0, 2, 3] + noise).n_regions_ == 1
-    assert model.fit(X, np.abs(X[:, 0]) * 3 + noise).n_regions_ > 1
+    gains = []
+    for target in (X @ [1.0, 2, 3], np.abs(X[:, 0]) * 3):
+        errors = model.fit(X, target + noise).n_regions_errors_
+        gains.append(errors[1] / min(errors.values()))
+    assert gains[0] < 1.2
+    assert gains[1] > 3.0
+    assert model.n_regions_ > 1
 
 
 def test_report_describes_the_regions(roof):
