@@ -186,6 +186,14 @@ def test_units_limits_and_times_of_day_are_numbers():
     np.testing.assert_array_equal(declared.transform(table[["area"]])[:, 0], areas)
 
 
+@pytest.mark.parametrize("gap", ["", "n/a", "N/A", "#N/A", "-", "--", "?", "null"])
+def test_texts_that_stand_for_a_gap(gap):
+    table = pandas.DataFrame({"x": [gap, "red", "blue", "red"], "n": ["1.5", gap, "2", "3"]})
+    found = encoded(TableEncoder("tree").fit(table), table)
+    np.testing.assert_array_equal(np.isnan(found["x"]), [True, False, False, False])
+    np.testing.assert_array_equal(np.isnan(found["n"]), [False, True, False, False])
+
+
 def test_kinds_can_be_declared():
     table = pandas.DataFrame({"zip": [1, 2, 3, 1], "x": [1.0, 2.0, 3.0, 4.0], "z": [4, 3, 2, 1]})
     encoder = TableEncoder(kinds={"zip": "category", "z": "drop"}).fit(table)

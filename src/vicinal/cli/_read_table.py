@@ -17,7 +17,9 @@ import polars as pl
 from vicinal._base import import_optional, write_whole
 from vicinal.cli._errors import InputError, quoted
 
-MISSING = ["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?"]
+MISSING = [
+    "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-", "--",
+]  # fmt: skip
 _FORMULA = r"^([=+\-@\t\r])"
 _DELIMITERS = ",;\t|"
 _ONE_NAME = r"[\w.-]+"

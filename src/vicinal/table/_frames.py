@@ -16,7 +16,9 @@ import numpy as np
 from vicinal._base import is_frame
 
 # Texts that stand for a value that is not there.
-MISSING = frozenset(["", "NA", "N/A", "NaN", "nan", "null", "NULL", "None", "?", "<NA>", "NaT"])
+MISSING = frozenset(
+    "|NA|N/A|n/a|#N/A|NaN|nan|null|NULL|None|?|-|--|<NA>|NaT".split("|"),
+)
 _NESTED = (list, tuple, dict, set, np.ndarray, bytes)
 
 
