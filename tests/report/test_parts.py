@@ -190,6 +190,10 @@ def test_importance_is_the_rise_of_the_loss(rng):
     # E|3 (a - b)| for independent normal a and b is 3 * 2 / sqrt(pi)
     assert first["rise"] == pytest.approx(6 / np.sqrt(np.pi), abs=5 * first["error"])
     assert [row["rise"] for row in others] == [0, 0]
+    assert [row["shown"][0] for row in others] == [
+        "0.000",
+        "0.000",
+    ]  # as many decimals as the first
     assert found["loss"] == 0.0
     assert (found["unit"], found["n_left"]) == ("mean absolute error", 0)
 

@@ -39,7 +39,9 @@ def importance(
         return None
     found.sort(key=lambda row: -row["rise"])
     longest = found[0]["rise"] + found[0]["error"]
+    decimals = max(0, 3 - int(np.floor(np.log10(longest))))
     for row in found:
+        row["shown"] = [f"{row[name]:.{decimals}f}" for name in ("rise", "error")]
         row["length"] = max(0.0, row["rise"]) / longest
         row["spread"] = row["error"] / longest
         row["is_clear"] = row["rise"] > 2 * row["error"]
