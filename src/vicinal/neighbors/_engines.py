@@ -89,10 +89,9 @@ class BruteEngine:
 
     def _pairs(self, Q, left_out, part):
         left, norms = self.fitted.queries(Q[part])
-        eps = float(np.finfo(self.fitted.dtype).eps)
         codes = left_out.row_codes, left_out.query_codes[part]
-        rows, scale = self.fitted.rows, self.fitted.scale
-        return Pairs(Q[part], self.X, left, rows, norms, scale, eps, *codes)
+        rows, scale, gamma = self.fitted.rows, self.fitted.scale, self.fitted.rounding
+        return Pairs(Q[part], self.X, left, rows, norms, scale, gamma, *codes)
 
 
 class SmallEngine:

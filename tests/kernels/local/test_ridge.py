@@ -48,8 +48,10 @@ def dense(X, q, w, Y, alpha, relative, degree):
 @pytest.mark.parametrize("degree", [1, 2])
 @pytest.mark.parametrize("relative", [False, True])
 @pytest.mark.parametrize(("k", "d"), [(30, 3), (5, 8)])
-def test_fit_equals_a_dense_solve(rng, degree, relative, k, d):
+@pytest.mark.parametrize("constant", [[], [1]])
+def test_fit_equals_a_dense_solve(rng, degree, relative, k, d, constant):
     X, Q = rng.normal(size=(k, d)), rng.normal(size=(2, d))
+    X[:, constant] = 0.3
     Y, w = rng.normal(size=(k, 2)), rng.uniform(0.1, 2.0, 2 * k)
     problem = queries(X, Q, [k, k], w, degree)
     smoother, solved = kernels(problem, 0.7, relative=relative)

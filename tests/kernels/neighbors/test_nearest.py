@@ -70,21 +70,41 @@ def test_bound_is_tight_on_plain_data(rng):
     assert_allclose(bounds, exact, rtol=5e-4)
 
 
+@pytest.mark.parametrize("k", [37, 300])
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])
-def test_precision_of_the_product_does_not_show(rng, dtype):
-    X, Q, k = rng.randint(0, 4, size=(5000, 6)).astype(float), rng.randint(0, 4, (130, 6)) * 1.0, 37
+def test_precision_of_the_product_does_not_show(rng, dtype, k):
+    X, Q = rng.randint(0, 4, size=(5000, 6)).astype(float), rng.randint(0, 4, (130, 6)) * 1.0
     fitted = ProductRows(X, dtype)
     left, norms = fitted.queries(Q)
     distances, indices = np.empty((130, k)), np.empty((130, k), np.int64)
-    eps = float(np.finfo(dtype).eps)
     codes = np.arange(5000), np.full(130, -1)
-    pairs = Pairs(Q, X, left, fitted.rows, norms, fitted.scale, eps, *codes)
+    pairs = Pairs(Q, X, left, fitted.rows, norms, fitted.scale, fitted.rounding, *codes)
     nearest_rows(pairs, k, distances, indices)
     sort_rows(distances, indices)
     squares = ((Q[:, None, :] - X) ** 2).sum(axis=2)
     order = np.lexsort((np.broadcast_to(np.arange(5000), squares.shape), squares), axis=1)[:, :k]
     assert_array_equal(indices, order)
     assert_array_equal(distances, np.take_along_axis(squares, order, axis=1))
+
+
+@pytest.mark.parametrize("kind", [*KINDS, "tiny", "huge"])
+def test_many_neighbors_of_awkward_rows(rng, kind):
+    """More than a look at the products would find: ties, rows left out, every scale."""
+    unit = {"tiny": 1e-150, "huge": 1e150}.get(kind)
+    X = rng.randn(60, 7) * unit if unit else awkward_rows(rng, kind)
+    X = np.vstack([X, X[::-1], X])
+    codes = np.arange(180) // 3
+    fitted = ProductRows(X)
+    left, norms = fitted.queries(X)
+    for k in (64, 150, 177):
+        distances, indices = np.empty((180, k)), np.empty((180, k), np.int64)
+        places = X, X, left, fitted.rows, norms, fitted.scale, fitted.rounding
+        nearest_rows(Pairs(*places, codes, codes), k, distances, indices)
+        sort_rows(distances, indices)
+        squares = np.array([[squared_distance(q, x) for x in X] for q in X])
+        squares[codes[:, None] == codes] = np.inf
+        expected = np.sort(squares, axis=1)[:, :k]
+        assert_array_equal(distances, expected)
 
 
 @pytest.mark.parametrize("values", ["all equal", "few", "many", "sorted", "infinite"])

@@ -14,7 +14,10 @@ the rounding of the distance by differences, in float64.
 
 A row is skipped only if its lower bound exceeds the k-th smallest distance found so far; the others
 are measured by differences. So neither the precision of the product nor the size of the blocks can
-change which rows are found, in which order, or their distances.
+change which rows are found, in which order, or their distances. Where many neighbours are asked
+for, the k-th smallest product p of the first rows begins: with :math:`|x|^2 \le 2|q|^2 +
+2|q - x|^2` the errors above also give :math:`(1 - 6\gamma)\,|q - x|^2 \le p + (1 + 7\gamma)
+|q|^2 + \tau`, a distance that at least k rows do not exceed, before any is measured.
 
 References
 ----------
@@ -35,8 +38,12 @@ ROW_BLOCK = 4096
 # Products tested against one bound, and how many of them one comparison dismisses.
 _SEGMENT = 1024
 _STRETCH = 16
+# So many neighbours are worth a look at the products of the first rows before any is measured.
+_MANY = 64
 # Squared scaled norm of a query beyond which its products may overflow.
 _FAR = 1e30
+# Factor on the rows beyond which their squared distances may underflow.
+_FINE = 1e120
 
 
 class ProductRows:
@@ -78,7 +85,7 @@ class ProductRows:
 
 def rounding_bound(n_features: int, eps: float) -> float:
     """Return the gamma of this module's docstring for the machine epsilon ``eps`` = 2 u."""
-    return 1.1 * (n_features + 8) * eps
+    return 1.1 * (n_features + 8) * float(eps)
 
 
 @fast_jit
@@ -233,18 +240,58 @@ def _collect(products, bound, lowest, found):
 
 
 @jit
-def _product_bound(reach, scale, norm, eps):
+def _product_bound(reach, scale, norm, gamma):
     """Return the product above which a row is farther than ``reach`` (squared), rounded up."""
     if not norm < _FAR:
         return np.inf
     bound = reach * scale * scale - norm
-    return bound + abs(bound) * eps
+    return bound + abs(bound) * gamma
+
+
+@jit
+def _distance_bound(product, scale, norm, gamma):
+    """Return the squared distance, rounded up, that a row of this product does not exceed."""
+    if not (norm < _FAR and gamma < 0.01 and scale < _FINE):
+        return np.inf
+    bound = (product + norm * (1 + 10 * gamma) + 1e-30) / (1 - 7 * gamma)
+    return max(bound, 0.0) / scale / scale
+
+
+@fast_jit
+def _kth_product(products, k, norm, row_codes, code):
+    """Return a number not below the k-th smallest product of rows of other codes, mostly close.
+
+    It is infinite if none is found. Bisection, from the least product possible and the mean, needs
+    only passes that vectorise.
+    """
+    number = products.dtype.type
+    zero, one, half = number(0), number(1), number(0.5)
+    total = zero
+    for j in range(products.shape[0]):
+        k += row_codes[j] == code
+        total += products[j]
+    low, found = number(-norm), number(np.inf)
+    width = total / number(products.shape[0]) - low
+    middle = low + width
+    for _ in range(14):
+        inside = zero
+        for j in range(products.shape[0]):
+            inside += one if products[j] <= middle else zero
+        if inside >= k:
+            found = middle
+            if inside <= k + k // 8:
+                break
+        else:
+            low = middle
+        width += width
+        middle = half * (low + found) if found < np.inf else low + width
+    return found
 
 
 class Pairs(NamedTuple):
     """Queries and rows to be paired; ``left``, ``norms`` and ``rows``, ``scale`` as `ProductRows`.
 
-    ``eps`` is the rounding unit of the product. Row ``j`` is left out for query ``i`` where
+    ``gamma`` bounds the rounding of the product. Row ``j`` is left out for query ``i`` where
     ``row_codes[j] == query_codes[i]``.
     """
 
@@ -254,7 +301,7 @@ class Pairs(NamedTuple):
     rows: np.ndarray
     norms: np.ndarray
     scale: float
-    eps: float
+    gamma: float
     row_codes: np.ndarray
     query_codes: np.ndarray
 
@@ -265,7 +312,7 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
 
     Where fewer than ``n_neighbors`` rows remain, the other distances are infinite.
     """
-    Q, X, left, rows, norms, scale, eps, row_codes, query_codes = pairs
+    Q, X, left, rows, norms, scale, gamma, row_codes, query_codes = pairs
     capacity = 2 * n_neighbors + 64
     buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
     lowest = np.empty(_SEGMENT, rows.dtype)
@@ -286,7 +333,10 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
                 query = Q[start + i]
                 code = query_codes[start + i]
                 norm = norms[start + i]
-                bound = _product_bound(reach[i], scale, norm, eps)
+                if first == 0 and n_neighbors >= _MANY:
+                    kth = _kth_product(products[i], n_neighbors, norm, row_codes[:last], code)
+                    reach[i] = _distance_bound(kth, scale, norm, gamma)
+                bound = _product_bound(reach[i], scale, norm, gamma)
                 count = counts[i]
                 for offset in range(0, last - first, _SEGMENT):
                     segment = products[i, offset : offset + _SEGMENT]
@@ -304,7 +354,7 @@ def nearest_rows(pairs, n_neighbors, distances, indices):
                             count, reach[i] = _tighten(
                                 held[i], held_rows[i], capacity, n_neighbors, reach[i]
                             )
-                            bound = _product_bound(reach[i], scale, norm, eps)
+                            bound = _product_bound(reach[i], scale, norm, gamma)
                 counts[i] = count
         for i in range(stop - start):
             while counts[i] < n_neighbors:
@@ -342,7 +392,7 @@ def rows_within(pairs, radii):
 
     They come by blocks of queries and rows.
     """
-    Q, X, left, rows, norms, scale, eps, row_codes, query_codes = pairs
+    Q, X, left, rows, norms, scale, gamma, row_codes, query_codes = pairs
     buffer = np.empty(QUERY_BLOCK * ROW_BLOCK, rows.dtype)
     lowest = np.empty(ROW_BLOCK, rows.dtype)
     found = np.empty(ROW_BLOCK + 1, np.int64)
@@ -359,7 +409,7 @@ def rows_within(pairs, radii):
             for query in range(start, stop):
                 reach = radii[query] * radii[query]
                 # The radius is compared after the root, whose rounding may let a little more in.
-                bound = _product_bound(reach * (1 + 1e-15), scale, norms[query], eps)
+                bound = _product_bound(reach * (1 + 1e-15), scale, norms[query], gamma)
                 n_found = _collect(products[query - start], bound, lowest, found)
                 if count + n_found > size:
                     size = 2 * (count + n_found)
