@@ -54,28 +54,39 @@ class _Rows:
 
 
 class _Candidates:
-    """Ridges of a grid of scales and penalties, each solved when it is first asked for."""
+    """Ridges of a grid of scales and penalties, each solved when it is first asked for.
 
-    def __init__(self, kernel, distances, data, alphas, scales):
-        self._kernel, self._distances, self._data = kernel, distances, data
-        self._alphas, self._scales = alphas, scales
+    The coordinates are scaled to a mean squared distance of one.
+    """
+
+    def __init__(self, kernel, data, components, alphas, scales):
+        self._kernel, self._data, self._alphas, self._scales = kernel, data, alphas, scales
+        self._components = components * _unit_distance(data.Z @ components, data.weights)
+        self._mapped = data.Z @ self._components
+        self._distances = cdist(self._mapped, self._mapped)
         self._values: tuple[int, np.ndarray] | None = None
-        self.ridges: dict[tuple[int, int], KernelRidge] = {}
+        self._ridges: dict[tuple[int, int], KernelRidge] = {}
 
     def error(self, place) -> float:
         """Return the leave-one-out error of a scale and a penalty."""
-        if place not in self.ridges:
+        if place not in self._ridges:
             i, j = place
             if self._values is None or self._values[0] != i:
                 self._values = i, kernel_values(self._distances, self._scales[i], self._kernel)
             data = self._data
-            self.ridges[place] = kernel_ridge(
+            self._ridges[place] = kernel_ridge(
                 self._values[1], data.Y, data.weights, data.copies, self._alphas[j]
             )
-        return self.ridges[place].error
+        return self._ridges[place].error
 
-    def downhill(self, i, j) -> tuple[int, int]:
-        """Return the end of the walk from a place to its lowest neighbours."""
+    def lowest(self) -> tuple[int, int]:
+        """Return the place of least error."""
+        return min(np.ndindex(len(self._scales), len(self._alphas)), key=self.error)
+
+    def downhill(self, start) -> tuple[int, int]:
+        """Return the end of the walk from another round's place to its lowest neighbours."""
+        i = _nearest(self._scales, start["bandwidth"])
+        j = _nearest(self._alphas, start["alpha"])
         while True:
             # Those of the same scale first: they share its kernel. A wide kernel of a small penalty
             # is much like a narrow one of a large penalty, so that valleys lie across.
@@ -87,6 +98,20 @@ class _Candidates:
             if lowest == (i, j):
                 return i, j
             i, j = lowest
+
+    def round(self, place) -> dict:
+        """Return the ridge of a place and what the next round needs."""
+        ridge, bandwidth = self._ridges[place], float(self._scales[place[0]])
+        slopes = ridge_slopes(self._mapped, self._mapped, ridge.dual_coef, bandwidth, self._kernel)
+        product = gradient_outer_product(slopes @ self._components.T, self._data.weights)
+        return {
+            "components": self._components,
+            "bandwidth": bandwidth,
+            "alpha": float(self._alphas[place[1]]),
+            "outer_product": product,
+            "error": ridge.error,
+            "ridge": ridge,
+        }
 
 
 class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
@@ -250,11 +275,11 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
             found = self._finish(data[some], found, alphas)
         return found, len(some)
 
-    def _ridge(self, data, found) -> KernelRidge:
+    def _ridge(self, data, found, n_left_out: int | None = None) -> KernelRidge:
         """Solve the ridge of a metric, scale and penalty that were found."""
         mapped = data.Z @ found["components"]
         K = kernel_values(cdist(mapped, mapped), found["bandwidth"], self.kernel)
-        return kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"])
+        return kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
 
     def _answer_halves(self, data) -> np.ndarray:
         """Return answers to every row, by metric, scale and penalty of the half it is not in."""
@@ -263,7 +288,7 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         answers = np.empty_like(data.Y)
         for asked, seen in (halves, halves[::-1]):
             found, _ = self._choose(data[seen], alphas, rng)
-            answers[asked] = self._ridge(data, found).left_out[asked]
+            answers[asked] = self._ridge(data[np.r_[seen, asked]], found, len(asked)).left_out
         return answers
 
     def _finish(self, data, found, alphas) -> dict:
@@ -271,13 +296,15 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
 
         More rows bear a smaller penalty, under which columns of small effect come to light. There
         may be a second valley of the error, which is deeper only in the metric of its own slopes:
-        another walk begins far below, and the metric follows both.
+        another walk begins far below, and the metric follows both where they end apart.
         """
         components = found["components"]
         is_diagonal = bool(np.count_nonzero(components) <= len(components))
+        fit = _Candidates(self.kernel, data, components, alphas, _SCALES)
+        lower = found | {"alpha": _LOWER * found["alpha"]}
         rounds = []
-        for start in (found, found | {"alpha": _LOWER * found["alpha"]}):
-            walk = self._fit_round(data, components, alphas, _SCALES, start)
+        for place in dict.fromkeys([fit.downhill(found), fit.downhill(lower)]):
+            walk = fit.round(place)
             rounds.append(walk)
             if self.n_rounds:  # without rounds the columns stay as they are
                 own = gradient_map(walk["outer_product"], diagonal=is_diagonal)
@@ -333,29 +360,13 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         return {"diagonal": 0.0} | ({"full": charge} if charge <= _MAX_CHARGE else {})
 
     def _fit_round(self, data, components, alphas, scales, start) -> dict:
-        """Fit the ridge in given coordinates, scaled to a mean squared distance of one.
+        """Fit the ridge in given coordinates.
 
         Scale and penalty are those of least leave-one-out error: downhill from those of another
         round, or among all.
         """
-        components = components * _unit_distance(data.Z @ components, data.weights)
-        mapped = data.Z @ components
-        fit = _Candidates(self.kernel, cdist(mapped, mapped), data, alphas, scales)
-        if start is None:
-            i, j = min(np.ndindex(len(scales), len(alphas)), key=fit.error)
-        else:
-            place = _nearest(scales, start["bandwidth"]), _nearest(alphas, start["alpha"])
-            i, j = fit.downhill(*place)
-        ridge, bandwidth = fit.ridges[i, j], float(scales[i])
-        slopes = ridge_slopes(mapped, mapped, ridge.dual_coef, bandwidth, self.kernel)
-        return {
-            "components": components,
-            "bandwidth": bandwidth,
-            "alpha": float(alphas[j]),
-            "outer_product": gradient_outer_product(slopes @ components.T, data.weights),
-            "error": ridge.error,
-            "ridge": ridge,
-        }
+        fit = _Candidates(self.kernel, data, components, alphas, scales)
+        return fit.round(fit.lowest() if start is None else fit.downhill(start))
 
     # --- answers ------------------------------------------------------------------------------
 

@@ -46,6 +46,9 @@ def test_it_solves_the_system_and_leaves_rows_out_exactly(kernel):
         coef, intercept = solve(Z[kept], Y[kept], weights[kept], 0.1, kernel)
         said = kernel_values(cdist(Z[i : i + 1], Z[kept]), 1.5, kernel) @ coef + intercept
         assert_allclose(ridge.left_out[i], said[0], atol=1e-8)
+    some = kernel_ridge(K, Y, weights, np.ones(len(Z)), 0.1, n_left_out=7)
+    assert_allclose(some.left_out, ridge.left_out[-7:], atol=1e-12)
+    assert_allclose(some.dual_coef, ridge.dual_coef)
 
 
 @pytest.mark.parametrize("alpha", [1e-3, 0.1, 10.0])

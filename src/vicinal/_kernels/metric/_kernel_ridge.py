@@ -4,6 +4,7 @@ With the kernel matrix K, weights W and penalty a, the dual coefficients solve
 ``(K + a W^-1) c + 1 b = y`` under ``1'c = 0``, so ``c = P y`` with ``P = G - G11'G / 1'G1`` and
 ``G = (K + a W^-1)^-1``. Leave-one-out needs the diagonal of G alone: the squared columns of the
 inverse of a triangle, so that one penalty costs a fifth of an eigendecomposition for all of them.
+Columns of the last rows are zero above their own block, whose inverse they are.
 """
 
 from dataclasses import dataclass
@@ -25,8 +26,8 @@ class KernelRidge:
         Coefficients of the kernel.
     intercept : ndarray of shape (n_outputs,)
         What is added.
-    left_out : ndarray of shape (n_samples, n_outputs)
-        Its answer to every row without that row.
+    left_out : ndarray of shape (n_left_out, n_outputs)
+        Its answer to each of the last rows without that row.
     """
 
     error: float
@@ -42,9 +43,14 @@ def kernel_values(distances: np.ndarray, scale: float, kernel: str) -> np.ndarra
 
 
 def kernel_ridge(
-    K: np.ndarray, Y: np.ndarray, weights: np.ndarray, copies: np.ndarray, alpha: float
+    K: np.ndarray,
+    Y: np.ndarray,
+    weights: np.ndarray,
+    copies: np.ndarray,
+    alpha: float,
+    n_left_out: int | None = None,
 ) -> KernelRidge:
-    """Solve kernel ridge and leave every row out.
+    """Solve kernel ridge and leave each of the last ``n_left_out`` rows out, ``None`` for all.
 
     A row stands for ``copies`` equal ones (at least one), which share its weight and of which one
     is left out.
@@ -58,16 +64,18 @@ def kernel_ridge(
     triangle, _ = dpotrf(system.T, lower=1, overwrite_a=1)
     solved, _ = dpotrs(triangle, np.column_stack([np.ones(n), Y]), lower=1)
     G1, GY = solved[:, 0], solved[:, 1:]
-    inverse, _ = dtrtri(triangle, lower=1, overwrite_c=1)
     total = G1.sum()
     intercept = GY.sum(axis=0) / total
     coef = GY - G1[:, None] * intercept
+    last = slice(0 if n_left_out is None else n - n_left_out, n)
+    inverse, _ = dtrtri(triangle[last, last], lower=1, overwrite_c=1)
     # penalty P_ii = 1 - h_i with the leverage h_i of all copies of the row.
-    free = penalty * (np.einsum("ij,ij->j", inverse, inverse) - G1 * G1 / total)
-    stay = 1.0 - (1.0 - free) / copies
-    missed = penalty[:, None] * coef / np.maximum(stay, np.finfo(float).eps)[:, None]
-    error = float(weights @ (missed**2).sum(axis=1) / weights.sum())
-    return KernelRidge(error, coef, intercept, Y - missed)
+    squares = np.einsum("ij,ij->j", inverse, inverse)
+    free = penalty[last] * (squares - G1[last] * G1[last] / total)
+    stay = np.maximum(1.0 - (1.0 - free) / copies[last], np.finfo(float).eps)
+    missed = (penalty[last] / stay)[:, None] * coef[last]
+    error = float(weights[last] @ (missed**2).sum(axis=1) / weights[last].sum())
+    return KernelRidge(error, coef, intercept, Y[last] - missed)
 
 
 def ridge_slopes(
