@@ -58,22 +58,24 @@ def shared_leaves(leaves, out_of_bag, shares: sparse.csr_matrix, max_size: int):
     starts = np.concatenate([[0], np.cumsum(asked)])
     shape = (n_queries, shares.shape[0])
     found = sparse.csr_matrix((np.ones(len(visited)), visited, starts), shape=shape) @ shares
-    # In the order of the rows, so that sums do not depend on the order of the trees.
-    found.sort_indices()
     sizes = np.diff(found.indptr)
     kept = np.ones(len(found.data), dtype=bool)
     for q in np.flatnonzero(sizes > max_size):
         own = slice(found.indptr[q], found.indptr[q + 1])
-        kept[own] = _heaviest(found.data[own], max_size)
+        kept[own] = _heaviest(found.data[own], found.indices[own], max_size)
     indptr = np.concatenate([[0], np.cumsum(np.minimum(sizes, max_size))])
     weights = (found.data / np.repeat(asked, sizes))[kept]
-    return indptr, found.indices[kept].astype(np.int64), weights
+    nearest = sparse.csr_matrix((weights, found.indices[kept], indptr), shape=found.shape)
+    # In the order of the rows, so that sums do not depend on the order of the trees.
+    nearest.sort_indices()
+    return indptr, nearest.indices.astype(np.int64), nearest.data
 
 
-def _heaviest(values, count: int) -> np.ndarray:
-    """Mark the ``count`` largest values, of equal ones the first."""
+def _heaviest(values, rows, count: int) -> np.ndarray:
+    """Mark the ``count`` largest values, of equal ones those of the first rows."""
     least = np.partition(values, len(values) - count)[len(values) - count]
     marked = values > least
     equal = np.flatnonzero(values == least)
-    marked[equal[: count - np.count_nonzero(marked)]] = True
+    missing = count - np.count_nonzero(marked)
+    marked[equal[np.argsort(rows[equal])[:missing]]] = True
     return marked
