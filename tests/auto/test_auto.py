@@ -327,6 +327,10 @@ def test_a_mixture_compares_with_its_own_rows():
     model = AutoClassifier(["local"], random_state=0).fit(X, y)
     own, given = explain(model, X[:1]), explain(model, X[:1], background=X)
     assert own["columns"].rows == given["columns"].rows
+    # The least change takes a search, so it is told where somebody asks for it.
+    keys = [section.key for section in explain(model, X[:1], target=y.max()).sections]
+    assert "surface" in keys
+    assert "surface" not in [section.key for section in own.sections]
     constant = AutoClassifier(["constant"], random_state=0).fit(X, y)
     assert constant.background(X[:1]) is None
     assert "columns" not in [section.key for section in explain(constant, X[:1]).sections]

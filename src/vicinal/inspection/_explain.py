@@ -53,7 +53,8 @@ def explain(
     background : array-like or frame of shape (n_rows, n_features), default=None
         Rows like those of the training set, for reasons that compare with other rows: what each
         column contributes, and the least change that gets another answer. Mixtures of
-        `vicinal.auto` bring rows of their own for tables of up to 100 columns.
+        `vicinal.auto` compare columns with rows of their own, up to 100 columns; the least change,
+        which takes seconds, is searched where a background, ``immutable`` or ``target`` is given.
     X_train : array-like or frame of shape (n_samples, n_features), default=None
         The table that the model was fitted to, in its order: training rows that speak are shown
         with their values in the columns that matter most. It is the background if there is no
@@ -104,13 +105,16 @@ def explain(
     prediction, probabilities = _answer(model, table)
     sections = _sections(last, seen, columns)
     support = own_support_section(last, seen) if hasattr(last, "support") else None
+    _check_change(model, names, immutable, target)
     background = X_train if background is None else background
+    change = {"immutable": immutable, "target": target}
+    changes = background is not None or len(immutable) > 0 or target is not None
     if background is None and not steps and table.shape[1] <= _MOST_COLUMNS:
         background = _own_background(last, table)
     if background is not None:
-        _check_change(model, names, immutable, target)
-        change = {"immutable": immutable, "target": target}
-        sections += _sections_beside(model, table, names, prediction, background, change)
+        sections += _sections_beside(
+            model, table, names, prediction, background, change if changes else None
+        )
         support = support_section(table, background) if support is None else support
     sections += [] if support is None else [support]
     if X_train is not None or not steps:
@@ -135,14 +139,17 @@ def _threshold(model: Any) -> tuple[Any, float] | None:
 
 
 def _sections_beside(
-    model: Any, table: Any, names: list[str], prediction: Any, background: Any, change: dict
+    model: Any, table: Any, names: list[str], prediction: Any, background: Any, change: dict | None
 ) -> list[ExplanationSection]:
-    """Return the reasons that come from a comparison with other rows."""
+    """Return the reasons that come from a comparison with other rows.
+
+    ``change`` says what the least change must keep to; ``None`` leaves it out.
+    """
     found: list[ExplanationSection | None] = []
     has_one_answer = np.ndim(prediction) == 0
     if has_one_answer and (is_classifier(model) or is_regressor(model)):
         found.append(column_section(model, table, names, prediction, background))
-    if is_classifier(model):
+    if is_classifier(model) and change is not None:
         found.append(surface_section(model, table, names, prediction, background, **change))
     return [section for section in found if section is not None]
 
