@@ -33,7 +33,7 @@ def test_a_small_table_is_fitted_as_in_memory(quarters):
 def few_voters(monkeypatch):
     monkeypatch.setattr(_adaptive_blocks, "VOTERS", 400)
     monkeypatch.setattr(_adaptive_blocks, "_STEP_ROWS", 800)
-    monkeypatch.setattr(_adaptive_blocks, "_JUDGES", 300)
+    monkeypatch.setattr(_adaptive_blocks, "_SCORED", 300)
     monkeypatch.setattr(_adaptive_blocks, "_MAX_STEPS", 12)
 
 

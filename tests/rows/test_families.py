@@ -141,4 +141,4 @@ def test_explanations_tell_the_support_of_the_row(line):
     model = LocalRegressor(n_neighbors=60, alpha=0.1).fit(X, y)
     section = explain(model, [[9.0]])["support"]
     assert section.values["support"] == model.support([[9.0]])[0]
-    assert "rare" in section.summary
+    assert "unlike most" in section.summary

@@ -132,7 +132,8 @@ class ClassScorer:
         :math:`\pi`. Where a class is rare, this tells what log losses leave in doubt.
         """
         shares = np.bincount(self.codes, self.share, minlength=answers.shape[1])
-        lift = answers / np.maximum(shares, np.finfo(np.float64).tiny) - 1.0
+        # A class that none of these entries has is never drawn.
+        lift = np.divide(answers, shares, where=shares > 0.0, out=np.ones(answers.shape)) - 1.0
         _, first, unit = np.unique(units, return_index=True, return_inverse=True)
         lift = np.column_stack([np.bincount(unit, column) for column in lift.T])
         lift /= np.bincount(unit)[:, None]
