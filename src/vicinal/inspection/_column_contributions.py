@@ -11,8 +11,8 @@ from vicinal.inspection._mixed_rows import MixedRows
 # Other rows that the row is compared with, fewer where so many answers would be asked for.
 _MOST_ROWS, _LEAST_ROWS = 60, 8
 _MOST_ANSWERS = 12_000
-# Answers asked for at a time.
-_ANSWERS = 4096
+# Answers asked for at a time: so few of a small table that nothing is compiled for them.
+_ANSWERS = 512
 
 
 def column_section(
