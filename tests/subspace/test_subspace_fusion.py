@@ -262,8 +262,17 @@ def test_wrong_set_ups_say_what_to_do(two_classes):
         )
         with pytest.raises(ValueError, match=message):
             model.fit(X, y)
-    with pytest.raises(ValueError, match="class .*'rare'.* has 2.*lower cv"):
-        _fuse(cv=5).fit(X[:50], np.r_[np.repeat("common", 48), np.repeat("rare", 2)])
+    with pytest.raises(ValueError, match="cv=60 folds .* the largest has 48 .*lower cv"):
+        _fuse(cv=60).fit(X[:50], np.r_[np.repeat("common", 48), np.repeat("rare", 2)])
+
+
+def test_class_rarer_than_the_folds_is_learned_from_the_folds_that_have_it(two_classes):
+    X = two_classes[0][:50].copy()
+    y = np.r_[np.repeat("common", 48), np.repeat("rare", 2)]
+    X[-2:] += 20.0
+    with pytest.warns(UserWarning, match="least populated class"):
+        model = _fuse(cv=5).fit(X, y)
+    assert (model.predict(X) == y).all()
 
 
 def test_regression_fuses_predictions():

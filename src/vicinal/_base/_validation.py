@@ -236,13 +236,13 @@ def is_ready(estimator: Any, X: Any, dtype: Any) -> bool:
     )
 
 
-def check_fold_count(cv: int, y: np.ndarray) -> None:
+def check_fold_count(cv: int, class_rows: np.ndarray) -> None:
     """Raise where no class has as many rows as there are folds."""
-    most = int(np.unique(y, return_counts=True)[1].max())
+    most = int(class_rows.max())
     if most < cv:
         raise ValueError(
             f"cv={cv} folds need as many rows of a class, but the largest has {most} "
-            f"(n_samples={len(y)}); lower cv or give more rows."
+            f"(n_samples={int(class_rows.sum())}); lower cv or give more rows."
         )
 
 

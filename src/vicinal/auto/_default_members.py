@@ -39,10 +39,11 @@ _HOPELESS = 2.5
 # are its trees: it ends with the first fold if that loses by more than its lead.
 _TREES_PAY, _BOOSTING_LEAD, _MAX_BOOSTED_CLASSES = 1.1, 1.2, 10
 _MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classes, numbers
-# Small trees, slowly: less to learn by chance from few rows and many levels. Labels of few rows are
-# not enough for others.
+# Small trees, slowly: less to learn by chance from few rows and many levels. Many rows of a class
+# bear larger ones; on large tables boosting stops by rows that it sets aside.
 _SLOW, _MAX_SLOW_ROWS = {"learning_rate": 0.05, "max_leaf_nodes": 8}, 10_000
-_FEW_LABELS = 3000
+_LARGER = {"learning_rate": 0.05, "max_leaf_nodes": 16}
+_FEW_ROWS, _MANY_OF_A_CLASS = 3000, 300
 # Of many columns a split of boosted trees draws some: trees that differ average better.
 _MANY_COLUMNS, _DRAWN = 10, 0.3
 # A second metric of slopes is learned where its start is within a factor of the better one, and the
@@ -207,10 +208,7 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
     if (shape.n_columns if levels is None else len(levels)) >= _MANY_COLUMNS:
         model.set_params(max_features=_DRAWN)
     has_levels = levels is not None and levels.any()
-    slow = _SLOW | {"max_iter": 150 if shape.n_rows <= _FEW_LABELS else 200}
-    grid = [{}, slow] if shape.n_rows <= _MAX_SLOW_ROWS else [{}]
-    if shape.is_classification and len(grid) > 1 and (has_levels or shape.n_rows <= _FEW_LABELS):
-        grid = [slow]
+    grid = _paces(shape, has_levels)
     lead = _BOOSTING_LEAD if shape.is_classification else 1.5
     spec = partial(Spec, form="tree", once=True, lead=lead)
     as_given = clone(model).set_params(categorical_features=levels)
@@ -220,6 +218,19 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
         # where it has outliers; a mean of both errs less than either.
         model.set_params(**grid[-1])
         yield spec(_OF_STATISTICS, make_pipeline(_statistics(shape), model))
+
+
+def _paces(shape: Shape, has_levels: bool) -> list[dict]:
+    """Return the settings of boosted trees to choose from: how large, how slowly, how many."""
+    slow = _SLOW | {"max_iter": 150 if shape.n_rows <= _FEW_ROWS else 200}
+    is_small = shape.n_rows <= _MAX_SLOW_ROWS
+    if not shape.is_classification:
+        return [{}, slow] if is_small else [{}]
+    if not is_small:
+        return [_LARGER | {"max_iter": 500}] if has_levels else [{}]
+    if has_levels or shape.n_rows < _MANY_OF_A_CLASS * shape.n_outputs:
+        return [slow]
+    return [_LARGER | {"max_iter": 200}]
 
 
 def _statistics(shape: Shape) -> ColumnTransformer:

@@ -302,7 +302,7 @@ def compare(
 def _folds(cv, y, groups, classification, random_state) -> list[tuple[np.ndarray, np.ndarray]]:
     if isinstance(cv, int | np.integer):
         if classification:
-            check_fold_count(int(cv), y)
+            check_fold_count(int(cv), np.unique(y, return_counts=True)[1])
         by_group = (GroupKFold, StratifiedGroupKFold)[classification]
         plain = (KFold, StratifiedKFold)[classification]
         splitter = (plain if groups is None else by_group)(

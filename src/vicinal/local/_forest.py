@@ -20,7 +20,7 @@ from vicinal.local._neighborhoods import WeightedNeighborhoods, drop_zeros
 _QUERIES_PER_TASK = 256
 # More trees steady the weights, most of all where classes are many. Where trees are dear, or tables
 # so small that a fit should take no time, fewer do: up to so many rows, so many trees.
-_TREES, _FEW_TREES = {299: 100, 999: 200, 5000: 400, 30_000: 200}, 100
+_TREES, _FEW_TREES = {299: 100, 999: 200, 30_000: 400}, 100
 # Trees stop early only where all targets agree: evenly spaced members then stand for their leaf.
 _MAX_LEAF = 64
 # A tree draws so many rows at most: trees of millions take minutes each, and all of them together

@@ -17,6 +17,7 @@ from vicinal._base import (
     Block,
     Blocks,
     Survey,
+    check_fold_count,
     dense,
     draw_seeds,
     fit_weighted,
@@ -57,12 +58,7 @@ def _check_folds(model: Any, found: Survey) -> None:
             f"cv={model.cv!r} splits rows in memory, and here every row draws its own fold; give "
             "cv the number of folds."
         )
-    if found.class_rows.min() < model.cv:
-        rarest = found.classes[found.class_rows.argmin()]
-        raise ValueError(
-            f"cv={model.cv} folds need as many rows of every class, but class {rarest!r} has "
-            f"{found.class_rows.min()} (n_samples={found.n_rows}); lower cv or merge rare classes."
-        )
+    check_fold_count(int(model.cv), found.class_rows)
 
 
 class Folds:

@@ -1,12 +1,21 @@
 """Classifiers of many subspaces, fused by a classifier of their scores."""
 
+from numbers import Integral
+
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.svm import LinearSVC
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
 
-from vicinal._base import atomic_fit, atomic_fit_blocks, documented, encode_labels, saved
+from vicinal._base import (
+    atomic_fit,
+    atomic_fit_blocks,
+    check_fold_count,
+    documented,
+    encode_labels,
+    saved,
+)
 from vicinal._base._compat import StrOptions
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
@@ -157,7 +166,8 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         """
         X, y, weights = self._validate(X, y, sample_weight)
         self.classes_, codes = encode_labels(y)
-        self._check_folds(codes)
+        if isinstance(self.cv, Integral):
+            check_fold_count(int(self.cv), np.bincount(codes))
         rng = check_random_state(self.random_state)
         scores = self._fit_locals(X, codes, weights, rng)
         self._fit_fusion(scores, codes, weights, X.dtype, rng)
@@ -209,15 +219,6 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         return self.classes_[scores.reshape(len(scores), -1, width).argmax(axis=2)]
 
     # --- parts ------------------------------------------------------------------------------------
-
-    def _check_folds(self, codes):
-        smallest = np.bincount(codes).min()
-        if isinstance(self.cv, int) and smallest < self.cv:
-            rarest = self.classes_[np.bincount(codes).argmin()]
-            raise ValueError(
-                f"cv={self.cv} folds need as many rows of every class, but class {rarest!r} has "
-                f"{smallest} (n_samples={len(codes)}); lower cv or merge rare classes."
-            )
 
     def _local_template(self, X):
         template = self.estimator

@@ -216,7 +216,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
 
     def _folds(self, X, target):
         if isinstance(self.cv, Integral):
-            check_fold_count(self.cv, target)
+            check_fold_count(int(self.cv), np.unique(target, return_counts=True)[1])
         folds = check_cv(self.cv, target, classifier=True)
         return list(folds.split(X, target))
 
