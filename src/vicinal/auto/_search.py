@@ -31,7 +31,7 @@ from vicinal.auto._scorers import Scorer
 # Rows that members are tried on: what they choose there, they choose among millions too.
 _MAX_TABLE, _LEAST_OF_A_CLASS = 30_000, 10
 # Rows on which members are compared, within the memory that their candidates take.
-_MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 600, 4e9
+_MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 1000, 8e9
 # On tables below this the folds are drawn twice, because one draw is noise.
 _MIDDLE = 1000
 # A member below this weight is not worth asking, nor are more members than this.
