@@ -93,6 +93,16 @@ def test_auto_gains_by_regions_where_there_is_a_bend(rng):
     assert model.n_regions_ > 1
 
 
+def test_auto_tries_many_regions_where_few_have_made_it_worse():
+    """A product of bends looks like noise to few planes, so that they must not end the search."""
+    rng = np.random.RandomState(3)
+    X = rng.normal(size=(200, 3))
+    model = SpacePartitioningRegressor(n_init=2, random_state=0)
+    errors = model.fit(X, rng.normal(size=200)).n_regions_errors_
+    assert min(errors[2], errors[5]) > errors[1]
+    assert 15 in errors
+
+
 def test_report_describes_the_regions(roof):
     X, y = roof
     model = SpacePartitioningRegressor(n_regions=3, n_init=2, random_state=0).fit(X, y)

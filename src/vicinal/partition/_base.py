@@ -83,6 +83,8 @@ class BaseSpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator, ABC
 
     # An empty array that tells library and device of the training rows; None for NumPy.
     _reference: Any = None
+    # Whether many regions are not tried once fewer have made it worse: they take long to fit.
+    _gives_up = True
 
     _parameter_constraints: dict = {
         "n_regions": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"})],
@@ -191,7 +193,8 @@ class BaseSpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator, ABC
         if not validation.n_samples:
             return 1
         for n_regions in _AUTO_REGIONS:
-            if n_regions > train.n_samples or _gets_worse(list(self.n_regions_errors_.values())):
+            tried = list(self.n_regions_errors_.values())
+            if n_regions > train.n_samples or (self._gives_up and _gets_worse(tried)):
                 break
             inner = validation if self.selection == "validation" and n_regions > 1 else None
             n_init = min(self.n_init, _AUTO_STARTS)
