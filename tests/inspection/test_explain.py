@@ -245,6 +245,7 @@ def test_anchors_tell_what_each_stored_model_says():
     model.fit(X, TARGET)
     found = explain(model, X[3])
     section = found["anchors"]
+    assert section.title == "Anchors"
     assert section.values["n_anchors"] == len(model.anchors_.centers)
     mean = np.dot(column(section, "weight"), column(section, "says"))
     assert_allclose(mean, found.prediction)

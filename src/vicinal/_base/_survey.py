@@ -54,7 +54,7 @@ class Survey:
 
     @property
     def moments(self) -> ColumnMoments:
-        """ColumnMoments of the columns; sparse blocks, which have none, are refused."""
+        """Moments of the columns; sparse blocks, which have none, are refused."""
         if self.dense_moments is None:
             raise ValueError(_SPARSE)
         return self.dense_moments

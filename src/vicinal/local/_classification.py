@@ -99,7 +99,7 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
         check_array_parameters(self, self._solver(1), groups)
         X = validate_array_api(self, X, reset=True)
         if X.shape[0] < 2:
-            raise ValueError(f"NeighborRows {X.shape[0]} sample(s); at least 2 are needed.")
+            raise ValueError(f"Found {X.shape[0]} sample(s); at least 2 are needed.")
         on_device = is_array_api(y)
         X, y, weights = weighted_device_rows(X, y, sample_weight)
         if classes is None:

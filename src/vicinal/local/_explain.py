@@ -105,7 +105,7 @@ def _anchors(model: Any, X: Any) -> ExplanationSection:
         "effective_sample_size": size,
     }
     head = ("anchor", "says", "distance", "weight")
-    return ExplanationSection("anchors", "AnchorPlanes", summary, head, table, "weight", values)
+    return ExplanationSection("anchors", "Anchors", summary, head, table, "weight", values)
 
 
 def _neighborhood(model: Any, X: Any) -> Any:

@@ -207,7 +207,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         )
         if len(X) < 3:
             raise ValueError(
-                f"NeighborRows {len(X)} sample(s) of positive weight; at least 3 are needed."
+                f"Found {len(X)} sample(s) of positive weight; at least 3 are needed."
             )
         self._dtype = X.dtype
         if len(X) > _MAX_ROWS:
@@ -233,7 +233,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         """Check arrays of another library and scale the columns; what is learned stays there."""
         X = validate_array_api(self, X, reset=True)
         if X.shape[0] < 3:
-            raise ValueError(f"NeighborRows {X.shape[0]} sample(s); at least 3 are needed.")
+            raise ValueError(f"Found {X.shape[0]} sample(s); at least 3 are needed.")
         X, y, weights = weighted_device_rows(X, y, sample_weight)
         self._dtype = X.dtype
         task = self._array_task(y) if is_array_api(y) else self._task(np.asarray(y))

@@ -199,7 +199,7 @@ def read_numbers(
     check_array_parameters(estimator, solver, groups)
     X = validate_array_api(estimator, X, reset=True)
     if X.shape[0] < 2:
-        raise ValueError(f"NeighborRows {X.shape[0]} sample(s); at least 2 are needed.")
+        raise ValueError(f"Found {X.shape[0]} sample(s); at least 2 are needed.")
     X, y, weights = weighted_device_rows(X, y, sample_weight)
     Y = namespace(X).asarray(y, dtype=X.dtype, device=device_of(X))
     targets = ArrayNumbers(Y if Y.ndim == 2 else Y[:, None], Y.ndim == 2)
