@@ -250,6 +250,23 @@ def test_groups_are_held_out_together():
     assert honest > 0.4
 
 
+def test_groups_of_the_rows_drawn_for_the_choice_are_held_out_whole(monkeypatch):
+    """Of a large table some rows are held out: those of their groups that are not may not help."""
+    monkeypatch.setattr("vicinal.local._blending.MAX_ROWS", 100)
+    rng = np.random.RandomState(0)
+    X = np.repeat(rng.normal(size=(150, 3)), 4, axis=0) + 1e-3 * rng.normal(size=(600, 3))
+    y = np.repeat(rng.randint(2, size=150), 4)
+    model = AnchoredLocalClassifier(150, **{**CLASSIFIER, "n_neighbors": 6})
+    model.fit(X, y, groups=np.repeat(np.arange(150), 4))
+    assert model.anchor_selection_["loss"].min() > 0.4
+
+
+def test_one_group_cannot_be_held_out(waves):
+    X, y = waves
+    with pytest.raises(ValueError, match="one group only.*or leave groups out"):
+        AnchoredLocalRegressor(4, **REGRESSOR).fit(X, y, groups=np.zeros(len(y)))
+
+
 def test_metric_of_slopes_is_learned_without_the_rows_it_is_judged_by():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(300, 12))

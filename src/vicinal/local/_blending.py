@@ -8,7 +8,6 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
-from sklearn.model_selection import GroupKFold
 from sklearn.utils import check_array, check_random_state
 
 from vicinal._base import Progress, is_array_api, saved
@@ -25,7 +24,7 @@ from vicinal.local._neighborhoods import (
     drop_zeros,
     take_queries,
 )
-from vicinal.local._selection import MAX_ROWS, draw_rows
+from vicinal.local._selection import MAX_ROWS, draw_rows, group_folds
 from vicinal.local._solvers import over_queries, weight_shares
 
 # Rows on which the centres are placed: enough for k-means, few enough to forget n.
@@ -387,8 +386,7 @@ class AnchorSearch:
         for data, folds in self.folds:
             loss = self._loss(data)
             for held in folds:
-                absent = np.zeros(data.n_samples, dtype=bool)
-                absent[held] = True
+                absent = self._absent(held)
                 blocks = data.left_out([fit.rule], held, fit.factor, groups=absent)
                 for block, _, design, found in blocks:
                     values = fit.solver.path(data, design, found, [fit.alpha])[0]
@@ -402,9 +400,17 @@ class AnchorSearch:
             place = self._to_place(centers, data)
             search = _SharedSearch(data, place, compared, self.fit.factor)
             for held in folds:
-                absent = np.zeros(data.n_samples, dtype=bool)
-                absent[held] = True
+                absent = self._absent(held)
                 yield data, place, ((rule, search.found(rule, absent)) for rule in compared), held
+
+    def _absent(self, held: np.ndarray) -> np.ndarray:
+        """Tell which rows are left out with those held out: themselves, and their groups."""
+        groups = self.table.groups
+        if groups is not None:
+            return np.isin(groups, groups[held])
+        absent = np.zeros(self.table.n_samples, dtype=bool)
+        absent[held] = True
+        return absent
 
     def _rules(self, n_anchors: int, data) -> list:
         """Return the sizes of an anchor's neighbourhood to compare, from the lazy model's on."""
@@ -553,10 +559,10 @@ def held_out_parts(rows, n_samples: int, groups, random_state) -> list[np.ndarra
     """Split rows so that no part holds more than a third of all rows; groups stay whole."""
     n_folds = max(1, int(np.ceil(len(rows) / (_HELD_OUT * n_samples) - 1e-9)))
     if groups is not None:
-        n_folds = max(2, n_folds)
-        splits = GroupKFold(min(n_folds, len(np.unique(groups)))).split(groups, groups=groups)
-        folds = [np.intersect1d(test, rows) for _, test in splits]
-        return [fold for fold in folds if fold.size]
+        # Few rows may be of many groups, which are left out whole.
+        folds = group_folds(groups, max(round(1 / _HELD_OUT), n_folds))
+        parts = [np.intersect1d(fold, rows) for fold in folds]
+        return [part for part in parts if part.size]
     order = check_random_state(random_state).permutation(len(rows))
     return [np.sort(rows[part]) for part in np.array_split(order, n_folds)]
 

@@ -128,8 +128,19 @@ def label_folds(n_samples: int, groups, random_state) -> list[np.ndarray]:
     if groups is None:
         seed = check_random_state(random_state).randint(np.iinfo(np.int32).max)
         splits = KFold(n_folds, shuffle=True, random_state=seed).split(np.arange(n_samples))
-    else:
-        splits = GroupKFold(min(n_folds, len(np.unique(groups)))).split(groups, groups=groups)
+        return [test for _, test in splits]
+    return group_folds(groups, n_folds)
+
+
+def group_folds(groups: np.ndarray, n_folds: int) -> list[np.ndarray]:
+    """Return folds that hold groups whole; as many as there are groups at most."""
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        raise ValueError(
+            "groups holds one group only, and groups are held out whole; give rows of two groups "
+            "or more, or leave groups out."
+        )
+    splits = GroupKFold(min(n_folds, n_groups)).split(groups, groups=groups)
     return [test for _, test in splits]
 
 
