@@ -13,7 +13,8 @@ from sklearn.ensemble import RandomForestRegressor
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LinearRegression, QuantileRegressor, Ridge
 from sklearn.neighbors import KNeighborsRegressor
-from sklearn.preprocessing import FunctionTransformer, StandardScaler
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures, StandardScaler
 
 from vicinal.local import LocalRegressor
 
@@ -104,6 +105,14 @@ def test_estimator_without_weights_needs_the_uniform_kernel(data):
         fixed(estimator=KNeighborsRegressor(3)).fit(X, y)
     model = fixed(estimator=KNeighborsRegressor(20), kernel="uniform").fit(X, y)
     assert_allclose(model.predict(Q), KNeighborsRegressor(20).fit(X, y).predict(Q))
+
+
+def test_pipelines_get_the_weights_at_their_end(data):
+    X, y, Q = data
+    quadratic = make_pipeline(PolynomialFeatures(2, include_bias=False), LinearRegression())
+    model = fixed(estimator=quadratic, n_neighbors=40).fit(X, y)
+    built_in = fixed(degree=2, n_neighbors=40, alpha=0.0).fit(X, y)
+    assert_allclose(model.predict(Q), built_in.predict(Q), rtol=1e-8)
 
 
 def test_infinite_bandwidth_is_the_global_model(data):

@@ -5,7 +5,7 @@ from scipy import sparse
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
-from sklearn.preprocessing import StandardScaler
+from sklearn.preprocessing import FunctionTransformer, StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from vicinal.partition import SpacePartitioningRegressor
@@ -78,6 +78,18 @@ def test_any_regressor_serves(roof):
 def test_gates_need_weights(roof):
     with pytest.raises(ValueError, match="gates of a regressor weigh rows, but reject_estimator"):
         SpacePartitioningRegressor("ridge", KNeighborsClassifier()).fit(*roof)
+
+
+def test_a_gate_may_be_a_pipeline(roof):
+    settings = {"n_regions": 2, "n_init": 1, "max_iter": 2, "random_state": 0}
+    plain, behind = (
+        SpacePartitioningRegressor("ridge", gate, **settings).fit(*roof).predict(roof[0])
+        for gate in (
+            LogisticRegression(C=0.5),
+            make_pipeline(FunctionTransformer(), LogisticRegression(C=0.5)),
+        )
+    )
+    assert_array_equal(behind, plain)
 
 
 def test_auto_gains_by_regions_where_there_is_a_bend(rng):

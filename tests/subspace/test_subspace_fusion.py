@@ -11,6 +11,8 @@ from sklearn.metrics import roc_auc_score
 from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.naive_bayes import GaussianNB
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import LinearSVC
 
 from vicinal.subspace import (
@@ -223,6 +225,9 @@ def test_weights_reach_local_models_and_fusion(two_classes):
         for w in (None, weights)
     )
     assert weighted > plain + 0.1
+    pipeline = make_pipeline(FunctionTransformer(), RidgeClassifier())
+    behind = _fuse(["random"], pipeline).fit(X, y, sample_weight=weights).predict(X).mean()
+    assert behind == weighted
     with pytest.raises(ValueError, match="KNeighborsClassifier.*takes none"):
         _fuse(["random"], KNeighborsClassifier()).fit(X, y, sample_weight=weights)
 

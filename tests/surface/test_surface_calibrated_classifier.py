@@ -8,6 +8,8 @@ from sklearn.linear_model import LogisticRegression, Perceptron
 from sklearn.metrics import log_loss
 from sklearn.model_selection import LeaveOneOut, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
 from vicinal._kernels.calibration._platt import fit_platt, fit_saturated_platt
@@ -123,6 +125,9 @@ def test_weights_need_a_classifier_that_takes_them(moons):
     assert not np.allclose(
         weighted.slopes_, SurfaceCalibratedClassifier(LogisticRegression()).fit(X, y).slopes_
     )
+    pipeline = make_pipeline(FunctionTransformer(), LogisticRegression())
+    behind = SurfaceCalibratedClassifier(pipeline).fit(X, y, weights)
+    assert_allclose(behind.slopes_, weighted.slopes_)
 
 
 def test_a_fold_with_one_answer_does_no_harm():

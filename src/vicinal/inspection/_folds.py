@@ -9,11 +9,9 @@ from typing import Any
 import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
 from sklearn.metrics import check_scoring
-from sklearn.pipeline import Pipeline
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import has_fit_parameter
 
-from vicinal._base import reads_frames
+from vicinal._base import fit_weighted, reads_frames, takes_weights
 from vicinal._base._compat import rows_of
 from vicinal.auto import AutoClassifier, AutoRegressor
 
@@ -92,9 +90,11 @@ class FoldRunner:
     def _fit_and_predict(self, model, name, fold) -> FoldResult:
         X_train, X_test = self._rows(name, fold)
         train = self.folds[fold][0]
-        weights = _fit_weights(model, self.sample_weight, train)
+        weights = None
+        if self.sample_weight is not None and takes_weights(model):
+            weights = self.sample_weight[train]
         started = time.perf_counter()
-        model.fit(X_train, rows_of(self.y, train), **weights)
+        fit_weighted(model, X_train, rows_of(self.y, train), weights)
         fitted = time.perf_counter()
         prediction, classes, proba, decision = _answers(model, X_test)
         ended = time.perf_counter()
@@ -165,19 +165,6 @@ def _timed(model: Any) -> str | None:
 def takes_tables(model: Any) -> bool:
     """Tell whether a model takes frames with words in them as they are."""
     return isinstance(model, AutoClassifier | AutoRegressor) or reads_frames(model)
-
-
-def _fit_weights(model, sample_weight, rows) -> dict[str, np.ndarray]:
-    """Return the weights as ``fit`` takes them; a model without weights gets none."""
-    if sample_weight is None:
-        return {}
-    last, prefix = model, ""
-    while isinstance(last, Pipeline):
-        prefix += f"{last.steps[-1][0]}__"
-        last = last.steps[-1][1]
-    if not has_fit_parameter(last, "sample_weight"):
-        return {}
-    return {f"{prefix}sample_weight": sample_weight[rows]}
 
 
 def failure(message: str) -> FoldResult:

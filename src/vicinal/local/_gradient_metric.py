@@ -206,9 +206,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             self, X, y, sample_weight, None, accept_sparse=False, multi_output=True
         )
         if len(X) < 3:
-            raise ValueError(
-                f"Found {len(X)} sample(s) of positive weight; at least 3 are needed."
-            )
+            raise ValueError(f"Found {len(X)} sample(s) of positive weight; at least 3 are needed.")
         self._dtype = X.dtype
         if len(X) > _MAX_ROWS:
             rng = check_random_state(self.random_state)

@@ -18,9 +18,15 @@ from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.linear_model import LogisticRegression, RidgeClassifier
 from sklearn.svm import LinearSVC
-from sklearn.utils.validation import has_fit_parameter
 
-from vicinal._base import n_threads, parallel_map, saved, thread_map
+from vicinal._base import (
+    fit_weighted,
+    n_threads,
+    parallel_map,
+    saved,
+    takes_weights,
+    thread_map,
+)
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._least_squares import (
     design_matrix,
@@ -527,10 +533,9 @@ class EstimatorSolver:
         return np.array(answers, dtype=np.float64).reshape(shape)
 
     def _fitted(self, offsets, targets, weights):
-        model = clone(self.estimator)
-        if self.weighted:
-            return model.fit(offsets, targets, sample_weight=weights)
-        return model.fit(offsets, targets)
+        return fit_weighted(
+            clone(self.estimator), offsets, targets, weights if self.weighted else None
+        )
 
     def _numbers(self, data) -> Callable:
         origin = np.zeros((1, data.n_columns))
@@ -567,7 +572,7 @@ class EstimatorSolver:
 
 def check_local_estimator(estimator, kernel) -> bool:
     """Return whether the estimator takes weights; without them only equal weights make sense."""
-    if has_fit_parameter(estimator, "sample_weight"):
+    if takes_weights(estimator):
         return True
     if kernel == "uniform":
         return False

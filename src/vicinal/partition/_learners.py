@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
-from sklearn.utils.validation import has_fit_parameter
 
+from vicinal._base import fit_weighted, takes_weights
 from vicinal.partition._training_set import TrainingSet
 
 
@@ -36,7 +36,7 @@ class EstimatorLearner:
 
     def __init__(self, estimator: Any) -> None:
         self.estimator = estimator
-        self.accepts_weight = has_fit_parameter(estimator, "sample_weight")
+        self.accepts_weight = takes_weights(estimator)
 
     def check_weights(self, data: TrainingSet, parameter: str) -> None:
         """Raise where weights are needed that the estimator does not take."""
@@ -74,6 +74,4 @@ class EstimatorLearner:
     def _fit(self, X, rows, target, weight, seed):
         model = clone_with_seed(self.estimator, seed)
         part = X if len(rows) == X.shape[0] else X[rows]
-        if weight is None:
-            return model.fit(part, target)
-        return model.fit(part, target, sample_weight=weight)
+        return fit_weighted(model, part, target, weight)

@@ -8,7 +8,7 @@ import scipy.sparse as sp
 from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     Progress,
@@ -20,6 +20,7 @@ from vicinal._base import (
     parallel_map,
     positive_rows,
     seeded_clone,
+    takes_weights,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
@@ -279,7 +280,7 @@ class BaseSubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
             return
         for name in ("estimator", "fusion_estimator"):
             model = getattr(self, name)
-            if model is not None and not has_fit_parameter(model, "sample_weight"):
+            if model is not None and not takes_weights(model):
                 raise ValueError(
                     f"sample_weight was given, but {name}={model!r} takes none; leave "
                     f"sample_weight out or choose another {name}."

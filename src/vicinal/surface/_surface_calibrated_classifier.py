@@ -9,7 +9,7 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, has_fit_parameter, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
@@ -18,7 +18,9 @@ from vicinal._base import (
     documented,
     draw_seeds,
     encode_labels,
+    fit_weighted,
     saved,
+    takes_weights,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
 from vicinal._base._explanation import ExplainRowMixin, show
@@ -171,7 +173,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         return self
 
     def _check_weighted(self) -> None:
-        if self._is_weighted and not has_fit_parameter(self.estimator, "sample_weight"):
+        if self._is_weighted and not takes_weights(self.estimator):
             raise ValueError(
                 f"sample_weight was given, but {type(self.estimator).__name__}.fit takes none; "
                 "leave it out, or use another estimator."
@@ -187,21 +189,21 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         return [(j, (i, j)) for i, j in combinations(range(n), 2)]
 
     def _fit_task(self, X, codes, weights, task):
-        """Return the surface of all rows and (scale, slope, intercept) of its sigmoid."""
+        """Return the surface of all rows and (scale, limit, slope, intercept) of its sigmoid."""
         positive, pair = task
         rows = np.arange(len(codes)) if pair is None else np.flatnonzero(np.isin(codes, pair))
         X, weights = rows_of(X, rows), weights[rows]
         target = codes[rows] == positive
-        distances, all_weights = np.full(len(rows), np.nan), weights
+        distances = np.full(len(rows), np.nan)
         for train, test in self._folds(X, target):
             surface = self._surface(X, target, weights, train)
             distances[test] = self._distances(surface, rows_of(X, test), target[train])
         seen = ~np.isnan(distances)
-        distances, labels = distances[seen], target[seen]
-        weights = weights[seen]
-        scale = self._scale(distances, weights)
-        sigmoid = fit_saturated_platt(self._finite(distances / scale), labels, weights, c=self.C)
-        surface = self._surface(X, target, all_weights, np.arange(len(rows)))
+        distances, counted = distances[seen], weights[seen]
+        scale = self._scale(distances, counted)
+        scaled = self._finite(distances / scale)
+        sigmoid = fit_saturated_platt(scaled, target[seen], counted, c=self.C)
+        surface = self._surface(X, target, weights, np.arange(len(rows)))
         return surface, (scale, *sigmoid)
 
     @staticmethod
@@ -225,8 +227,8 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         if len(np.unique(target[rows])) < 2:
             return None
         part = rows_of(X, rows)
-        fit_params = {"sample_weight": weights[rows]} if self._is_weighted else {}
-        estimator = clone(self.estimator).fit(part, target[rows].astype(np.int64), **fit_params)
+        labels, given = target[rows].astype(np.int64), weights[rows] if self._is_weighted else None
+        estimator = fit_weighted(clone(self.estimator), part, labels, given)
         options = {"metric": self.metric, "random_state": self._seed}
         if self.method == "first_order":
             # No search will start at points of the surface; a few show what the scores are like.
