@@ -820,6 +820,20 @@ def test_a_frame_of_numbers_is_its_array():
     np.testing.assert_array_equal(named, plain)
 
 
+def test_keys_in_a_frame_of_numbers_have_no_order():
+    pandas = pytest.importorskip("pandas")
+    X, y = blobs()
+    frame = pandas.DataFrame(X, columns=["a", "b"])
+    row_id = np.random.RandomState(0).permutation(len(y))
+    plain = AutoClassifier(["linear"], random_state=0).fit(frame, y)
+    keyed = AutoClassifier(["linear"], random_state=0).fit(frame.assign(row_id=row_id), y)
+    answers = [
+        model.predict_proba(frame.assign(row_id=-1)[list(model.feature_names_in_)])
+        for model in (plain, keyed)
+    ]
+    np.testing.assert_allclose(*answers)
+
+
 def test_rows_of_weight_zero_leave_a_frame():
     pandas = pytest.importorskip("pandas")
     frame, price = mixed_frame(pandas)

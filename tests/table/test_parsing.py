@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from vicinal.table._parsing import (
-    date_format_of,
+    date_forms_of,
     decimal_of,
+    numbers_in,
     parse_date,
     parse_number,
     unit_of,
@@ -65,36 +66,65 @@ def test_decimal_mark_is_the_one_that_reads_most():
 
 
 @pytest.mark.parametrize(
-    ("texts", "form"),
+    ("texts", "forms"),
     [
-        (["2020-12-31", "2021-01-01"], "iso"),
-        (["2020-12-31T10:00:00Z", "2021-01-01 08:30"], "iso"),
-        (["31.12.2020", "01.02.2021"], "%d.%m.%Y"),
-        (["12/31/2020", "1/2/2021"], "%m/%d/%Y"),
-        (["31/12/2020", "1/2/2021"], "%d/%m/%Y"),
-        (["12/31/20 10:30", "1/2/21 00:15"], "%m/%d/%y %H:%M"),
-        (["Jan 3, 2020", "Dec 24, 2021"], "%b %d, %Y"),
-        (["Dec-2011", "Jan-2012"], "%b-%Y"),
-        (["2020-01", "2021-12"], "%Y-%m"),
-        (["3/14/2020 2:30 PM", "12/1/2020 11:05 AM"], "%m/%d/%Y %I:%M %p"),
-        (["14:35", "07:10"], "%H:%M"),
-        (["Rome", "Oslo"], None),
-        (["A-1", "B-2"], None),
-        (["10-20", "20-30"], None),
+        (["2020-12-31", "2021-01-01"], ("iso",)),
+        (["2020-12-31T10:00:00Z", "2021-01-01 08:30"], ("iso",)),
+        (["31.12.2020", "01.02.2021"], ("%d.%m.%Y",)),
+        (["12/31/2020", "1/2/2021"], ("%m/%d/%Y",)),
+        (["31/12/2020", "1/2/2021"], ("%d/%m/%Y",)),
+        (["12/31/20 10:30", "1/2/21 00:15"], ("%m/%d/%y %H:%M",)),
+        (["Jan 3, 2020", "Dec 24, 2021"], ("%b %d, %Y",)),
+        (["Dec-2011", "Jan-2012"], ("%b-%Y",)),
+        (["2020-01", "2021-12"], ("%Y-%m",)),
+        (["3/14/2020 2:30 PM", "12/1/2020 11:05 AM"], ("%m/%d/%Y %I:%M %p",)),
+        (["14:35", "07:10"], ("%H:%M",)),
+        (["2020-12-31"] * 3 + ["25/03/2021", "01/02/2021"], ("iso", "%d/%m/%Y")),
+        (["31.12.20", "31.12.2020", "1.2.21"], ("%d.%m.%y", "%d.%m.%Y")),
+        (["13/2/2020", "14/3/2020", "2/15/2020"], ()),  # which of 2/3/2020 would it be?
+        (["2020-12-31", "14:35"], ()),
+        (["Rome", "Oslo"], ()),
+        (["A-1", "B-2"], ()),
+        (["10-20", "20-30"], ()),
     ],
 )
-def test_form_of_dates(texts, form):
-    assert date_format_of(texts, 0.9) == form
+def test_forms_of_dates(texts, forms):
+    assert date_forms_of(texts, 0.9) == forms
+
+
+def test_day_and_month_are_those_that_read_most():
+    # Nine in ten are dates with the month first, too: all are with the day first.
+    texts = [f"{day}/3/2020" for day in range(1, 11)] * 2 + ["25/3/2020", "26/3/2020"]
+    assert date_forms_of(texts, 0.9) == ("%d/%m/%Y",)
+
+
+@pytest.mark.parametrize(
+    ("text", "numbers"),
+    [
+        ("120/80", [120, 80]),
+        ("52.5, -13.4", [52.5, -13.4]),
+        ("10 x 20 x 7.5", [10, 20, 7.5]),
+        ("3+1", [3, 1]),
+        ("12", []),
+        ("2024/00017", []),  # a code
+        ("555-1234", []),
+        ("6/twelve", []),
+    ],
+)
+def test_several_numbers_in_a_text(text, numbers):
+    assert numbers_in(text) == numbers
 
 
 def test_zone_of_a_date_is_dropped():
-    assert parse_date("2020-12-31T10:00:00+02:00", "iso") == datetime(2020, 12, 31, 10)
+    assert parse_date("2020-12-31T10:00:00+02:00", ["iso"]) == datetime(2020, 12, 31, 10)
 
 
 @pytest.mark.parametrize(
     ("text", "decimal", "unit", "number"),
     [
         ("85 m²", ".", "m²", 85),
+        ("85 m2", ".", "m2", 85),
+        ("1.250 km2", ".", "km2", 1.25),
         ("1.250,5 kg", ",", "kg", 1250.5),
         ("1 Year", ".", "year", 1),
         ("2 years", ".", "year", 2),

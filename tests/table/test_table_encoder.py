@@ -186,6 +186,81 @@ def test_units_limits_and_times_of_day_are_numbers():
     np.testing.assert_array_equal(declared.transform(table[["area"]])[:, 0], areas)
 
 
+def several_kinds(n=60):
+    rng = np.random.RandomState(0)
+    drinks = ["tea", "water", "milk", "juice", "wine"]
+    return pandas.DataFrame(
+        {
+            "customerID": rng.randint(1000, 1030, n),
+            "Invoice Number": rng.permutation(n) + 5000,
+            "pressure": [f"{a}/{b}" for a, b in rng.randint(60, 160, (n, 2))],
+            "drinks": [";".join(d for d in drinks if rng.rand() < 0.5) for _ in range(n)],
+            "day": [
+                f"{k % 28 + 1:02d}/03/2021" if k % 3 else f"2021-04-{k % 28 + 1:02d}"
+                for k in range(n)
+            ],
+        }
+    )
+
+
+@pytest.mark.parametrize("form", ["distance", "tree"])
+def test_keys_several_numbers_choices_and_dates_in_two_forms(form):
+    table = several_kinds()
+    encoder = TableEncoder(form, max_levels=10).fit(table, np.arange(60.0))
+    assert encoder.kinds_ == {
+        "customerID": "category",
+        "Invoice Number": "drop",
+        "pressure": "numbers",
+        "drinks": "choices",
+        "day": "date",
+    }
+    assert encoder.remarks_["customerID"][0] == "numbers of a key that repeat, taken as codes"
+    assert "dates written in 2 ways" in encoder.remarks_["day"]
+    new = pandas.DataFrame(
+        {
+            "customerID": [1001, 5],
+            "Invoice Number": 0,
+            "pressure": ["130/85", "high"],
+            "drinks": ["milk; tea;beer", None],
+            "day": ["25/03/2021", "2021-04-24"],
+        }
+    )
+    found = encoded(encoder, new)
+    high = (
+        (np.nan, np.nan)
+        if form == "tree"
+        else np.median([[float(n) for n in cell.split("/")] for cell in table["pressure"]], axis=0)
+    )
+    np.testing.assert_array_equal(found["pressure 1"], [130, high[0]])
+    np.testing.assert_array_equal(found["pressure 2"], [85, high[1]])
+    for drink in ("tea", "milk", "water"):
+        assert found[f"drinks has {drink}"].tolist() == [drink != "water", 0]
+    np.testing.assert_array_equal(np.diff(found["day days"]), [30])
+    back = encoder.inverse_transform(encoder.transform(new))[0]
+    assert back[2] == "130 / 85"
+    assert set(back[3].split(";")) == {"tea", "milk"}
+    assert encoder.transform(new[["day", "drinks", "pressure", "customerID"]]).shape[0] == 2
+
+
+def test_several_numbers_and_choices_can_be_declared():
+    table = pandas.DataFrame({"rooms": ["3+1", "2+0", None, "3+2"], "has": ["a,b", "b", "", "a"]})
+    encoder = TableEncoder(kinds={"rooms": "numbers", "has": "choices"}).fit(table)
+    names = ["rooms 1", "rooms 2", "rooms missing", "has has a", "has has b"]
+    assert encoder.get_feature_names_out().tolist() == names
+    assert encoder.transform(table)[2].tolist() == [3, 1, 1, 0, 0]
+    with pytest.raises(ValueError, match="no numbers can be read from 'a,b'"):
+        TableEncoder(kinds={"has": "numbers"}).fit(table)
+
+
+@pytest.mark.parametrize("name", ["customer_id", "Customer ID", "customerId", "id", "PatientID"])
+def test_numbers_of_a_key_have_no_order(name):
+    rng = np.random.RandomState(0)
+    repeated = pandas.DataFrame({name: rng.randint(0, 9, 40), "paid": rng.randint(0, 9, 40)})
+    assert list(TableEncoder().fit(repeated).kinds_.values()) == ["category", "number"]
+    unique = repeated.assign(**{name: rng.permutation(40)})
+    assert list(TableEncoder().fit(unique).kinds_.values()) == ["drop", "number"]
+
+
 @pytest.mark.parametrize("gap", ["", "n/a", "N/A", "#N/A", "-", "--", "?", "null"])
 def test_texts_that_stand_for_a_gap(gap):
     table = pandas.DataFrame({"x": [gap, "red", "blue", "red"], "n": ["1.5", gap, "2", "3"]})

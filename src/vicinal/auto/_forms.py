@@ -9,6 +9,7 @@ from sklearn.impute import SimpleImputer
 
 from vicinal._base import is_on_device, narrowed, saved
 from vicinal.table import TableEncoder
+from vicinal.table.keys import has_keys
 
 FORMS = ("distance", "tree")
 # Sparse rows are written out up to this many entries; beyond, their leading axes stand for them.
@@ -68,7 +69,7 @@ class Forms:
 
 
 def is_mixed_frame(X) -> bool:
-    """Tell whether X is a frame with columns that are not plain numbers."""
+    """Tell whether X is a frame with columns that are not plain numbers, or numbers of a key."""
     if not hasattr(X, "columns"):
         return False
     if hasattr(X, "column_names"):  # of Arrow, whose ``columns`` are not names
@@ -83,7 +84,8 @@ def is_mixed_frame(X) -> bool:
             f"X has {names.count(twice[0])} columns named {twice[0]!r}; answers are explained by "
             "name, so give every column its own."
         )
-    return any(np.asarray(X[name]).dtype.kind not in "bfiu" for name in X.columns)
+    is_plain = all(np.asarray(X[name]).dtype.kind in "bfiu" for name in X.columns)
+    return not is_plain or has_keys(X)
 
 
 def plain_targets(y) -> Any:

@@ -17,7 +17,14 @@ from sklearn.model_selection import KFold
 from sklearn.preprocessing import TargetEncoder
 
 from vicinal._base import saved
-from vicinal.table._parsing import CLOCKS, as_dates, as_labels, as_numbers
+from vicinal.table._parsing import (
+    CLOCKS,
+    as_dates,
+    as_labels,
+    as_numbers,
+    choices_in,
+    numbers_in,
+)
 
 OTHER, GAP = "(other)", "(missing)"
 _DATE_PARTS = ("year", "month", "day", "weekday", "hour")
@@ -28,7 +35,7 @@ class ColumnEncoder(BaseEstimator):
     """What all of them do."""
 
     is_categorical = False  # whether the encoded columns are codes without an order
-    takes = "levels"  # or numbers, dates, text
+    takes = "levels"  # or numbers, several numbers, choices, dates, text
     names_: list[str]
 
     def fit(self, values: np.ndarray, y: Any = None) -> "ColumnEncoder":
@@ -85,37 +92,106 @@ class NumberColumn(ColumnEncoder):
 
 
 @saved()
+class NumbersColumn(ColumnEncoder):
+    """The numbers of cells that hold several, 120/80 say; gaps as in a column of numbers."""
+
+    takes = "several numbers"
+
+    def __init__(self, n_numbers=2, keep_gaps=False):
+        self.n_numbers = n_numbers
+        self.keep_gaps = keep_gaps
+
+    def fit(self, values, y=None):
+        numbers = self._read(values)
+        gaps = np.isnan(numbers[:, 0])
+        self.fills_ = np.median(numbers[~gaps], axis=0)
+        self.names_ = [str(k + 1) for k in range(self.n_numbers)]
+        self.names_ += ["missing"] if gaps.any() and not self.keep_gaps else []
+        return self
+
+    def encode(self, values):
+        numbers = self._read(values)
+        if self.keep_gaps:
+            return numbers
+        return _filled(numbers, self.fills_, len(self.names_) > self.n_numbers)
+
+    def decode(self, block):
+        gaps = np.isnan(block[:, 0]) if self.keep_gaps else _marked(block, self.n_numbers)
+        texts = [" / ".join(f"{n:g}" for n in row) for row in block[:, : self.n_numbers].tolist()]
+        return [None if gap else text for text, gap in zip(texts, gaps, strict=True)]
+
+    def _read(self, values):
+        found = [numbers_in(text) for text in _as_texts(values)]
+        gap = [np.nan] * self.n_numbers
+        return np.array([row if len(row) == self.n_numbers else gap for row in found], dtype=float)
+
+
+@saved()
+class ChoicesColumn(ColumnEncoder):
+    """A column of 0 and 1 for each of the choices that cells list, the most frequent first.
+
+    A gap has none of them, and a choice that was not seen is left out.
+    """
+
+    takes = "choices"
+
+    def __init__(self, separator=";", max_levels=20):
+        self.separator = separator
+        self.max_levels = max_levels
+
+    def fit(self, values, y=None):
+        found = [choice for choices in self._read(values) for choice in choices]
+        self.levels_ = levels_of(np.array(found, dtype=object))[: self.max_levels]
+        self.names_ = [f"has {level}" for level in self.levels_]
+        return self
+
+    def encode(self, values):
+        cells = self._read(values)
+        return np.array([[level in cell for level in self.levels_] for cell in cells], dtype=float)
+
+    def decode(self, block):
+        found = [
+            [level for level, is_in in zip(self.levels_, row, strict=True) if is_in]
+            for row in (block >= 0.5).tolist()
+        ]
+        return [self.separator.join(choices) or None for choices in found]
+
+    def _read(self, values):
+        return [set(choices_in(text, self.separator)) for text in as_labels(values)]
+
+
+@saved()
 class DateColumn(ColumnEncoder):
     """The parts of the calendar that vary, and a count of days; of a time of day the hour."""
 
     takes = "dates"
 
-    def __init__(self, form="iso", keep_gaps=False):
-        self.form = form
+    def __init__(self, forms=("iso",), keep_gaps=False):
+        self.forms = forms
         self.keep_gaps = keep_gaps
 
     def fit(self, values, y=None):
-        dates = as_dates(values, self.form)
+        dates = as_dates(values, self.forms)
         known = _calendar(dates[~np.isnat(dates)])
         parts = [name for name in _DATE_PARTS if len(np.unique(known[name])) > 1]
-        self.parts_ = [*parts, "days"] if self.form not in CLOCKS else ["hour"]
+        self.parts_ = [*parts, "days"] if not self._is_clock() else ["hour"]
         self.fills_ = np.array([np.median(known[name]) for name in self.parts_])
         has_gaps = np.isnat(dates).any() and not self.keep_gaps
         self.names_ = [*self.parts_, "missing"] if has_gaps else list(self.parts_)
         return self
 
     def plain(self, values):
-        return _calendar(as_dates(values, self.form))["days"]
+        return _calendar(as_dates(values, self.forms))["days"]
 
     def encode(self, values):
-        found = _calendar(as_dates(values, self.form))
+        found = _calendar(as_dates(values, self.forms))
         block = np.column_stack([found[name] for name in self.parts_])
         if self.keep_gaps:
             return block
         return _filled(block, self.fills_, len(self.names_) > len(self.parts_))
 
     def decode(self, block):
-        is_clock = self.form in CLOCKS
+        is_clock = self._is_clock()
         days = block[:, len(self.parts_) - 1] / (24.0 if is_clock else 1.0)
         gaps = np.isnan(days) if self.keep_gaps else _marked(block, len(self.parts_))
         moments = np.where(gaps, 0, np.round(days * 86_400)).astype("datetime64[s]")
@@ -123,6 +199,9 @@ class DateColumn(ColumnEncoder):
         texts = np.datetime_as_string(moments.astype(f"datetime64[{whole}]"))
         texts = [text.partition("T")[2] for text in texts.tolist()] if is_clock else texts
         return [None if gap else str(text) for text, gap in zip(texts, gaps, strict=True)]
+
+    def _is_clock(self):
+        return self.forms[0] in CLOCKS
 
 
 @saved()

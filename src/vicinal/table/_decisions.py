@@ -1,15 +1,18 @@
 """What a column is, and what is done with it, decided once from its values."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
 from vicinal.table._columns import (
+    ChoicesColumn,
     CodeColumn,
     ColumnEncoder,
     DateColumn,
     NumberColumn,
+    NumbersColumn,
     OneHotColumn,
     TargetColumn,
     TextColumn,
@@ -19,32 +22,21 @@ from vicinal.table._parsing import (
     DIGITS,
     are_dates_in_digits,
     as_labels,
-    date_format_of,
+    choices_in,
+    date_forms_of,
     decimal_of,
     has_leading_zeros,
     is_limit,
+    numbers_in,
+    separator_of,
     unit_of,
 )
+from vicinal.table.keys import ENOUGH_ROWS, key_kind
 
-KINDS = ("number", "category", "date", "text", "drop")
+KINDS = ("number", "numbers", "category", "choices", "date", "text", "drop")
 # A column of texts is numbers, or dates, when so many of them are; the others count as missing.
 _MOST = 0.8
-# From this many rows on, a value of its own in every row makes an identifier.
-_ENOUGH_ROWS = 10
 _MOST_CLASSES = 20
-_ID_NAMES = (
-    "",
-    "id",
-    "identifier",
-    "index",
-    "obs",
-    "key",
-    "rownames",
-    "rownum",
-    "unnamed:0",
-    "uuid",
-    "guid",
-)
 
 
 @dataclass
@@ -90,10 +82,13 @@ def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Dec
     if values.dtype == object:
         return _texts(values, rules)
     if values.dtype.kind == "f" and are_dates_in_digits(values):
-        return _dates(values, rules, DIGITS)
-    if _is_key(name, values):
+        return _dates(values, rules, (DIGITS,))
+    key = key_kind(name, values)
+    if key == "drop":
         return Decision("drop", None, ["left out, an identifier"])
-    counts_rows = len(values) >= _ENOUGH_ROWS and bool((np.diff(values) == 1).all())
+    if key == "category":
+        return _categories(values, rules, ["numbers of a key that repeat, taken as codes"])
+    counts_rows = len(values) >= ENOUGH_ROWS and bool((np.diff(values) == 1).all())
     return _numbers(values, rules, remarks=["kept, though it counts the rows"] * counts_rows)
 
 
@@ -128,19 +123,21 @@ def _declared_numbers(values, rules):
     return _numbers(values, rules, decimal_of(known, unit)[0], unit=unit)
 
 
-def _dates(values, rules, form="iso"):
-    remark = "dates as parts of the calendar and a count of days"
-    return Decision("date", DateColumn(form, rules.keep_gaps), [remark])
+def _dates(values, rules, forms=("iso",)):
+    remarks = ["dates as parts of the calendar and a count of days"]
+    if len(forms) > 1:
+        remarks.append(f"dates written in {len(forms)} ways")
+    return Decision("date", DateColumn(forms, rules.keep_gaps), remarks)
 
 
 def _declared_dates(values, rules):
     if values.dtype != object:
-        return _dates(values, rules, DIGITS if values.dtype.kind == "f" else "iso")
+        return _dates(values, rules, (DIGITS if values.dtype.kind == "f" else "iso",))
     known = _known(values)
-    form = date_format_of(known, _MOST) or date_format_of(known, 0.01)
-    if form is None:
+    forms = date_forms_of(known, _MOST) or date_forms_of(known, 0.01)
+    if not forms:
         raise ValueError(f"no date can be read from {known[0]!r}; write dates as 2020-12-31.")
-    return _dates(values, rules, form)
+    return _dates(values, rules, forms)
 
 
 def _categories(values, rules, remarks=()):
@@ -157,6 +154,26 @@ def _categories(values, rules, remarks=()):
     return Decision("category", OneHotColumn(rules.max_levels), remarks)
 
 
+def _several_numbers(values, rules):
+    known = _known(values)
+    counts = Counter(filter(None, (len(numbers_in(text)) for text in known)))
+    if not counts:
+        raise ValueError(f"no numbers can be read from {known[0]!r}; write them as 120/80.")
+    remark = "several numbers in a cell, a column for each"
+    column = NumbersColumn(max(counts, key=counts.__getitem__), rules.keep_gaps)
+    return Decision("numbers", column, [remark], {remark: known[0]})
+
+
+def _choices(values, rules):
+    known = _known(values)
+    separator = separator_of(known) or ";"
+    remark = "cells that list choices, a column for each of them"
+    example = next((text for text in known if separator in text), known[0])
+    return Decision(
+        "choices", ChoicesColumn(separator, rules.max_levels), [remark], {remark: example}
+    )
+
+
 def _free_text(values, rules):
     remark = f"free text as {rules.text_components} latent columns"
     return Decision("text", TextColumn(rules.text_components), [remark])
@@ -164,6 +181,8 @@ def _free_text(values, rules):
 
 _DECLARED: dict[str, Any] = {
     "number": _declared_numbers,
+    "numbers": _several_numbers,
+    "choices": _choices,
     "date": _declared_dates,
     "category": _categories,
     "text": _free_text,
@@ -180,9 +199,9 @@ def _texts(values, rules):
     found = _numbers_in_text(known, levels, values, rules)
     if found is not None:
         return found
-    form = date_format_of(levels, _MOST)
-    if form is not None:
-        return _dates(values, rules, form)
+    forms = date_forms_of(levels, _MOST)
+    if forms:
+        return _dates(values, rules, forms)
     unit = unit_of(known)
     found = _numbers_in_text(known, levels, values, rules, unit) if unit else None
     return found or _levels_or_text(known, levels, values, rules)
@@ -203,21 +222,35 @@ def _numbers_in_text(known, levels, values, rules, unit=""):
 
 
 def _levels_or_text(known, levels, values, rules, remarks=()):
+    if len(levels) > rules.max_levels:
+        if _are_several_numbers(known):
+            return _several_numbers(values, rules)
+        if _are_choices(known, rules):
+            return _choices(values, rules)
     n_words = np.mean([len(text.split()) for text in levels[:1000]])
-    if len(levels) > 0.9 * len(known) and n_words < 3 and len(known) >= _ENOUGH_ROWS:
+    if len(levels) > 0.9 * len(known) and n_words < 3 and len(known) >= ENOUGH_ROWS:
         return Decision("drop", None, ["left out, an identifier"])
     if len(levels) <= rules.max_levels or len(levels) <= 0.5 * len(known):
         return _categories(values, rules, remarks)
     return _free_text(values, rules)
 
 
-def _is_key(name, values) -> bool:
-    """Tell whether a column has the name of a key and a whole number of its own in every row."""
-    plain = name.lower().replace(" ", "").replace("-", "_")
-    has_the_name = plain in _ID_NAMES or plain.endswith("_id") or name.endswith("Id")
-    if not has_the_name or values.dtype.kind != "f" or len(values) < _ENOUGH_ROWS:
+def _are_several_numbers(known) -> bool:
+    """Tell whether most texts are made of as many numbers, two or more."""
+    counts = Counter(len(numbers_in(text)) for text in known)
+    return any(n > 0 and count >= _MOST * len(known) for n, count in counts.items())
+
+
+def _are_choices(known, rules) -> bool:
+    """Tell whether texts combine few choices, each at most once in a cell."""
+    separator = separator_of(known)
+    if not separator:
         return False
-    return bool((values == np.round(values)).all()) and len(np.unique(values)) == len(values)
+    cells = [choices_in(text, separator) for text in known]
+    n_lists = sum(len(cell) > 1 for cell in cells)
+    n_choices = len({choice for cell in cells for choice in cell})
+    is_set = all(len(set(cell)) == len(cell) for cell in cells)
+    return is_set and n_choices <= rules.max_levels and n_lists >= (1 - _MOST) * len(cells)
 
 
 def _known(values) -> list[str]:

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import datetime
 
 import numpy as np
@@ -20,7 +20,14 @@ _LEADING_ZERO = re.compile(r"0\d+")
 _SWAPPED = str.maketrans(",.", ".,")
 # What stands before a number that is a limit, and after one that is measured in something.
 _LIMIT = re.compile(r"[<>≤≥~≈]=?\s*(?=[\d.,])")
-_UNIT = re.compile(r"(?<=\d)\s*([^\d\s.,:%)/$€£¥₹-][^\d]{0,15})$")
+# Of digits a unit has the power alone, as m2 has.
+_UNIT = re.compile(r"(?<=\d)\s*([^\d\s.,:%)/$€£¥₹-][^\d]{0,15}(?:(?<=[A-Za-z])[23])?)$")
+
+# Several numbers in a cell, 120/80 or 52.5, 13.4: digits with leading zeros are parts of a code.
+_PART = r"[+-]?(?:0|[1-9]\d*)(?:\.\d+)?"
+_BETWEEN = r"(?<=\d)\s*[/x×+:;,|]\s*"
+_PARTS = re.compile(f"{_PART}(?:{_BETWEEN}{_PART})+")
+_SEPARATORS = ";|,"
 
 _DAYS = (
     "%Y/%m/%d", "%d.%m.%Y", "%d.%m.%y", "%m/%d/%Y", "%d/%m/%Y", "%m/%d/%y", "%d/%m/%y", "%d-%m-%Y",
@@ -38,7 +45,9 @@ DATE_FORMATS = (
     *(f"{day} {clock}" for clock in CLOCKS for day in _DAYS),
     *CLOCKS,
 )
-_FIRST_LOOK = 20
+_FIRST_LOOK = 40
+# A column of dates may be written in so many ways, each with this share of the dates or more.
+_MOST_FORMS, _LEAST_SHARE = 3, 0.05
 
 
 def parse_number(text: str, decimal: str = ".", unit: str = "") -> float:
@@ -97,13 +106,37 @@ def _unit_in(text: str) -> str:
     return unit[:-1] if len(unit) > 2 and unit.endswith("s") else unit
 
 
+def numbers_in(text: str) -> list[float]:
+    """Return the numbers of a text that is made of several, none if it is not."""
+    return [float(n) for n in re.split(_BETWEEN, text)] if _PARTS.fullmatch(text) else []
+
+
+def separator_of(texts: Iterable[str]) -> str:
+    """Return what sets the choices apart that most texts list, an empty text if none do."""
+    counts = Counter(mark for text in texts for mark in _SEPARATORS if mark in text)
+    return max(_SEPARATORS, key=lambda mark: counts[mark]) if counts else ""
+
+
+def choices_in(text: str | None, separator: str) -> list[str]:
+    """Return the choices that a cell lists."""
+    return [part.strip() for part in (text or "").split(separator) if part.strip()]
+
+
 def has_leading_zeros(levels: Iterable[str]) -> bool:
     """Tell whether the texts are digits with zeros in front, as codes have and numbers have not."""
     return any(_LEADING_ZERO.fullmatch(text) for text in levels)
 
 
-def parse_date(text: str, form: str) -> datetime | None:
-    """Return the moment that a text shows in a form of ``DATE_FORMATS``, without its time zone."""
+def parse_date(text: str, forms: Sequence[str]) -> datetime | None:
+    """Return the moment that a text shows in the first of some forms that reads it, if one does.
+
+    Forms are those of ``DATE_FORMATS``; the time zone is left out.
+    """
+    found = (_parsed(text, form) for form in forms)
+    return next((moment for moment in found if moment is not None), None)
+
+
+def _parsed(text: str, form: str) -> datetime | None:
     try:
         if form == "iso":
             found = datetime.fromisoformat(text) if "-" in text[1:] else None
@@ -116,23 +149,35 @@ def parse_date(text: str, form: str) -> datetime | None:
         return None
 
 
-def date_format_of(levels: Iterable[str], share: float) -> str | None:
-    """Return the first form in which at least ``share`` of the texts are dates, if there is one."""
+def date_forms_of(levels: Iterable[str], share: float) -> tuple[str, ...]:
+    """Return the forms in which texts are dates, none where fewer than ``share`` of them are.
+
+    The form that reads most comes first, and then those that read what is left. A form is never
+    joined by the one that has day and month the other way round: most dates are both.
+    """
     levels = list(levels)
-    if not any(character.isdigit() for text in levels[:_FIRST_LOOK] for character in text):
-        return None
+    rest = first_look = levels[:: max(1, len(levels) // _FIRST_LOOK)]
+    if not any(character.isdigit() for text in rest for character in text):
+        return ()
+    forms: list[str] = []
+    while rest and len(forms) < _MOST_FORMS:
+        left = {form: _unread(rest, [form]) for form in DATE_FORMATS if _may_join(form, forms)}
+        best = min(left, key=lambda form: len(left[form]))
+        if len(rest) - len(left[best]) < max(1, _LEAST_SHARE * len(first_look)):
+            break
+        forms.append(best)
+        rest = left[best]
+    return tuple(forms) if len(_unread(levels, forms)) <= (1.0 - share) * len(levels) else ()
 
-    def is_read(form: str, texts: list[str]) -> bool:
-        return sum(parse_date(text, form) is not None for text in texts) >= share * len(texts)
 
-    return next(
-        (
-            form
-            for form in DATE_FORMATS
-            if is_read(form, levels[:_FIRST_LOOK]) and is_read(form, levels)
-        ),
-        None,
-    )
+def _unread(texts: list[str], forms: Sequence[str]) -> list[str]:
+    return [text for text in texts if parse_date(text, forms) is None]
+
+
+def _may_join(form: str, forms: list[str]) -> bool:
+    """Tell whether a form may stand beside others: not one of a clock beside one of days."""
+    swapped = form.translate(str.maketrans("dm", "md"))
+    return swapped not in forms and all((form in CLOCKS) == (f in CLOCKS) for f in forms)
 
 
 def are_dates_in_digits(numbers: np.ndarray) -> bool:
@@ -141,7 +186,7 @@ def are_dates_in_digits(numbers: np.ndarray) -> bool:
     if not len(known) or known.min() < 18000101 or known.max() > 22001231:
         return False
     texts = {label_of(number) for number in known}
-    return all(len(text) == 8 and parse_date(text, DIGITS) is not None for text in texts)
+    return all(len(text) == 8 and _parsed(text, DIGITS) is not None for text in texts)
 
 
 # --- a column as one kind, whatever it is now ---------------------------------------------------
@@ -161,13 +206,13 @@ def as_numbers(values: np.ndarray, decimal: str = ".", unit: str = "") -> np.nda
     return np.where(np.isinf(values), np.nan, values)
 
 
-def as_dates(values: np.ndarray, form: str = "iso") -> np.ndarray:
+def as_dates(values: np.ndarray, forms: Sequence[str]) -> np.ndarray:
     """Return a column as dates; what is none is NaT."""
     if values.dtype.kind == "M":
         return values
-    if values.dtype != object and form != DIGITS:
+    if values.dtype != object and DIGITS not in forms:
         return np.full(len(values), "NaT", dtype="datetime64[us]")
-    return _each(values, lambda text: parse_date(text, form), None, "datetime64[us]")
+    return _each(values, lambda text: parse_date(text, forms), None, "datetime64[us]")
 
 
 def as_labels(values: np.ndarray) -> np.ndarray:

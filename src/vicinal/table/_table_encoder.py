@@ -29,20 +29,24 @@ class TableEncoder(TransformerMixin, BaseEstimator):
                             with a column that marks them
     few levels              one column of 0 and 1 per level  one code, gaps as NaN
     many levels             statistics of the target         the same
+    choices (``a;b;c``)     one column of 0 and 1 per choice the same
+    numbers (``120/80``)    one column for each of them      the same, gaps as NaN
     dates                   calendar parts, count of days    the same, gaps as NaN
     free text               latent columns                   the same
     ======================  ===============================  ==============================
 
     Texts such as ``$1,234.50``, ``15%``, ``1.234,5``, ``85 m²`` and ``31.12.2020`` are read as
-    numbers and dates; digits with leading zeros are codes. Columns without a value, with one value
-    in all rows, with nested values, or with a text or key of its own in every row are left out.
+    numbers and dates; digits with leading zeros, and numbers of an id that repeats, are codes.
+    Columns without a value, with one value in all rows, with nested values, or with a text or key
+    of its own in every row are left out.
 
     Parameters
     ----------
     form : {"distance", "tree"}, default="distance"
         ``"distance"`` is for models that measure distances or add up columns, ``"tree"`` for trees
         that split on codes and gaps.
-    kinds : dict of str to {"number", "category", "date", "text", "drop"}, default=None
+    kinds : dict of str to {"number", "numbers", "category", "choices", "date", "text", "drop"}, \
+            default=None
         What some columns are, by name. Columns whose type says so are categories, and the others
         are decided from their values.
     max_levels : int, default=20

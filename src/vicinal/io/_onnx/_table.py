@@ -21,8 +21,9 @@ def write_table(graph: Graph, encoder: TableEncoder) -> str:
         writer = _WRITERS.get(column.takes)
         if writer is None:
             raise OnnxExportError(
-                f"the column {name!r} is free text, which has no ONNX form; fit a model without it "
-                f"(kinds={{{name!r}: 'drop'}} of TableEncoder, --drop {name!r} of the command)."
+                f"the column {name!r} is read as {column.takes}, which has no ONNX form; fit a "
+                f"model without it (kinds={{{name!r}: 'drop'}} of TableEncoder, --drop {name!r} of "
+                "the command)."
             )
         kind = "STRING" if column.takes == "levels" else "DOUBLE"
         parts.append(writer(graph, column, graph.input(name, kind, 1)))
