@@ -128,6 +128,9 @@ def test_rows_that_cannot_be_cut_are_drawn():
     model = GradientKernelRegressor(max_block_size=20, random_state=0).fit(X, y)
     assert len(model.blocks_) == 1
     assert_allclose(model.predict(X[:2]), y[model.blocks_[0]["rows"]].mean())
+    # The rows that were not drawn are answered by a model that has not seen them.
+    unseen = np.setdiff1d(np.arange(60), model.blocks_[0]["rows"])
+    assert_allclose(model.loo_prediction_[unseen], model.predict(X[unseen]))
 
 
 @pytest.mark.parametrize("kernel", ["gaussian", "laplace"])

@@ -383,14 +383,16 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         shares = self._shares(Z)
         out = np.zeros((len(Z), self.blocks_[0]["dual_coef"].shape[1]))
         for share, block in zip(shares.T, self.blocks_, strict=True):
-            asked = np.flatnonzero(share)
-            for part in row_blocks(len(asked), 24 * len(block["rows"])):
-                some = asked[part]
-                distances = cdist(Z[some] @ block["components"], block["mapped"])
-                K = kernel_values(distances, block["bandwidth"], self.kernel)
-                said = K @ block["dual_coef"] + block["intercept"]
-                out[some] += share[some, None] * said
+            self._add_answers(out, Z, np.flatnonzero(share), share, block)
         return out
+
+    def _add_answers(self, out, Z, rows, share, block) -> None:
+        """Add what a block says of some rows, by its share in their answers."""
+        for part in row_blocks(len(rows), 24 * len(block["rows"])):
+            some = rows[part]
+            distances = cdist(Z[some] @ block["components"], block["mapped"])
+            K = kernel_values(distances, block["bandwidth"], self.kernel)
+            out[some] += share[some, None] * (K @ block["dual_coef"] + block["intercept"])
 
     def _slopes(self, Z) -> np.ndarray:
         """Return the slopes of the outputs in standardised columns, within blocks."""
@@ -418,6 +420,9 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         for share, block in zip(shares.T, self.blocks_, strict=True):
             rows = block["rows"]
             out[rows] += share[rows, None] * block["left_out"]
+            # Rows that ties kept together are drawn from: a block has not seen the others.
+            unseen = np.setdiff1d(np.flatnonzero(share), rows)
+            self._add_answers(out, Z, unseen, share, block)
         return out
 
 
