@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.base import clone
-from sklearn.datasets import make_classification, make_friedman1
+from sklearn.datasets import load_iris, make_classification, make_friedman1
 from sklearn.ensemble import GradientBoostingClassifier, GradientBoostingRegressor
 from sklearn.kernel_ridge import KernelRidge
 from sklearn.linear_model import LinearRegression, Ridge
@@ -343,6 +343,22 @@ def test_early_stopping_returns_to_the_best_round(friedman, kind):
     assert model.n_iter_ == np.argmin(model.validation_score_) + 1
     assert len(model.validation_score_) == model.n_iter_ + 4
     assert_allclose(list(model.staged_predict(X))[-1], model.predict(X))
+
+
+def test_the_unit_of_weights_does_not_matter():
+    X, y = load_iris(return_X_y=True)
+    weights = np.arange(150) % 3 + 1.0
+    model = FunctionalGradientBoostingClassifier(n_estimators=5, random_state=0)
+    assert_allclose(
+        model.fit(X, y, sample_weight=2.0**-66 * weights).predict_proba(X),
+        model.fit(X, y, sample_weight=weights).predict_proba(X),
+    )
+
+
+def test_l1_needs_no_more_rows_than_folds():
+    X, y = np.arange(4.0)[:, None], np.array([0.0, 1.0, 4.0, 9.0])
+    model = FunctionalGradientBoostingRegressor(n_estimators=5, post_fit="l1", random_state=0)
+    assert model.fit(X, y).score(X, y) > 0.0
 
 
 def test_constant_targets_need_no_rounds():

@@ -67,8 +67,8 @@ class BaseFunctionalGradientBoosting(
         Fit each member to the Newton step, residual over curvature, weighted by the curvature,
         instead of to the residual. Needs a learner that takes ``sample_weight``.
     post_fit : {"l1"}, default=None
-        After the last round, refit all coefficients along one L1 path, its penalty chosen by 5-fold
-        cross-validation, and drop the members left with zero.
+        After the last round, refit all coefficients along one L1 path, its penalty chosen by
+        cross-validation in five folds (fewer of fewer rows), and drop the members left with zero.
     alpha : float, default=1e-3
         Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to members of
         unit deviation. The intercept goes free.
@@ -406,7 +406,7 @@ class _Rounds:
             if getattr(self.loss, "has_curvature", True):
                 top = np.bincount(leaf[inside], w * residual[inside, k], n_nodes)
                 bottom = np.bincount(leaf[inside], w * curvature[inside, k], n_nodes)
-                usable = bottom > 1e-12 * max(w.sum(), 1.0) / len(w)
+                usable = bottom > 1e-12 * w.mean()
                 value = np.where(usable, top / np.where(usable, bottom, 1.0), 0.0)
                 if self.n_scores > 1:
                     value *= (self.n_scores - 1) / self.n_scores
@@ -548,7 +548,8 @@ class _Rounds:
         top = largest_useful_penalty(self.loss, self.y, self.weight, Phi, K, start)
         penalties = top * np.logspace(0, -4, _N_PENALTIES)
         held = np.zeros(_N_PENALTIES)
-        for train, test in KFold(_N_FOLDS, shuffle=True, random_state=seed).split(self.y):
+        folds = KFold(min(_N_FOLDS, n), shuffle=True, random_state=seed)
+        for train, test in folds.split(self.y):
             inner = (np.arange(K)[:, None] * n + train).ravel()
             outer = (np.arange(K)[:, None] * n + test).ravel()
             path = l1_path(
