@@ -298,6 +298,19 @@ def test_outside_a_fixed_bandwidth(data):
         answer("raise")
 
 
+def test_standard_errors_where_no_row_is_near(data):
+    """The mean of all rows has the error of a mean; nobody's answer has none."""
+    X, y, _ = data
+    far = np.array([[50.0, 0.0, 0.0]])
+    rule = {"n_neighbors": "auto", "bandwidth": 1.0}
+    model = fixed(outside="prior", **rule).fit(X, y)
+    _, std = model.predict(far, return_std=True)
+    assert_allclose(std, model.statistics().sigma / np.sqrt(len(y)))
+    model = fixed(outside="nan", **rule).fit(X, y)
+    assert np.isnan(model.predict(far, return_std=True)[1])
+    assert model.extrapolates(far)
+
+
 def test_far_gaussian_queries_do_not_underflow(data):
     X, y, _ = data
     model = fixed(n_neighbors="auto", bandwidth=0.1, kernel="gaussian", degree=0).fit(X, y)
@@ -531,6 +544,9 @@ def test_statistics_equal_the_dense_smoother(data):
     norms = np.sqrt(model.equivalent_kernel(Q).power(2).sum(axis=1)).ravel()
     assert_allclose(std, found.sigma * np.asarray(norms).ravel(), rtol=1e-9)
     assert_allclose(model.statistics("approximate").two_delta, found.two_delta, rtol=0.1)
+    with pytest.raises(ValueError, match='dof=3 must be "auto", "exact" or "approximate"'):
+        model.statistics(3)
+    assert fixed().fit(X, np.zeros(80)).statistics().aicc == -np.inf
 
 
 def test_intervals_are_ordered_and_checked(data):

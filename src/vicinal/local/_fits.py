@@ -157,12 +157,17 @@ class LocalFit:
         return sparse.vstack(parts, format="csr")
 
     def answers_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
-        """Return the answers of a linear smoother and |l(q)|^2 of each query."""
+        """Return the answers of a linear smoother and |l(q)|^2 of each query.
+
+        Where no row is near, the mean of all rows answers, or nobody does.
+        """
         answers, norms = [], []
+        nobody = np.nan if np.isnan(self.outside).any() else 1.0 / self.data.total_weight
         for _, design, found in self.localized(X):
             answers.append(self._at(self.solver, design, found))
             kernel = self.block_kernel(design, found)
-            norms.append(squared_norms(found, kernel, self.data.sample_weight))
+            squares = squared_norms(found, kernel, self.data.sample_weight)
+            norms.append(np.where(found.nobody(), nobody, squares))
         return np.concatenate(answers), np.concatenate(norms)
 
 

@@ -269,6 +269,8 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
             One column per class.
         """
         check_is_fitted(self)
+        if method not in ("predict_proba", "score"):
+            raise ValueError(f'method={method!r} must be "predict_proba" or "score".')
         self._check_compiled("leave_one_out")
         scores = self._model.left_out(None if rows is None else np.asarray(rows))
         return scores if method == "score" else self._proba(scores)

@@ -77,7 +77,8 @@ class SmootherStatistics:
         n, trace = self.n_observations, self.trace
         if n - trace - 2 <= 0:
             return np.full(len(self.rss), np.inf)
-        return np.log(self.rss / n) + 1 + 2 * (trace + 1) / (n - trace - 2)
+        with np.errstate(divide="ignore"):  # targets that are met exactly
+            return np.log(self.rss / n) + 1 + 2 * (trace + 1) / (n - trace - 2)
 
     @property
     def gcv(self) -> np.ndarray:
@@ -333,6 +334,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
             ``equivalent_parameters``, ``leverage``, ``aicc``, ``gcv``.
         """
         check_is_fitted(self)
+        if dof not in ("auto", "exact", "approximate"):
+            raise ValueError(f'dof={dof!r} must be "auto", "exact" or "approximate".')
         self._check_smoother("statistics()")
         data = self._model.data
         exact = dof == "exact" or (dof == "auto" and data.n_samples <= MAX_EXACT_ROWS)
@@ -402,12 +405,13 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         Returns
         -------
         ndarray of bool of shape (n_queries,)
-            Whether :math:`|l(q)|^2` exceeds its largest value over the training rows.
+            Whether :math:`|l(q)|^2` exceeds its largest value over the training rows, or is not
+            known because no row is near (``outside="nan"``).
         """
         X = self._queries(X)
         self._check_smoother("extrapolates")
         _, norms = self._model.answers_and_norms(X)
-        return norms > self.statistics().largest_norm * (1.0 + 1e-9)
+        return ~(norms <= self.statistics().largest_norm * (1.0 + 1e-9))
 
     def equivalent_kernel(self, X):
         """Return the weight of every training target in each prediction.
@@ -415,8 +419,8 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         Returns
         -------
         CSR matrix of shape (n_queries, n_samples)
-            Rows l(q): the prediction is ``equivalent_kernel(X) @ y``. Rows of zero sample weight
-            are not counted.
+            Rows l(q): the prediction is ``equivalent_kernel(X) @ y``, except where no row is near:
+            those are empty. Rows of zero sample weight are not counted.
         """
         X = self._queries(X)
         self._check_smoother("equivalent_kernel")
