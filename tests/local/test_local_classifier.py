@@ -16,6 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._kernels.calibration._temperature import fit_temperature
 from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.local._classification import probabilities
 
 SOLVERS = ["ridge", "logistic", "squared_hinge"]
 
@@ -445,3 +446,13 @@ def test_partial_fit_knows_its_classes(data):
     assert_array_equal(model.predict_proba(Q), before)
     with pytest.raises(ValueError, match="differ from those of the first call"):
         model.partial_fit(X[:1], [0], classes=[0, 1])
+
+
+@pytest.mark.parametrize("link", ["sigmoid", "margin"])
+def test_scores_however_far_out_become_probabilities(link):
+    scores = np.array([[-1000.0, 1000.0], [2.0, -2.0], [-900.0, -950.0]])
+    proba = probabilities(scores, link, None)
+    assert_allclose(proba.sum(axis=1), 1.0)
+    assert_allclose(proba[0], [0.0, 1.0])
+    second = 1.0 / (1.0 + np.exp(2.0))
+    assert_allclose(proba[1], [1.0 - second, second])

@@ -170,9 +170,6 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
 
     # --- what is left open ---
 
-    def _is_relative(self) -> bool:
-        return self.penalty == "relative"
-
     def _size_is_open(self) -> bool:
         # A black box is too slow to compare sizes with: it takes the good fixed value.
         return self._solver(1).is_compiled and super()._size_is_open()
@@ -286,12 +283,21 @@ def probabilities(scores, link: str, temperature: float | None) -> Any:
         return scores
     xp = namespace(scores)
     if link == "sigmoid":
-        second = 1.0 / (1.0 + xp.exp(-scores[:, 1]))
-        return xp.stack([1.0 - second, second], axis=1)
-    if link == "softmax" or temperature is not None:
-        scores = scores / (1.0 if link == "softmax" else temperature)
-        powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
-    else:
-        powers = scores if link == "score" else 1.0 / (1.0 + xp.exp(-scores))
-        powers = xp.where(powers > 0.0, powers, xp.zeros_like(powers))
+        second = scores[:, 1]
+        return xp.exp(_log_sigmoid(xp.stack([-second, second], axis=1)))
+    if link == "score" and temperature is None:
+        powers = xp.where(scores > 0.0, scores, xp.zeros_like(scores))
+        return powers / xp.sum(powers, axis=1, keepdims=True)
+    if link == "margin" and temperature is None:
+        scores = _log_sigmoid(scores)
+    elif link != "softmax":
+        scores = scores / temperature
+    powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
     return powers / xp.sum(powers, axis=1, keepdims=True)
+
+
+def _log_sigmoid(scores) -> Any:
+    """Return log(1 / (1 + exp(-score))); no score is so far out that it overflows."""
+    xp = namespace(scores)
+    negative = xp.where(scores < 0.0, scores, xp.zeros_like(scores))
+    return negative - xp.log1p(xp.exp(-xp.abs(scores)))

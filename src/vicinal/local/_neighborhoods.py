@@ -253,7 +253,7 @@ class Localizer:
         distances, indices, user = found
         rule = replace(self.rule, count=count)
         h = nearest_bandwidth(distances, user, count, exceed=rule.exceed)
-        h = _enough_for_all(h, distances, user, rule) * rule.stretch
+        h = _enough_for_all(h, distances, rule) * rule.stretch
         last = _last_needed(distances, h)
         part = (slice(None), slice(0, last))
         return self._compress(
@@ -296,7 +296,7 @@ class Localizer:
             user = self._leave_out(own[:, None], indices, user, groups)
         h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
         if is_all:
-            h = _enough_for_all(h, distances, user, rule)
+            h = _enough_for_all(h, distances, rule)
             complete = np.ones(len(h), dtype=bool)
         else:
             # Where the nearest row is as far as the bandwidth, every row at it counts.
@@ -413,7 +413,7 @@ def take_queries(found: WeightedNeighborhoods, queries: np.ndarray) -> WeightedN
     )
 
 
-def _enough_for_all(h, distances, user, rule) -> np.ndarray:
+def _enough_for_all(h, distances, rule) -> np.ndarray:
     """Give queries for which all rows together are too few a radius that holds every row."""
     short = ~np.isfinite(h)
     if short.any():
