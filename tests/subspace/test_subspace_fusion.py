@@ -199,6 +199,17 @@ def test_a_class_that_a_fold_lacks_does_not_shift_columns(wine):
     assert np.isfinite(R).all()
 
 
+@pytest.mark.parametrize("method", ["decision_function", "predict_proba"])
+def test_what_a_row_is_told_does_not_depend_on_the_rows_beside_it(wine, method):
+    """Models of folds that lack a class must score it, too."""
+    X, y = wine
+    folds = [(np.flatnonzero(y != c), np.flatnonzero(y == c)) for c in range(3)]
+    model = _fuse(["random"], LogisticRegression(), cv=folds, refit=False, stack_method=method)
+    together = model.fit(X, y).transform(X[:20])
+    alone = np.vstack([model.transform(row[None]) for row in X[:20]])
+    assert_allclose(alone, together, rtol=1e-10)
+
+
 def test_a_generator_of_random_numbers_fixes_the_result(two_classes):
     X, y = two_classes
     forest = RandomForestClassifier(5)

@@ -246,7 +246,10 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         return TruncatedRBFClassifier(order, loss="log_loss" if is_rare else "squared_error")
 
     def _local_scores(self, view, X):
-        """Scores of one local classifier: one column for two classes, else one per class."""
+        """Scores of one local classifier: one column for two classes, else one per class.
+
+        A class that it has not seen has probability 0, or the least score of the row.
+        """
         decomposition, index, model = view
         features = features_of(decomposition, index, X)
         n_classes, present = len(self.classes_), model.classes_
@@ -257,7 +260,8 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
         if n_classes == 2:
             if len(present) == 2:
                 return scores[:, 1:] if scores.ndim == 2 else scores[:, None]
-            return np.full((len(scores), 1), 1.0 if present[0] == 1 else -1.0)
+            least = 0.0 if self.stack_method_ == "predict_proba" else -1.0
+            return np.full((len(scores), 1), 1.0 if present[0] == 1 else least)
         if scores.ndim == 1:
             scores = np.column_stack([-scores, scores])
         if scores.shape[1] != len(present):
@@ -265,6 +269,8 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
                 f"{model!r} gives {scores.shape[1]} scores for {len(present)} classes; one per "
                 "class is needed (decision_function_shape='ovr')."
             )
-        aligned = np.full((len(scores), n_classes), scores.min() if scores.size else 0.0)
+        aligned = np.zeros((len(scores), n_classes))
+        if self.stack_method_ != "predict_proba":
+            aligned += scores.min(axis=1, keepdims=True)
         aligned[:, present] = scores
         return aligned

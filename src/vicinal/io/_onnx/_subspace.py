@@ -44,8 +44,8 @@ def _local_scores(graph: Graph, fusion: Any, view: Any, x: str) -> str:
     n_classes = len(fusion.classes_)
     if len(model.classes_) < n_classes:
         raise OnnxExportError(
-            "a local classifier has not seen all classes, and what it then says depends on the "
-            "other rows of a table; fit with fewer folds or refit=True."
+            "a local classifier has not seen all classes, and the graph has no form for one; fit "
+            "with fewer folds or refit=True."
         )
     if fusion.stack_method_ == "predict":
         votes = graph.one_hot(graph.codes(model, x), n_classes)
