@@ -49,6 +49,7 @@ def test_the_blocks_do_not_matter_and_more_rows_help(quarters, few_voters):
     path = found[0].objective_paths_[0]
     assert path.max() > path[0]
     assert found[0].validation_score_ == path.max()
+    assert found[0].validation_score_ < 0.0  # a log-likelihood, as in memory
     assert found[0].score(X[2000:], y[2000:]) > 0.8
     proba = found[0].predict_proba(X[2000:])
     assert (found[0].classes_[proba.argmax(axis=1)] == found[0].predict(X[2000:])).all()

@@ -163,6 +163,8 @@ def test_given_validation_rows_are_used_and_nothing_is_held_out(wine):
     assert np.log(0.9) < model.validation_score_ <= 0.0
     with pytest.raises(ValueError, match="without y_val"):
         quick(1).fit(X, y, X_val=X_val)
+    with pytest.raises(ValueError, match="without X_val"):
+        quick(1).fit(X, y, y_val=y_val)
     with pytest.raises(ValueError, match="labels that y does not"):
         quick(1).fit(X, y, X_val=X_val, y_val=y_val + 7)
 
@@ -192,6 +194,8 @@ def test_a_given_start_is_a_map_of_the_features(wine):
     assert again.objective_paths_[0][0] == pytest.approx(first.objective_, abs=1e-4)
     with pytest.raises(ValueError, match="init has shape"):
         quick(1, init=np.eye(3)).fit(X, y)
+    with pytest.raises(ValueError, match="init maps into 13 dimensions, but n_components=2"):
+        quick(1, init=np.eye(13), n_components=2).fit(X, y)
 
 
 def test_far_queries_take_the_class_of_a_row_and_show_in_the_density(wine):

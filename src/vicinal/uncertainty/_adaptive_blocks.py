@@ -37,8 +37,8 @@ def fit_adaptive(model: Any, blocks: Blocks) -> None:
     sample of that size is, and stays as the voters of the model: placement, number of metrics and
     coordinates are those of the sample. Then the metrics follow their objective uphill on the
     rest of the table, by Adam: every step draws fresh rows in all blocks, which send back nothing
-    but a gradient. Rows of a third draw score the steps; if no
-    step is better than the start, the model of the sample stays as it is.
+    but a gradient. Rows of a third draw score the steps by the same objective; if no step is better
+    than the start, the model of the sample stays as it is.
     """
     random_state = 0 if model.random_state is None else deepcopy(model.random_state)
     seed, *step_seeds = draw_seeds(random_state, 1 + _MAX_STEPS)
@@ -151,7 +151,7 @@ def _correct(model, blocks: Blocks, draw: _Draw, share: float, seeds) -> None:
 
     def score(flat):
         values = [
-            expected_accuracy(A, some, voters.references, gradient=False)[0]
+            expected_accuracy(A, some, voters.references, floor=voters.floor, gradient=False)[0]
             for A, some in zip(flat.reshape(shape), scored, strict=True)
         ]
         return sum(values) / float(held.sample_weight.sum())

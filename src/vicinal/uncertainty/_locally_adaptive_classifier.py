@@ -62,9 +62,9 @@ _WHITENINGS = (
 # Iterations that all components spend together on one metric. A few are enough to leave a poor
 # start; from a metric that is already sharp the components would not move apart.
 _SHARED_ITERATIONS = 3
-# Rows by which starts are compared: so many at most, and rows held out only if so many at least.
-_MOST_JUDGES = 2000
-_FEWEST_JUDGES = 100
+# Rows by which starts are scored: so many at most, and rows held out only if so many at least.
+_MAX_SCORED = 2000
+_MIN_HELD_OUT = 100
 # Added to probabilities before their logarithm: one hopeless row must not decide.
 _FLOOR = 1e-3
 # Components that answer less than this for a query are not asked.
@@ -411,28 +411,27 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         if not np.isfinite(found.scale).any():
             raise ValueError("all rows of X are equal; there is no direction to learn a metric in.")
         self.mean_ = xp.asarray(found.mean, dtype=X.dtype, device=device)
+        precision = float(xp.finfo(X.dtype).eps)
+
+        def whitening_of(settings):
+            found_map = whitening_map(found, precision=precision, **settings)
+            return xp.asarray(found_map, dtype=X.dtype, device=device)
+
+        if not (isinstance(self.init, str) and self.init == "auto"):
+            self.whitening_, self._start_scale = whitening_of(_WHITENINGS[0]), None
+            return
+        if validation is not None and len(validation.codes) < _MIN_HELD_OUT:
+            validation = None
+        n = len(learned) if validation is None else len(validation.codes)
+        scored = np.sort(rng.choice(n, min(n, _MAX_SCORED), replace=False))
         best = -np.inf
-        automatic = isinstance(self.init, str) and self.init == "auto"
-        kinds = _WHITENINGS if automatic else _WHITENINGS[:1]
-        asked = None
-        for kind in kinds:
-            precision = float(xp.finfo(X.dtype).eps)
-            whitening = whitening_map(found, precision=precision, **kind)
-            trial = xp.asarray(whitening, dtype=X.dtype, device=device)
-            if len(kinds) == 1:
-                self.whitening_, self._start_scale = trial, None
-                return
-            rows = xp.astype((X - self.mean_[None, :]) @ trial.T, xp.float32)
-            train = SortedRows.of(rows, codes, weights, learned)
-            watched = validation and validation._replace(
-                X=xp.astype((validation.X - self.mean_[None, :]) @ trial.T, xp.float32)
+        for settings in _WHITENINGS:
+            trial = whitening_of(settings)
+            train, watched = (
+                rows and rows._replace(X=xp.astype((rows.X - self.mean_) @ trial.T, xp.float32))
+                for rows in (SortedRows.of(X, codes, weights, learned), validation)
             )
-            if watched is not None and len(watched.codes) < _FEWEST_JUDGES:
-                watched = None
-            if asked is None:
-                n = len((watched or train).codes)
-                asked = np.sort(rng.choice(n, min(n, _MOST_JUDGES), replace=False))
-            score, scale = best_start(train, watched, asked, n_classes, self.n_jobs)
+            score, scale = best_start(train, watched, scored, n_classes, self.n_jobs)
             if score > best:
                 best, self.whitening_, self._start_scale = score, trial, scale
 
@@ -449,7 +448,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         everyone = np.arange(len(codes))
         if X_val is not None:
             if y_val is None:
-                raise ValueError("X_val was given without y_val; give the labels of both.")
+                raise ValueError("X_val was given without y_val; give the labels of its rows.")
             X_val = validate_rows(self, X_val, reset=False)
             check_same_library(X, X_val)
             labels = validate_labels(y_val, X_val)
@@ -463,6 +462,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
                 np.arange(len(labels)),
             )
             return everyone, held_out
+        if y_val is not None:
+            raise ValueError("y_val was given without X_val; give the rows that it labels.")
         if not (self.early_stopping or self.n_regions == "auto"):
             return everyone, None
         mask = hold_out(codes, self.validation_fraction, rng)
@@ -498,6 +499,11 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
                 raise ValueError(
                     f"init has shape {given.shape}; expected (n_components, "
                     f"{self.n_features_in_}), a map of the features."
+                )
+            if self.n_components not in (None, len(given)):
+                raise ValueError(
+                    f"init maps into {len(given)} dimensions, but n_components="
+                    f"{self.n_components}; leave n_components out, or give as many rows of init."
                 )
             return given @ np.linalg.pinv(as_numpy(self.whitening_).astype(np.float64))
         n_out = rank if self.n_components is None else self.n_components
