@@ -120,7 +120,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     def _folds(self, X, y, groups, classes) -> list[np.ndarray]:
         n = num_samples(X)
         cv = _default_folds(y, classes) if self.cv is None else self.cv
-        if isinstance(cv, int):
+        if isinstance(cv, Integral):
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
             if groups is not None:
                 cv = GroupKFold(min(cv, len(np.unique(groups))))
