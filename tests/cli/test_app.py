@@ -70,7 +70,7 @@ def test_compare_prints_a_leaderboard_and_writes_the_report(csv, tmp_path, capsy
     page = tmp_path / "page.html"
     assert run(["compare", str(csv), "-t", "income", *QUICK, "--out", str(page)]) == 0
     stdout, stderr = capsys.readouterr()
-    assert "120 rows, 2 columns; classification of 'income' (2 classes)" in stderr
+    assert "120 rows, 2 columns; classification of 'income' (2 classes: low 71, high 49)" in stderr
     assert stdout.splitlines()[0].startswith("120 rows, 2 columns, 3-fold accuracy")
     assert stdout.splitlines()[2].split()[1:3] == ["logistic", "regression"]
     assert page.exists()

@@ -20,12 +20,21 @@ from vicinal.cli._errors import InputError
         ([0.0, 1.0] * 30, "classification"),
         ([0.5, 1.5] * 30, "regression"),
         (list(range(60)), "regression"),
+        (list(range(15)) * 20, "regression"),  # days, say
         (np.linspace(0, 1, 60).tolist(), "regression"),
     ],
 )
 def test_task_is_guessed_from_the_target(values, task):
-    checked = check_table(pl.DataFrame({"x": range(60), "y": values}), "y")
+    checked = check_table(pl.DataFrame({"x": range(len(values)), "y": values}), "y")
     assert checked.task == task
+
+
+@pytest.mark.parametrize(("n_values", "other"), [(5, "regression"), (15, "classification")])
+def test_few_whole_numbers_may_be_meant_otherwise(n_values, other):
+    table = pl.DataFrame({"x": range(300), "y": np.arange(300) % n_values})
+    notes = check_table(table, "y").notes
+    assert f"'y' holds few whole numbers; --task {other} if that is meant" in notes
+    assert not any("--task" in note for note in check_table(table, "y", task=other).notes)
 
 
 def test_task_can_be_said():

@@ -10,8 +10,10 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from vicinal.cli._check_table import check_table
+from vicinal.auto import AutoClassifier
+from vicinal.cli._check_table import Roles, check_table
 from vicinal.cli._look import warn
+from vicinal.cli._pipeline import fit_on
 from vicinal.cli._run import run
 
 
@@ -75,6 +77,38 @@ def test_compare_warns_in_one_line_each_and_names_the_command(spoiled, capsys):
     assert all("`vicinal check` shows more" in line for line in lines)
     warn(check_table(people(), "y"), 0)
     assert capsys.readouterr().err == ""
+
+
+def test_fit_warns_of_what_flatters_its_score(spoiled, tmp_path, capsys):
+    out = str(tmp_path / "m.vicinal")
+    assert run(["fit", str(spoiled / "people.csv"), "-t", "y", "-m", "logistic", "-o", out]) == 0
+    said = capsys.readouterr().err
+    assert "12 rows repeat others" in said
+    assert "'score' alone answers nearly as well as all columns" in said
+
+
+def test_ids_that_rows_share_are_named(capsys):
+    rows = people().with_columns(customer_id=pl.Series(np.arange(160) // 8))
+    warn(check_table(rows, "y"), 0)
+    assert "--group 'customer_id' holds out all rows of one together" in capsys.readouterr().err
+    warn(check_table(rows, "y", roles=Roles(group="customer_id")), 0)
+    assert capsys.readouterr().err == ""
+
+
+def test_rows_of_a_group_are_held_out_together_by_the_model_too():
+    rng = np.random.RandomState(0)
+    who = np.repeat(np.arange(20), 6)
+    X = rng.normal(size=(20, 3))[who] + 0.05 * rng.normal(size=(120, 3))
+    table = pl.DataFrame(X, schema=["a", "b", "c"]).with_columns(
+        who=pl.Series(who), y=pl.Series(np.array(["no", "yes"])[rng.randint(0, 2, 20)[who]])
+    )
+    alone, together = Roles(drop=("who",)), Roles(group="who")
+    scores = [
+        fit_on(check_table(table, "y", roles=roles), AutoClassifier(["local"], random_state=0))
+        for roles in (alone, together)
+    ]
+    assert scores[0].score_ > 0.95
+    assert scores[1].score_ < 0.8
 
 
 def test_labels_turned_round_are_named(tmp_path, capsys):

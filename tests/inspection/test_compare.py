@@ -369,6 +369,20 @@ def test_a_model_is_told_how_long_it_may_take(three_classes):
     assert runner._prepared("set", 10.0).max_fit_time == 3.0
 
 
+class _Grouped(GaussianNB):
+    def fit(self, X, y, groups=None):
+        assert groups is not None
+        assert len(groups) == len(y)
+        return super().fit(X, y)
+
+
+def test_groups_reach_models_that_take_them(three_classes):
+    X, y = three_classes
+    models = {"plain": GaussianNB(), "in a pipeline": make_pipeline(StandardScaler(), _Grouped())}
+    board = compare(models, X, y, groups=np.arange(len(y)) // 7)
+    assert all(len(entry.scores) == 5 for entry in board.entries)
+
+
 def test_any_splitter_groups_and_weights(three_classes):
     from sklearn.model_selection import GroupKFold, TimeSeriesSplit, cross_val_score
 

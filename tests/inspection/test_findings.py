@@ -11,6 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal.inspection import check, drift, duplicate_rows, label_issues, leaking_columns
+from vicinal.inspection._column_issues import rare_classes
 from vicinal.inspection._label_issues import label_odds
 from vicinal.uncertainty import ConformalRegressor
 
@@ -256,6 +257,14 @@ def test_rare_classes_and_common_numbers():
     zeros = check(X, np.r_[np.zeros(150), rng.normal(size=50)])["imbalance"]
     assert zeros["value"].tolist() == [0.0]
     assert zeros["share"].tolist() == [0.75]
+
+
+def test_a_class_that_may_be_mistyped_is_named():
+    names = ["setosa"] * 90 + ["virginica"] * 90 + ["Setosa", "virginca", "none", "virginica2"]
+    found = rare_classes(np.array(names, dtype=object))
+    suggested = dict(zip(found["label"].tolist(), found["mistyped?"].tolist(), strict=True))
+    assert suggested == {"Setosa": "setosa", "virginca": "virginica", "none": "", "virginica2": ""}
+    assert "mistyped?" not in str(rare_classes(np.array(["no"] * 50 + ["yes"])))
 
 
 def test_a_table_without_targets_is_checked_for_the_rest():

@@ -61,7 +61,7 @@ def atomic_fit(method):
 def _numbers_wanted(estimator, given: dict[str, Any]) -> str:
     """Return which argument of a failed ``fit`` holds words, and what to do about it."""
     remedies = {
-        "y": "use a classifier for labels",
+        "y": "use a classifier for labels, and write amounts as numbers",
         "sample_weight": "count how often each row is seen",
         "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
     }

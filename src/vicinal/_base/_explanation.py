@@ -43,6 +43,56 @@ class ExplanationSection:
     values: dict[str, Any] = field(default_factory=dict)
     cells: Callable[[str], list] | None = field(default=None, repr=False, compare=False)
 
+    def __str__(self) -> str:
+        return self.text()
+
+    def text(self, max_rows: int = 10) -> str:
+        """Return the section as plain text.
+
+        Parameters
+        ----------
+        max_rows : int, default=10
+            Longest part of the table that is shown.
+
+        Returns
+        -------
+        str
+            Heading, summary and table.
+        """
+        lines = [self.title, "-" * len(self.title), self.summary]
+        return "\n".join(lines + (self._table(max_rows) if self.rows else []))
+
+    def more(self, max_rows: int) -> str:
+        """Return how many rows are not shown, in words.
+
+        Parameters
+        ----------
+        max_rows : int
+            Rows that are shown.
+
+        Returns
+        -------
+        str
+            Empty where all are.
+        """
+        rest = len(self.rows) - max_rows
+        return f"... and {rest} more" if rest > 0 else ""
+
+    def _table(self, max_rows: int) -> list[str]:
+        table = [list(self.columns), *([show(v) for v in row] for row in self.rows[:max_rows])]
+        widths = [max(map(len, cells)) for cells in zip(*table, strict=True)]
+        right = [all(map(is_number, cells)) for cells in zip(*self.rows, strict=True)]
+        padded = [
+            [
+                cell.rjust(width) if flush else cell.ljust(width)
+                for cell, width, flush in zip(line, widths, right, strict=True)
+            ]
+            for line in table
+        ]
+        lines = [("  " + "  ".join(line)).rstrip() for line in padded]
+        more = self.more(max_rows)
+        return [*lines, f"  {more}"] if more else lines
+
     def to_dict(self) -> dict[str, Any]:
         """Return the section in types that JSON knows.
 
@@ -347,3 +397,8 @@ def show(value: Any) -> str:
     if 1e4 <= abs(value) < 1e15:
         return f"{value:.0f}"
     return f"{0.0 if abs(value) < 1e-12 else value:.4g}"
+
+
+def is_number(value: Any) -> bool:
+    """Tell whether a cell is set flush right."""
+    return isinstance(value, int | float | np.number) and not isinstance(value, bool)

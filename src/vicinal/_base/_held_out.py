@@ -281,15 +281,21 @@ def takes_weights(estimator: Any) -> bool:
     return has_fit_parameter(last_step(estimator), "sample_weight")
 
 
-def fit_weighted(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
-    """Fit with weights, also at the end of a pipeline, or without where ``weight`` is ``None``."""
-    if weight is None:
-        return estimator.fit(X, y)
+def fit_weighted(
+    estimator: Any, X: Any, y: Any, weight: np.ndarray | None, groups: np.ndarray | None = None
+) -> Any:
+    """Fit with weights and groups, also at the end of a pipeline; ``None`` leaves one away.
+
+    Groups reach models that take them.
+    """
     prefix, inner = "", estimator
     while isinstance(inner, Pipeline):
         name, inner = inner.steps[-1]
         prefix += f"{name}__"
-    return estimator.fit(X, y, **{f"{prefix}sample_weight": weight})
+    given = {} if weight is None else {f"{prefix}sample_weight": weight}
+    if groups is not None and has_fit_parameter(inner, "groups"):
+        given[f"{prefix}groups"] = groups
+    return estimator.fit(X, y, **given)
 
 
 def _fit_in_one_thread(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:

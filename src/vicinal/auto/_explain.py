@@ -55,6 +55,8 @@ def neighbor_section(
         summary += " That is most of the table, hardly a neighbourhood."
     if local_weight < 1.0 - 1e-9:
         summary += " The others are global models."
+    if len(heard) > _MOST_ROWS:
+        summary += f" The {_MOST_ROWS} that weigh most are listed."
     order = heard[np.argsort(-share[heard], kind="stable")][:_MOST_ROWS]
     table = [
         (int(places[i]), targets[i] if targets.ndim == 1 else tuple(targets[i]), float(share[i]))

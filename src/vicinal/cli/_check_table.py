@@ -10,6 +10,8 @@ from vicinal.cli._errors import InputError, quoted
 from vicinal.table import TableEncoder
 
 _MANY_LEVELS = 1000
+# Whole numbers of more values are amounts, unless --task says otherwise.
+_MOST_CODES = 10
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,11 @@ def check_table(
             f"at least {min_rows} are needed"
         )
     frame = frame if roles.time is None else _in_time(frame, roles.time)
-    y, task = _target(as_numbers(frame[target], task), task)
+    column, said = as_numbers(frame[target], task), task
+    y, task = _target(column, task)
+    if said is None and _may_be_both(column):
+        other = "regression" if task == "classification" else "classification"
+        notes.append(f"{target!r} holds few whole numbers; --task {other} if that is meant")
     X = frame.drop(target, *roles.drop, *filter(None, (roles.group, roles.weight)))
     if strict:
         _refuse(X, roles.category)
@@ -113,7 +119,8 @@ def rows_with_target(frame: pl.DataFrame, target: str, notes: list[str]) -> pl.D
     if known.height == 0:
         raise InputError(f"the target {target!r} is missing in every row")
     if known.height < frame.height:
-        notes.append(f"{frame.height - known.height} rows without {target!r} left out")
+        n = frame.height - known.height
+        notes.append(f"{n} row{'s' * (n > 1)} without {target!r} left out")
     return known
 
 
@@ -196,9 +203,17 @@ def _looks_like_classes(column: pl.Series) -> bool:
     """Texts and truth values are classes, and so are a few whole numbers that come often."""
     if not column.dtype.is_numeric():
         return True
-    n_levels = column.n_unique()
-    whole = column.dtype.is_integer() or bool((column == column.round()).all())
-    return whole and n_levels <= min(20, max(2, len(column) // 10))
+    return _is_whole(column) and column.n_unique() <= min(_MOST_CODES, max(2, len(column) // 10))
+
+
+def _may_be_both(column: pl.Series) -> bool:
+    """Tell whether a target may be meant as classes and as amounts: ratings, days, counts."""
+    few = column.dtype.is_numeric() and 2 < column.n_unique() <= 2 * _MOST_CODES
+    return few and _is_whole(column)
+
+
+def _is_whole(column: pl.Series) -> bool:
+    return column.dtype.is_integer() or bool((column == column.round()).all())
 
 
 # --- the other columns --------------------------------------------------------------------------

@@ -10,6 +10,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.cli._compare import leaderboard, parse_seconds, resolve_metric, within
 from vicinal.cli._errors import InputError
+from vicinal.cli._look import warn
 from vicinal.cli._models import one_model
 from vicinal.cli._pipeline import fit_on
 from vicinal.cli._read_table import check_folder
@@ -41,6 +42,7 @@ def fit(
     label = None
     if positive is not None or cost is not None:
         label = positive_label(checked, positive, "--cost" if positive is None else "--positive")
+    warn(checked, seed)
     started = time.monotonic()
     fitted = fit_model(name, estimator, checked)
     if cost is None:

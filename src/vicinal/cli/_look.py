@@ -1,4 +1,4 @@
-"""What would mislead in a table: the command `check`, and the warnings of `compare`."""
+"""What would mislead in a table: the command `check`, and the warnings of others."""
 
 import json
 from collections.abc import Sequence
@@ -11,6 +11,7 @@ from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._read_table import check_folder, read_tables
 from vicinal.cli._show import say
 from vicinal.cli._source import names_in
+from vicinal.table.keys import is_id
 
 _MORE = "`vicinal check` shows more"
 _REPEATED = 0.01  # of the rows: fewer copies change no ranking
@@ -58,11 +59,17 @@ def check(
 
 
 def warn(checked: CheckedTable, seed: int) -> None:
-    """Say in one line each what would make a leaderboard misleading."""
+    """Say in one line each what would make a score misleading."""
     from vicinal.inspection import leaking_columns
 
     X = checked.X
     if checked.groups is None:
+        for name in X.columns:
+            if is_id(name) and 2 < X[name].n_unique() <= X.height // 2:
+                say(
+                    f"  note: rows share a {name!r}; if new rows have others, --group {name!r} "
+                    "holds out all rows of one together"
+                )
         n_repeats = X.height - X.with_columns(target=checked.y).n_unique()
         if n_repeats >= max(2, _REPEATED * X.height):
             say(

@@ -2,10 +2,9 @@
 
 from typing import Any
 
-import numpy as np
-from sklearn.pipeline import Pipeline, make_pipeline
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.pipeline import make_pipeline
 
+from vicinal._base import fit_weighted, takes_weights
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._check_table import CheckedTable
 
@@ -17,13 +16,13 @@ def with_encoder(checked: CheckedTable, estimator: Any) -> Any:
 
 
 def fit_on(checked: CheckedTable, estimator: Any, rows: Any = slice(None)) -> Any:
-    """Fit the model behind its encoder on rows of the table, with their weights if it takes any."""
+    """Fit the model behind its encoder on rows of the table, with weights and groups it takes."""
     model = with_encoder(checked, estimator)
-    last, prefix = model, ""
-    while isinstance(last, Pipeline):
-        prefix += f"{last.steps[-1][0]}__"
-        last = last.steps[-1][1]
-    weights = {}
-    if checked.weights is not None and has_fit_parameter(last, "sample_weight"):
-        weights = {f"{prefix}sample_weight": np.asarray(checked.weights)[rows]}
-    return model.fit(checked.X[rows], checked.y[rows], **weights)
+    weights = checked.weights if takes_weights(model) else None
+    return fit_weighted(
+        model,
+        checked.X[rows],
+        checked.y[rows],
+        None if weights is None else weights[rows],
+        None if checked.groups is None else checked.groups[rows],
+    )

@@ -13,6 +13,8 @@ from vicinal.cli._errors import InputError
 from vicinal.cli._read_table import read_tables
 from vicinal.cli._show import say
 
+_MOST_NAMED = 8
+
 
 @dataclass(frozen=True)
 class Source:
@@ -36,7 +38,7 @@ class Source:
         if not self.paths:
             return (self.embedded or "").replace("_", " ")
         more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
-        return self.paths[0].name.replace("_", " ") + more
+        return self.paths[0].name + more
 
     def load(self, min_rows: int = 2) -> CheckedTable:
         """Read and check the table, and say what was found."""
@@ -87,4 +89,9 @@ def _embedded(name: str) -> tuple[pl.DataFrame, str]:
 def _guess(checked: CheckedTable) -> str:
     if checked.task == "regression":
         return f"regression on {checked.target!r}"
-    return f"classification of {checked.target!r} ({len(np.unique(checked.y))} classes)"
+    labels, counts = np.unique(checked.y, return_counts=True)
+    found = f"{len(labels)} classes"
+    if len(labels) <= _MOST_NAMED:  # a label that was mistyped is seen here
+        order = np.argsort(-counts, kind="stable")
+        found += ": " + ", ".join(f"{labels[k]} {counts[k]:,}" for k in order)
+    return f"classification of {checked.target!r} ({found})"

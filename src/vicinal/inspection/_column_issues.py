@@ -1,6 +1,7 @@
 """Columns that tell nothing, classes that are rare, rows that are in two tables."""
 
 from collections.abc import Iterator
+from difflib import get_close_matches
 from typing import Any
 
 import numpy as np
@@ -14,6 +15,8 @@ from vicinal.table import TableEncoder
 _NEARLY_ALL, _MOST = 0.99, 0.5
 # A class is rare with fewer rows than this share of the largest, or than folds.
 _RARE, _FEWEST = 0.1, 5
+# Names of classes with this share of their letters in common may be one name, mistyped.
+_ALIKE = 0.85
 
 
 def named_columns(X: Any) -> Iterator[tuple[str, np.ndarray]]:
@@ -78,6 +81,9 @@ def rare_classes(labels: np.ndarray) -> Findings:
         "count": counts[order],
         "share": counts[order] / len(labels),
     }
+    alike = [_alike(label, classes[~rare]) for label in classes[order]]
+    if any(alike):
+        table["mistyped?"] = np.array(alike, dtype=object)
     if len(classes) == 1:
         summary = f"Every row has the label {classes[0]!s}; there is nothing to learn."
         table = {"label": classes, "count": counts, "share": np.ones(1)}
@@ -91,6 +97,15 @@ def rare_classes(labels: np.ndarray) -> Findings:
     else:
         summary = f"Each of {len(classes)} classes has its share of the rows."
     return Findings(summary, table)
+
+
+def _alike(label: Any, others: np.ndarray) -> str:
+    """Return the class of nearly the same letters, an empty text for none."""
+    names = {str(name).casefold().strip(): str(name) for name in others}
+    given = str(label).casefold().strip()
+    if any(character.isdigit() for character in given):  # codes are alike by nature
+        return ""
+    return next((names[name] for name in get_close_matches(given, names, 1, _ALIKE)), "")
 
 
 def common_value(y: np.ndarray) -> Findings:

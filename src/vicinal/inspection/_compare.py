@@ -223,7 +223,8 @@ def compare(
         Number of folds, shuffled, stratified for classifiers; or any splitter of scikit-learn, or
         pairs of training and test rows.
     groups : array-like of shape (n_samples,), default=None
-        Rows of one group are never in two folds.
+        Rows of one group are never in two folds, nor apart where a model that takes groups holds
+        rows out itself.
     sample_weight : array-like of shape (n_samples,), default=None
         Weights of the rows, for scores and for models that take them.
     metric : str, default=None
@@ -286,8 +287,9 @@ def compare(
         raise ValueError(f"positive={positive!r} must be one of two classes.")
     weights = None if sample_weight is None else np.asarray(sample_weight, dtype=float)
     folds = _folds(cv, y, groups, classification, random_state)
-    runner = FoldRunner(dict(models), X, y, folds, encoder, weights)
-    stored = None if cache is None else FoldCache(cache, X, y, folds, (encoder, weights))
+    groups = None if groups is None else np.asarray(groups)
+    runner = FoldRunner(dict(models), X, y, folds, encoder, weights, groups)
+    stored = None if cache is None else FoldCache(cache, X, y, folds, (encoder, weights, groups))
     with Progress(len(models) * len(folds), "comparing", verbose=verbose) as progress:
         board = _Board(runner, metric, stored, progress, callback, positive)
         if time_budget is None and n_jobs is None:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._base import import_optional
-from vicinal._base._explanation import ExplanationSection, plain, show
+from vicinal._base._explanation import ExplanationSection, is_number, plain, show
 
 _TEXT_ROWS = 10
 
@@ -128,12 +128,7 @@ class Explanation:
         str
             Lines, no longer than the names in them ask for.
         """
-        lines = [self.headline()]
-        for section in self.sections:
-            lines += ["", section.title, "-" * len(section.title), section.summary]
-            if section.rows:
-                lines += _text_table(section, max_rows)
-        return "\n".join(lines)
+        return "\n\n".join([self.headline(), *(part.text(max_rows) for part in self.sections)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the explanation in types that JSON knows.
@@ -241,31 +236,11 @@ class Explanation:
 # --- tables ---
 
 
-def is_number(value: Any) -> bool:
-    """Tell whether a cell is set flush right."""
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool)
-
-
 def _bar_label(section: ExplanationSection, row: tuple) -> str:
     label = str(row[0])
     if "value" in section.columns:
         label = f"{label} = {show(row[section.columns.index('value')])}"
     return label
-
-
-def _text_table(section: ExplanationSection, max_rows: int) -> list[str]:
-    cells = [[show(value) for value in row] for row in section.rows[:max_rows]]
-    table = [list(section.columns), *cells]
-    widths = [max(len(line[j]) for line in table) for j in range(len(section.columns))]
-    right = [all(is_number(row[j]) for row in section.rows) for j in range(len(section.columns))]
-    lines = []
-    for line in table:
-        padded = [
-            cell.rjust(width) if flush else cell.ljust(width)
-            for cell, width, flush in zip(line, widths, right, strict=True)
-        ]
-        lines.append(("  " + "  ".join(padded)).rstrip())
-    return lines + _more(section, max_rows, "  ")
 
 
 def _html_table(section: ExplanationSection, max_rows: int) -> str:
@@ -286,9 +261,5 @@ def _html_table(section: ExplanationSection, max_rows: int) -> str:
             cells += f'<td><span class="bar {side}" style="width:{width:.2f}em"></span></td>'
         lines.append(f"<tr>{cells}</tr>")
     lines.append("</tbody></table>")
-    return "".join(lines) + "".join(f"<p>{escape(line)}</p>" for line in _more(section, max_rows))
-
-
-def _more(section: ExplanationSection, max_rows: int, indent: str = "") -> list[str]:
-    rest = len(section.rows) - max_rows
-    return [f"{indent}... and {rest} more"] if rest > 0 else []
+    more = section.more(max_rows)
+    return "".join(lines) + (f"<p>{more}</p>" if more else "")

@@ -53,9 +53,11 @@ class FoldRunner:
         folds: list,
         encoder: Any,
         sample_weight: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
     ) -> None:
         self.models, self.X, self.y = models, X, y
-        self.folds, self.encoder, self.sample_weight = folds, encoder, sample_weight
+        self.folds, self.encoder = folds, encoder
+        self.sample_weight, self.groups = sample_weight, groups
         self.folder: Path | None = None
         self._encoded: dict[int, tuple[Any, Any]] = {}
 
@@ -93,8 +95,9 @@ class FoldRunner:
         weights = None
         if self.sample_weight is not None and takes_weights(model):
             weights = self.sample_weight[train]
+        groups = None if self.groups is None else self.groups[train]
         started = time.perf_counter()
-        fit_weighted(model, X_train, rows_of(self.y, train), weights)
+        fit_weighted(model, X_train, rows_of(self.y, train), weights, groups)
         fitted = time.perf_counter()
         prediction, classes, proba, decision = _answers(model, X_test)
         ended = time.perf_counter()
