@@ -172,6 +172,17 @@ def test_rows_of_the_same_kind_do_not_differ():
         assert not drift(rng.normal(size=(150, 4)), rng.normal(size=(150, 4)))
 
 
+@pytest.mark.parametrize("n_new", [1, 2, 4, 20])
+def test_few_new_rows_are_compared_as_well_as_they_can_be(n_new):
+    rng = np.random.RandomState(0)
+    old, new = rng.normal(size=(30, 2)), rng.normal(size=(n_new, 2))
+    assert not drift(old, new)
+    assert check(old, against=new)["drift"].values["found"] is False
+    found = drift(old, new + 100.0)
+    assert found or n_new < 4
+    assert ("one row cannot be held out" in str(found)) == (n_new == 1)
+
+
 def test_findings_print_themselves():
     found = duplicate_rows(np.zeros((3, 1)))
     assert "[0, 1, 2]" in str(found)

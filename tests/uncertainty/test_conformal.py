@@ -96,6 +96,8 @@ def test_groups_are_held_out_together(diabetes):
     X, y = diabetes
     groups = np.arange(len(y)) // 2
     doubled = np.repeat(X[::2], 2, axis=0)[: len(y)]
+    with pytest.raises(ValueError, match="one group only"):
+        ConformalRegressor(Ridge()).fit(doubled, y, groups=np.zeros(len(y)))
     model = ConformalRegressor(Ridge(alpha=1e-6)).fit(doubled, y, groups=groups)
     assert_array_equal(model.held_out_[::2], model.held_out_[1::2])
 

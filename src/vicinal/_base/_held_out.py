@@ -8,6 +8,7 @@ import array_api_compat as compat
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import clone
+from sklearn.model_selection import GroupKFold
 from sklearn.pipeline import Pipeline
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
@@ -153,6 +154,18 @@ def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
         return whole
 
     return HeldOut(candidates, found.rows, found.answers, found.fitted and fitted)
+
+
+def group_folds(groups: np.ndarray, n_folds: int) -> list[np.ndarray]:
+    """Return folds that hold groups whole; as many as there are groups at most."""
+    n_groups = len(np.unique(groups))
+    if n_groups < 2:
+        raise ValueError(
+            "groups holds one group only, and groups are held out whole; give rows of two groups "
+            "or more, or leave groups out."
+        )
+    splits = GroupKFold(min(n_folds, n_groups)).split(groups, groups=groups)
+    return [test for _, test in splits]
 
 
 def rows_outside(fold: np.ndarray, n_rows: int) -> np.ndarray:

@@ -15,7 +15,7 @@ from vicinal.local import LocalClassifier
 from vicinal.table import TableEncoder
 
 _MAX_ROWS = 1000
-_N_FOLDS = 5
+_N_FOLDS, _N_NEIGHBORS = 5, 40
 
 
 def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> Findings:
@@ -39,7 +39,8 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
         One row per column that differs by itself: ``column``, ``auc`` (how often a new value
         exceeds an old one; 0.5 for no shift), ``distance`` (Kolmogorov and Smirnov's) and
         ``p_value``, corrected for the number of columns. ``values`` holds ``auc`` and ``p_value``
-        of all columns together; ``bool`` tells whether the tables differ, in columns or otherwise.
+        of all columns together, NaN where a table is of one row only, which nobody can learn from
+        and hold out; ``bool`` tells whether the tables differ, in columns or otherwise.
 
     Examples
     --------
@@ -59,16 +60,16 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
     table = _columns(A, B, np.asarray(encoder.sources_), level)
     n = len(table["column"])
     differs = p_value < level or n > 0
+    told = f"AUC {auc:.2f}, p = {p_value:.2g}"
+    if np.isnan(auc):
+        told = "column by column, since one row cannot be held out"
     if not differs:
-        summary = f"The new rows look like the training rows (AUC {auc:.2f}, p = {p_value:.2g})."
+        summary = f"The new rows look like the training rows ({told})."
     elif n:
         names = ", ".join(repr(str(name)) for name in table["column"][:5])
-        summary = f"The new rows differ (AUC {auc:.2f}, p = {p_value:.2g}), most in {names}:"
+        summary = f"The new rows differ ({told}), most in {names}:"
     else:
-        summary = (
-            f"The new rows differ in how columns go together (AUC {auc:.2f}, p = {p_value:.2g}), "
-            "though in none alone."
-        )
+        summary = f"The new rows differ in how columns go together ({told}), though in none alone."
     values = {"auc": auc, "p_value": p_value, "found": bool(differs)}
     return Findings(summary, table, values)
 
@@ -81,13 +82,17 @@ def _some(X: Any, rng) -> Any:
 
 def _told_apart(A: np.ndarray, B: np.ndarray, rng) -> tuple[float, float]:
     """Return the AUC of held-out answers, and the chance of one as large without a difference."""
+    fewest = min(len(A), len(B))
+    if fewest < 2:
+        return np.nan, np.nan
     Z = np.vstack([A, B])
     side = np.r_[np.zeros(len(A), dtype=int), np.ones(len(B), dtype=int)]
     seed = int(rng.randint(np.iinfo(np.int32).max))
     # Both sides in their proportions: a fold short of one would be answered in favour of the other.
-    splitter = StratifiedKFold(_N_FOLDS, shuffle=True, random_state=seed)
+    splitter = StratifiedKFold(min(_N_FOLDS, fewest), shuffle=True, random_state=seed)
     folds = [test for _, test in splitter.split(Z, side)]
-    teller = LocalClassifier(n_neighbors=40, alpha=1.0, metric="standardized")
+    k = min(_N_NEIGHBORS, len(Z) - max(map(len, folds)))
+    teller = LocalClassifier(n_neighbors=k, alpha=1.0, metric="standardized")
     _, answers = cross_fit(
         lambda X, y, weight: clone(teller).fit(X, y),
         lambda model, X: aligned_answers(model, X, "predict_proba", np.arange(2)),

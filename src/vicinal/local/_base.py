@@ -25,7 +25,6 @@ from vicinal.local._selection import (
     ALPHAS,
     BANDWIDTHS,
     MAX_ROUNDS,
-    MAX_ROWS,
     NEIGHBORS,
     SMALL,
     Candidate,
@@ -157,7 +156,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
             rule = self._rules(data)[0]
             self._keep(data, engine, self.metric, rule, degrees[0], alphas[0])
             return
-        rows = self._compared_rows(table, len(alphas))
+        rows = draw_rows(table.n_samples, self.random_state)
         candidates, data = self._compare(table, engine, rows, degrees, alphas)
         best = best_candidate(candidates)
         self.selection_ = selection_table(candidates)
@@ -231,10 +230,6 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
 
     def _neighbors(self) -> tuple[int, ...]:
         return NEIGHBORS
-
-    def _compared_rows(self, table: TrainingTable, n_alphas: int) -> np.ndarray:
-        """Return the rows on which candidates are compared."""
-        return draw_rows(table.n_samples, self.random_state, MAX_ROWS)
 
     def _rules(self, data) -> list:
         """Return the neighbourhood sizes to compare, ascending; one if the user named it."""

@@ -10,7 +10,7 @@ from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 
-from vicinal._base import Progress, is_array_api, saved
+from vicinal._base import Progress, group_folds, is_array_api, saved
 from vicinal._kernels.local._blend import blend_slopes, blend_values
 from vicinal.local._coordinates import sees_labels
 from vicinal.local._data import PlacedRows, is_forest
@@ -24,7 +24,7 @@ from vicinal.local._neighborhoods import (
     drop_zeros,
     take_queries,
 )
-from vicinal.local._selection import MAX_ROWS, draw_rows, group_folds
+from vicinal.local._selection import MAX_ROWS, draw_rows
 from vicinal.local._solvers import over_queries, weight_shares
 
 # Rows on which the centres are placed: enough for k-means, few enough to forget n.

@@ -5,10 +5,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from sklearn.model_selection import GroupKFold, KFold
+from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
-from vicinal._base import as_numpy
+from vicinal._base import as_numpy, group_folds
 from vicinal.local._forest import ForestRule
 from vicinal.local._neighborhoods import NearestRule, RadiusRule
 
@@ -130,18 +130,6 @@ def label_folds(n_samples: int, groups, random_state) -> list[np.ndarray]:
         splits = KFold(n_folds, shuffle=True, random_state=seed).split(np.arange(n_samples))
         return [test for _, test in splits]
     return group_folds(groups, n_folds)
-
-
-def group_folds(groups: np.ndarray, n_folds: int) -> list[np.ndarray]:
-    """Return folds that hold groups whole; as many as there are groups at most."""
-    n_groups = len(np.unique(groups))
-    if n_groups < 2:
-        raise ValueError(
-            "groups holds one group only, and groups are held out whole; give rows of two groups "
-            "or more, or leave groups out."
-        )
-    splits = GroupKFold(min(n_folds, n_groups)).split(groups, groups=groups)
-    return [test for _, test in splits]
 
 
 @dataclass(frozen=True)

@@ -6,7 +6,7 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import BaseEstimator, MetaEstimatorMixin, clone
 from sklearn.frozen import FrozenEstimator
-from sklearn.model_selection import GroupKFold, KFold, StratifiedKFold, check_cv
+from sklearn.model_selection import KFold, StratifiedKFold, check_cv
 from sklearn.utils import check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -17,6 +17,7 @@ from vicinal._base import (
     documented,
     finite_answers,
     fit_weighted,
+    group_folds,
     takes_weights,
 )
 from vicinal._base._compat import HasMethods, check_y, num_samples, rows_of
@@ -120,11 +121,11 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     def _folds(self, X, y, groups, classes) -> list[np.ndarray]:
         n = num_samples(X)
         cv = _default_folds(y, classes) if self.cv is None else self.cv
+        if isinstance(cv, Integral) and groups is not None:
+            return group_folds(groups, int(cv))
         if isinstance(cv, Integral):
             seed = check_random_state(self.random_state).randint(np.iinfo(np.int32).max)
-            if groups is not None:
-                cv = GroupKFold(min(cv, len(np.unique(groups))))
-            elif classes is not None and np.unique(y, return_counts=True)[1].min() >= cv:
+            if classes is not None and np.unique(y, return_counts=True)[1].min() >= cv:
                 cv = StratifiedKFold(cv, shuffle=True, random_state=seed)
             else:
                 cv = KFold(min(cv, n), shuffle=True, random_state=seed)

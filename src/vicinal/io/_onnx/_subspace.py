@@ -57,7 +57,7 @@ def _local_scores(graph: Graph, fusion: Any, view: Any, x: str) -> str:
     return graph.columns(scores, [1]) if n_classes == 2 else scores
 
 
-def _fused(graph: Graph, fusion: Any, write: Any, x: str) -> str:
+def _fused(graph: Graph, fusion: Any, write: Any) -> str:
     """Write the standardised scores that the fusion sees."""
     width = len(fusion.score_mask_) // len(fusion.views_)
     parts = [graph.mean_of([write(view) for view in views], width) for views in fusion.views_]
@@ -66,7 +66,7 @@ def _fused(graph: Graph, fusion: Any, write: Any, x: str) -> str:
 
 
 def _fusion_proba(graph: Graph, fusion: Any, x: str) -> str:
-    scores = _fused(graph, fusion, lambda view: _local_scores(graph, fusion, view, x), x)
+    scores = _fused(graph, fusion, lambda view: _local_scores(graph, fusion, view, x))
     if not hasattr(fusion.fusion_estimator_, "predict_proba"):
         raise OnnxExportError(
             f"the fusion estimator {type(fusion.fusion_estimator_).__name__} has no "
@@ -80,7 +80,7 @@ def _fusion_value(graph: Graph, fusion: Any, x: str) -> str:
         decomposition, index, model = view
         return graph.write("values", model, _subspace(graph, decomposition, index, x))
 
-    return graph.write("values", fusion.fusion_estimator_, _fused(graph, fusion, write, x))
+    return graph.write("values", fusion.fusion_estimator_, _fused(graph, fusion, write))
 
 
 # --- truncated RBF ---
