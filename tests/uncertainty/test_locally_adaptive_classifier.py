@@ -226,6 +226,15 @@ def test_a_class_of_one_row_can_still_be_predicted(wine):
     assert model.predict(lonely)[0] == 9
 
 
+def test_few_rows_have_few_regions():
+    X, y = np.array([[0.0], [1.0], [3.0]]), [0, 1, 1]
+    model = quick("auto", max_iter=5).fit(X, y)
+    assert model.n_regions_ == 1
+    assert_allclose(model.predict_proba(X).sum(axis=1), 1.0)
+    with pytest.raises(ValueError, match="n_regions=4 exceeds the . different rows"):
+        quick(4).fit(X, y)
+
+
 def test_more_neighbours_than_rows_is_an_error(wine):
     X, _, y, _ = wine
     with pytest.raises(ValueError, match="neighbors=1000 exceeds"):

@@ -520,7 +520,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
         Placement is that of the first split: where components stand exactly matters little.
         """
-        counts = _CANDIDATES if self.n_regions == "auto" else (self.n_regions,)
+        counts = self._region_counts(len(splits[0].train.codes))
         threads = n_threads(block_threads(splits[0].train.X, self.n_jobs))
         mixtures = [self._place(splits[0].train, importance, k, seeds[0]) for k in counts]
         steps = (sum(counts) + (len(splits) - 1) * max(counts)) * self.max_iter
@@ -540,6 +540,17 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
                 threads,
             )
         return [best, *others]
+
+    def _region_counts(self, n_rows) -> tuple[int, ...]:
+        """Return the numbers of components to try, none above that of the rows learned from."""
+        if self.n_regions == "auto":
+            return tuple(k for k in _CANDIDATES if k <= n_rows)
+        if self.n_regions > n_rows:
+            raise ValueError(
+                f"n_regions={self.n_regions} exceeds the {n_rows} different rows that are learned "
+                "from; lower n_regions, or give more rows."
+            )
+        return (self.n_regions,)
 
     def _fit_metrics(self, split, mixtures, start, options) -> list[_Model]:
         """Learn one metric per component of each mixture; several start from one they share."""
