@@ -100,6 +100,15 @@ def test_smaller_folds_for_few_rows():
     assert PrunedTreeClassifier(cv=10, random_state=0).fit(X, y).score(X, y) >= 0.5
 
 
+def test_one_fold_has_no_standard_error(friedman):
+    X, y = friedman[0][:60], friedman[1][:60]
+    fold = [(np.arange(40), np.arange(40, 60))]
+    model = PrunedTreeRegressor(cv=fold, rule="min").fit(X, y)
+    assert np.isnan(model.cv_error_se_).all()
+    with pytest.raises(ValueError, match="one fold, and rule='1se' needs .* use rule='min'"):
+        PrunedTreeRegressor(cv=fold).fit(X, y)
+
+
 @pytest.mark.filterwarnings("ignore:The least populated class:UserWarning")
 def test_a_class_missing_in_a_fold_is_an_error_of_that_fold_only():
     X = np.arange(30.0)[:, None]

@@ -37,5 +37,10 @@ def test_suspicious_rows_are_ringed():
     assert display.rows.tolist() == [2]
     assert_allclose(display.marks_.get_offsets(), [[2.0, 0.0]])
     assert display.ax_.get_xlabel() == "p"
+    numbered = table.set_axis([10, 11, 12], axis=1)
+    assert LabelIssuesDisplay.from_findings(found, numbered, y, columns=(0, 2)).names == [
+        "10",
+        "12",
+    ]
     by_position = LabelIssuesDisplay.from_findings(found, table.to_numpy(), y, columns=(0, 2))
     assert by_position.ax_.get_ylabel() == "x2"

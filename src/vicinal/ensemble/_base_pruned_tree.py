@@ -74,7 +74,7 @@ class BasePrunedTree(ExplainRowMixin, BaseEstimator):
     alphas_ : ndarray of shape (n_alphas,)
         Penalties tried, rising.
     cv_error_se_ : ndarray of shape (n_alphas,)
-        Its standard error over folds.
+        Its standard error over folds, NaN for one fold.
     feature_importances_ : ndarray of shape (`n_features_in_`,)
         Impurity-based importances of the pruned tree.
 
@@ -116,6 +116,11 @@ class BasePrunedTree(ExplainRowMixin, BaseEstimator):
                 splitter.n_splits, shuffle=True, random_state=draw_seeds(self.random_state, 1)[0]
             )
         folds = list(splitter.split(X, y))
+        if len(folds) < 2 and self.rule == "1se":
+            raise ValueError(
+                f"cv={self.cv!r} has one fold, and rule='1se' needs the standard error over two or "
+                "more; use rule='min', or more folds."
+            )
         losses = np.array(
             parallel_map(
                 _fold_losses,
@@ -127,9 +132,11 @@ class BasePrunedTree(ExplainRowMixin, BaseEstimator):
             )
         )  # (n_folds, n_alphas)
         size = np.array([weight[test].sum() for _, test in folds])
-        mean_losses = losses / size[:, None]
         self.cv_error_ = losses.sum(axis=0) / size.sum()
-        self.cv_error_se_ = mean_losses.std(axis=0, ddof=1) / np.sqrt(len(folds))
+        self.cv_error_se_ = np.full(len(self.alphas_), np.nan)
+        if len(folds) > 1:
+            mean_losses = losses / size[:, None]
+            self.cv_error_se_ = mean_losses.std(axis=0, ddof=1) / np.sqrt(len(folds))
         chosen = choose_penalty(self.cv_error_, self.cv_error_se_, self.rule)
         self.ccp_alpha_ = float(self.alphas_[chosen])
 

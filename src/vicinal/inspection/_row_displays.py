@@ -1,5 +1,7 @@
 """Pictures of what held-out answers know about rows: intervals, wrong labels."""
 
+from numbers import Integral
+
 import numpy as np
 
 from vicinal._base import documented
@@ -152,16 +154,13 @@ class LabelIssuesDisplay(DisplayMixin):
         columns : pair of int or of str, default=(0, 1)
             Columns to draw, by position, or by name for a frame.
         """
-        is_frame = hasattr(X, "columns")
-        names = [str(X.columns[c] if is_frame and isinstance(c, int) else c) for c in columns]
-        table = X if is_frame else np.asarray(X)
-        points = np.column_stack(
-            [
-                np.asarray(table[n] if is_frame else table[:, c])
-                for n, c in zip(names, columns, strict=True)
-            ]
-        )
-        names = names if is_frame else [f"x{c}" for c in columns]
+        if hasattr(X, "columns"):
+            chosen = [X.columns[c] if isinstance(c, Integral) else c for c in columns]
+            points = np.column_stack([np.asarray(X[name]) for name in chosen])
+            names = [str(name) for name in chosen]
+        else:
+            points = np.asarray(X)[:, list(columns)]
+            names = [f"x{c}" for c in columns]
         display = cls(points=points, labels=np.asarray(y), rows=findings["row"], names=names)
         return display.plot(ax=ax)
 

@@ -162,7 +162,8 @@ class DecisionSurfaceDisplay(DisplayMixin):
         ax = self._axes(ax)
         box = (self.xx.min(), self.xx.max(), self.yy.min(), self.yy.max())
         of_classes = "tab10" if cmap is None or self.is_distance else cmap
-        shades = self._matplotlib("pyplot").get_cmap(of_classes, 10)
+        n_colors = max(len(self.classes), 10)
+        shades = self._matplotlib("pyplot").get_cmap(of_classes, n_colors)
         if self.is_distance:
             largest = np.abs(self.field[np.isfinite(self.field)]).max(initial=1e-12)
             self.field_ = ax.pcolormesh(
@@ -172,7 +173,7 @@ class DecisionSurfaceDisplay(DisplayMixin):
             ax.figure.colorbar(self.field_, ax=ax, label="signed distance")
         else:
             self.field_ = ax.pcolormesh(
-                self.xx, self.yy, self.field, cmap=shades, vmin=0, vmax=9, alpha=0.3,
+                self.xx, self.yy, self.field, cmap=shades, vmin=0, vmax=n_colors - 1, alpha=0.3,
                 shading="auto",
             )  # fmt: skip
         columns = np.linspace(box[0], box[1], self.boundary.shape[1])
@@ -189,8 +190,8 @@ class DecisionSurfaceDisplay(DisplayMixin):
         if self.X is not None:
             color = np.searchsorted(self.classes, self.y)
             ax.scatter(
-                *self.X.T, c=color, s=point_size, cmap=shades, vmin=0, vmax=9, edgecolors="white",
-                linewidths=0.4, zorder=3,
+                *self.X.T, c=color, s=point_size, cmap=shades, vmin=0, vmax=n_colors - 1,
+                edgecolors="white", linewidths=0.4, zorder=3,
             )  # fmt: skip
         ax.set(xlabel=self.feature_names[0], ylabel=self.feature_names[1], xlim=box[:2],
                ylim=box[2:])  # fmt: skip
