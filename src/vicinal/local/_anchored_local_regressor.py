@@ -152,16 +152,6 @@ class AnchoredLocalRegressor(
         """Fit the models to a table in blocks of rows.
 
         Centres and all that is open come from a sample of 100,000 rows, the models from all rows.
-
-        Parameters
-        ----------
-        blocks : Blocks
-            The table, as :func:`vicinal.distributed.fit` hands it over.
-
-        Returns
-        -------
-        self : object
-            Fitted estimator.
         """
         fit_anchored_blocks(self, blocks)
 

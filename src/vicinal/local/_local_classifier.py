@@ -183,7 +183,8 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
             return self._fit_rows(X, y, sample_weight, groups, classes)
         if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
             raise ValueError(
-                f"classes={classes!r} differ from those of the first call, {self.classes_!r}."
+                f"classes={np.asarray(classes).tolist()} differ from those of the first call, "
+                f"{self.classes_.tolist()}; name the same in every call, or none."
             )
         X, y, weights, groups = checked_rows(self, X, y, sample_weight, groups, reset=False)
         targets = Labels(self._encode(y), len(self.classes_))

@@ -372,7 +372,8 @@ class DecisionSurface(BaseEstimator):
     def _encode(self, label, name: str) -> int:
         found = np.flatnonzero(self.classes_ == label)
         if not found.size:
-            raise ValueError(f"{name}={label!r} is not one of the classes {list(self.classes_)}.")
+            known = self.classes_.tolist()
+            raise ValueError(f"{name}={label!r} is not one of the classes {known}.")
         return int(found[0])
 
     def _over_blocks(self, X, find, label=None, rays=None) -> SurfaceProjection:

@@ -17,7 +17,7 @@ def fit_saturated_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float
     """Return (limit, A, B) of sigma(A clip(s, -limit, limit) + B).
 
     The limit is the quantile of |s|, from the median to the largest, of least loss: a row twice as
-    as far away as most need not be twice as certain.
+    far away as most need not be twice as certain.
     """
     weights = np.ones(len(scores)) if weights is None else weights
     targets = smoothed_targets(positive, weights)
