@@ -263,6 +263,13 @@ def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_pa
     assert run(["report", str(model), str(csv), "--rows", "3", "--out", str(page)]) == 0
     assert "Calibration" in page.read_text()
     assert page.read_text().count('class="pick"') == 3
+    seen = "the model was fitted to these rows"
+    assert seen in page.read_text()
+    assert "had not seen" not in page.read_text()
+    table[:60].write_csv(tmp_path / "new.csv")
+    arguments = ["report", str(model), str(tmp_path / "new.csv"), "--rows", "1"]
+    assert run([*arguments, "--out", str(page)]) == 0
+    assert seen not in page.read_text()
     table.drop("income").write_csv(tmp_path / "new.csv")
     arguments = ["report", str(model), str(tmp_path / "new.csv"), "--rows", "2"]
     assert run([*arguments, "--out", str(page)]) == 0

@@ -30,6 +30,7 @@ def people():
         {
             "age": rng.randint(18, 80, 120),
             "city": rng.choice(["Rome", "<script>document.title='run'</script>"], 120),
+            "account": 4_441_582 + np.arange(120) // 2,
         }
     )
     return table, table["age"] + 3.0 * rng.normal(size=120)
@@ -128,6 +129,7 @@ def test_neighbours_are_shown_with_their_values(browser, address, people):
     ]
     assert cells[1] == "0"
     assert cells[4] == str(people[0]["age"][7])
+    assert cells[-1] == str(people[0]["account"][7])  # in full
 
 
 def test_numbers_have_an_interval_and_a_goal(browser, people):

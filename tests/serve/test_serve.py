@@ -10,6 +10,8 @@ pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
 from vicinal.serve import create_app, serve
+from vicinal.serve._explorer import ServedExplorer
+from vicinal.serve._served_model import ServedModel
 from vicinal.table import TableEncoder
 
 
@@ -297,6 +299,22 @@ def test_the_page_holds_the_columns_and_runs_no_label(people):
     assert "alert(1)" in reply.text
     assert "<script>alert" not in reply.text
     assert "default-src 'none'" in reply.headers["content-security-policy"]
+
+
+def test_numbers_in_words_have_a_range(people):
+    _, table, _ = people
+    words = table.assign(age=[f"{age:.0f} years" for age in table["age"]], more=np.arange(80.0))
+    words.loc[0, "age"] = "not told"
+    model = make_pipeline(TableEncoder(), LinearRegression()).fit(words, words["more"])
+    controls = ServedExplorer(ServedModel(model, "ages", words)).as_dict()["data"]["controls"]
+    assert [control["kind"] for control in controls] == ["number", "level", "number"]
+    assert (controls[0]["min"], controls[0]["max"]) == (table["age"].min(), table["age"].max())
+    client = TestClient(create_app(model, table=words))
+    said = [
+        client.post("/predict", json={"rows": [{"age": age, "city": "Rome", "more": 1}]}).json()
+        for age in (40.0, "40 years")
+    ]
+    assert said[0] == said[1]
 
 
 def test_many_threads_on_one_model(iris):

@@ -247,6 +247,7 @@ def report(
     model: Path, table: Path, *, target: str | None, out: Path, rows: int, seed: int, delimiter
 ) -> None:
     """Write a page about a model on a table."""
+    from vicinal.cli._fit import fingerprint
     from vicinal.io import info as read_info
     from vicinal.report import ModelReport
 
@@ -259,6 +260,9 @@ def report(
     target = target or about.get("target")
     frame, y, notes = known_target(frame, target, fitted)
     X = frame.select(known_columns(fitted, frame))
+    if fingerprint(X) == about.get("rows"):
+        notes.append("the model was fitted to these rows: it will answer others less well")
+        say(f"  note: {notes[-1]}; `vicinal compare` judges by rows held out")
     positive = about.get("positive")
     if (threshold := threshold_of(model)) is not None:
         say(f"answers are {threshold}")
@@ -358,6 +362,7 @@ def info(model: Path, *, as_json: bool) -> None:
     }
     lines["versions"] = ", ".join(f"{name} {text}" for name, text in facts.versions.items())
     lines["classes"] = None if facts.classes is None else quoted(facts.classes, 12)
+    lines.pop("rows", None)
     columns = lines.pop("columns", dict.fromkeys(facts.feature_names_in or [], ""))
     lines.setdefault("model", facts.model)
     for key, value in lines.items():

@@ -1,10 +1,12 @@
 """The command `fit`: one model on a whole table, saved with its encoder."""
 
+import hashlib
 import time
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
 
 from vicinal._base._out_of_fold import OutOfFold
@@ -57,6 +59,7 @@ def fit(
     if cost is not None:
         threshold = choose_threshold(answers, checked, label, cost)
         save_model(name, fitted, checked, source, out, positive=label, threshold=threshold)
+        line += ", were the most probable class answered"
     say(line)
 
 
@@ -83,6 +86,7 @@ def save_model(
         "threshold": None if threshold is None else threshold.to_dict(),
         "table": source.title,
         "n_rows": checked.X.height,
+        "rows": fingerprint(checked.X),
         "columns": {column: str(checked.X[column].dtype) for column in checked.X.columns},
     }
     try:
@@ -92,6 +96,12 @@ def save_model(
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
     say(f"{name} saved: {out}")
+
+
+def fingerprint(X: pl.DataFrame) -> str:
+    """Return what tells the rows of a table, in any order, from others."""
+    hashes = X.with_columns(pl.col(pl.Categorical).cast(pl.String)).hash_rows().sort()
+    return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
 
 
 def _own_judgement(fitted, checked) -> tuple[str, OutOfFold | None]:

@@ -74,6 +74,13 @@ class ServedModel:
         )
         self.has_support = can(model, "support") or background is not None
 
+    @property
+    def encoder(self) -> TableEncoder | None:
+        """The encoder by which the model reads words as numbers, if it has one of ours."""
+        first = self.model.steps[0][1] if isinstance(self.model, Pipeline) else self.model
+        known = [first, *getattr(first, "encoders_", {}).values()]
+        return next((part for part in known if isinstance(part, TableEncoder)), None)
+
     # --- rows ---
 
     def table(self, rows: Any) -> Any:

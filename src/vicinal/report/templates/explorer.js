@@ -7,7 +7,9 @@
     if (kind) element.className = kind;
     return element;
   };
-  const show = (value) => typeof value === "number" ? String(Number(value.toPrecision(4))) : value === null ? "missing" : String(value);
+  /* Four figures, large numbers in full, as explanations have them. */
+  const figures = (value) => Math.abs(value) >= 1e4 && Math.abs(value) < 1e15 ? Math.round(value) : Number(value.toPrecision(4));
+  const show = (value) => typeof value === "number" ? String(Number.isInteger(value) ? value : figures(value)) : value === null ? "missing" : String(value);
   const percent = (share) => (100 * share).toFixed(1) + " %";
   const best = (chances) => chances.reduce((at, p, k) => p > chances[at] ? k : at, 0);
   /* The class that is answered: the most probable one, or one of two from its threshold on. */
