@@ -16,20 +16,9 @@ from vicinal.metric import (
 
 
 def _normal_scores(graph: Graph, model: Any, x: str) -> str:
-    """Write the piecewise linear map of every column, from the lengths walked in its pieces."""
-    columns = []
-    for j, (values, scores) in enumerate(model.knots_):
-        column = graph.columns(x, [j])
-        if len(values) < 2:
-            columns.append(graph.repeat([scores[0]], x))
-            continue
-        low, high = graph.constant(values[None, :-1]), graph.constant(values[None, 1:])
-        walked = graph.add("Sub", graph.add("Max", graph.add("Min", column, high), low), low)
-        slopes = np.diff(scores) / np.diff(values)
-        columns.append(graph.affine(walked, slopes[:, None], scores[:1]))
-    joined = graph.concat(columns)
-    limit = model.score_limit
-    return graph.add("Max", graph.add("Min", joined, graph.constant(limit)), graph.constant(-limit))
+    """Write the normal scores of all columns, clipped."""
+    ends = graph.constant(-model.score_limit), graph.constant(model.score_limit)
+    return graph.add("Clip", graph.bent(x, model.knots_), *ends)
 
 
 def _coordinates(graph: Graph, net: dict[str, np.ndarray], x: str) -> str:
