@@ -82,6 +82,14 @@ def test_attributes_common_to_all_are_described(name):
     assert "classes_" in described or not issubclass(ESTIMATORS[name], ClassifierMixin)
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_every_attribute_that_is_learned_is_described(name):
+    own = [base for base in ESTIMATORS[name].__mro__ if base.__module__.startswith("vicinal.")]
+    source = "\n".join(map(inspect.getsource, own))
+    learned = set(re.findall(r"\bself\.([a-z]\w*_)(?=(?:, self\.\w+)*(?:: [^=\n]+)? = )", source))
+    assert learned <= set(heads(ESTIMATORS[name].__doc__, "Attributes"))
+
+
 @pytest.mark.parametrize("name", DISPLAYS)
 def test_displays_describe_their_axes(name):
     assert {"ax_", "figure_"} <= set(heads(DISPLAYS[name].__doc__, "Attributes"))

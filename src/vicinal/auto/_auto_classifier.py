@@ -53,6 +53,8 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
     held_out_ : ndarray of shape (n_samples, n_classes)
         Probabilities of each training row by models that had not seen it, mixed by a pool that was
         not chosen on it; NaN for rows that were not drawn.
+    n_samples_fit_ : int
+        Number of training rows of positive weight; one row of doubt more softens what members say.
 
     See Also
     --------

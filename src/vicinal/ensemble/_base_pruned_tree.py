@@ -73,6 +73,8 @@ class BasePrunedTree(ExplainRowMixin, BaseEstimator):
         Chosen penalty per leaf.
     alphas_ : ndarray of shape (n_alphas,)
         Penalties tried, rising.
+    n_leaves_ : ndarray of int of shape (n_alphas,)
+        Number of leaves of the tree of all rows at each of them.
     cv_error_se_ : ndarray of shape (n_alphas,)
         Its standard error over folds, NaN for one fold.
     feature_importances_ : ndarray of shape (`n_features_in_`,)

@@ -69,7 +69,8 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
     temperature_ : float or None
         Temperature of the probabilities.
     loo_score_ : float
-        Leave-one-out error rate of the setting chosen, on the rows it was chosen by.
+        Leave-one-out error rate of the setting chosen, on the rows it was chosen by; present when
+        something was chosen.
     """
 
     estimator: Any = None

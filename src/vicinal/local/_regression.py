@@ -224,7 +224,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
     ----------
     loo_score_ : float
         Leave-one-out mean squared error of the setting chosen, in units of the variance of y, on
-        the rows it was chosen by.
+        the rows it was chosen by; present when something was chosen.
     """
 
     estimator: Any = None

@@ -169,8 +169,8 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         Z = (X - self.mean_) / self.scale_
         return _Rows(Z, Y, sample_weight * class_factor, np.maximum(sample_weight, 1.0))
 
-    def _fit_rows(self, data: _Rows) -> None:
-        """Learn the tree and the model of every block."""
+    def _fit_rows(self, data: _Rows) -> np.ndarray:
+        """Learn the tree and the model of every block; return the answers to rows left out."""
         alphas, rng = self._check_alphas(), check_random_state(self.random_state)
         self.splits_: list[dict] = []
         self.blocks_: list[dict] = []
@@ -179,7 +179,7 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         self.outer_product_ = product / sum(len(b["rows"]) for b in self.blocks_)
         importances = np.diag(self.outer_product_)
         self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
-        self.loo_prediction_ = self._join_left_out(data.Z, data.Y.shape[1])
+        return self._join_left_out(data.Z, data.Y.shape[1])
 
     def _keep_answers(self, X, answers, targets, weights) -> None:
         """Keep some rows with their leave-one-out answers."""

@@ -85,9 +85,8 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, BaseGradientKerne
         weights, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
         factors = class_factors(self.class_weight, self.classes_, codes, weights)[codes]
-        self._fit_rows(self._place(X, np.eye(len(self.classes_))[codes], weights, factors))
-        scores = self.loo_prediction_
-        del self.loo_prediction_
+        data = self._place(X, np.eye(len(self.classes_))[codes], weights, factors)
+        scores = self._fit_rows(data)
         self.temperature_ = 1.0 / fit_slope(scores, codes, weights * factors)
         self.loo_proba_ = temperature_proba(scores, self.temperature_).astype(X.dtype)
         self._keep_answers(X, self.loo_proba_, codes, weights)

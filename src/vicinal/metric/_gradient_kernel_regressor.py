@@ -115,8 +115,8 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, BaseGradientKernel)
         weights, X, y = positive_rows(sample_weight, X, y)
         Y = np.require(np.reshape(y, (len(y), -1)), np.float64, ["C", "W"])
         self._is_flat = y.ndim == 1
-        self._fit_rows(self._place_targets(X, Y, weights))
-        self.loo_prediction_ = self._in_units(self.loo_prediction_, X.dtype)
+        left_out = self._fit_rows(self._place_targets(X, Y, weights))
+        self.loo_prediction_ = self._in_units(left_out, X.dtype)
         self._keep_answers(X, self.loo_prediction_.reshape(Y.shape), Y, weights)
         return self
 

@@ -130,6 +130,8 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         For ``"exact"``: signed dual coefficients, one column per pair of classes.
     dual_objective_ : ndarray of shape (n_pairs,)
         For ``"exact"``: the value reached.
+    n_steps_ : ndarray of int of shape (n_pairs,)
+        For ``"exact"``: steps of the last level, which begins at the answers of the clusters.
     slope_ : float
         With ``probability=True``: slope from scores to log-probabilities.
 
