@@ -587,6 +587,21 @@ def test_members_that_are_always_right_are_not_made_surer():
     assert np.argmin(losses) < len(losses) - 1
 
 
+@pytest.mark.parametrize(
+    ("n_rows", "n_classes", "has_levels", "leaves"),
+    [(599, 2, False, 8), (600, 2, False, 16), (2000, 7, False, 8), (9000, 2, True, 8),
+     (20_000, 2, True, 16), (20_000, 2, False, None)],
+)  # fmt: skip
+def test_trees_are_larger_where_every_class_has_many_rows(n_rows, n_classes, has_levels, leaves):
+    levels = np.arange(4) < (1 if has_levels else 0)
+    shape = Shape(n_rows, 4, n_classes, True, False, levels, None)
+    spec = next(boosting(shape, {}))
+    (setting,) = spec.grid
+    assert setting.get("max_leaf_nodes") == leaves
+    # Folds of a table just beyond the rows that are slow are not: they have to stop as well.
+    assert setting.get("early_stopping", False) == (n_rows > 10_000 and has_levels)
+
+
 def test_boosting_of_noisy_steps_prefers_small_trees_and_a_slow_rate():
     rng = np.random.RandomState(0)
     X = rng.randn(400, 4)

@@ -227,7 +227,7 @@ def _paces(shape: Shape, has_levels: bool) -> list[dict]:
     if not shape.is_classification:
         return [{}, slow] if is_small else [{}]
     if not is_small:
-        return [_LARGER | {"max_iter": 500}] if has_levels else [{}]
+        return [_LARGER | {"max_iter": 500, "early_stopping": True}] if has_levels else [{}]
     if has_levels or shape.n_rows < _MANY_OF_A_CLASS * shape.n_outputs:
         return [slow]
     return [_LARGER | {"max_iter": 200}]
