@@ -331,9 +331,16 @@ def test_a_mixture_compares_with_its_own_rows():
     keys = [section.key for section in explain(model, X[:1], target=y.max()).sections]
     assert "surface" in keys
     assert "surface" not in [section.key for section in own.sections]
-    constant = AutoClassifier(["constant"], random_state=0).fit(X, y)
-    assert constant.background(X[:1]) is None
-    assert "columns" not in [section.key for section in explain(constant, X[:1]).sections]
+
+
+def test_a_mixture_without_neighbours_compares_with_some_rows():
+    from vicinal.inspection import explain
+
+    X, y = blobs(500)
+    model = AutoClassifier(["linear"], random_state=0).fit(X, y)
+    assert len(model.background(X[:1])) == 200
+    reasons = explain(model, X[:1], target=y.max())
+    assert {"columns", "surface"} <= {section.key for section in reasons.sections}
 
 
 def test_neighbours_in_learned_coordinates_are_heard_too():

@@ -409,6 +409,13 @@ def test_help_has_examples_for_every_command(capsys):
     assert "Usage: vicinal" in capsys.readouterr().out
 
 
+def test_the_command_is_a_module_too():
+    command = [sys.executable, "-m", "vicinal", "info", "nowhere.vicinal"]
+    said = subprocess.run(command, capture_output=True, text=True)
+    assert said.returncode == 2
+    assert "the model 'nowhere.vicinal' does not exist" in said.stderr
+
+
 def test_without_its_extra_the_command_says_what_to_install():
     code = (
         "import sys, importlib.util as u; find = u.find_spec\n"

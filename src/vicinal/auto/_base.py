@@ -59,10 +59,12 @@ from vicinal.auto._search import (
     draw_table,
     nested_pool,
 )
-from vicinal.auto._training_rows import TrainingRows
+from vicinal.auto._training_rows import TrainingRows, spread_rows
 
 # Rows answered to tell how long an answer takes.
 _TIMED_ROWS = 100
+# Training rows that a row is compared with.
+_MOST_COMPARED = 200
 
 
 @documented
@@ -246,8 +248,11 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         )
         self._keep_members(search, pool, whole)
         self._training_rows = None
-        if not self._on_device and any(is_local(member.estimator) for member in self.members_):
-            self._training_rows = TrainingRows(X, column_names(X, self))
+        if not self._on_device:
+            # Neighbours are shown with their values; without any, some rows to compare with do.
+            has_neighbors = any(is_local(member.estimator) for member in self.members_)
+            kept = X if has_neighbors else rows_of(X, spread_rows(num_samples(X), _MOST_COMPARED))
+            self._training_rows = TrainingRows(kept, column_names(X, self))
 
     def _try_members(self, search: Search, shape: Shape) -> None:
         """Try every kind, or every pair, in the order given."""
@@ -456,7 +461,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             neighbor_section(members, rows, self._places, self._targets, self._training_rows),
         ]
 
-    def background(self, X, at_most=200):
+    def background(self, X, at_most=_MOST_COMPARED):
         """Return training rows to compare rows with, as `vicinal.inspection.explain` does.
 
         Parameters
@@ -469,8 +474,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         Returns
         -------
         rows : array, sparse matrix or frame, or None
-            A table like X; ``None`` where no member has neighbours, so that no rows were kept, or
-            where they cannot be written as X is.
+            A table like X; ``None`` for a fit on a device, or where rows cannot be written as X is.
         """
         check_is_fitted(self)
         return None if self._training_rows is None else self._training_rows.like(X, at_most)

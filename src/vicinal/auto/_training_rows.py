@@ -42,7 +42,7 @@ class TrainingRows:
         ``None`` where cells cannot be read back: lists, and durations of polars.
         """
         n_rows = self.table.shape[0] if not isinstance(self.table, list) else len(self.table[0][1])
-        rows = np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))
+        rows = spread_rows(n_rows, at_most)
         if not hasattr(X, "columns"):
             return self.table[rows]
         try:
@@ -65,6 +65,11 @@ class TrainingRows:
         if given.dtype.is_temporal():
             cells = np.array(cells, dtype="datetime64[us]")
         return type(given)(cells).cast(given.dtype)
+
+
+def spread_rows(n_rows: int, at_most: int) -> np.ndarray:
+    """Return the numbers of rows spread evenly over a table, in their order."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))
 
 
 def _kept(column: Any) -> tuple[list[Any] | None, np.ndarray]:
