@@ -66,6 +66,8 @@ def test_check_without_a_target_and_as_json(spoiled, tmp_path, capsys):
     assert found["found"] == ["repeats", "columns"]
     assert run([*arguments, "--target", "wage"]) == 2
     assert "no column 'wage'" in capsys.readouterr().err
+    assert run([*arguments, "--drop", "wage"]) == 2
+    assert "no column 'wage'" in capsys.readouterr().err
 
 
 def test_compare_warns_in_one_line_each_and_names_the_command(spoiled, capsys):

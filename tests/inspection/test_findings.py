@@ -270,6 +270,14 @@ def test_rare_classes_and_common_numbers():
     assert zeros["share"].tolist() == [0.75]
 
 
+def test_gaps_in_disguise_are_named():
+    X = np.random.RandomState(0).rand(50, 2)
+    X[:3, 1] = -9999
+    found = check(X)["columns"]
+    assert found["column"].tolist() == ["x1"]
+    assert "gaps in disguise" in found.summary
+
+
 def test_a_class_that_may_be_mistyped_is_named():
     names = ["setosa"] * 90 + ["virginica"] * 90 + ["Setosa", "virginca", "none", "virginica2"]
     found = rare_classes(np.array(names, dtype=object))

@@ -242,6 +242,16 @@ def test_keys_several_numbers_choices_and_dates_in_two_forms(form):
     assert encoder.transform(new[["day", "drinks", "pressure", "customerID"]]).shape[0] == 2
 
 
+def test_a_number_that_may_stand_for_a_gap_is_named():
+    rng = np.random.RandomState(0)
+    table = pandas.DataFrame({"celsius": 20 + rng.rand(40), "debt": -rng.randint(0, 1500, 40)})
+    assert TableEncoder().fit(table).decisions_ == []
+    table.loc[:3, "celsius"] = -999
+    table.loc[:3, "debt"] = -999
+    said = "-999 is far from all other values; leave the cell empty if it is a gap: 'celsius'"
+    assert TableEncoder().fit(table).decisions_ == [said]
+
+
 def test_several_numbers_and_choices_can_be_declared():
     table = pandas.DataFrame({"rooms": ["3+1", "2+0", None, "3+2"], "has": ["a,b", "b", "", "a"]})
     encoder = TableEncoder(kinds={"rooms": "numbers", "has": "choices"}).fit(table)

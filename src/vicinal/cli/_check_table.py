@@ -66,7 +66,7 @@ def check_table(
     notes: list[str] = []
     roles = roles or Roles()
     for name in (target, *roles.columns):
-        _check_has(frame, name)
+        check_has(frame, name)
     if target in roles.columns:
         raise InputError(f"{target!r} is the target and cannot be anything else")
     frame = rows_with_target(frame, target, notes)
@@ -103,7 +103,8 @@ def check_table(
     )
 
 
-def _check_has(frame, name) -> None:
+def check_has(frame: pl.DataFrame, name: str) -> None:
+    """Refuse the name of a column that is not there, and say which is meant."""
     if name in frame.columns:
         return
     close = difflib.get_close_matches(name, frame.columns, n=1)

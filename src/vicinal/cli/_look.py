@@ -6,7 +6,7 @@ from pathlib import Path
 
 import numpy as np
 
-from vicinal.cli._check_table import CheckedTable, Roles, check_table
+from vicinal.cli._check_table import CheckedTable, Roles, check_has, check_table
 from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._read_table import check_folder, read_tables
 from vicinal.cli._show import say
@@ -37,7 +37,10 @@ def check(
     check_folder(out, "--out")
     frame = read_tables(tables, delimiter)
     new = None if against is None else read_tables([against], delimiter)
-    frame = frame.drop(names_in(drop, frame))
+    dropped = names_in(drop, frame)
+    for name in dropped:
+        check_has(frame, name)
+    frame = frame.drop(dropped)
     y, notes = None, []
     if target is not None:
         checked = check_table(frame, target, task=task, roles=Roles(every_column=True))

@@ -13,6 +13,8 @@ from vicinal.table import TableEncoder
 
 # One value in so many rows is nearly one value in all; so many gaps are most of a column.
 _NEARLY_ALL, _MOST = 0.99, 0.5
+# Remarks of the encoder that are findings: columns without use, and numbers that may be gaps.
+_SAID = ("left", "kept", "-9")
 # A class is rare with fewer rows than this share of the largest, or than folds.
 _RARE, _FEWEST = 0.1, 5
 # Names of classes with this share of their letters in common may be one name, mistyped.
@@ -37,7 +39,7 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
         common = int(np.bincount(codes).argmax())
         share = float(np.mean(codes == common))
         gaps = _share_of_gaps(values)
-        said = [remark for remark in encoder.remarks_[name] if remark.startswith(("left", "kept"))]
+        said = [remark for remark in encoder.remarks_[name] if remark.startswith(_SAID)]
         if said:
             rows.append((name, said[0], share))
         elif gaps > _MOST:
@@ -51,8 +53,10 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
         "share": np.array([row[2] for row in rows], dtype=np.float64),
     }
     n = len(rows)
+    disguised = any(row[1].startswith("-9") for row in rows)
     summary = (
-        f"{n} column{'s' * (n > 1)} of {X.shape[1]} can tell little or nothing:"
+        f"{n} column{'s' * (n > 1)} of {X.shape[1]} can tell little or nothing"
+        f"{', or may hold gaps in disguise' * disguised}:"
         if rows
         else f"All {X.shape[1]} columns vary, and none is an identifier."
     )

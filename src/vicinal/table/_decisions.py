@@ -25,6 +25,7 @@ from vicinal.table._parsing import (
     choices_in,
     date_forms_of,
     decimal_of,
+    gap_in_nines,
     has_leading_zeros,
     is_limit,
     numbers_in,
@@ -110,6 +111,8 @@ def _numbers(values, rules, decimal=".", remarks=(), unit=""):
     remarks = list(remarks)
     if values.dtype.kind == "f" and np.isinf(values).any():
         remarks.append("infinities count as missing")
+    if values.dtype.kind == "f" and (low := gap_in_nines(values)) is not None:
+        remarks.append(f"{low:g} is far from all other values; leave the cell empty if it is a gap")
     if is_gap(values).any() and not rules.keep_gaps:
         remarks.append("gaps filled with the median and marked")
     return Decision("number", NumberColumn(decimal, rules.keep_gaps, unit), remarks)

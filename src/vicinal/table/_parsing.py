@@ -189,6 +189,17 @@ def are_dates_in_digits(numbers: np.ndarray) -> bool:
     return all(len(text) == 8 and _parsed(text, DIGITS) is not None for text in texts)
 
 
+def gap_in_nines(numbers: np.ndarray) -> float | None:
+    """Return -99, -999, ... where it is farther from all other numbers than these are apart.
+
+    Loggers write such a number where nothing was measured.
+    """
+    known = np.unique(numbers[np.isfinite(numbers)])
+    if len(known) < 3 or set(label_of(known[0])[1:]) != {"9"} or known[0] > -99:
+        return None
+    return float(known[0]) if known[1] - known[0] > known[-1] - known[1] else None
+
+
 # --- a column as one kind, whatever it is now ---------------------------------------------------
 
 
