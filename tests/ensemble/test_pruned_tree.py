@@ -130,6 +130,15 @@ def test_class_weights_act_as_sample_weights(cancer):
     assert_allclose(by_class.cv_error_, by_row.cv_error_)
 
 
+def test_balanced_classes_are_those_of_the_weights(cancer):
+    """A row of weight two is the row twice, also where classes are counted."""
+    X, y = cancer
+    given = np.arange(len(y)) % 3 + 1.0
+    model = PrunedTreeClassifier(class_weight="balanced", random_state=0)
+    root = model.fit(X, y, sample_weight=given).tree_.tree_.value[0, 0]
+    assert_allclose(root, [0.5, 0.5])
+
+
 def test_jobs_do_not_matter(cancer):
     X, y = cancer
     one, two = (PrunedTreeClassifier(n_jobs=n, random_state=0).fit(X, y) for n in (1, 2))

@@ -92,6 +92,17 @@ def test_class_weight_multiplies_sample_weight(data):
     assert_allclose(both.coef_, 2.0 * expected.coef_, rtol=1e-5)
 
 
+def test_balanced_classes_are_those_of_the_weights(data):
+    """A row of weight two is the row twice, also where classes are counted."""
+    X, y = data
+    given = np.arange(len(y)) % 3 + 1.0
+    classes, codes = np.unique(y, return_inverse=True)
+    factors = given.sum() / (len(classes) * np.bincount(codes, given))
+    balanced = AveragedPerceptron(class_weight="balanced", random_state=0)
+    by_hand = AveragedPerceptron(random_state=0).fit(X, y, given * factors[codes])
+    assert_allclose(balanced.fit(X, y, given).coef_, by_hand.coef_)
+
+
 def test_no_worse_than_one_against_the_rest(data_folder):
     with np.load(data_folder / "letter.npz") as letter:
         X_train, y_train = letter["X_train"], letter["y_train"]

@@ -420,6 +420,17 @@ def test_a_learner_may_refuse_a_small_region(blobs):
 # --- weights, sparse input, soft gates ---
 
 
+def test_balanced_classes_are_those_of_the_weights(blobs):
+    """A row of weight two is the row twice, and one of weight zero is none."""
+    X, y = blobs
+    counts = np.arange(len(y)) % 3
+    settings = {"n_regions": 2, "n_init": 2, "max_iter": 5, "combine": "best", "random_state": 0}
+    model = SpacePartitioningClassifier("lda", **settings, class_weight="balanced")
+    weighted = model.fit(X, y, sample_weight=counts).predict_proba(X)
+    repeated = model.fit(np.repeat(X, counts, axis=0), np.repeat(y, counts)).predict_proba(X)
+    assert_allclose(weighted, repeated, rtol=1e-6, atol=1e-9)
+
+
 def test_weights_move_the_regions(blobs):
     X, y = blobs
     weight = np.where(y == "a", 20.0, 1.0)

@@ -4,12 +4,12 @@ import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
 from sklearn.utils import column_or_1d
-from sklearn.utils.class_weight import compute_sample_weight
 
 from vicinal._base import (
     Survey,
     as_given,
     atomic_fit,
+    class_factors,
     device_classes,
     documented,
     encode_labels,
@@ -136,7 +136,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
         X, y = self._validated(X, y)
         X, y, counts, groups, rows = self._weighted_rows(X, y, sample_weight, groups)
         self.classes_, codes = encode_labels(y)
-        factors = compute_sample_weight(self.class_weight, y)
+        factors = class_factors(self.class_weight, self.classes_, codes, counts)[codes]
         self.n_samples_fit_ = len(y)
         self._learn(X, y, rows, counts, groups, codes, factors)
         return self
@@ -147,9 +147,8 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
     def _class_factors(self, found: Survey) -> np.ndarray | None:
         if self.class_weight is None:
             return None
-        if self.class_weight == "balanced":
-            return found.n_rows / (len(found.classes) * found.class_rows)
-        return np.array([self.class_weight.get(label, 1.0) for label in found.classes])
+        codes = np.arange(len(found.classes))
+        return class_factors(self.class_weight, found.classes, codes, found.class_weights)
 
     def _scorer(self, y, entries, weight) -> ClassScorer:
         return ClassScorer(y[entries], weight[entries], len(y))

@@ -3,10 +3,16 @@
 import numpy as np
 from sklearn.base import ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
-from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
-from vicinal._base import atomic_fit, documented, draw_seeds, encode_labels, positive_rows
+from vicinal._base import (
+    atomic_fit,
+    class_factors,
+    documented,
+    draw_seeds,
+    encode_labels,
+    positive_rows,
+)
 from vicinal._base._compat import StrOptions
 from vicinal.ensemble._base_pruned_tree import BasePrunedTree
 
@@ -94,7 +100,7 @@ class PrunedTreeClassifier(ClassifierMixin, BasePrunedTree):
         X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
         weight, X, y = positive_rows(sample_weight, X, y)
         self.classes_, codes = encode_labels(y)
-        weight = weight * compute_sample_weight(self.class_weight, y)
+        weight = weight * class_factors(self.class_weight, self.classes_, codes, weight)[codes]
         tree = DecisionTreeClassifier(
             criterion=self.criterion,
             min_samples_leaf=self.min_samples_leaf,

@@ -3,11 +3,11 @@
 from numbers import Integral
 
 import numpy as np
-from sklearn.utils import compute_sample_weight
 from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
     atomic_fit,
+    class_factors,
     documented,
     draw_seeds,
     encode_labels,
@@ -35,7 +35,7 @@ class AveragedPerceptron(LinearScores):
     max_iter : int, default=10
         Number of passes over the data, each in a new random order.
     class_weight : dict or "balanced", default=None
-        Factors on the weights of the rows of each class, as in scikit-learn.
+        Factors on the weights of the rows of each class; ``"balanced"`` counts weights.
     random_state : int, RandomState instance or None, default=None
         Draws the orders. An integer gives the same result at each call.
 
@@ -130,7 +130,7 @@ class AveragedPerceptron(LinearScores):
         )
         weights, X, y = positive_rows(sample_weight, X, y, compact=True)
         self.classes_, codes = encode_labels(y)
-        weights = self._with_class_weight(y, weights)
+        weights = self._with_class_weight(codes, weights)
         fitted = fit_perceptron(
             X,
             codes,
@@ -149,11 +149,11 @@ class AveragedPerceptron(LinearScores):
     def _score_scale(self):
         return self.coef_.dtype.type(self.margin_scale_)
 
-    def _with_class_weight(self, y, weights):
+    def _with_class_weight(self, codes, weights):
         if self.class_weight is None:
             return weights
-        factors = compute_sample_weight(self.class_weight, y)
-        return factors if weights is None else factors * weights
+        weights = np.ones(len(codes)) if weights is None else weights
+        return weights * class_factors(self.class_weight, self.classes_, codes, weights)[codes]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 from sklearn.utils import check_random_state
-from sklearn.utils.class_weight import compute_class_weight
 
 from vicinal._base import (
     Block,
@@ -14,6 +13,7 @@ from vicinal._base import (
     ColumnMoments,
     Survey,
     block_moments,
+    class_factors,
     draw_seeds,
     merge_moments,
     refuse,
@@ -46,7 +46,9 @@ def fit_classifier_blocks(model: Any, blocks: Blocks) -> None:
     model.classes_ = found.classes
     moments = found.moments
     if model.class_weight is not None:
-        factors = _class_factors(model.class_weight, found)
+        codes = np.arange(len(found.classes))
+        shares = found.class_weights
+        factors = class_factors(model.class_weight, found.classes, codes, shares)
         blocks = blocks.then(_weigh_classes, found.classes, factors)
         moments = blocks.total(block_moments, combine=merge_moments)
     scale = _scale(model, moments)
@@ -117,13 +119,6 @@ def _scale(model, moments: ColumnMoments) -> np.ndarray | None:
         return None
     model.scaler_ = scaler_of(moments.mean, moments.variance, moments.weight)
     return model.scaler_.scale_
-
-
-def _class_factors(class_weight, found: Survey) -> np.ndarray:
-    """Return the factor of every class; "balanced" counts rows, as scikit-learn does."""
-    if class_weight != "balanced":
-        return compute_class_weight(class_weight, classes=found.classes, y=found.classes)
-    return found.n_rows / (len(found.classes) * found.class_rows)
 
 
 def _weigh_classes(block: Block, classes, factors) -> Block:

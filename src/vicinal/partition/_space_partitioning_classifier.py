@@ -8,7 +8,6 @@ import numpy as np
 from array_api_compat import device as device_of
 from sklearn.base import ClassifierMixin
 from sklearn.linear_model import LogisticRegression
-from sklearn.utils.class_weight import compute_sample_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import validate_data
 
@@ -16,6 +15,8 @@ from vicinal._base import (
     as_numpy,
     atomic_fit,
     atomic_fit_blocks,
+    check_weights,
+    class_factors,
     device_classes,
     documented,
     encode_device_labels,
@@ -109,7 +110,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, BaseSpaceParti
         Whether features are standardised first; sparse ones are divided by their standard
         deviation without centring.
     class_weight : dict or "balanced", default=None
-        Weights of the classes, as elsewhere in scikit-learn.
+        Factors on the weights of each class; ``"balanced"`` counts weights.
 
     Attributes
     ----------
@@ -421,8 +422,12 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, BaseSpaceParti
         """Multiply the weights of samples by those of their classes."""
         if self.class_weight is None:
             return sample_weight
-        by_class = compute_sample_weight(self.class_weight, y)
-        return by_class if sample_weight is None else by_class * np.asarray(sample_weight)
+        weights = check_weights(sample_weight, np.empty((len(y), 1)))
+        counted = weights > 0.0
+        classes, codes = np.unique(y[counted], return_inverse=True)
+        factors = np.ones(len(y))
+        factors[counted] = class_factors(self.class_weight, classes, codes, weights[counted])[codes]
+        return factors * weights
 
     def _region_estimator(self):
         return _resolve(self.region_estimator)
