@@ -12,6 +12,7 @@ import polars as pl
 
 from vicinal.auto import AutoClassifier
 from vicinal.cli._check_table import Roles, check_table
+from vicinal.cli._fit import fit_model
 from vicinal.cli._look import warn
 from vicinal.cli._pipeline import fit_on
 from vicinal.cli._run import run
@@ -87,6 +88,16 @@ def test_fit_warns_of_what_flatters_its_score(spoiled, tmp_path, capsys):
     said = capsys.readouterr().err
     assert "12 rows repeat others" in said
     assert "'score' alone answers nearly as well as all columns" in said
+
+
+def test_a_mixture_shows_how_far_it_is_at_a_terminal(monkeypatch, capsys):
+    checked = check_table(people(), "y")
+    fit_model("mixture", AutoClassifier(["constant"], random_state=0), checked)
+    assert capsys.readouterr().err == ""
+    monkeypatch.setattr("sys.stderr.isatty", lambda: True)
+    fitted = fit_model("mixture", AutoClassifier(["constant"], random_state=0), checked)
+    assert "constant" in capsys.readouterr().err
+    assert fitted.verbose == 0
 
 
 def test_ids_that_rows_share_are_named(capsys):

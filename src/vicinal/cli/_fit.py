@@ -1,6 +1,7 @@
 """The command `fit`: one model on a whole table, saved with its encoder."""
 
 import hashlib
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,7 @@ import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
 
 from vicinal._base._out_of_fold import OutOfFold
+from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._compare import leaderboard, parse_seconds, resolve_metric, within
 from vicinal.cli._errors import InputError
 from vicinal.cli._look import warn
@@ -64,11 +66,17 @@ def fit(
 
 
 def fit_model(name, estimator, checked) -> Any:
-    """Fit a model on the whole table, with its encoder."""
+    """Fit a model on the whole table, with its encoder; at a terminal a mixture shows how far."""
+    shows = isinstance(estimator, AutoClassifier | AutoRegressor) and not estimator.verbose
     try:
+        if shows and sys.stderr.isatty():
+            estimator.set_params(verbose=1)
         return fit_on(checked, estimator)
     except (ValueError, TypeError) as error:
         raise InputError(f"{name} cannot be fitted: {error}") from error
+    finally:
+        if shows:
+            estimator.set_params(verbose=0)
 
 
 def save_model(
