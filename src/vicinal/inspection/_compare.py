@@ -289,7 +289,7 @@ def compare(
     folds = _folds(cv, y, groups, classification, random_state)
     groups = None if groups is None else np.asarray(groups)
     runner = FoldRunner(dict(models), X, y, folds, encoder, weights, groups)
-    stored = None if cache is None else FoldCache(cache, X, y, folds, (encoder, weights, groups))
+    stored = None if cache is None else FoldCache(cache, X, y, folds, encoder, weights, groups)
     with Progress(len(models) * len(folds), "comparing", verbose=verbose) as progress:
         board = _Board(runner, metric, stored, progress, callback, positive)
         if time_budget is None and n_jobs is None:

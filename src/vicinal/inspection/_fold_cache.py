@@ -19,16 +19,17 @@ _ARRAYS = ("prediction", "classes", "proba", "decision")
 
 
 class FoldCache:
-    """One file per (data, encoder, folds, model, fold); a file appears whole or not at all.
+    """One file per model and fold of a comparison; a file appears whole or not at all.
 
-    A change of the library's sources, or of scikit-learn's version, makes all keys new. The metric
-    is not part of the key: answers are stored, and scores are computed from them.
+    ``setup`` is what all its results depend on: rows, targets, folds, encoder, weights, groups. A
+    change of the library's sources, or of scikit-learn's version, makes all keys new. The metric is
+    not part of the key: answers are stored, and scores are computed from them.
     """
 
-    def __init__(self, folder: str | os.PathLike, X: Any, y: Any, folds: list, encoder: Any):
+    def __init__(self, folder: str | os.PathLike, *setup: Any):
         self.folder = Path(folder)
         self.folder.mkdir(parents=True, exist_ok=True)
-        self._common = joblib.hash((X, y, folds, encoder, _library_state()))
+        self._common = joblib.hash((setup, _library_state()))
         self._models: dict[int, str | None] = {}
 
     def path(self, model: Any, fold: int) -> Path:
