@@ -888,8 +888,24 @@ def test_what_is_wrong_with_a_frame_is_said():
     with pytest.raises(ValueError, match="y must be numbers here: use a classifier"):
         regressor.fit(frame, labels)
     labels[7] = None
-    with pytest.raises(ValueError, match=r"no label in 1 row.*row 7"):
-        classifier.fit(frame, labels)
+    for table in (frame, frame[["area"]]):
+        with pytest.raises(ValueError, match=r"no label in 1 row.*row 7"):
+            classifier.fit(table, pandas.Series(labels))
+    with pytest.raises(ValueError, match="X holds the target: its column 'price' is y"):
+        regressor.fit(frame.assign(price=price), pandas.Series(price, name="price"))
+
+
+@pytest.mark.parametrize("kind", ["pandas", "polars"])
+def test_columns_of_a_mixed_frame_are_found_by_name(kind):
+    frame, price = mixed_frame(pytest.importorskip("pandas"))
+    if kind == "polars":
+        frame = pytest.importorskip(kind).from_pandas(frame)
+    model = AutoRegressor(["linear"], random_state=0).fit(frame, price)
+    turned = frame[list(frame.columns)[::-1]]
+    more = turned.assign(more=1) if kind == "pandas" else turned.with_row_index("more")
+    np.testing.assert_array_equal(model.predict(more), model.predict(frame))
+    with pytest.raises(ValueError, match="now missing"):
+        model.predict(frame[list(frame.columns)[1:]])
 
 
 # --- what the held-out answers know about one row -------------------------------------------------

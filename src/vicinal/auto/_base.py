@@ -18,6 +18,7 @@ from vicinal._base import (
     Survey,
     as_numpy,
     atomic_fit_blocks,
+    check_labels,
     check_magnitude,
     documented,
     draw_seeds,
@@ -44,7 +45,13 @@ from vicinal._rows import HeldOutRows
 from vicinal.auto._blocks import draw_sample, fit_to_blocks
 from vicinal.auto._default_members import KINDS, Shape, Spec, default_kinds
 from vicinal.auto._explain import is_local, neighbor_section
-from vicinal.auto._forms import Forms, is_mixed_frame, plain_targets
+from vicinal.auto._forms import (
+    Forms,
+    by_name,
+    is_mixed_frame,
+    plain_targets,
+    refuse_target_among,
+)
 from vicinal.auto._member import Member
 from vicinal.auto._scorers import Scorer
 from vicinal.auto._search import (
@@ -166,7 +173,10 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _validated(self, X, y, **options):
         """Return rows as an array, a sparse matrix or a frame, which may have gaps, and targets."""
+        refuse_target_among(X, y)
         y = as_numpy(y) if is_array_api(y) else plain_targets(y)
+        if isinstance(y, np.ndarray) and y.ndim == 1:
+            check_labels(y)
         if is_mixed_frame(X):
             validate_data(self, X, skip_check_array=True)
             check_consistent_length(X, y)
@@ -416,7 +426,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
 
     def _queries(self, X):
         if self._forms.reads_frames:
-            return validate_data(self, X, reset=False, skip_check_array=True)
+            return validate_data(self, by_name(X, self), reset=False, skip_check_array=True)
         if self._on_device:
             return validate_array_api(self, X, reset=False)
         return validate_data(

@@ -88,6 +88,25 @@ def is_mixed_frame(X) -> bool:
     return not is_plain or has_keys(X)
 
 
+def by_name(X, model) -> Any:
+    """Return a frame with the columns that a model was fitted to, in their order, if it has them.
+
+    Others are left out, as scikit-learn's ``ColumnTransformer`` does.
+    """
+    names = list(getattr(model, "feature_names_in_", ()))
+    has_all = names and hasattr(X, "columns") and set(names) <= set(X.columns)
+    return X[names] if has_all and list(X.columns) != names else X
+
+
+def refuse_target_among(X, y) -> None:
+    """Raise where the target is a column of the table, under the same name."""
+    name = getattr(y, "name", None)
+    if name is None or not hasattr(X, "columns") or list(X.columns).count(name) != 1:
+        return
+    if np.array_equal(np.asarray(X[name], dtype=object), np.asarray(y, dtype=object)):
+        raise ValueError(f"X holds the target: its column {name!r} is y; leave it out of X.")
+
+
 def plain_targets(y) -> Any:
     """Return targets of a nullable type of pandas, and objects of one kind, as NumPy has them."""
     kind = getattr(getattr(y, "dtype", None), "numpy_dtype", None)
