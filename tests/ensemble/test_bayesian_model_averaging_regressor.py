@@ -140,6 +140,8 @@ def test_prediction_is_the_mean_and_deviation_of_the_mixture(friedman):
     assert_allclose(std, np.sqrt(second - mean**2))
     density = norm(means, np.sqrt(model.variances_)).pdf(y[:, None]) @ model.weights_
     assert_allclose(model.log_density(X, y), np.log(density))
+    with pytest.raises(ValueError, match="inconsistent numbers of samples"):
+        model.log_density(X, y[:-1])
 
 
 def test_members_own_deviations_are_used_and_calibrated():

@@ -8,6 +8,7 @@ from scipy.special import logsumexp
 from sklearn.base import RegressorMixin
 from sklearn.linear_model import BayesianRidge, Ridge
 from sklearn.pipeline import Pipeline
+from sklearn.utils import check_array, check_consistent_length
 
 from vicinal._base import atomic_fit, documented, last_step, saved
 from vicinal._base._compat import Interval, StrOptions
@@ -310,7 +311,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
             Logarithms.
         """
         X = self._checked(X)
-        y = np.asarray(y, dtype=np.float64)
+        y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
+        check_consistent_length(X, y)
         parts = []
         for member, w, m in self._weighted_members():
             part = _moments(member, X)
