@@ -207,7 +207,7 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
     levels = shape.categorical
     if (shape.n_columns if levels is None else len(levels)) >= _MANY_COLUMNS:
         model.set_params(max_features=_DRAWN)
-    has_levels = levels is not None and levels.any()
+    has_levels = levels is not None and bool(levels.any())
     grid = _paces(shape, has_levels)
     lead = _BOOSTING_LEAD if shape.is_classification else 1.5
     spec = partial(Spec, form="tree", once=True, lead=lead)
