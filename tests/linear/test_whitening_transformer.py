@@ -4,6 +4,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from sklearn.decomposition import PCA
 
+from vicinal.io import load, save
 from vicinal.linear import WhiteningTransformer
 
 METHODS = ["cholesky", "zca", "pca"]
@@ -162,3 +163,10 @@ def test_errors_name_the_remedy(X):
         WhiteningTransformer().fit(X[:, :4]).inverse_transform(X)
     with pytest.raises(ValueError, match="'method' parameter"):
         WhiteningTransformer("svd").fit(X)
+
+
+def test_files_keep_a_map_to_fewer_columns(X, tmp_path):
+    X = np.column_stack([X, X[:, 0] + X[:, 1]])
+    model = WhiteningTransformer().fit(X)
+    again = load(save(model, tmp_path / "whitening.vicinal"))
+    assert_array_equal(again.transform(X), model.transform(X))

@@ -12,7 +12,7 @@ from vicinal._kernels.linear._lda import class_means, lda_statistics, within_cov
 from vicinal._kernels.linear._whitening import WHITENINGS, refine_whitening
 
 
-@saved(mean_="p", whitening_="k p", unwhitening_="p k")
+@saved(mean_="p", whitening_="p k", unwhitening_="k p")
 @documented
 class WhiteningTransformer(TransformerMixin, BaseEstimator):
     r"""Centre the data and make its covariance the identity.
