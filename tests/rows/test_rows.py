@@ -39,6 +39,12 @@ def test_sparse_rows_stand_where_dense_ones_do():
     )
 
 
+def test_constant_columns_of_sparse_rows_are_ignored():
+    """Rounding leaves them a deviation of 1e-9, by which they must not be divided."""
+    X = sparse.csr_array(np.column_stack([np.arange(60.0), np.full(60, 0.1)]))
+    assert Place(X).scale[1] == np.inf
+
+
 def test_line_of_errors_is_the_weighted_least_squares_fit():
     rng = np.random.RandomState(0)
     A, weights = rng.normal(size=(1, 30, 2)), rng.uniform(size=(1, 30))

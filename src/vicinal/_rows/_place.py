@@ -2,6 +2,7 @@
 
 import numpy as np
 from scipy import sparse
+from sklearn.utils.sparsefuncs import mean_variance_axis
 
 from vicinal.neighbors import NeighborSearch
 
@@ -25,10 +26,9 @@ class Place:
     def __init__(self, X, n_jobs: int | None = None, *, are_coordinates: bool = False):
         if sparse.issparse(X):
             X = X.tocsr().astype(np.float64)
-            mean = np.asarray(X.mean(axis=0)).ravel()
-            square = np.asarray(X.multiply(X).mean(axis=0)).ravel()
+            mean, variance = mean_variance_axis(X, axis=0)
             self.centre = np.zeros(X.shape[1])
-            deviation = np.sqrt(np.maximum(square - mean**2, 0.0))
+            deviation = _unless_constant(np.sqrt(variance), mean)
         else:
             X = np.asarray(X, dtype=np.float64)
             self.centre, deviation = _moments(X)
@@ -72,6 +72,9 @@ def _moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     Z = np.where(known, X / unit, 0.0)
     mean = Z.sum(axis=0) / count
     deviation = np.sqrt((np.where(known, Z - mean, 0.0) ** 2).sum(axis=0) / count)
-    # A constant column leaves a deviation of rounding size.
-    deviation = np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
-    return mean * unit, deviation * unit
+    return mean * unit, _unless_constant(deviation, mean) * unit
+
+
+def _unless_constant(deviation: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return deviations, zero where they are what rounding leaves of a constant column."""
+    return np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
