@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 
 from vicinal.table._parsing import (
+    as_numbers,
     date_forms_of,
     decimal_of,
     numbers_in,
@@ -145,3 +146,14 @@ def test_unit_is_the_most_frequent_one():
     assert unit_of(["1 year", "2 years", "3 months"]) == "year"
     assert unit_of(["12", "$12", "12%", "12 EUR", "red"]) in ("", "eur")
     assert unit_of(["2020-12-31", "10:30", "3/4"]) == ""
+
+
+def test_numbers_beyond_all_are_gaps():
+    """An infinity would stop every model behind the encoder."""
+    texts = np.array(["1e999", "-1e999", "2.5"], dtype=object)
+    np.testing.assert_array_equal(as_numbers(texts), [np.nan, np.nan, 2.5])
+
+
+def test_long_digits_with_a_letter_are_told_at_once():
+    """A pattern that tries every cut of the digits would take minutes."""
+    assert np.isnan(parse_number("1" * 100_000 + "x"))

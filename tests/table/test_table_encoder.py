@@ -584,3 +584,19 @@ def test_dates_in_digits_and_quarters():
         "2020-01-31",
         "1974-01-01",
     ]
+
+
+def test_a_gap_beside_one_level_comes_back_as_a_gap():
+    table = pandas.DataFrame({"a": ["x", None, "x"], "b": [1.0, 2.0, 3.0]})
+    encoder = TableEncoder()
+    assert encoder.inverse_transform(encoder.fit_transform(table))[:, 0].tolist() == [
+        "x",
+        None,
+        "x",
+    ]
+
+
+def test_declared_dates_that_are_none_are_refused():
+    table = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 4.0]})
+    with pytest.raises(ValueError, match="no date can be read from '1'"):
+        TableEncoder(kinds={"a": "date"}).fit(table)

@@ -237,9 +237,10 @@ class OneHotColumn(ColumnEncoder):
     def decode(self, block):
         if len(self.shown_) < len(self.levels_):
             low, high = min(self.levels_), max(self.levels_)
-            return [high if value >= 0.5 else low for value in block[:, 0]]
-        best = block.argmax(axis=1)
-        found = [self.levels_[k] if block[i, k] >= 0.5 else GAP for i, k in enumerate(best)]
+            found = [high if value >= 0.5 else low for value in block[:, 0]]
+        else:
+            best = block.argmax(axis=1)
+            found = [self.levels_[k] if block[i, k] >= 0.5 else GAP for i, k in enumerate(best)]
         return [None if level == GAP else level for level in found]
 
     def _unseen(self):

@@ -21,6 +21,7 @@ from vicinal.table._frames import is_gap, is_nested
 from vicinal.table._parsing import (
     DIGITS,
     are_dates_in_digits,
+    as_dates,
     as_labels,
     choices_in,
     date_forms_of,
@@ -134,12 +135,14 @@ def _dates(values, rules, forms=("iso",)):
 
 
 def _declared_dates(values, rules):
-    if values.dtype != object:
-        return _dates(values, rules, (DIGITS if values.dtype.kind == "f" else "iso",))
-    known = _known(values)
-    forms = date_forms_of(known, _MOST) or date_forms_of(known, 0.01)
-    if not forms:
-        raise ValueError(f"no date can be read from {known[0]!r}; write dates as 2020-12-31.")
+    if values.dtype == object:
+        known = _known(values)
+        forms = date_forms_of(known, _MOST) or date_forms_of(known, 0.01)
+    else:
+        forms = (DIGITS if values.dtype.kind == "f" else "iso",)
+    if np.isnat(as_dates(values, forms)).all():
+        shown = _known(values)[0]
+        raise ValueError(f"no date can be read from {shown!r}; write dates as 2020-12-31.")
     return _dates(values, rules, forms)
 
 

@@ -10,7 +10,7 @@ import numpy as np
 from vicinal.table._frames import label_of
 
 # 1234.5, 1,234.50 and .5e-3, after currency, percent and blanks are gone.
-_PLAIN = re.compile(r"[+-]?(?:\d+\.?\d*|\.\d+|\d{1,3}(?:,\d{3})+(?:\.\d*)?)(?:[eE][+-]?\d+)?")
+_PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+|\d{1,3}(?:,\d{3})+(?:\.\d*)?)(?:[eE][+-]?\d+)?")
 _BLANK_THOUSANDS = re.compile(r"(?<=\d)[ \u00a0\u202f'’](?=\d{3}(?!\d))")
 _CURRENCY = re.compile(
     r"[$€£¥₹]|\b(?:AUD|BRL|CAD|CHF|CNY|CZK|DKK|EUR|GBP|HUF|INR|JPY|KRW|MXN|NOK|NZD|PLN|SEK|USD|ZAR)\b"
@@ -209,7 +209,7 @@ def as_numbers(values: np.ndarray, decimal: str = ".", unit: str = "") -> np.nda
     A duration is counted in seconds, a date in days since 1970.
     """
     if values.dtype == object:
-        return _each(values, lambda text: parse_number(text, decimal, unit), np.nan, np.float64)
+        values = _each(values, lambda text: parse_number(text, decimal, unit), np.nan, np.float64)
     if values.dtype.kind == "m":
         return _scaled(values, 1e6)
     if values.dtype.kind == "M":
