@@ -252,3 +252,11 @@ def test_lazy_models_are_not_fitted_to_blocks(table):
     X, y, _ = table
     with pytest.raises(TypeError, match="LocalClassifier"):
         distributed.fit(LocalClassifier(**FIXED), as_dask(X, 100), as_dask(y, 100))
+
+
+def test_blocks_without_rows_are_answered_with_nothing():
+    table = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0) % 3})
+    model = Ridge().fit(table, table["a"])
+    lazy = dd.from_pandas(table, npartitions=4)
+    found = predict(model, lazy[lazy["a"] < 7.0])
+    assert_allclose(found.compute(), model.predict(table[:7]))

@@ -47,15 +47,20 @@ def predict(estimator: Any, X: Any, *, method: str = "predict"):
         parts, lengths = list(X.to_delayed().ravel()), list(X.chunks[0])
     model = delayed(estimator)
     answer = delayed(_answer, pure=True)
-    like = _answer(estimator, _sample(X, estimator.n_features_in_), method)
+    like = _answer(estimator, _sample(X, estimator.n_features_in_), method, None)[:0]
     blocks = [
-        da.from_delayed(answer(model, part, method), (length, *like.shape[1:]), dtype=like.dtype)
+        da.from_delayed(
+            answer(model, part, method, like), (length, *like.shape[1:]), dtype=like.dtype
+        )
         for part, length in zip(parts, lengths, strict=True)
     ]
     return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
 
-def _answer(model, rows, method):
+def _answer(model, rows, method, nothing):
+    """Return the answers to rows; ``nothing`` is what a block without rows is answered with."""
+    if rows.shape[0] == 0:
+        return nothing
     return np.asarray(getattr(model, method)(rows))
 
 
