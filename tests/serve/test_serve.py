@@ -55,6 +55,17 @@ def test_rows_by_name_and_as_csv(people):
     assert reply.json()["predictions"] == expected
 
 
+def test_codes_in_csv_stay_codes():
+    """01234 is another level than 1234."""
+    pd = pytest.importorskip("pandas")
+    table = pd.DataFrame({"zip": ["01234", "91234", "01234", "91234"] * 3, "age": np.arange(12.0)})
+    model = make_pipeline(TableEncoder(), LogisticRegression()).fit(table, table["zip"] == "01234")
+    client = TestClient(create_app(model, table=table))
+    headers = {"Content-Type": "text/csv"}
+    reply = client.post("/predict", content="zip,age\n01234,3\n91234,3\n", headers=headers)
+    assert reply.json()["predictions"] == [True, False]
+
+
 def test_a_regressor_has_no_classes():
     X, y = load_diabetes(return_X_y=True)
     model = LinearRegression().fit(X, y)
@@ -204,7 +215,9 @@ BAD = [
     ("/predict", {"rows": "text"}, "one or more rows"),
     ("/predict", {"rows": [[1, 2]]}, "list of 4 values"),
     ("/predict", {"rows": [{"x0": 1}]}, "'x1' is missing"),
+    ("/predict", {"rows": [dict.fromkeys(("x0", "x1", "x2", "x3"), 1), {"x0": 1}]}, "in row 1"),
     ("/predict", {"rows": [[1, 2, 3, "a"]]}, "numbers only"),
+    ("/predict", {"rows": [[1, 2, 3, 10**400]]}, "numbers only"),
     ("/predict", {"rows": [[1, 2, 3, [4]]]}, "nested"),
     ("/predict", {"rows": [[1, 2, 3, None]]}, "NaN"),
     ("/v2/models/iris/infer", {}, "list of inputs"),

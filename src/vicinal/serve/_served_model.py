@@ -3,6 +3,7 @@
 import csv
 import io
 import math
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from functools import cached_property
@@ -25,6 +26,7 @@ from vicinal.serve._errors import RequestError
 from vicinal.table import TableEncoder
 
 _N_NEIGHBORS = 8
+_CODE = re.compile(r"[+-]?0\d+|.*_.*")
 
 
 class ServedModel:
@@ -97,12 +99,15 @@ class ServedModel:
     def _by_name(self, rows: Sequence[Any]) -> dict[str, list]:
         if not all(isinstance(row, Mapping) for row in rows):
             raise RequestError(400, "all rows must be objects, or all must be lists.")
-        missing = [name for name in self.columns if name not in rows[0]]
-        if missing:
-            raise RequestError(
-                400, f"the column {missing[0]!r} is missing; expected {self.columns}."
-            )
-        return {name: [row.get(name) for row in rows] for name in self.columns}
+        for i, row in enumerate(rows):
+            missing = [name for name in self.columns if name not in row]
+            if missing:
+                raise RequestError(
+                    400,
+                    f"the column {missing[0]!r} is missing in row {i}; expected {self.columns}, "
+                    "null for a gap.",
+                )
+        return {name: [row[name] for row in rows] for name in self.columns}
 
     def _by_place(self, rows: Sequence[Any]) -> dict[str, list]:
         width = len(self.columns)
@@ -121,7 +126,7 @@ class ServedModel:
             return pandas.DataFrame({name: list(values) for name, values in columns.items()})
         try:
             return np.array([list(values) for values in columns.values()], dtype=np.float64).T
-        except (TypeError, ValueError):
+        except (TypeError, ValueError, OverflowError):
             raise RequestError(400, "the model takes numbers only.") from None
 
     def from_csv(self, text: str) -> Any:
@@ -269,8 +274,11 @@ def _finite(value: Any) -> Any:
 
 
 def _read(cell: str) -> Any:
+    """Return a cell as a number, or as text: digits with leading zeros or with bars are codes."""
     if cell == "":
         return None
+    if _CODE.fullmatch(cell):
+        return cell
     try:
         return float(cell)
     except ValueError:
@@ -290,7 +298,7 @@ def _words_for_the_client() -> Iterator[None]:
     """Tell what is wrong with rows in one line."""
     try:
         yield
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise RequestError(422, _one_line(error)) from None
 
 
