@@ -330,3 +330,21 @@ def test_a_report_shows_itself_in_a_notebook(three_classes):
     html = ModelReport(GaussianNB().fit(X, y), X, y, n_explained=1)._repr_html_()
     assert html.startswith("<iframe")
     assert "&lt;!doctype html&gt;" in html
+
+
+def test_frames_with_numbered_columns():
+    pandas = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    X = pandas.DataFrame(rng.normal(size=(60, 2)))
+    y = (X[0] > 0.0).to_numpy()
+    report = ModelReport(GaussianNB().fit(X, y), X, y, n_explained=1, time_budget=2.0)
+    assert report.as_dict()["importance"]["rows"][0]["name"] == "0"
+
+
+def test_labels_that_the_model_does_not_know_are_refused():
+    X = np.arange(20.0)[:, None]
+    y = np.where(X[:, 0] > 9.0, "c", "a")
+    model = GaussianNB().fit(X, y)
+    y[3] = "b"
+    with pytest.raises(ValueError, match="y holds 'b', which is none of the classes"):
+        ModelReport(model, X, y, n_explained=1).as_dict()

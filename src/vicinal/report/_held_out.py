@@ -84,6 +84,17 @@ def decided(proba: np.ndarray, classes: Any, rule: Rule | None) -> np.ndarray:
     return classes[proba.argmax(axis=1) if rule is None else rule.codes(proba)]
 
 
+def check_labels(y: np.ndarray, classes: np.ndarray) -> None:
+    """Refuse labels that a model cannot answer; they would be counted as others."""
+    unknown = sorted({str(label) for label in y[~np.isin(y, classes)]})
+    if unknown:
+        known = ", ".join(repr(str(label)) for label in classes[:12])
+        raise ValueError(
+            f"y holds {unknown[0]!r}, which is none of the classes of the model ({known}); leave "
+            "such rows out, or fit the model to them."
+        )
+
+
 def row_losses(answers: OutOfFold, y: np.ndarray) -> tuple[np.ndarray, str]:
     """Return the loss of each answer, and what it is called."""
     if answers.classes is None:

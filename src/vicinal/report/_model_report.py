@@ -16,7 +16,13 @@ from vicinal.report import _answers, _places
 from vicinal.report._calibration import calibration
 from vicinal.report._effects import effects
 from vicinal.report._findings import finding_parts
-from vicinal.report._held_out import UnseenAnswers, held_out_answers, row_errors, row_trouble
+from vicinal.report._held_out import (
+    UnseenAnswers,
+    check_labels,
+    held_out_answers,
+    row_errors,
+    row_trouble,
+)
 from vicinal.report._importance import importance
 from vicinal.report._page import Page
 from vicinal.report._profile import profile
@@ -131,6 +137,8 @@ class ModelReport(Page):
         held_out = held_out_answers(self.model, self.X, self.out_of_fold, self.unseen)
         answers = held_out.answers
         known = None if self.y is None else self.y[answers.rows]
+        if known is not None and answers.classes is not None:
+            check_labels(known, answers.classes)
         content: dict[str, Any] = {
             "title": self.title,
             "target": self.target,

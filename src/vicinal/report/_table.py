@@ -57,8 +57,9 @@ def with_column(X: Any, j: int, source: Any, index: np.ndarray) -> Any:
     if hasattr(X, "get_columns"):
         return X.with_columns(source.to_series(j)[index.tolist()])
     if is_frame(X):
-        cells = source.iloc[index, j].set_axis(X.index)
-        return X.assign(**{X.columns[j]: cells})
+        changed = X.copy()
+        changed[X.columns[j]] = source.iloc[index, j].set_axis(X.index)
+        return changed
     changed = np.array(X)
     changed[:, j] = np.asarray(source)[index, j]
     return changed

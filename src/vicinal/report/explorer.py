@@ -9,6 +9,7 @@ from vicinal._base import last_step
 from vicinal._base._compat import num_samples
 from vicinal._base._thresholds import split_threshold
 from vicinal.report._controls import control
+from vicinal.report._held_out import check_labels
 from vicinal.report._page import Page
 from vicinal.report._reasons import plain
 from vicinal.report._table import column_names, column_values
@@ -136,6 +137,8 @@ def errors_of(model: Any, table: Any, y: Any) -> np.ndarray:
     """
     if not hasattr(model, "classes_"):
         return np.abs(np.asarray(y, dtype=float) - np.asarray(model.predict(table)))
+    y = np.asarray(y)
+    check_labels(y, model.classes_)
     proba = np.asarray(model.predict_proba(table))
     codes = np.searchsorted(model.classes_, y)
     return 1.0 - proba[np.arange(len(codes)), codes]
