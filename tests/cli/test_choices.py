@@ -12,7 +12,9 @@ pytest.importorskip("typer")
 pytest.importorskip("polars")
 
 import polars as pl
+from sklearn.dummy import DummyClassifier
 
+from vicinal.cli._commands import known_target
 from vicinal.cli._run import run
 from vicinal.cli._threshold import Threshold
 
@@ -276,3 +278,18 @@ def test_the_installed_command_reads_files_of_every_kind(folder, tmp_path):
     refused = vicinal("predict", model, str(broken))
     assert refused.returncode == 2
     assert b"is no Excel file" in refused.stderr
+
+
+def test_the_mean_cost_counts_weights():
+    """It is what the threshold was chosen by."""
+    shares = np.array([[0.9, 0.1], [0.2, 0.8]])
+    y, classes = np.array(["yes", "yes"]), np.array(["no", "yes"])
+    cost = Threshold("yes", 0.5, 4.0).mean_cost(shares, y, classes, np.array([1.0, 3.0]))
+    assert cost == 1.0
+
+
+def test_classes_read_from_words_are_read_again():
+    """Ratings such as '3 stars' are numbers to the model, and to what is asked of it later."""
+    frame = pl.DataFrame({"rating": [f"{k} stars" for k in (1, 2, 3)]})
+    model = DummyClassifier().fit(np.zeros((3, 1)), [1.0, 2.0, 3.0])
+    assert known_target(frame, "rating", model)[1].tolist() == [1.0, 2.0, 3.0]

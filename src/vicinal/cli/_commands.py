@@ -297,13 +297,11 @@ def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
         except pl.exceptions.InvalidOperationError:
             raise InputError(f"the target {target!r} holds no numbers") from None
         return frame, column.to_numpy(), notes
-    column = frame[target]
     classes = np.asarray(fitted.classes_)
-    y = (
-        column.cast(pl.String).to_numpy().astype(str)
-        if classes.dtype.kind in "UO"
-        else (column.to_numpy())
-    )
+    if classes.dtype.kind in "UO":
+        y = frame[target].cast(pl.String).to_numpy().astype(str)
+    else:
+        y = as_numbers(frame[target], None).to_numpy()
     unknown = np.setdiff1d(y, classes)
     if len(unknown):
         raise InputError(

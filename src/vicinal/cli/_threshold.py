@@ -71,10 +71,13 @@ class Threshold:
         at = [str(label) for label in classes].index(self.positive)
         return np.where(shares[:, at] >= self.value, classes[at], classes[1 - at])
 
-    def mean_cost(self, shares: np.ndarray, y: np.ndarray, classes: np.ndarray) -> float:
+    def mean_cost(
+        self, shares: np.ndarray, y: np.ndarray, classes: np.ndarray, weights: Any = None
+    ) -> float:
         """Return what an answer costs on average."""
         missed = y.astype(str) == self.positive
-        return float(np.mean((self.answers(shares, classes) != y) * np.where(missed, self.cost, 1)))
+        costs = (self.answers(shares, classes) != y) * np.where(missed, self.cost, 1.0)
+        return float(np.average(costs, weights=weights))
 
 
 def choose_threshold(
@@ -90,8 +93,8 @@ def choose_threshold(
     found = Threshold.choose(shares, y == label, str(label), cost, weights)
     half = Threshold(found.positive, 0.5, cost)
     say(
-        f"{found}: {found.mean_cost(proba, y, classes):.4f} a row on held-out rows, "
-        f"{half.mean_cost(proba, y, classes):.4f} from 0.5 on"
+        f"{found}: {found.mean_cost(proba, y, classes, weights):.4f} a row on held-out rows, "
+        f"{half.mean_cost(proba, y, classes, weights):.4f} from 0.5 on"
     )
     return found
 
