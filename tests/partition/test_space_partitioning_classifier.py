@@ -542,3 +542,12 @@ def test_sparse_queries_to_a_model_of_dense_rows(blobs):
     X, y = blobs
     model = SpacePartitioningClassifier(n_regions=2, n_init=1, random_state=0).fit(X, y)
     assert_allclose(model.predict_proba(sparse.csr_array(X)), model.predict_proba(X))
+
+
+def test_sets_of_a_model_that_was_given_its_first_regions():
+    """Models of folds have fewer rows than regions were given for."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 2))
+    y = X[:, 0] * X[:, 1] > 0.0
+    model = SpacePartitioningClassifier("lda", n_regions=2, init=(X[:, 0] > 0.0).astype(int))
+    assert model.fit(X, y).predict_set(X[:3]).shape == (3, 2)

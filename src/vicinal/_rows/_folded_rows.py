@@ -96,7 +96,12 @@ class FoldedRowsMixin(SupportMixin):
         weights = None
         if sample_weight is not None:
             weights, X, y = positive_rows(sample_weight, X, y)
-        self._folded = FoldedRows(clone(self), X, y, weights, getattr(self, "classes_", None))
+        classes = getattr(self, "classes_", None)
+        self._folded = FoldedRows(self._fold_model(), X, y, weights, classes)
+
+    def _fold_model(self) -> Any:
+        """Return the unfitted model of a fold."""
+        return clone(self)
 
     def _known_rows(self) -> HeldOutRows:
         return self._kept().known()

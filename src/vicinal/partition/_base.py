@@ -268,10 +268,15 @@ class BaseSpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator, ABC
         if self.monotone and n_open:
             warnings.warn(
                 f"{n_open} of {len(cascades)} starts did not settle within "
-                f"max_iter={self.max_iter} sweeps; raise max_iter.",
+                f"{max(cascade.n_iter for cascade in cascades)} sweeps; raise max_iter.",
                 ConvergenceWarning,
                 stacklevel=5,
             )
+
+    def _fold_model(self):
+        # First regions were given for all rows, and a fold has fewer.
+        model = super()._fold_model()
+        return model if isinstance(self.init, str) else model.set_params(init="kmeans")
 
     def _store(self, cascades: list[Cascade]) -> None:
         best = cascades[0]
