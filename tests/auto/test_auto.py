@@ -533,6 +533,21 @@ def test_gaps_are_taken_as_they_are():
     assert np.isfinite(model.predict_proba(np.full((1, 5), np.nan))).all()
 
 
+@pytest.mark.parametrize("members", [["linear"], ["local"]])
+def test_a_gap_in_a_table_that_had_none_gets_the_median(members):
+    X, y = load_iris(return_X_y=True)
+    model = AutoClassifier(members, random_state=0).fit(X, y)
+    gap, filled = X[:2].copy(), X[:2].copy()
+    gap[0, 2], filled[0, 2] = np.nan, np.median(X[:, 2])
+    np.testing.assert_array_equal(model.predict_proba(gap), model.predict_proba(filled))
+    np.testing.assert_array_equal(model.support(gap), model.support(filled))
+
+
+def test_kinds_that_no_such_table_is_tried_with_are_named():
+    with pytest.raises(ValueError, match=r"members=\['boosting'\] is tried on such a table"):
+        AutoClassifier(["boosting"]).fit(*blobs(40))
+
+
 def test_sparse_rows_give_the_same_model():
     X, y = blobs()
     X = np.where(np.abs(X) < 1.0, 0.0, X)

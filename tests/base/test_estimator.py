@@ -104,3 +104,22 @@ def test_words_are_answered_by_the_argument_that_holds_them_and_the_remedy():
     words[1, 0] = "red"
     with pytest.raises(ValueError, match=r"'red'\. X must be numbers here: put .*TableEncoder"):
         _Mean().fit(words)
+
+
+class _Wrapper(_Mean):
+    """Hands its rows to a model inside."""
+
+    @atomic_fit
+    def fit(self, X, y=None, sample_weight=None):
+        self.inside_ = _Mean().fit(X)
+        return self
+
+
+@pytest.mark.parametrize("value", ["red", np.nan])
+def test_the_remedy_for_words_and_gaps_is_told_once(value):
+    table = X.astype(object)
+    table[1, 0] = value
+    with pytest.raises(ValueError, match="TableEncoder") as caught:
+        _Wrapper().fit(table)
+    assert str(caught.value).count("TableEncoder") == 1
+    assert "_Mean" in str(caught.value)

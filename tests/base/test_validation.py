@@ -5,6 +5,7 @@ from numpy.testing import assert_array_equal
 from scipy import sparse
 
 from vicinal._base import (
+    check_groups,
     check_magnitude,
     check_neighbor_count,
     check_weights,
@@ -46,6 +47,13 @@ def test_missing_weights_are_ones():
 def test_bad_weights_are_refused(weights, message):
     with pytest.raises(ValueError, match=message):
         check_weights(np.array(weights), np.zeros((3, 1)))
+
+
+def test_groups_need_an_entry_for_every_row():
+    assert check_groups(None, 3) is None
+    assert_array_equal(check_groups(["a", "a", "b"], 3), ["a", "a", "b"])
+    with pytest.raises(ValueError, match=r"groups has shape \(2,\) for 3 rows"):
+        check_groups([1, 2], 3)
 
 
 def test_more_neighbors_than_samples_names_both():

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine, make_friedman1
 
-from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor
+from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor, LoessRegressor
 from vicinal.local import _forest as forest_rows
 from vicinal.local._forest import grow_forest
 
@@ -19,6 +19,12 @@ def test_every_metric_can_be_named(metric):
     assert weights.shape == (3, 89)
     if metric != "ranked":
         assert model.local_coef(X[:3]).shape == (3, 3, 13)
+
+
+@pytest.mark.parametrize("model", [LocalRegressor, LoessRegressor])
+def test_a_metric_that_does_not_exist_is_refused_by_the_model_before_any_work(model):
+    with pytest.raises(ValueError, match=rf"{model.__name__} .*'standardized'.* Got 'euclidian'"):
+        model(metric="euclidian").fit(np.eye(9), np.arange(9.0))
 
 
 def test_normal_scores_do_not_care_about_monotone_bends(rng):

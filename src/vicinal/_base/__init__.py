@@ -52,6 +52,7 @@ from vicinal._base._survey import (
 from vicinal._base._validation import (
     check_device_weights,
     check_fold_count,
+    check_groups,
     check_labels,
     check_magnitude,
     check_neighbor_count,
@@ -86,6 +87,7 @@ __all__ = [
     "block_moments",
     "check_device_weights",
     "check_fold_count",
+    "check_groups",
     "check_labels",
     "check_magnitude",
     "check_neighbor_count",

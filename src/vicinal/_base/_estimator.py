@@ -51,11 +51,27 @@ def atomic_fit(method):
         except BaseException as error:
             vars(self).clear()
             vars(self).update(before)
-            if str(error).startswith("could not convert string to float"):
-                raise ValueError(f"{error}. {_numbers_wanted(self, given)}") from error
-            raise
+            advice = _advice(error, self, given)
+            if advice is None:
+                raise
+            raise ValueError(f"{str(error).splitlines()[0].rstrip('.')}. {advice}") from error
 
     return wrapper
+
+
+def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | None:
+    """Return what to do about an error of scikit-learn's about words and gaps, if it is one."""
+    text = str(error)
+    if "vicinal.table" in text:  # a model inside has said it
+        return None
+    if text.startswith("could not convert string to float"):
+        return _numbers_wanted(estimator, given)
+    if text.startswith("Input X contains NaN"):
+        return (
+            f"{type(estimator).__name__} takes no gaps: put vicinal.table.TableEncoder() before it "
+            "in a pipeline, which fills and marks them."
+        )
+    return None
 
 
 def _numbers_wanted(estimator, given: dict[str, Any]) -> str:

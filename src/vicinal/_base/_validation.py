@@ -147,7 +147,7 @@ def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.
         return weights
     if weights.min() < 0:
         raise ValueError(
-            f"sample_weight holds negative values (smallest {weights.min()!r}); weights count how "
+            f"sample_weight holds negative values (smallest {weights.min():g}); weights count how "
             "often a row is seen, so use 0 to leave a row out."
         )
     with np.errstate(over="ignore"):
@@ -158,6 +158,19 @@ def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.
             "of weights must be exact, so divide them by their mean."
         )
     return weights
+
+
+def check_groups(groups: Any, n_rows: int) -> np.ndarray | None:
+    """Return groups as a vector with an entry for every row, or ``None``."""
+    if groups is None:
+        return None
+    groups = np.asarray(groups)
+    if groups.shape != (n_rows,):
+        raise ValueError(
+            f"groups has shape {groups.shape} for {n_rows} rows of X; give one entry for each row, "
+            "the same for rows that belong together."
+        )
+    return groups
 
 
 def check_magnitude(name: str, values: Any, dtype: Any = np.float64) -> None:

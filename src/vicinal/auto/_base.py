@@ -18,6 +18,7 @@ from vicinal._base import (
     Survey,
     as_numpy,
     atomic_fit_blocks,
+    check_groups,
     check_labels,
     check_magnitude,
     documented,
@@ -200,9 +201,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     def _weighted_rows(self, X, y, sample_weight, groups) -> tuple:
         """Return X, y, weights and groups of the rows that weigh something, and their places."""
         n_rows = num_samples(X)
-        if groups is not None:
-            check_consistent_length(X, groups)
-            groups = np.asarray(groups)
+        groups = check_groups(groups, n_rows)
         weight, rows, y, groups = positive_rows(sample_weight, np.arange(n_rows), y, groups)
         self._n_rows = n_rows
         return (X if len(rows) == n_rows else rows_of(X, rows)), y, weight, groups, rows
@@ -234,6 +233,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         trials = search.kept()
         if not trials:
             reasons = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
+            reasons = reasons or f"no kind of members={self.members!r} is tried on such a table"
             raise ValueError(f"No member of {type(self).__name__} could be judged: {reasons}.")
         self._warn_of_left_out(search)
         everything = np.arange(len(table.entries))

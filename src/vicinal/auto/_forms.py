@@ -16,7 +16,7 @@ FORMS = ("distance", "tree")
 _MAX_DENSE, _N_AXES = 20_000_000, 100
 
 
-@saved()
+@saved(medians="p")
 class Forms:
     """Encode a table for each kind of member.
 
@@ -24,14 +24,19 @@ class Forms:
     ----------
     encoders : dict of str to transformer or None
         Fitted encoder of each form; ``None`` takes the numbers as they are.
+    medians : ndarray of shape (n_features,) or None
+        Of an array without gaps, what fills those of later rows where distances are measured.
     """
 
     def __init__(self) -> None:
         self.encoders: dict[str, Any] = {}
+        self.medians: np.ndarray | None = None
 
     def fit_transform(self, X, y) -> dict[str, Any]:
         """Learn the encoders and return the training rows in each form."""
         self.encoders = self._choose(X)
+        if isinstance(X, np.ndarray) and self.encoders["distance"] is None:
+            self.medians = np.array([np.median(column) for column in X.T])
         out = {}
         for form, encoder in self.encoders.items():
             out[form] = _dense(X if encoder is None else encoder.fit_transform(X, y))
@@ -40,7 +45,10 @@ class Forms:
     def transform(self, X, form: str) -> Any:
         """Return rows in one form."""
         encoder = self.encoders[form]
-        return _dense(X if encoder is None else encoder.transform(X))
+        rows = _dense(X if encoder is None else encoder.transform(X))
+        if form == "distance" and self.medians is not None:
+            rows = np.where(np.isnan(rows), self.medians, rows)
+        return rows
 
     @property
     def reads_frames(self) -> bool:

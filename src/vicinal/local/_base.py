@@ -14,7 +14,7 @@ from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.local._smoothing import KERNELS
 from vicinal._rows import HeldOutRows, SupportMixin, some_rows
-from vicinal.local._coordinates import location_mask, search_metric, sees_labels
+from vicinal.local._coordinates import METRICS, location_mask, search_metric, sees_labels
 from vicinal.local._data import HostEngine, SearchOptions, TrainingTable, is_forest
 from vicinal.local._explain import local_sections
 from vicinal.local._fits import make_fit
@@ -52,7 +52,7 @@ SHARED_CONSTRAINTS: dict = {
     ],
     "bandwidth": [Interval(Real, 0, None, closed="right"), StrOptions({"auto"}), None],
     "kernel": [StrOptions(set(KERNELS)), callable],
-    "metric": [str, callable, HasMethods(["fit", "transform"])],
+    "metric": [StrOptions(METRICS), callable, HasMethods(["fit", "transform"])],
     "metric_params": [dict, None],
     "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
     "penalty": [StrOptions({"relative", "absolute"})],

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 from scipy import sparse
 from sklearn.base import clone
+from sklearn.neighbors import VALID_METRICS
 from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
@@ -18,6 +19,7 @@ from vicinal._kernels.local._normal_scores import normal_score_knots, score_slop
 FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
 # Metrics of ours, realised as a change of coordinates; every other name goes to scikit-learn.
 LEARNED_METRICS = ("standardized", "ranked", "within_class", "gradient", *FORESTS)
+METRICS = {*LEARNED_METRICS, *VALID_METRICS["brute"], *VALID_METRICS["ball_tree"]} - {"precomputed"}
 _DENSE_ONLY = ("ranked", "within_class", "gradient", *FORESTS)
 
 

@@ -9,6 +9,7 @@ from scipy import sparse
 from sklearn.utils.validation import validate_data
 
 from vicinal._base import (
+    check_groups,
     check_magnitude,
     is_ready,
     positive_rows,
@@ -195,10 +196,9 @@ def checked_rows(
         **options,
     )
     check_magnitude("X", X)
+    groups = check_groups(groups, X.shape[0])
     if groups is not None:
-        groups = np.unique(np.asarray(groups), return_inverse=True)[1]
-        if len(groups) != X.shape[0]:
-            raise ValueError(f"groups has {len(groups)} entries for {X.shape[0]} rows of X.")
+        groups = np.unique(groups, return_inverse=True)[1]
     weights, X, y, groups = positive_rows(sample_weight, X, y, groups)
     if reset:
         is_common = np.all(weights == weights[0])

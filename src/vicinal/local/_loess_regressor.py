@@ -8,6 +8,7 @@ import numpy as np
 from vicinal._base import atomic_fit, documented
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._kernels.local._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
+from vicinal.local._coordinates import METRICS
 from vicinal.local._fits import LineFit
 from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._regression import BaseLocalRegressor
@@ -97,7 +98,7 @@ class LoessRegressor(BaseLocalRegressor):
         "robust_iterations": [Interval(Integral, 0, None, closed="left")],
         "surface": [StrOptions({"direct", "interpolate"})],
         "cell": [Interval(Real, 0, 1, closed="right")],
-        "metric": [str, callable, HasMethods(["fit", "transform"])],
+        "metric": [StrOptions(METRICS), callable, HasMethods(["fit", "transform"])],
         "algorithm": [StrOptions({"auto", "tree", "brute"})],
         "n_jobs": [Integral, None],
     }

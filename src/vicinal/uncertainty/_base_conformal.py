@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     aligned_answers,
+    check_groups,
     check_magnitude,
     check_weights,
     documented,
@@ -63,8 +64,8 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
                 f"{type(self).__name__} requires y to be passed, but the target y is None."
             )
         y = check_y(y, estimator=self, **options)
-        groups = None if groups is None else np.asarray(groups)
-        check_consistent_length(X, y, groups)
+        check_consistent_length(X, y)
+        groups = check_groups(groups, num_samples(X))
         if sample_weight is not None and not takes_weights(self.estimator):
             raise ValueError(
                 f"sample_weight was given, but fit of {self.estimator!r} takes none; leave it "
