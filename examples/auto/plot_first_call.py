@@ -42,11 +42,12 @@ import matplotlib.pyplot as plt
 
 members = [member.name for member in model.members_ if member.weight > 0]
 parts = model.contributions(flats[400:401])[0, :, 0]
-fig, ax = plt.subplots(figsize=(7, 2.5), layout="constrained")
+fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 left = np.r_[0.0, np.cumsum(parts)[:-1]]
-for name, part, start in zip(members, parts, left, strict=True):
-    ax.barh(0, part, left=start, label=f"{name}: {part:.0f}")
+ax.barh(members, parts, left=left)
+ax.bar_label(ax.containers[0], [f"{part:.0f}" for part in parts], label_type="center", color="w")
 ax.axvline(rent[400], color="black", linestyle=":", label=f"truth: {rent[400]:.0f}")
-ax.set(yticks=[], xlabel="rent", title=f"predicted rent {parts.sum():.0f}")
-ax.legend(ncols=2, fontsize="small")
+ax.set(xlabel="rent", title=f"predicted rent {parts.sum():.0f}")
+ax.invert_yaxis()
+ax.legend(loc="lower left")
 plt.show()

@@ -49,7 +49,7 @@ for m, (name, _) in enumerate(members):
     left.bar(rules, height, bottom=bottom, label=name)
     bottom += height
 left.set(title="weights", ylim=(0, 1))
-left.legend(loc="lower left")
+figure.legend(loc="outside lower left", ncols=4)
 
 stacked = models["stacking"]
 labels = [name for name, _ in members] + list(rules)

@@ -46,7 +46,8 @@ for ax, (name, model) in zip(axes, models.items(), strict=True):
     proba = model.predict_proba(plane)[:, 1].reshape(80, 80)
     ax.contourf(*axis, proba, levels=np.linspace(0, 1, 11), cmap="RdBu_r", alpha=0.8)
     ax.contour(*axis, proba, levels=[0.5], colors="k", linewidths=1.5)
-    ax.scatter(*X.T, c=y, cmap="RdBu_r", s=6, edgecolors="k", linewidths=0.2)
+    for label, marker, colour in ((0, "o", "navy"), (1, "^", "darkred")):
+        ax.scatter(*X[y == label].T, c=colour, marker=marker, s=20, edgecolors="w", linewidths=0.5)
     ax.set(title=f"{name}: {1 - model.score(*test):.1%} error", xticks=[], yticks=[])
 plt.show()
 

@@ -102,5 +102,5 @@ for ax, values, title in zip(
         ax.hist(values[coin == side], bins=np.linspace(0, 1, 25), alpha=0.6, label=side)
     ax.set(title=title, xlabel="share of tails among the customer's rows")
 axes[0].set_ylabel("rows")
-axes[0].legend()
+axes[0].legend(loc="upper center")
 plt.show()
