@@ -2,7 +2,8 @@
 
 Run `python docs/shots.py [comparison] [explain] [explorer] [serve]` in a clone with the extra
 `test`, Chromium and its driver, and the folder of data sets in VICINAL_DATA; pictures go to
-docs/_static. Look at them before committing.
+docs/_static. Look at them before committing. docs/_static/vicinal.png is the figure of
+examples/plot_vicinal.py at 90 dots per inch.
 """
 
 import argparse

@@ -580,6 +580,6 @@ def check_array_parameters(estimator, solver, groups) -> None:
     named = [name for name, is_set in unsupported.items() if is_set]
     if named:
         raise ValueError(
-            f"{', '.join(named)} as given cannot be used with a device array; leave out, or "
+            f"{', '.join(named)} as given cannot be used with a device array; change that, or "
             "convert X with numpy.asarray."
         )

@@ -228,7 +228,7 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
         named = [name for name, is_set in given.items() if is_set]
         if named:
             raise ValueError(
-                f"{', '.join(named)} as given cannot be used with a device array; leave out, or "
+                f"{', '.join(named)} as given cannot be used with a device array; change that, or "
                 "convert X with numpy.asarray."
             )
 
