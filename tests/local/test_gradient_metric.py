@@ -126,3 +126,10 @@ def test_of_many_rows_some_are_learned_from(rng, monkeypatch):
 def test_too_many_neighbours_is_an_error(rng):
     with pytest.raises(ValueError, match="n_neighbors=50 must be below the 40 samples"):
         GradientMetric(n_neighbors=50).fit(rng.normal(size=(40, 2)), np.arange(40.0))
+
+
+def test_rows_too_large_to_be_mapped_are_refused(rng):
+    X = rng.normal(size=(40, 2)) * [1e-12, 1.0]
+    model = GradientMetric(random_state=0).fit(X, X[:, 1])
+    with pytest.raises(ValueError, match="X reaches 1e\\+300; squares"):
+        model.transform([[1e300, 0.0]])

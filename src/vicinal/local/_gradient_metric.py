@@ -13,6 +13,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import (
     Progress,
     atomic_fit,
+    check_magnitude,
     check_same_library,
     documented,
     encode_device_labels,
@@ -313,6 +314,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             rows = namespace(X).astype(X, self.components_.dtype)
             return (rows - self.mean_) / self.scale_ @ self.components_.T
         X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        check_magnitude("X", X)
         Z = (np.asarray(X, dtype=np.float64) - self.mean_) / self.scale_
         return (Z @ self.components_.T).astype(X.dtype, copy=False)
 
