@@ -412,6 +412,16 @@ def test_class_weight_reaches_members_and_mixture():
             assert recall_score(y, said) > 0.6, member.name
 
 
+def test_levels_of_a_group_do_not_tell_its_label():
+    """Coin labels of groups, and a column that names the group."""
+    pandas = pytest.importorskip("pandas")
+    groups = np.repeat(np.arange(60), 4)
+    y = np.random.RandomState(0).randint(0, 2, 60)[groups]
+    X = pandas.DataFrame({"name": [f"n{k}" for k in groups], "x": np.arange(240.0) % 7})
+    model = AutoClassifier(["linear"], random_state=0).fit(X, y, groups=groups)
+    assert model.score_ < 0.7
+
+
 def test_rows_of_a_group_are_held_out_together():
     # Every row has three copies: whoever sees a copy knows the label.
     rng = np.random.RandomState(0)

@@ -115,6 +115,22 @@ def test_intervals_cover_everywhere(local):
         assert abs(covered[part].mean() - 0.9) < 0.045
 
 
+def test_intervals_cover_rows_of_new_groups():
+    """Errors of a group are alike: among its own rows every error looks usual."""
+    rng = np.random.RandomState(0)
+
+    def clusters(n_groups):
+        groups = np.repeat(np.arange(n_groups), 10)
+        X = rng.uniform(size=(n_groups, 2))[groups] + 0.01 * rng.normal(size=(len(groups), 2))
+        return X, rng.normal(size=(n_groups, 1))[groups], groups
+
+    X, residuals, groups = clusters(60)
+    new, truth, _ = clusters(100)
+    found = ResidualIntervals(Place(X), residuals, groups=groups)
+    ends = found.around(np.zeros((len(new), 1)), new, 0.9)[:, 0]
+    assert np.mean(np.abs(truth[:, 0]) <= ends[:, 1]) > 0.85
+
+
 def test_scales_are_as_flat_as_rows_left_out_allow():
     X, residuals = noisy(800)
     scale = LocalScale(Place(X), np.abs(residuals))

@@ -600,3 +600,15 @@ def test_declared_dates_that_are_none_are_refused():
     table = pandas.DataFrame({"a": [1.0, 2.0, 3.0], "b": [1.0, 2.0, 4.0]})
     with pytest.raises(ValueError, match="no date can be read from '1'"):
         TableEncoder(kinds={"a": "date"}).fit(table)
+
+
+def test_rows_of_a_group_do_not_see_each_others_target():
+    """A level that one group alone has tells nothing to its rows."""
+    groups = np.repeat(np.arange(40), 3)
+    table = pandas.DataFrame({"name": [f"n{k}" for k in groups]})
+    y = (groups % 2).astype(float)
+    encoder = TableEncoder()
+    apart = encoder.fit_transform(table, y, groups=groups)[:, 0]
+    assert np.ptp(apart) < 0.2
+    assert np.corrcoef(encoder.fit_transform(table, y)[:, 0], y)[0, 1] > 0.9
+    assert np.corrcoef(encoder.transform(table)[:, 0], y)[0, 1] > 0.9

@@ -12,10 +12,28 @@ from vicinal._rows._support import Support
 
 # More rows would not make quantiles better, only models larger.
 _MAX_ROWS = 5000
-_GIVEN = ("X", "answers", "targets", "weights", "n_jobs", "folds", "coarse", "are_coordinates")
+_GIVEN = (
+    "X",
+    "answers",
+    "targets",
+    "weights",
+    "n_jobs",
+    "folds",
+    "coarse",
+    "are_coordinates",
+    "groups",
+)
 
 
-@saved(X="n p gaps", answers="n *", targets="n | n *", weights="n", folds="n", coarse="n *")
+@saved(
+    X="n p gaps",
+    answers="n *",
+    targets="n | n *",
+    weights="n",
+    folds="n",
+    coarse="n *",
+    groups="n <n",
+)
 class HeldOutRows:
     """Training rows, their targets, and answers by models that had not seen them.
 
@@ -39,6 +57,8 @@ class HeldOutRows:
         Values by models of about half of the rows, see :func:`coarse_answers`.
     are_coordinates : bool, default=False
         Rows are in the coordinates of the model's own metric, to be compared as they are.
+    groups : ndarray of int of shape (n_samples,), optional
+        Rows of one number belong together, and new rows to none of them.
     """
 
     def __init__(
@@ -52,6 +72,7 @@ class HeldOutRows:
         folds=None,
         coarse=None,
         are_coordinates=False,
+        groups=None,
     ):
         self.X = X
         self.answers = answers
@@ -61,6 +82,7 @@ class HeldOutRows:
         self.folds = folds
         self.coarse = coarse
         self.are_coordinates = are_coordinates
+        self.groups = None if groups is None else np.unique(groups, return_inverse=True)[1]
 
     @cached_property
     def place(self) -> Place:
@@ -77,7 +99,12 @@ class HeldOutRows:
         """Intervals of values."""
         coarse = None if self.coarse is None else self.targets - self.coarse
         return ResidualIntervals(
-            self.place, self.targets - self.answers, self.weights, folds=self.folds, coarse=coarse
+            self.place,
+            self.targets - self.answers,
+            self.weights,
+            folds=self.folds,
+            coarse=coarse,
+            groups=self.groups,
         )
 
     @cached_property
@@ -91,7 +118,7 @@ class HeldOutRows:
 
     def __restore__(self, state: dict) -> None:
         """Take back what a model file kept."""
-        vars(self).update(state)
+        vars(self).update({"groups": None} | state)  # files of earlier versions have none
 
 
 def some_rows(n: int) -> np.ndarray:

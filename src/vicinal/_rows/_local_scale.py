@@ -40,6 +40,9 @@ class LocalScale:
         Absolute errors of held-out answers.
     weights : ndarray of shape (n_samples,), optional
         How often each row counts.
+    groups : ndarray of int of shape (n_samples,), optional
+        Rows of one number are left out together: their errors are alike, and a new row is of none
+        of these groups.
 
     Attributes
     ----------
@@ -53,10 +56,17 @@ class LocalScale:
         Scale at each training row without its own error.
     """
 
-    def __init__(self, place: Place, errors: np.ndarray, weights: np.ndarray | None = None):
+    def __init__(
+        self,
+        place: Place,
+        errors: np.ndarray,
+        weights: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ):
         self.place = place
         self.errors = errors
         self.weights = np.ones(len(errors)) if weights is None else weights
+        self.groups = groups
         self.size, self.degree = self._chosen()
         self.level, self.held_out = self._constant()
         self.floor = np.zeros(errors.shape[1])
@@ -101,7 +111,7 @@ class LocalScale:
         apart = everyone = np.zeros((2, self.errors.shape[1]))
         for block in self._blocks(len(rows), self.size):
             own = rows[block]
-            distances, indices = self.place.neighbors_of_training(own, self.size + 1)
+            distances, indices = self.place.neighbors_of_training(own, self.size + 1, self.groups)
             indices = indices[:, :-1]
             weights = tricube(distances) * self.weights[indices]
             together = weights * (folds[indices] == folds[own][:, None])
@@ -123,17 +133,21 @@ class LocalScale:
         return np.unique(np.linspace(0, n - 1, _MAX_ROWS).astype(np.int64))
 
     def _constant(self) -> tuple[np.ndarray, np.ndarray]:
-        """Return the mean error, and the same without each row."""
+        """Return the mean error, and the same without each row and its group."""
         total = self.weights @ self.errors
         mass = self.weights.sum()
         own = self.weights[:, None]
+        sums = own * self.errors
+        if self.groups is not None:
+            own, sums = (_group_sums(part, self.groups) for part in (own, sums))
         rest = np.maximum(mass - own, 1e-300)
-        left = np.where(mass - own > 1e-12 * mass, (total - own * self.errors) / rest, 0.0)
+        left = np.where(mass - own > 1e-12 * mass, (total - sums) / rest, 0.0)
         return total / mass, np.maximum(left, 0.0)
 
     def _chosen(self) -> tuple[int | None, int]:
         n, d = self.place.rows.shape
-        plans = [(size, 0) for size in _SIZES if size + 1 < n // 2]
+        n_others = n - (1 if self.groups is None else int(np.bincount(self.groups).max()))
+        plans = [(size, 0) for size in _SIZES if size + 1 < min(n // 2, n_others)]
         if d <= _MAX_COLUMNS and not sparse.issparse(self.place.rows):
             plans += [(size, 1) for size, _ in plans if size >= 4 * (d + 1)]
         if n < _MIN_ROWS or not plans:
@@ -176,7 +190,7 @@ class LocalScale:
         out = np.empty((len(rows), self.errors.shape[1]))
         for block in self._blocks(len(rows), size):
             own = rows[block]
-            found = self.place.neighbors_of_training(own, size + 1)
+            found = self.place.neighbors_of_training(own, size + 1, self.groups)
             out[block] = self._fits(self.place.rows[own], *found, degree)
         return out
 
@@ -194,6 +208,13 @@ class LocalScale:
         lines = local_lines(self.place.rows[indices] - Z[:, None], errors, weights)
         # A line may fall below zero; the mean around it says what is small here.
         return np.clip(lines, 0.2 * means, 5.0 * means)
+
+
+def _group_sums(values: np.ndarray, groups: np.ndarray) -> np.ndarray:
+    """Return for each row the sum over the rows of its group."""
+    sums = np.zeros((int(groups.max()) + 1, values.shape[1]))
+    np.add.at(sums, groups, values)
+    return sums[groups]
 
 
 def local_lines(A: np.ndarray, errors: np.ndarray, weights: np.ndarray) -> np.ndarray:

@@ -58,9 +58,11 @@ class Place:
         """Return the same for queries given by their coordinates."""
         return self.search.kneighbors(Z, k)
 
-    def neighbors_of_training(self, rows: np.ndarray, k: int) -> tuple[np.ndarray, np.ndarray]:
-        """Return the same for training rows, each without itself."""
-        return self.search.kneighbors(self.rows[rows], k, exclude=rows)
+    def neighbors_of_training(
+        self, rows: np.ndarray, k: int, groups: np.ndarray | None = None
+    ) -> tuple[np.ndarray, np.ndarray]:
+        """Return the same for training rows, each without itself and the rows of its group."""
+        return self.search.kneighbors(self.rows[rows], k, exclude=rows, groups=groups)
 
 
 def _moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:

@@ -39,6 +39,8 @@ class ResidualIntervals:
         Rows of one number were held out together; ``None`` where each was held out alone.
     coarse : ndarray of shape (n_samples, n_outputs), optional
         Targets less the answers of models that had seen about half of the rows.
+    groups : ndarray of int of shape (n_samples,), optional
+        Rows of one number are left out of each other's scale.
     """
 
     def __init__(
@@ -49,10 +51,11 @@ class ResidualIntervals:
         *,
         folds: np.ndarray | None = None,
         coarse: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
     ):
         self.place = place
         self.weights = weights
-        self.scale = LocalScale(place, np.abs(residuals), weights)
+        self.scale = LocalScale(place, np.abs(residuals), weights, groups)
         scale = self.scale.held_out
         if folds is not None:
             scale = scale * self.scale.unseen(folds)

@@ -216,7 +216,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         self._forms, self._places, self._targets = Forms(), rows, y
         weight = counts * factors
         is_even = np.ptp(weight) == 0.0
-        whole = Rows(self._forms.fit_transform(X, y), y, None if is_even else weight, groups)
+        forms = self._forms.fit_transform(X, y, groups)
+        whole = Rows(forms, y, None if is_even else weight, groups)
         check_magnitude("X", whole.forms["distance"])  # a column of a frame among words, too
         self._on_device = is_on_device(X)
         tried = np.arange(len(y)) if self._on_device else draw_table(len(y), codes, row_seed)
@@ -255,6 +256,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             targets[drawn],
             counts[drawn],
             self.n_jobs,
+            groups=None if groups is None else groups[drawn],
         )
         self._keep_members(search, pool, whole)
         self._training_rows = None

@@ -32,15 +32,21 @@ class Forms:
         self.encoders: dict[str, Any] = {}
         self.medians: np.ndarray | None = None
 
-    def fit_transform(self, X, y) -> dict[str, Any]:
-        """Learn the encoders and return the training rows in each form."""
+    def fit_transform(self, X, y, groups=None) -> dict[str, Any]:
+        """Learn the encoders and return the training rows in each form.
+
+        Forms of one encoder are one array. Rows of one group have no part in each other's numbers.
+        """
         self.encoders = self._choose(X)
         if isinstance(X, np.ndarray) and self.encoders["distance"] is None:
             self.medians = np.array([np.median(column) for column in X.T])
-        out = {}
-        for form, encoder in self.encoders.items():
-            out[form] = _dense(X if encoder is None else encoder.fit_transform(X, y))
-        return out
+        options = {"groups": groups} if self.reads_frames else {}
+        found = {}
+        for encoder in self.encoders.values():
+            if id(encoder) not in found:
+                Z = X if encoder is None else encoder.fit_transform(X, y, **options)
+                found[id(encoder)] = _dense(Z)
+        return {form: found[id(encoder)] for form, encoder in self.encoders.items()}
 
     def transform(self, X, form: str) -> Any:
         """Return rows in one form."""

@@ -459,6 +459,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
                 None if data.sample_weight is None else data.sample_weight[rows],
                 self.n_jobs,
                 are_coordinates=not by_leaves,
+                groups=None if data.groups is None else data.groups[rows],
             )
         return self._answered
 

@@ -10,13 +10,13 @@ from collections import Counter
 from typing import Any
 
 import numpy as np
-from sklearn.base import BaseEstimator
+from sklearn.base import BaseEstimator, clone
 from sklearn.decomposition import TruncatedSVD
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.model_selection import KFold
 from sklearn.preprocessing import TargetEncoder
 
-from vicinal._base import saved
+from vicinal._base import group_folds, rows_outside, saved
 from vicinal.table._parsing import (
     CLOCKS,
     as_dates,
@@ -42,7 +42,7 @@ class ColumnEncoder(BaseEstimator):
         """Learn from the values of a column."""
         raise NotImplementedError
 
-    def fit_encode(self, values: np.ndarray, y: Any = None) -> np.ndarray:
+    def fit_encode(self, values: np.ndarray, y: Any = None, groups: Any = None) -> np.ndarray:
         """Learn and encode; only statistics of the target make this more than one after another."""
         return self.fit(values, y).encode(values)
 
@@ -288,7 +288,8 @@ class CodeColumn(ColumnEncoder):
 class TargetColumn(ColumnEncoder):
     """What the target is like at each level, shrunk to its mean: scikit-learn's TargetEncoder.
 
-    Rows of the fit get statistics of rows in other folds, so that no row sees its own target.
+    Rows of the fit get statistics of rows in other folds, which hold groups whole, so that no row
+    sees its own target, nor that of its group.
     A level that was not seen has the mean of all.
     """
 
@@ -300,11 +301,17 @@ class TargetColumn(ColumnEncoder):
         self.encoder_.fit(_as_table(values), y)
         return self._name()
 
-    def fit_encode(self, values, y=None):
-        self._prepare(len(values))
-        block = self.encoder_.fit_transform(_as_table(values), y)
-        self._name()
-        return block
+    def fit_encode(self, values, y=None, groups=None):
+        if groups is None:
+            self._prepare(len(values))
+            block = self.encoder_.fit_transform(_as_table(values), y)
+            self._name()
+            return block
+        self.fit(values, y)
+        folds = group_folds(groups, _FOLDS)
+        apart = [(rows_outside(fold, len(values)), fold) for fold in folds]
+        # Another encoder, because these folds are as long as the table.
+        return clone(self.encoder_).set_params(cv=apart).fit_transform(_as_table(values), y)
 
     def encode(self, values):
         return self.encoder_.transform(_as_table(values))

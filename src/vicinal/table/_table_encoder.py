@@ -136,7 +136,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         return self._name_outputs()
 
     @atomic_fit
-    def fit_transform(self, X, y=None):
+    def fit_transform(self, X, y=None, groups=None):
         """Fit, and encode the same rows without showing a row its own target.
 
         Parameters
@@ -145,6 +145,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             The table.
         y : array-like of shape (n_samples,), default=None
             The target.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of one group are not shown each other's target either.
 
         Returns
         -------
@@ -152,7 +154,10 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             The encoded rows.
         """
         columns, target = self._decide(X, y)
-        blocks = [encoder.fit_encode(columns[j], target) for j, encoder in self._encoders]
+        if groups is not None:
+            check_consistent_length(X, groups)
+            groups = np.asarray(groups)
+        blocks = [encoder.fit_encode(columns[j], target, groups) for j, encoder in self._encoders]
         self._name_outputs()
         return _stacked(blocks, X)
 

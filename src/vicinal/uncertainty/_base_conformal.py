@@ -100,6 +100,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         folds = [fold for fold in folds if len(fold)]
         if len(kept) < len(y):
             X, y, weights = rows_of(X, kept), y[kept], weights[kept]
+            groups = None if groups is None else np.asarray(groups)[kept]
         asked: dict = {}
         if isinstance(self.estimator, FrozenEstimator):
             # A model that is fitted already has not seen these rows: they only calibrate.
@@ -116,7 +117,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         self._table = TableEncoder().fit(X) if hasattr(X, "columns") else None
         targets = y.reshape(len(y), -1) if classes is None else np.searchsorted(classes, y)
         self._answered = HeldOutRows(
-            self._as_numbers(X), answers, targets, weights, self.n_jobs, **asked
+            self._as_numbers(X), answers, targets, weights, self.n_jobs, **asked, groups=groups
         )
 
     def _folds(self, X, y, groups, classes) -> list[np.ndarray]:
