@@ -151,6 +151,21 @@ def test_score_is_what_new_rows_get():
     assert abs(model.score_ - model.score(X[350:], y[350:])) < 2.5 * error
 
 
+def test_rows_all_answered_rightly_leave_a_doubt():
+    X = np.repeat([[0.0, 0.0], [9.0, 9.0]], 40, axis=0) + np.arange(80.0)[:, None] / 100
+    model = AutoClassifier(["linear"], random_state=0).fit(X, np.repeat(["a", "b"], 40))
+    assert model.score_ == pytest.approx(1.0)
+    assert model.score_error_ == pytest.approx(1.5 / 80)
+
+
+def test_labels_nearly_all_different_are_said_once():
+    X = np.random.RandomState(0).normal(size=(60, 2))
+    y = [f"id {max(k, 1)}" for k in range(60)]
+    with pytest.warns(UserWarning, match="unique classes") as found:
+        AutoClassifier(["local", "linear"], random_state=0).fit(X, y)
+    assert len(found) == 1
+
+
 def test_rows_of_a_group_are_one_witness():
     X, y = blobs(60)
     groups = np.repeat(np.arange(60), 4)

@@ -1,5 +1,9 @@
 """Classification of any table by a mixture of local, linear and tree models."""
 
+import warnings
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+
 import numpy as np
 from scipy.special import softmax
 from sklearn.base import ClassifierMixin
@@ -49,7 +53,8 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
     score_, score_error_ : float
         Accuracy to expect on new rows and its standard error: for each fold, settings, members,
         calibration and weights were chosen on the other folds. The error counts the luck of the
-        rows that were answered and of those that were learned from.
+        rows that were answered and of those that were learned from; where all were answered
+        rightly, it is that of one mistake.
     held_out_ : ndarray of shape (n_samples, n_classes)
         Probabilities of each training row by models that had not seen it, mixed by a pool that was
         not chosen on it; NaN for rows that were not drawn.
@@ -138,7 +143,8 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
         self.classes_, codes = encode_labels(y)
         factors = class_factors(self.class_weight, self.classes_, codes, counts)[codes]
         self.n_samples_fit_ = len(y)
-        self._learn(X, y, rows, counts, groups, codes, factors)
+        with _said_once() if 2 * len(self.classes_) > len(y) else nullcontext():
+            self._learn(X, y, rows, counts, groups, codes, factors)
         return self
 
     def _checked_targets(self, y) -> np.ndarray:
@@ -179,3 +185,11 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, BaseAuto):
             proba = as_given(pooled, X)
             return device_classes(self.classes_, proba, on_device=self._labels_on_device)
         return self.classes_[pooled.argmax(axis=1)]
+
+
+@contextmanager
+def _said_once() -> Iterator[None]:
+    """Let members not repeat what scikit-learn has said of labels that are nearly all different."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater")
+        yield

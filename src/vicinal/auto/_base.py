@@ -245,6 +245,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             scorer.share,
             table.units[table.entries],
             n_learned=table.n_units_learned,
+            step=scorer.error_step,
         )
         self.score_ = 1.0 - error
         self._keep_answers(answers, rows[tried[table.entries]])

@@ -33,6 +33,8 @@ _ALPHAS = {
     "logistic": (1.0, 10.0, 100.0),
     "lda": (0.05, 0.2, 0.6),
 }
+# Share of the mean square of a column that a difference of sums may leave of nothing.
+_ROUNDING = 1e-12
 # Indicators are one apart; their probabilities are calibrated later.
 _INDICATOR_SLOPE = 4.0
 
@@ -93,7 +95,9 @@ def _lda_path(X, Y, sample_weight, alphas) -> list[tuple[np.ndarray, np.ndarray]
 
 def _discriminant(sums: LDAStatistics, alpha: float) -> tuple[np.ndarray, np.ndarray]:
     """Return discriminant scores, the covariance within classes shrunk towards its diagonal."""
-    spread = np.sqrt(np.maximum(within_covariance(sums).diagonal(), np.finfo(float).tiny))
+    # Of a column that is constant in every class rounding alone is left, which may be negative.
+    least = _ROUNDING * sums.gram.diagonal() / sums.weights.sum() + np.finfo(float).tiny
+    spread = np.sqrt(np.maximum(within_covariance(sums).diagonal(), least))
     gram = sums.gram / spread / spread[:, None]
     scaled = sums._replace(sums=sums.sums / spread, gram=gram, shifts=sums.shifts / spread)
     coef, intercept = lda_coefficients(scaled, alpha)

@@ -23,6 +23,7 @@ class Scorer(Protocol):
 
     share: np.ndarray
     sharpness: tuple[float, ...]
+    error_step: float  # size of the errors that are counted, 0 where they are measured
 
     def part(self, entries: np.ndarray) -> "Scorer":
         """Return the scorer of some of the entries."""
@@ -64,6 +65,7 @@ class ClassScorer:
 
     # A mean of calibrated probabilities is too timid; sharper members make up for it.
     sharpness: tuple[float, ...] = (1.0, 1.25, 1.5, 2.0, 3.0, 4.0)
+    error_step = 1.0
 
     def __init__(self, codes: np.ndarray, share: np.ndarray, n_rows: int):
         self.codes = codes
@@ -157,6 +159,7 @@ class NumberScorer:
     """
 
     sharpness: tuple[float, ...] = (1.0,)
+    error_step = 0.0
 
     def __init__(self, Y: np.ndarray, share: np.ndarray, scale: np.ndarray):
         self.scale = scale

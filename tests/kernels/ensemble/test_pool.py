@@ -114,3 +114,14 @@ def test_answers_of_one_row_count_as_one():
     # s^2 (1 / n + 1 / n_learned): with as many to learn from, twice the variance.
     units = {"units": np.array([0, 0, 1, 1]), "n_learned": 2.0}
     assert mean_and_error(errors, np.full(4, 0.25), **units)[1] == pytest.approx(0.25 * 2**0.5)
+
+
+def test_no_mistake_is_as_sure_as_one():
+    units, share = np.arange(50), np.full(50, 0.02)
+    one = np.zeros(50)
+    one[3] = 1.0
+    found = [mean_and_error(errors, share, units, step=1.0)[1] for errors in (0.0 * one, one)]
+    assert found == pytest.approx([0.02, 0.02])
+    # More mistakes are told as before, and errors that are measured may all be zero.
+    assert mean_and_error(np.eye(50)[:2].sum(0), share, units, step=1.0)[1] > 0.027
+    assert mean_and_error(0.0 * one, share, units)[1] == 0.0

@@ -72,7 +72,12 @@ def nested_answers(
 
 
 def mean_and_error(
-    errors: np.ndarray, share: np.ndarray, units: np.ndarray, *, n_learned: float = np.inf
+    errors: np.ndarray,
+    share: np.ndarray,
+    units: np.ndarray,
+    *,
+    n_learned: float = np.inf,
+    step: float = 0.0,
 ) -> tuple[float, float]:
     r"""Return the weighted mean and its standard error, entries of one unit counted as one.
 
@@ -80,6 +85,10 @@ def mean_and_error(
     asked about and with the luck of those it learned from. Held-out answers show the first alone;
     with :math:`s^2` the variance of the errors of n units the variance of the mean as an estimate
     of that model's error is :math:`s^2 (1 / n + 1 / n_{learned})` [1]_.
+
+    Errors that are counted, each of size ``step``, may all be zero by luck, so the variance is at
+    least that of one error among n units. Where five folds answer all rows the standard error is
+    then 1.5 / n, and twice it the bound of 3 / n on a chance that was not met in n trials.
 
     References
     ----------
@@ -93,4 +102,5 @@ def mean_and_error(
     mean = float(mass @ means / mass.sum())
     mass = mass / mass.sum()
     variance = mass**2 @ (means - mean) ** 2 * n / max(n - 1, 1)
+    variance = max(variance, step**2 * (mass @ mass) / n)
     return mean, float(np.sqrt(variance * (1.0 + n / n_learned)))
