@@ -167,7 +167,8 @@ def test_errors_say_what_to_do(wine):
         FeatureSpaceDecomposition().fit(X).transform_subspace(X, 4)
 
 
-def test_squares_that_vanish_are_named(rng):
+@pytest.mark.parametrize("method", ["principal", "cholesky", "approximate"])
+def test_squares_that_vanish_are_named(method, rng):
     X = 1e-300 * rng.normal(size=(40, 3))
     with pytest.raises(ValueError, match="scale X first"):
-        FeatureSpaceDecomposition("principal").fit(X)
+        FeatureSpaceDecomposition(method).fit(X)

@@ -31,6 +31,10 @@ from vicinal.subspace._row_sums import MAX_SCATTER, BlockSums, RowSums, take_col
 _DEFAULT_DIRECTIONS = 256
 
 _BLOCK_METHODS = ("cholesky", "approximate")
+_VANISHED = (
+    "{} of X varies by more than rounding, because squares of its numbers vanish; scale X first, "
+    "for example with sklearn.preprocessing.StandardScaler."
+)
 
 
 @saved(constant_="p", mean_="p", _maps="* | * *")
@@ -323,10 +327,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             self._maps = [components]
             available = np.arange(len(directions))
         if not len(available):
-            raise ValueError(
-                "no direction of X varies by more than rounding, because squares of its numbers "
-                "vanish; scale X first, for example with sklearn.preprocessing.StandardScaler."
-            )
+            raise ValueError(_VANISHED.format("no direction"))
         if self.subspace_size is None:
             n_blocks = self._blocks_for(len(available))
             self.groups_ = [
@@ -369,6 +370,8 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         if self.method == "cholesky":
             self._refuse_wide(len(columns))
             S = rows.scatter(columns, self.mean_[columns])
+            if not np.diag(S).all():
+                raise ValueError(_VANISHED.format("not every column"))
             found = [self._eliminate(columns, blocks, S, rows.dtype) for blocks in partitions]
         else:
             grams = rows.block_grams(self.mean_, partitions)
@@ -376,6 +379,8 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         for number, groups in enumerate(found):
             self.groups_ += groups
             owners += [number] * len(groups)
+        if not owners:
+            raise ValueError(_VANISHED.format("no block"))
         self.partition_of_ = np.array(owners, dtype=np.intp)
 
     def _eliminate(self, columns, blocks, S, dtype):
