@@ -30,6 +30,8 @@ class AveragedPerceptron(LinearScores):
     milliseconds an epoch. It needs features of similar scale: put a ``StandardScaler`` (or, for
     sparse data, a ``MaxAbsScaler``) before it.
 
+    Read more in the :doc:`user guide </guide/linear>`.
+
     Parameters
     ----------
     max_iter : int, default=10

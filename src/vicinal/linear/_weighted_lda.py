@@ -42,6 +42,8 @@ class WeightedLDA(LinearScores):
     can be fitted block by block with :meth:`partial_fit`, and so that sums taken on several
     machines can be added.
 
+    Read more in the :doc:`user guide </guide/linear>`.
+
     Parameters
     ----------
     shrinkage : float in [0, 1] or "auto", default=None

@@ -21,6 +21,8 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
     default ``"cholesky"`` keeps the meaning of columns: each output is one input column freed of
     what the columns before it explain, scaled to unit variance.
 
+    Read more in the :doc:`user guide </guide/linear>`.
+
     Parameters
     ----------
     method : {"cholesky", "zca", "pca"}, default="cholesky"

@@ -22,6 +22,8 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
     or at the centres given, and a prediction blends the nearest of them: its cost does not depend
     on the number of training rows, which model files do not keep.
 
+    Read more in the :doc:`user guide </guide/local>`.
+
     Parameters
     ----------
     anchors : int, "auto" or array-like of shape (n_anchors, n_features), default="auto"

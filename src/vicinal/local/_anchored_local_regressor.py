@@ -27,6 +27,8 @@ class AnchoredLocalRegressor(
     and a prediction blends the nearest of them: its cost does not depend on the number of training
     rows, which model files do not keep.
 
+    Read more in the :doc:`user guide </guide/local>`.
+
     Parameters
     ----------
     anchors : int, "auto" or array-like of shape (n_anchors, n_features), default="auto"

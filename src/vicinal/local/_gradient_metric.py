@@ -57,6 +57,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
     transformer: put it before k-nearest neighbours, mixtures or any other model that lives on
     distances, or hand it to a local model as ``metric=``.
 
+    Read more in the :doc:`user guide </guide/metric>`.
+
     Parameters
     ----------
     n_rounds : int, default=3

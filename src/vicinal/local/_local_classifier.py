@@ -25,9 +25,11 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
 
     For each query a small model (ridge on class indicators, logistic, squared hinge, or any
     classifier) is fitted to the rows around it, near rows weighing more than far ones, and
-    evaluated there. It beats k-nearest-neighbour votes wherever classes mix, and every answer comes
-    with its neighbours, their weights and the slopes of its model. This is one local model;
-    :class:`vicinal.auto.AutoClassifier` mixes several with other kinds.
+    evaluated there. Where classes mix it mostly errs less than a vote of neighbours, and every
+    answer comes with its neighbours, their weights and the slopes of its model. This is one local
+    model; :class:`vicinal.auto.AutoClassifier` mixes several with other kinds.
+
+    Read more in the :doc:`user guide </guide/local>`.
 
     Parameters
     ----------

@@ -30,6 +30,8 @@ class LocalRegressor(BaseLocalRegressor):
     for smooth targets without a known form, when you want the slopes at a row, and for
     geographically weighted regression (``location_columns``).
 
+    Read more in the :doc:`user guide </guide/local>`.
+
     Parameters
     ----------
     estimator : estimator, default=None

@@ -23,6 +23,8 @@ class LoessRegressor(BaseLocalRegressor):
     columns, with standard errors, confidence and prediction intervals, and robust refits against
     outliers.
 
+    Read more in the :doc:`user guide </guide/local>`.
+
     Parameters
     ----------
     span : float, default=0.75

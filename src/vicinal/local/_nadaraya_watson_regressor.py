@@ -13,6 +13,8 @@ class NadarayaWatsonRegressor(BaseLocalRegressor):
     The preset of :class:`LocalRegressor` of degree 0: no slopes, never outside the range of the
     targets, robust in high dimensions where a linear model has too few rows.
 
+    Read more in the :doc:`user guide </guide/local>`.
+
     Attributes
     ----------
     alpha_ : float

@@ -47,6 +47,8 @@ class PrincipalSurface(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEs
     ``n_components=0`` gives the modes (mean shift). Use it to thin out noisy curves, trajectories
     and filaments.
 
+    Read more in the :doc:`user guide </guide/local>`.
+
     Parameters
     ----------
     n_components : int, default=1

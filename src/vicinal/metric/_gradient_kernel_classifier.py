@@ -20,6 +20,8 @@ class GradientKernelClassifier(ClassifierMixin, LabelSetMixin, BaseGradientKerne
     elsewhere; probabilities are the softmax of its scores, with the one temperature that is most
     likely on the leave-one-out scores.
 
+    Read more in the :doc:`user guide </guide/embedding>`.
+
     Parameters
     ----------
     class_weight : dict, "balanced" or None, default=None

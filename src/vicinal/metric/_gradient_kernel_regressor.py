@@ -30,6 +30,8 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, BaseGradientKernel)
     matrix) and the round are those of least leave-one-out error, which is exact and costs no more
     than the ridge itself. Strong on smooth targets of a few hundred to a few thousand rows.
 
+    Read more in the :doc:`user guide </guide/embedding>`.
+
     Attributes
     ----------
     target_mean_, target_scale_ : ndarray of shape (n_outputs,)

@@ -44,6 +44,8 @@ class NeuralNeighborsClassifier(ClassifierMixin, BaseNeuralNeighbors):
     rows that voted and their shares (``neighbors``), and the slopes of the answer by the chain rule
     (``local_coef``).
 
+    Read more in the :doc:`user guide </guide/embedding>`.
+
     Parameters
     ----------
     tol : float, default=1e-4

@@ -53,6 +53,8 @@ class NeighborSearch(BaseEstimator):
     are. Results depend neither on ``n_jobs`` nor on scikit-learn's ``working_memory`` nor on the
     other queries of a call.
 
+    Read more in the :doc:`user guide </guide/neighbors>`.
+
     Parameters
     ----------
     n_neighbors : int, default=10

@@ -67,6 +67,8 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     the solutions of the clusters, side by side, start a descent on the whole problem, which then
     needs a small share of the steps of a cold start [1]_.
 
+    Read more in the :doc:`user guide </guide/subspace>`.
+
     Parameters
     ----------
     C : float, default=1.0

@@ -56,6 +56,8 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     ``"approximate"`` (ABD)       mixtures of whole blocks, orthogonal on average      partitions
     ============================  ===================================================  ==========
 
+    Read more in the :doc:`user guide </guide/subspace>`.
+
     Parameters
     ----------
     method : {"random", "principal", "discriminant", "cholesky", "approximate"}, default="random"

@@ -48,6 +48,8 @@ class SubspaceFusionClassifier(ClassifierMixin, BaseSubspaceFusion):
     are out of fold: local classifiers are too sure of the rows they were fitted on, and a fusion
     of in-sample scores, the published recipe, trusts the ones that overfit most.
 
+    Read more in the :doc:`user guide </guide/subspace>`.
+
     Parameters
     ----------
     decompositions : list, default=("random", "principal", "discriminant", "cholesky")

@@ -21,6 +21,8 @@ class SubspaceFusionRegressor(RegressorMixin, BaseSubspaceFusion):
     The counterpart of :class:`SubspaceFusionClassifier` for numbers: the fusion learns from
     out-of-fold predictions of one local regressor per subspace.
 
+    Read more in the :doc:`user guide </guide/subspace>`.
+
     Parameters
     ----------
     decompositions : list, default=("random", "principal", "cholesky")

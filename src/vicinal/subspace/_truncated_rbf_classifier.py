@@ -62,6 +62,8 @@ class TruncatedRBFClassifier(ClassifierMixin, BaseTruncatedRBF):
     :class:`TruncatedRBFFeatures`, which are made block by block and never stored. It is the
     default fusion of :class:`SubspaceFusionClassifier`, where columns are few and rows many.
 
+    Read more in the :doc:`user guide </guide/subspace>`.
+
     Parameters
     ----------
     loss : {"squared_error", "log_loss"}, default="squared_error"

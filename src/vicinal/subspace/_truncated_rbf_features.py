@@ -37,6 +37,8 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
     Nystroem features, and a kernel machine becomes a linear model with a cost linear in the
     number of rows [1]_. It suits few columns, many rows and smooth targets.
 
+    Read more in the :doc:`user guide </guide/subspace>`.
+
     Parameters
     ----------
     order : int, default=2

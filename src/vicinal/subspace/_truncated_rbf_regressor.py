@@ -36,6 +36,8 @@ class TruncatedRBFRegressor(RegressorMixin, BaseTruncatedRBF):
     :class:`TruncatedRBFFeatures`, which are made block by block and never stored; with more
     monomials than rows the equivalent dual problem is solved instead.
 
+    Read more in the :doc:`user guide </guide/subspace>`.
+
     Parameters
     ----------
     solver : {"auto", "primal", "dual"}, default="auto"

@@ -75,6 +75,8 @@ class DecisionSurface(BaseEstimator):
     gradients, smooth scores by differences, single trees exactly, and forests, boosting,
     neighbours and whatever else has ``predict`` by its labels alone.
 
+    Read more in the :doc:`user guide </guide/surface>`.
+
     Parameters
     ----------
     estimator : classifier

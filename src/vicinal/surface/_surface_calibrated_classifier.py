@@ -39,6 +39,8 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     sigmoid turns it into a probability. Classifiers without scores (votes, rules, labels) get
     probabilities in this way too, and several classes become comparable.
 
+    Read more in the :doc:`user guide </guide/surface>`.
+
     Parameters
     ----------
     estimator : classifier

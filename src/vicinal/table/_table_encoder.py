@@ -40,6 +40,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     Columns without a value, with one value in all rows, with nested values, or with a text or key
     of its own in every row are left out.
 
+    Read more in the :doc:`user guide </guide/table>`.
+
     Parameters
     ----------
     form : {"distance", "tree"}, default="distance"

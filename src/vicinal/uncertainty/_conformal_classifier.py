@@ -19,7 +19,7 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, BaseConformal):
     asked for: one label where the answer is clear, several where classes mix. The model itself is
     fitted to all rows.
 
-    Read more in the :ref:`User Guide <rows>`.
+    Read more in the :ref:`user guide <rows>`.
 
     Parameters
     ----------

@@ -19,7 +19,7 @@ class ConformalRegressor(RegressorMixin, IntervalMixin, BaseConformal):
     weak narrow, and it covers a new row with the chance asked for. The model itself is fitted to
     all rows.
 
-    Read more in the :ref:`User Guide <rows>`.
+    Read more in the :ref:`user guide <rows>`.
 
     Parameters
     ----------

@@ -38,6 +38,8 @@ class LocalDiscriminantTransformer(
     chosen together by Fisher's criterion. Placed where the classes mix (``"uncertainty"``), the
     components see both sides of a border; placed by density they may see one class only.
 
+    Read more in the :doc:`user guide </guide/uncertainty>`.
+
     Parameters
     ----------
     n_components : int, default=None

@@ -107,6 +107,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     Use it where nearest neighbours do well and one metric does not fit everywhere. Rows held out
     decide when learning stops, since rising accuracy on the training rows is no evidence.
 
+    Read more in the :doc:`user guide </guide/uncertainty>`.
+
     Parameters
     ----------
     n_regions : int or "auto", default="auto"

@@ -42,6 +42,8 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
     Read more in the guide: *Where classes mix*.
 
+    Read more in the :doc:`user guide </guide/uncertainty>`.
+
     Parameters
     ----------
     n_components : int, default=4
