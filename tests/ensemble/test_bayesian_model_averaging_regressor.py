@@ -223,3 +223,21 @@ def test_weights_need_members_that_take_them(linear):
         BayesianModelAveragingRegressor([("knn", KNeighborsRegressor())]).fit(
             X, y, sample_weight=np.arange(1.0, 41.0)
         )
+
+
+class Certain(LinearRegression):
+    """Is certain where the first column is zero."""
+
+    def predict(self, X, return_std=False):
+        mean = super().predict(X)
+        return (mean, np.abs(X[:, 0])) if return_std else mean
+
+
+def test_answers_do_not_depend_on_the_rows_beside():
+    """A deviation of zero is raised to a share of those of the fit, not of the rows asked."""
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(40, 2))
+    model = BayesianModelAveragingRegressor([("certain", Certain())], cv=4).fit(X, X[:, 1])
+    queries = np.array([[0.0, 1.0], [1e6, 1.0]])
+    deviation = model.predict(queries, return_std=True)[1]
+    assert 0.0 < model.predict(queries[:1], return_std=True)[1][0] == deviation[0]

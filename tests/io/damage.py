@@ -22,6 +22,7 @@ from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.io import ModelFileError, load, save
 from vicinal.local import LocalClassifier, LocalRegressor, LoessRegressor
 from vicinal.neighbors import NeighborSearch
+from vicinal.uncertainty import ConformalRegressor
 
 LARGE = 10**6
 
@@ -167,6 +168,7 @@ def variants():
         "tree": NeighborSearch(algorithm="tree").fit(X),
         "line": LinearRegressor().fit(X, TARGET),
         "odds": LinearClassifier().fit(X, NAMES),
+        "grouped": ConformalRegressor(LinearRegressor(), cv=3).fit(X, TARGET, groups=groups),
     }
 
 

@@ -54,6 +54,7 @@ from vicinal._base import _saved
 from vicinal.io import ModelFileError, ModelInfo, ModelVersionWarning, _document, info, load, save
 from vicinal.io._types import Vocabulary
 from vicinal.neighbors import NeighborSearch
+from vicinal.table import TableEncoder
 
 
 def others():
@@ -435,3 +436,12 @@ def test_save_where_nothing_can_be_written_is_one_line(tmp_path, monkeypatch, na
     assert "\n" not in str(caught.value)
     monkeypatch.undo()
     assert [entry.read_bytes() for entry in tmp_path.iterdir()] == [before] * (name == "model")
+
+
+def test_files_of_a_version_with_other_parameters_are_told(tmp_path):
+    """As those of dates were, when the encoder read one form of them only."""
+    model = TableEncoder().fit(pd.DataFrame({"day": ["2020-01-01", "2021-03-04"]}))
+    del model.column_encoders_["day"].forms
+    save(model, tmp_path / "old.vicinal")
+    with pytest.raises(ModelFileError, match="no attribute 'forms'.*fit and save again"):
+        load(tmp_path / "old.vicinal")

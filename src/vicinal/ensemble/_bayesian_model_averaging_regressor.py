@@ -18,6 +18,8 @@ from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameter
 from vicinal.ensemble._explain import averaging_sections
 
 _LOG_2PI = np.log(2.0 * np.pi)
+# No deviation that a member tells counts less, as a share of the mean of those of held-out rows.
+_LEAST_DEVIATION = 1e-6
 
 
 def _has_std(member) -> bool:
@@ -29,9 +31,7 @@ def _moments(member, X):
     if not _has_std(member):
         mean = np.asarray(member.predict(X), dtype=np.float64)
         return np.column_stack([mean, np.ones_like(mean)])
-    mean, std = member.predict(X, return_std=True)
-    floor = 1e-6 * max(float(np.mean(std)), np.finfo(float).tiny)
-    return np.column_stack([mean, np.maximum(std, floor)])
+    return np.column_stack(member.predict(X, return_std=True))
 
 
 def _log_normal(residual, variance):
@@ -205,6 +205,10 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
             for m, answer in zip(rest, answers, strict=True):
                 if answer is not None:
                     moments[:, m] = answer
+        # A deviation of zero, as at a row that a member repeats, would be certainty.
+        usual = np.maximum(moments[:, :, 1].mean(axis=0), np.finfo(float).tiny)
+        self._least_deviations = _LEAST_DEVIATION * usual
+        moments[:, :, 1] = np.maximum(moments[:, :, 1], self._least_deviations)
         return moments
 
     def _set_densities(self, y, weight, moments):
@@ -294,7 +298,7 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         if not return_std:
             return mean.astype(X.dtype, copy=False)
         for part, w, m in parts:
-            second += w * (self.variances_[m] * part[:, 1] ** 2 + (part[:, 0] - mean) ** 2)
+            second += w * (self._variance(m, part) + (part[:, 0] - mean) ** 2)
         return mean.astype(X.dtype, copy=False), np.sqrt(second).astype(X.dtype, copy=False)
 
     def log_density(self, X, y):
@@ -316,6 +320,9 @@ class BayesianModelAveragingRegressor(RegressorMixin, BaseModelAveraging):
         parts = []
         for member, w, m in self._weighted_members():
             part = _moments(member, X)
-            variance = self.variances_[m] * part[:, 1] ** 2
-            parts.append(np.log(w) + _log_normal(y - part[:, 0], variance))
+            parts.append(np.log(w) + _log_normal(y - part[:, 0], self._variance(m, part)))
         return logsumexp(parts, axis=0)
+
+    def _variance(self, m: int, moments: np.ndarray) -> np.ndarray:
+        """Return the variance of a member's predictions."""
+        return self.variances_[m] * np.maximum(moments[:, 1], self._least_deviations[m]) ** 2

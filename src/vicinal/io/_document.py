@@ -280,8 +280,15 @@ def _check_parameters(made: Any) -> None:
     if type(made).__module__.partition(".")[0] != __name__.partition(".")[0]:
         return
     try:
+        if hasattr(made, "get_params"):
+            made.get_params(deep=False)
         check_parameters(made)
-    except (AttributeError, TypeError, ValueError) as error:
+    except AttributeError as error:
+        raise ModelFileError(
+            f"the file lacks a parameter ({error}), because it is damaged or because a version of "
+            "vicinal wrote it in which the class had none; fit and save again."
+        ) from None
+    except (TypeError, ValueError) as error:
         raise ModelFileError(f"the file is damaged: {error}") from None
 
 

@@ -99,3 +99,9 @@ def test_the_map_is_the_root_of_the_product():
     scaled = gradient_map(product, diagonal=True)
     assert_allclose(scaled, np.diag(np.sqrt(np.diag(product) / np.diag(product).max())))
     assert_allclose(gradient_map(np.zeros((3, 3)), diagonal=False), np.eye(3))
+
+
+def test_a_matrix_that_is_no_kernel_is_refused():
+    K = np.array([[1.0, 3.0], [3.0, 1.0]])
+    with pytest.raises(np.linalg.LinAlgError, match="not positive definite with alpha=0.1"):
+        kernel_ridge(K, np.ones((2, 1)), np.ones(2), np.ones(2), 0.1)

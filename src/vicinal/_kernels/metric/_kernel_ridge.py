@@ -61,7 +61,12 @@ def kernel_ridge(
     system = K.copy()
     system.flat[:: n + 1] += penalty
     # A symmetric matrix read by columns is itself, so that nothing is copied again.
-    triangle, _ = dpotrf(system.T, lower=1, overwrite_a=1)
+    triangle, info = dpotrf(system.T, lower=1, overwrite_a=1)
+    if info:
+        raise np.linalg.LinAlgError(
+            f"the kernel matrix of {n} rows is not positive definite with alpha={alpha:g}; raise "
+            "alpha, or scale columns whose numbers are huge."
+        )
     solved, _ = dpotrs(triangle, np.column_stack([np.ones(n), Y]), lower=1)
     G1, GY = solved[:, 0], solved[:, 1:]
     total = G1.sum()
