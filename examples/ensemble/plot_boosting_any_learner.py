@@ -8,8 +8,8 @@ decide when to stop.
 """
 
 # %%
-# Three learners, one problem
-# ---------------------------
+# Four learners, one problem
+# --------------------------
 # Friedman's first problem has ten columns, five of which matter, and a noise variance of 1.
 
 import matplotlib.pyplot as plt

@@ -57,4 +57,4 @@ fig.colorbar(image, ax=axes, label="thousands a square metre")
 plt.show()
 
 # %%
-# The dear quarter in the north-west is found, with its shape, from sales alone.
+# The dear quarter in the west is found, with its shape, from sales alone.

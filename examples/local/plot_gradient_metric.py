@@ -2,8 +2,8 @@
 Irrelevant columns fade
 =======================
 
-Twelve columns, two of which act. Slopes of local models say which, and a metric learned from them
-needs a few rounds to make the other ten disappear.
+Twelve columns, three of which act. Slopes of local models say which, and a metric learned from them
+needs a few rounds to make the other nine disappear.
 """
 
 # %%

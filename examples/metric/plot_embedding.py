@@ -3,8 +3,9 @@ Near in a learned map
 =====================
 
 Two of eight columns make a chessboard of classes, and six are noise. Over all columns the nearest
-row is nearest by chance. A net is trained so that the labels of near rows predict: in its
-coordinates rows of the same field come together, and an answer can still name the rows that voted.
+row is of the wrong class one time in three. A net is trained so that the labels of near rows
+predict: in its coordinates rows of the same field come together, and an answer can still name the
+rows that voted.
 """
 
 import matplotlib.pyplot as plt

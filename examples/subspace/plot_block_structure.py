@@ -45,4 +45,4 @@ plt.show()
 
 # %%
 # Which one serves best is decided by the fusion, not by the picture: blocks that disagree in their
-# errors are worth more than blocks that are each good.
+# errors can be worth more than blocks that are each good.

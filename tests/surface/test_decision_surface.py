@@ -394,7 +394,9 @@ def test_answers_do_not_depend_on_company(noisy):
         assert_allclose(together[3:4], surface.distance(X[3:4]), rtol=1e-6)
 
 
-def test_frames_keep_names_and_floats_keep_size(noisy):
+@pytest.mark.parametrize("many", [0, 10_000])
+def test_frames_keep_names_and_floats_keep_size(noisy, many, monkeypatch):
+    monkeypatch.setattr("vicinal._base._forests._MANY_ROWS", many)  # forests are asked for more
     X, y = noisy
     frame = pd.DataFrame(X, columns=["a", "b"])
     for model in (SVC(), RandomForestClassifier(5, random_state=0), GaussianNB()):

@@ -4,6 +4,7 @@ Checks and copies of the parameters take most of the time of a tree of a small t
 threads ten times as long as the trees for one row.
 """
 
+from collections.abc import Callable
 from copy import copy
 from typing import Any
 
@@ -65,11 +66,14 @@ def forest_leaves(forest: Any, X: np.ndarray) -> np.ndarray:
     return np.stack([tree.tree_.apply(few) for tree in forest.estimators_], axis=1)
 
 
-def forest_proba(forest: Any, X: np.ndarray) -> np.ndarray:
-    """Return class probabilities, as ``predict_proba`` of a forest of one output."""
+def forest_proba(forest: Any, X: np.ndarray, wrap: Callable = np.asarray) -> np.ndarray:
+    """Return class probabilities, as ``predict_proba`` of a forest of one output.
+
+    ``wrap`` makes the table that the forest knows of an array, with the names of its columns.
+    """
     few = _few_rows(X)
     if few is None:
-        return forest.predict_proba(X)
+        return forest.predict_proba(wrap(X))
     total = np.zeros((len(X), forest.n_classes_))
     for tree in forest.estimators_:
         total += tree.tree_.predict(few)

@@ -25,7 +25,7 @@ class Model:
             return np.empty(0, dtype=np.int64)
         # A subclass may predict as it likes.
         if type(self.estimator) in (ExtraTreesClassifier, RandomForestClassifier):
-            return forest_proba(self.estimator, X).argmax(axis=1)
+            return forest_proba(self.estimator, X, self.wrap).argmax(axis=1)
         return np.searchsorted(self.classes, self.estimator.predict(self.wrap(X)))
 
     def scores(self, X, gradient: bool):

@@ -22,18 +22,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     from its values, said in ``decisions_``, and kept to in ``transform``: a word among numbers, a
     level that was not seen and a gap where there was none are encoded by rule and are no error.
 
-    ======================  ===============================  ==============================
-    a column of             ``form="distance"``              ``form="tree"``
-    ======================  ===============================  ==============================
-    numbers, truth values   itself, gaps as the median,      itself, gaps as NaN
+    ======================  ================================  ==============================
+    a column of             ``form="distance"``               ``form="tree"``
+    ======================  ================================  ==============================
+    numbers, truth values   itself, gaps as the median,       itself, gaps as NaN
                             with a column that marks them
-    few levels              one column of 0 and 1 per level  one code, gaps as NaN
-    many levels             statistics of the target         the same
-    choices (``a;b;c``)     one column of 0 and 1 per choice the same
-    numbers (``120/80``)    one column for each of them      the same, gaps as NaN
-    dates                   calendar parts, count of days    the same, gaps as NaN
-    free text               latent columns                   the same
-    ======================  ===============================  ==============================
+    few levels              one column of 0 and 1 per level   one code, gaps as NaN
+    many levels             statistics of the target          the same
+    choices (``a;b;c``)     one column of 0 and 1 per choice  the same
+    numbers (``120/80``)    one column for each of them       the same, gaps as NaN
+    dates                   calendar parts, count of days     the same, gaps as NaN
+    free text               latent columns                    the same
+    ======================  ================================  ==============================
 
     Texts such as ``$1,234.50``, ``15%``, ``1.234,5``, ``85 m²`` and ``31.12.2020`` are read as
     numbers and dates; digits with leading zeros, and numbers of an id that repeats, are codes.
