@@ -25,8 +25,8 @@ toys = {name: make(1000, random_state=0) for name, make in makers.items()}
 # %%
 # How far a line gets
 # -------------------
-# A linear model of the whole plane is close to guessing on two of the four and poor on the others. A
-# vote of the 25 nearest neighbours, the simplest local model, is not. Errors are those on fresh
+# A linear model of the whole plane is close to guessing on two of the four and poor on the others.
+# A vote of the 25 nearest neighbours, the simplest local model, is not. Errors are those on fresh
 # draws.
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
