@@ -427,6 +427,16 @@ def test_class_weight_reaches_members_and_mixture():
             assert recall_score(y, said) > 0.6, member.name
 
 
+def test_a_class_of_no_weight_and_labels_as_objects():
+    X, y = blobs(60)
+    weights = {label: float(label > 0) for label in np.unique(y)}
+    model = AutoClassifier(["linear"], class_weight=weights, random_state=0)
+    model.fit(X, y.astype(object))
+    assert model.classes_.dtype.kind == "i"
+    assert 0.0 < model.score_ <= 1.0
+    assert 0.0 < model.score_error_ < 0.2
+
+
 def test_levels_of_a_group_do_not_tell_its_label():
     """Coin labels of groups, and a column that names the group."""
     pandas = pytest.importorskip("pandas")

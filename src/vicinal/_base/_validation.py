@@ -26,9 +26,10 @@ def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def narrowed(y: np.ndarray) -> np.ndarray:
-    """Return objects that are truth values, or decimal numbers, as an array of their own kind."""
+    """Return objects that are all truth values, whole or decimal numbers as an array of these."""
     if y.dtype == object:
-        for kind, dtype in ((bool | np.bool_, np.bool_), (Decimal, np.float64)):
+        kinds = (bool | np.bool_, np.bool_), (int | np.integer, np.int64), (Decimal, np.float64)
+        for kind, dtype in kinds:
             if all(isinstance(value, kind) for value in y.flat):
                 return y.astype(dtype)
     return y

@@ -177,7 +177,7 @@ def _block_sums(block: Block, classes) -> tuple:
 
 
 def _block_scatter(block: Block, centre, level, classes) -> tuple:
-    Z = block.X - centre
+    Z = dense(block) - centre
     weighted = Z * block.sample_weight[:, None]
     return weighted.T @ Z, weighted.T @ (_block_targets(block, classes) - level)
 

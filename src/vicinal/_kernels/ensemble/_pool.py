@@ -95,7 +95,9 @@ def mean_and_error(
     .. [1] C. Nadeau and Y. Bengio, "Inference for the generalization error", Machine Learning 52
        (2003), 239-281. :doi:`10.1023/A:1024068626366`
     """
-    names, unit = np.unique(units, return_inverse=True)
+    counted = share > 0.0  # a class may weigh nothing
+    errors, share = errors[counted], share[counted]
+    names, unit = np.unique(units[counted], return_inverse=True)
     n = len(names)
     mass = np.bincount(unit, share)
     means = np.bincount(unit, share * errors) / mass
