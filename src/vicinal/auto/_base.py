@@ -27,7 +27,6 @@ from vicinal._base import (
     import_optional,
     is_array_api,
     is_on_device,
-    n_threads,
     positive_rows,
     survey,
     thread_map,
@@ -373,8 +372,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     ) -> None:
         """Fit one member to all rows and take its times."""
         X = table.forms[member.form]
-        threads = 1 if n_threads(self.n_jobs) > 1 else n_threads(self.n_jobs)
-        with threadpool_controller().limit(limits=threads, user_api="openmp"):
+        # Members are fitted side by side, and threads of a library would only queue.
+        with threadpool_controller().limit(limits=1, user_api="openmp"):
             start = time.perf_counter()
             if trial.fitted is not None:
                 # The rows that it was tried on are all rows, or some of them.

@@ -51,7 +51,7 @@ class Discriminant:
 
 
 class BlockLogistic:
-    """BlockLogistic regression, by passes that add up gradients and curvatures of all problems."""
+    """Logistic regression, by passes that add up gradients and curvatures of all problems."""
 
     is_exact = True
 
