@@ -123,3 +123,20 @@ def test_the_remedy_for_words_and_gaps_is_told_once(value):
         _Wrapper().fit(table)
     assert str(caught.value).count("TableEncoder") == 1
     assert "_Mean" in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("message", "remedy"),
+    [
+        ("Input y contains NaN.", "out of X and y"),
+        ("Unknown label type: continuous. Maybe not.", "Use a regressor"),
+    ],
+)
+def test_known_errors_about_targets_get_a_remedy(message, remedy):
+    class Picky(_Mean):
+        @atomic_fit
+        def fit(self, X, y=None, sample_weight=None):
+            raise ValueError(message)
+
+    with pytest.raises(ValueError, match=f"{message} .*{remedy}"):
+        Picky().fit(X)

@@ -60,9 +60,9 @@ def atomic_fit(method):
 
 
 def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | None:
-    """Return what to do about an error of scikit-learn's about words and gaps, if it is one."""
+    """Return what to do about an error of scikit-learn's about the data, if it is a known one."""
     text = str(error)
-    if "vicinal.table" in text:  # a model inside has said it
+    if error.__cause__ is not None:  # a model inside has said it
         return None
     if text.startswith("could not convert string to float"):
         return _numbers_wanted(estimator, given)
@@ -71,6 +71,10 @@ def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | Non
             f"{type(estimator).__name__} takes no gaps: put vicinal.table.TableEncoder() before it "
             "in a pipeline, which fills and marks them."
         )
+    if text.startswith("Input y contains NaN"):
+        return "Leave rows without a target out of X and y."
+    if text.startswith("Unknown label type: continuous"):
+        return "Use a regressor for numbers, or bin y first."
     return None
 
 
