@@ -30,7 +30,7 @@ titles = {
 
 axis = np.linspace(-3, 3, 240)
 grid = np.stack(np.meshgrid(axis, axis), axis=-1)
-fig, axes = plt.subplots(1, 3, figsize=(12, 4.1), sharey=True, layout="constrained")
+fig, axes = plt.subplots(1, 3, figsize=(12, 4.6), sharey=True, layout="constrained")
 for ax, (title, answer) in zip(axes, titles.items(), strict=True):
     values = answer(grid.reshape(-1, 2)).reshape(240, 240)
     if answer == early.predict_cluster:
