@@ -72,6 +72,7 @@ def test_what_cannot_be_written_is_one_line_that_names_the_file(tmp_path, name, 
         file.write(bytes(10_000))
     assert caught.value.errno == code
     assert caught.value.filename == str(tmp_path / name)
+    assert str(caught.value).endswith(f"'{tmp_path / name}'")
     assert "\n" not in str(caught.value)
     assert list(tmp_path.iterdir()) == []
 

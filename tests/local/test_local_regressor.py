@@ -461,6 +461,8 @@ def test_location_columns_by_name_and_their_errors(data):
     assert_allclose(named, fixed(location_columns=[0, 1]).fit(X, y).predict(X))
     with pytest.raises(ValueError, match="names"):
         fixed(location_columns=["w"]).fit(frame, y)
+    with pytest.raises(ValueError, match=r"names \['u'\], but X has no names; give numbers"):
+        fixed(location_columns=["u"]).fit(X, y)
     with pytest.raises(ValueError, match="leave at least one column"):
         fixed(location_columns=[0, 1, 2]).fit(X, y)
 

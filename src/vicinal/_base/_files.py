@@ -33,10 +33,10 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
             os.chmod(draft, mode)
         os.replace(draft, target)
     except OSError as error:
-        if error.errno is not None:
-            # A full disk names no file, and the name of the draft says nothing.
-            error.filename, error.filename2 = str(target), None
-        raise
+        if error.errno is None:
+            raise
+        # A full disk names no file, and the name of the draft says nothing.
+        raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         with contextlib.suppress(OSError):
             draft.unlink(missing_ok=True)

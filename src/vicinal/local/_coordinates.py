@@ -166,9 +166,10 @@ def location_mask(columns, n_features: int, names) -> np.ndarray:
     given, columns = columns, np.asarray(columns)
     if columns.dtype.kind in "OUS":
         names = list(names)
-        missing = [name for name in columns if name not in names]
+        missing = [str(name) for name in columns if name not in names]
         if missing:
-            raise ValueError(f"location_columns names {missing}, but X has columns {names}.")
+            known = f"has columns {names}" if names else "has no names; give numbers of columns"
+            raise ValueError(f"location_columns names {missing}, but X {known}.")
         columns = np.array([names.index(name) for name in columns])
     mask = np.zeros(n_features, dtype=bool)
     if columns.dtype == bool and len(columns) == n_features:

@@ -362,7 +362,8 @@ def _mask(columns, d: int, names, name: str) -> np.ndarray:
         known = [] if names is None else list(names)
         missing = [str(c) for c in columns if c not in known]
         if missing:
-            raise ValueError(f"{name} names {missing}, but the columns are {known}.")
+            are = f"are {known}" if known else "have no names; give their numbers"
+            raise ValueError(f"{name} names {missing}, but the columns {are}.")
         columns = np.array([known.index(c) for c in columns])
     if columns.dtype.kind not in "iu" or columns.min() < -d or columns.max() >= d:
         raise ValueError(f"{name}={columns.tolist()} must name some of the {d} columns.")
