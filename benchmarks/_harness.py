@@ -28,6 +28,8 @@ DRAFTS = ROOT / "benchmarks" / ".cache"
 # What a number depends on. The cases themselves and the pages made of them do not count.
 _SOURCES = ("src", "benchmarks", "tests", "pyproject.toml", ":!benchmarks/cases")
 _CORE = ("numpy", "scipy", "scikit-learn", "numba")
+# More commands than this are folded away, or they would hide the page.
+_MANY_COMMANDS = 4
 
 
 class MissingCaseError(LookupError):
@@ -328,6 +330,9 @@ class ResultsPage:
     def markdown(self) -> str:
         """Return the page: its head tells which commits fed it."""
         commands = [f"- command: `{name}`" for name in self._gathered(Cases.commands)]
+        if len(commands) > _MANY_COMMANDS:
+            summary = f"<details><summary>{len(commands)} commands</summary>"
+            commands = [summary, "", *commands, "", "</details>", ""]
         head = "\n".join([*commands, *self._gathered(Cases.provenance)])
         return "\n\n".join([*self._head, head, *self._parts]) + "\n"
 

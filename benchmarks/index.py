@@ -54,6 +54,12 @@ def cell(name, *row, column, after=""):
     raise LookupError(f"{name} has no row {row} with a column {column!r} after {after!r}.")
 
 
+def count_sets(name, place):
+    """Return how many sets the table below a place of a page has."""
+    below = page(name).split(place, 1)[1].split("| mean rank", 1)[0]
+    return len(re.findall(r"^\| \w+ \(\d+\) ", below, re.MULTILINE))
+
+
 def in_pairs(name, row, first, second, places):
     """Return "first (second)" of a row at several places of a page."""
     return "; ".join(
@@ -353,7 +359,8 @@ def first_call_claims():
             place = f"**{peer}, {task}**"
             if place in page(first):
                 theirs = cell(first, ratio, column=peer, after=place)
-                yield peer, f"{question}: {shown}", theirs, "1", first
+                asked = f"{question}: {shown}, {count_sets(first, place)} sets"
+                yield peer, asked, theirs, "1", first
 
 
 def peer_claims():
@@ -421,8 +428,14 @@ def peer_claims():
             f"1; not wider on {cell(rows, peer, column='sets won')} sets",
             rows,
         )
-    labels = re.search(r"at least cleanlab's in (.*?) cases \((.*?)\)", page(rows))
-    yield "cleanlab", "average precision of wrong labels", labels[2], labels[1] + " cases", rows
+    labels = re.search(r"at least cleanlab's in (.*?) cases \(means (.*?) and (.*?)\)", page(rows))
+    yield (
+        "cleanlab",
+        "average precision of wrong labels, mean",
+        labels[3],
+        f"{labels[2]}, and at least theirs in {labels[1]} cases",
+        rows,
+    )
     counter, sets = "surface_counterfactual", ("**breast cancer**", "**adult")
     for peer in ("DiCE random", "DiCE genetic", "NICE"):
         yield (
