@@ -1,5 +1,7 @@
 """Wrong labels, repeats, leaks and drift: planted ones are found, clean tables raise nothing."""
 
+import datetime
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -326,3 +328,12 @@ def test_many_levels_of_few_rows_are_no_wrong_labels():
     frame = pandas.DataFrame({"user": user, "item": item}).astype(str).add_prefix("its ")
     frame = frame.apply(lambda column: "u" + column)
     assert not check(frame, y)["labels"]
+
+
+def test_repeats_among_numbers_words_and_dates():
+    """No array of NumPy holds them all."""
+    polars, pandas = pytest.importorskip("polars"), pytest.importorskip("pandas")
+    days = [datetime.date(2020, 1, 1), None, datetime.date(2020, 1, 2), None]
+    table = {"a": [1.5, 2.0, 1.5, 2.0], "b": ["x", "y", "x", "y"], "day": days}
+    for frame in (polars.DataFrame(table), pandas.DataFrame(table)):
+        assert duplicate_rows(frame)["rows"].tolist() == ["[1, 3]"]

@@ -348,3 +348,21 @@ def test_labels_that_the_model_does_not_know_are_refused():
     y[3] = "b"
     with pytest.raises(ValueError, match="y holds 'b', which is none of the classes"):
         ModelReport(model, X, y, n_explained=1).as_dict()
+
+
+@pytest.mark.parametrize("labels", [["a"], ["a", "b"]])
+def test_rows_need_not_have_every_class_of_the_model(three_classes, labels):
+    X, codes = three_classes
+    y = np.array(["a", "b", "c"])[codes]
+    model = GaussianNB().fit(X, y)
+    rows = np.isin(y, labels)
+    found = ModelReport(model, X[rows], y[rows], n_explained=1, time_budget=1.0).as_dict()
+    assert found["n_rows"] == rows.sum()
+
+
+@pytest.mark.parametrize("n_rows", [1, 2])
+def test_a_page_about_few_rows(three_classes, n_rows):
+    X, y = three_classes
+    table = X[:n_rows], y[:n_rows]
+    report = ModelReport(GaussianNB().fit(X, y), *table, n_explained=1, time_budget=1.0)
+    assert len(report.as_dict()["explanations"]) == 1

@@ -612,3 +612,9 @@ def test_rows_of_a_group_do_not_see_each_others_target():
     assert np.ptp(apart) < 0.2
     assert np.corrcoef(encoder.fit_transform(table, y)[:, 0], y)[0, 1] > 0.9
     assert np.corrcoef(encoder.transform(table)[:, 0], y)[0, 1] > 0.9
+
+
+def test_infinities_one_below_another_are_gaps():
+    """Their difference is no number, and no warning of it should reach the user."""
+    table = pandas.DataFrame({"a": [np.inf] * 3 + list(range(9))})
+    assert np.isnan(TableEncoder("tree").fit_transform(table)[:3, 0]).all()

@@ -83,12 +83,22 @@ def _codes(X: Any) -> np.ndarray:
     """Return integers that are equal where values are."""
     if sparse.issparse(X):
         X = X.toarray()
-    table = X.to_numpy() if hasattr(X, "to_numpy") else np.asarray(X)
-    return np.column_stack([column_codes(table[:, j]) for j in range(table.shape[1])])
+    return np.column_stack([column_codes(column) for column in _columns(X)])
+
+
+def _columns(X: Any) -> list[np.ndarray]:
+    """Return the columns one by one: no array holds numbers, words and dates together."""
+    if hasattr(X, "get_columns"):  # of polars
+        return [column.to_numpy() for column in X.get_columns()]
+    if hasattr(X, "iloc"):
+        return [X.iloc[:, j].to_numpy() for j in range(X.shape[1])]
+    return list(np.asarray(X).T)
 
 
 def column_codes(column: np.ndarray) -> np.ndarray:
     """Return integers that are equal where the values of a column are."""
+    if column.dtype.kind in "mM":
+        return np.unique(column.astype(np.int64), return_inverse=True)[1]
     try:
         values = column.astype(np.float64)
     except (TypeError, ValueError):

@@ -36,7 +36,7 @@ _MAP_ROWS = 800
 _PLACE_ROWS = 4000
 _BACKGROUND_ROWS = 200
 _SHUFFLED_ROWS = 400
-_CHECKED_ROWS, _CHECKED_COLUMNS, _FOUND_LINES = 10_000, 300, 6
+_CHECKED_ROWS, _CHECKED_COLUMNS, _FOUND_LINES = (10, 10_000), 300, 6  # rows: least, most
 # Shares of the time budget; reasons of rows get what these leave.
 _IMPORTANCE_SHARE, _EFFECTS_SHARE = 0.25, 0.15
 
@@ -222,11 +222,19 @@ class ModelReport(Page):
     def _findings(self, answers: OutOfFold) -> list[dict[str, Any]]:
         """Return what is odd about the table; labels are judged by the same answers as all else."""
         n_rows, n_columns = np.shape(self.X)
-        if not 1 < len(answers.rows) == n_rows <= _CHECKED_ROWS or n_columns > _CHECKED_COLUMNS:
+        few, many = _CHECKED_ROWS
+        if not few <= len(answers.rows) == n_rows <= many or n_columns > _CHECKED_COLUMNS:
             return []
         task = "regression" if answers.classes is None else "classification"
-        said = answers.prediction if answers.classes is None else answers.proba
-        found = check(self.X, self.y, held_out=said, task=task, random_state=self.random_state)
+        y: Any = self.y
+        said: Any = answers.prediction
+        if answers.classes is not None:
+            # Rows may have some of the classes only, and of one class no label is odd.
+            present = np.isin(answers.classes, y)
+            said = None if answers.proba is None else answers.proba[:, present]
+            y = y if present.sum() > 1 else None
+        held_out = None if y is None else said
+        found = check(self.X, y, held_out=held_out, task=task, random_state=self.random_state)
         return [part for part in finding_parts(found, _FOUND_LINES) if part["found"]]
 
     def _chosen(self, held_out: UnseenAnswers, known: np.ndarray | None) -> np.ndarray:
@@ -262,7 +270,7 @@ class ModelReport(Page):
                 return parts
             parts.append(self._explanation(row, None))
         others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
-        background = rows_of(self.X, others) if len(others) else None
+        background = rows_of(self.X, others) if len(others) > 1 else None
         cost = _cost_beside(self.model, background)
         for at, row in enumerate(rows.tolist()):
             started = time.monotonic()
@@ -292,7 +300,10 @@ class ModelReport(Page):
         X = rows_of(self.X, rows)
         X = X.toarray() if sparse.issparse(X) else X
         y = None if known is None else known[at]
-        encoded = EncodedTable(X)
+        try:
+            encoded = EncodedTable(X)
+        except ValueError:  # rows that are all alike, as a single one is
+            return {}
         content: dict[str, Any] = {"profile": profile(X, encoded, y, self.target)}
         if known is not None:
             errors = row_errors(answers, known)[at]

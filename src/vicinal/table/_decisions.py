@@ -90,7 +90,7 @@ def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Dec
         return Decision("drop", None, ["left out, an identifier"])
     if key == "category":
         return _categories(values, rules, ["numbers of a key that repeat, taken as codes"])
-    counts_rows = len(values) >= ENOUGH_ROWS and bool((np.diff(values) == 1).all())
+    counts_rows = len(values) >= ENOUGH_ROWS and bool((values[1:] == values[:-1] + 1).all())
     return _numbers(values, rules, remarks=["kept, though it counts the rows"] * counts_rows)
 
 
