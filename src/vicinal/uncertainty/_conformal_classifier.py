@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import ClassifierMixin
 
-from vicinal._base import atomic_fit, documented, encode_labels
+from vicinal._base import atomic_fit, documented, encode_labels, narrowed
 from vicinal._base._compat import HasMethods
 from vicinal._rows import LabelSetMixin
 from vicinal.uncertainty._base_conformal import SHARED_CONSTRAINTS, BaseConformal
@@ -94,6 +94,7 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, BaseConformal):
             How often each row counts, for the model and in the quantiles.
         """
         X, y, weights, groups = self._check_rows(X, y, sample_weight, groups)
+        y = narrowed(y)  # folds in proportion to the classes take no objects that are numbers
         counted = slice(None) if weights is None else weights > 0.0
         self.classes_ = encode_labels(y[counted])[0]
         self._fit_model(X, y, weights, groups, method="predict_proba", classes=self.classes_)
