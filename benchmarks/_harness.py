@@ -28,8 +28,8 @@ DRAFTS = ROOT / "benchmarks" / ".cache"
 # What a number depends on. The cases themselves and the pages made of them do not count.
 _SOURCES = ("src", "benchmarks", "tests", "pyproject.toml", ":!benchmarks/cases")
 _CORE = ("numpy", "scipy", "scikit-learn", "numba")
-# More commands than this are folded away, or they would hide the page.
-_MANY_COMMANDS = 4
+# Where a page comes from is folded away beyond so many lines, or it would hide the page.
+_MANY_LINES = 6
 
 
 class MissingCaseError(LookupError):
@@ -330,10 +330,11 @@ class ResultsPage:
     def markdown(self) -> str:
         """Return the page: its head tells which commits fed it."""
         commands = [f"- command: `{name}`" for name in self._gathered(Cases.commands)]
-        if len(commands) > _MANY_COMMANDS:
-            summary = f"<details><summary>{len(commands)} commands</summary>"
-            commands = [summary, "", *commands, "", "</details>", ""]
-        head = "\n".join([*commands, *self._gathered(Cases.provenance)])
+        commits = self._gathered(Cases.provenance)
+        head = "\n".join([*commands, *commits])
+        if len(commands) + len(commits) > _MANY_LINES:
+            summary = f"{len(commands)} commands, {len(commits)} commits and machines"
+            head = f"<details><summary>{summary}</summary>\n\n{head}\n\n</details>"
         return "\n\n".join([*self._head, head, *self._parts]) + "\n"
 
     def _gathered(self, of: Callable[[Cases], list[str]]) -> list[str]:
