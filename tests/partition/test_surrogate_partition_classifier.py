@@ -50,3 +50,10 @@ def test_three_classes_are_refused():
 def test_stopping_early_warns():
     with pytest.warns(ConvergenceWarning, match="max_iter=1 sweeps"):
         SurrogatePartitionClassifier(max_iter=1, n_init=1, random_state=0).fit(*xor(0))
+
+
+def test_rows_of_single_precision_meet_scales_of_double(rng):
+    X = 1e140 * rng.normal(size=(60, 2))
+    model = SurrogatePartitionClassifier(random_state=0).fit(X, X[:, 0] > 0)
+    asked = rng.normal(size=(5, 2)).astype(np.float32)
+    assert_allclose(model.predict_proba(asked), model.predict_proba(asked.astype(float)))

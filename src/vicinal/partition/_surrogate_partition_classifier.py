@@ -270,6 +270,8 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         check_is_fitted(self)
         check_magnitude("X", X)
         X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        # Scales of double precision may be beyond what single holds.
+        X = X.astype(np.result_type(X, self.coef_), copy=False)
         return X if self.scaler_ is None else self.scaler_.transform(X)
 
     def __sklearn_tags__(self):
