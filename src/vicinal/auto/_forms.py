@@ -53,7 +53,9 @@ class Forms:
         encoder = self.encoders[form]
         rows = _dense(X if encoder is None else encoder.transform(X))
         if form == "distance" and self.medians is not None:
-            rows = np.where(np.isnan(rows), self.medians, rows)
+            gaps = np.isnan(rows)
+            if gaps.any():
+                rows = np.where(gaps, self.medians, rows)
         return rows
 
     @property
