@@ -11,10 +11,6 @@ from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 from vicinal.datasets import load_dataset
 from vicinal.subspace import FeatureSpaceDecomposition
 
-# Error in % and processor seconds of fusions over all rows, from runs of sources that were not
-# committed: shown as such where the case is not stored.
-EARLIER = {"covtype": (4.15, 1944), "census": (4.73, 592)}
-
 
 class Clock:
     """Wall and processor seconds of a block; the latter do not suffer from other work."""

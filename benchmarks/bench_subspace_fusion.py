@@ -12,7 +12,6 @@ from sklearn.svm import LinearSVC
 
 from _harness import ResultsPage, is_rebuilding, stored
 from _subspace import (
-    EARLIER,
     Clock,
     census,
     covtype,
@@ -320,18 +319,6 @@ def write_page(done):
             f"the full space, linear local models, {case['n_test']:,} test rows. {bar}",
         )
     _text_section(page, done)
-    left = {"covtype": "covtype all", "census": "census all"}
-    parts = [
-        f"{name} {EARLIER[name][0]} % in {EARLIER[name][1]:,} processor seconds"
-        for name, key in left.items()
-        if key not in done
-    ]
-    if parts:
-        page.text(
-            "## All rows\n\nNot run again for this page, for the time it takes. Earlier runs, of "
-            f"sources that were not committed, had: {'; '.join(parts)} (the paper: covtype 3.56 % "
-            "in 7,537 s, census 5.0 % in 1,459 s)."
-        )
     page.write()
 
 
