@@ -129,6 +129,20 @@ def test_compiling_is_done_once_and_outside_the_budget(capsys):
     assert capsys.readouterr().err == ""
 
 
+def test_what_large_tables_need_is_compiled_outside_the_budget(monkeypatch):
+    from vicinal import PrunedTreeRegressor
+    from vicinal.cli import _compare
+    from vicinal.cli._check_table import check_table
+
+    steps = []
+    monkeypatch.setattr(_compare, "compiling_steps", lambda: {"search": lambda: steps.append(1)})
+    rng = np.random.RandomState(0)
+    for n_rows, expected in ((339, 0), (340, 1), (400, 1)):
+        table = pl.DataFrame({"x": rng.rand(n_rows), "y": rng.rand(n_rows)})
+        _compare._compile({"tree": PrunedTreeRegressor(cv=3)}, check_table(table, "y"))
+        assert len(steps) == expected
+
+
 def test_the_budget_holds_up_to_the_page(tmp_path, monkeypatch):
     """A model that would take hours, and yet reading, folds and page take no longer than said."""
     from sklearn.ensemble import AdaBoostClassifier

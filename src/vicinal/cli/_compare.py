@@ -30,6 +30,7 @@ from vicinal.cli._read_table import check_folder
 from vicinal.cli._show import LiveBoard, print_leaderboard, say
 from vicinal.cli._source import Source
 from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
+from vicinal.cli._warmup import COMPILED_FROM, compiling_steps
 
 _MOST_JOBS = 4
 _WORKER = "vicinal.inspection._fold_worker"
@@ -156,7 +157,9 @@ def leaderboard(
 def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
     """Compile our models on a few rows, once after an installation; return the seconds it took."""
     ours = {name: model for name, model in models.items() if _is_ours(model)}
-    mark = cache_folder().parent / f"compiled-{_installation(sorted(ours))}"
+    # Few rows go where nothing is compiled, so what larger tables need is asked for by itself.
+    steps = compiling_steps() if checked.X.height >= COMPILED_FROM else {}
+    mark = cache_folder().parent / f"compiled-{_installation([*sorted(ours), *steps])}"
     if not ours or mark.exists():
         return 0.0
     say("compiling, once after an installation; this is not part of the budget")
@@ -166,6 +169,8 @@ def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
     few = replace(checked, X=checked.X.select(list(kinds)), kinds=kinds)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
+        for step in steps.values():
+            step()
         for model in ours.values():
             try:
                 fit_on(few, clone(model), rows).predict(few.X[rows])
@@ -178,10 +183,10 @@ def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
     return seconds
 
 
-def _installation(models: list[str]) -> str:
-    """Return what compiled code depends on: models, versions, and the newest source file."""
+def _installation(compiled: list[str]) -> str:
+    """Return what compiled code depends on: its kinds, versions, and the newest source file."""
     newest = max(path.stat().st_mtime_ns for path in Path(vicinal.__path__[0]).rglob("*.py"))
-    text = f"{models} {vicinal.__path__} {newest} {version('numba')} {sys.version}"
+    text = f"{compiled} {vicinal.__path__} {newest} {version('numba')} {sys.version}"
     return hashlib.sha256(text.encode()).hexdigest()[:16]
 
 

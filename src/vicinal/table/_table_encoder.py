@@ -8,8 +8,8 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, documented, is_frame
-from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
+from vicinal._base import atomic_fit, check_groups, documented, is_frame
+from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
 from vicinal.table._decisions import KINDS, Rules, decide, lines, target_type_of
 from vicinal.table._frames import column_names, is_category, quoted, read_column
 
@@ -156,9 +156,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
             The encoded rows.
         """
         columns, target = self._decide(X, y)
-        if groups is not None:
-            check_consistent_length(X, groups)
-            groups = np.asarray(groups)
+        groups = check_groups(groups, num_samples(X))
         blocks = [encoder.fit_encode(columns[j], target, groups) for j, encoder in self._encoders]
         self._name_outputs()
         return _stacked(blocks, X)

@@ -100,7 +100,7 @@ class BaseConformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         folds = [fold for fold in folds if len(fold)]
         if len(kept) < len(y):
             X, y, weights = rows_of(X, kept), y[kept], weights[kept]
-            groups = None if groups is None else np.asarray(groups)[kept]
+            groups = None if groups is None else groups[kept]
         asked: dict = {}
         if isinstance(self.estimator, FrozenEstimator):
             # A model that is fitted already has not seen these rows: they only calibrate.
