@@ -403,7 +403,11 @@ def test_pairs_and_kinds_go_together():
 
 @pytest.mark.parametrize(
     ("members", "message"),
-    [([], "members is empty"), (["trees"], "the kinds are"), ([LogisticRegression()], "pairs")],
+    [
+        ([], "members is empty"),
+        (["local", "trees"], "kinds among"),
+        ([LogisticRegression()], "pairs"),
+    ],
 )
 def test_bad_members_are_refused(members, message):
     X, y = blobs()
@@ -623,7 +627,9 @@ def test_first_folds_are_compared_after_the_same_calibration():
     codes = np.tile(np.arange(26), 40)
     timid, sure = (np.eye(26)[codes] * p + (1.0 - p) / 26 for p in (0.5, 0.9))
     scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
-    search = Search(Table({}, codes, None, None, [], 1, codes), scorer, "predict_proba", None, 1, 0)
+    search = Search(
+        Table({}, codes, None, None, [], 1, codes), scorer, "predict_proba", np.inf, 1, 0
+    )
     search.trials = [Trial(None, [{}], timid[None], scorer.losses(timid[None]))]
     search.tried = {"timid": 1.0}
     search._check_lead(HeldOut([{}], np.arange(52), sure[None, :52]), 1.1)
@@ -722,6 +728,20 @@ def test_boosting_goes_first_where_time_may_end():
     patient = list(default_kinds(table))
     assert patient.index("boosting") > patient.index("forest")
     assert set(default_kinds(replace(table, is_timed=True))) == set(patient)
+
+
+def test_time_counts_from_before_the_table_is_encoded(monkeypatch):
+    encode = auto_forms.Forms.fit_transform
+
+    def slowly(forms, *table):
+        time.sleep(0.3)
+        return encode(forms, *table)
+
+    monkeypatch.setattr(auto_forms.Forms, "fit_transform", slowly)
+    X, y = load_iris(return_X_y=True)
+    model = AutoClassifier(max_fit_time=0.2, random_state=0).fit(X, y)
+    seen = [member.name for member in model.members_ if not member.reason]
+    assert seen == ["constant"]
 
 
 def test_kernel_ridge_of_many_rows_is_left_out_where_time_is_limited():

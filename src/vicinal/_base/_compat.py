@@ -6,13 +6,8 @@ import numpy as np
 from sklearn.base import _fit_context as fit_context
 from sklearn.utils import _safe_indexing as rows_of
 from sklearn.utils._openmp_helpers import _openmp_effective_n_threads as openmp_threads
-from sklearn.utils._param_validation import (
-    HasMethods,
-    Interval,
-    Options,
-    StrOptions,
-    validate_params,
-)
+from sklearn.utils._param_validation import HasMethods as _HasMethods
+from sklearn.utils._param_validation import Interval, Options, StrOptions, validate_params
 from sklearn.utils.metaestimators import _BaseComposition as NamedParts
 from sklearn.utils.parallel import _get_threadpool_controller as threadpool_controller
 from sklearn.utils.validation import _check_feature_names_in as check_feature_names_in
@@ -41,6 +36,16 @@ __all__ = [
     "tuned_label",
     "validate_params",
 ]
+
+
+class HasMethods(_HasMethods):
+    """Constraint on an instance: a class has the methods too, and would fail at its first call."""
+
+    def is_satisfied_by(self, val: Any) -> bool:
+        return not isinstance(val, type) and super().is_satisfied_by(val)
+
+    def __str__(self) -> str:
+        return super().__str__().replace("an object", "an instance, not a class,", 1)
 
 
 def draw_bootstrap(forest: Any, rng: np.random.RandomState) -> np.ndarray:

@@ -33,6 +33,7 @@ from vicinal._base import (
     validate_array_api,
 )
 from vicinal._base._compat import (
+    HasMethods,
     Interval,
     StrOptions,
     num_samples,
@@ -65,6 +66,7 @@ from vicinal.auto._search import (
     draw_rows,
     draw_table,
     nested_pool,
+    search_deadline,
 )
 from vicinal.auto._training_rows import TrainingRows, spread_rows
 
@@ -211,6 +213,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         ``rows`` are the places of X and y in the table given, which had rows of weight zero too;
         ``counts`` the weights given, ``factors`` those of the classes.
         """
+        self._check_members()
+        deadline = search_deadline(self.max_fit_time)
         fold_seed, row_seed, seed = draw_seeds(check_random_state(self.random_state), 3)
         self._forms, self._places, self._targets = Forms(), rows, y
         weight = counts * factors
@@ -228,7 +232,7 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
         scorer = self._scorer(y if codes is None else codes, tried[table.entries], weight)
         # A device is filled by one member at a time, and cannot record the steps of two.
         n_jobs = 1 if self._on_device else self.n_jobs
-        search = Search(table, scorer, self._method, self.max_fit_time, n_jobs, seed)
+        search = Search(table, scorer, self._method, deadline, n_jobs, seed)
         self._try_members(search, self._shape(whole, codes))
         trials = search.kept()
         if not trials:
@@ -266,6 +270,21 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             kept = X if has_neighbors else rows_of(X, spread_rows(num_samples(X), _MOST_COMPARED))
             self._training_rows = TrainingRows(kept, column_names(X, self))
 
+    def _check_members(self) -> None:
+        """Refuse entries of ``members`` that name no kind and are no pairs with an estimator."""
+        if isinstance(self.members, str):
+            return
+        if not self.members:
+            raise ValueError("members is empty; name at least one, or leave members='default'.")
+        for entry in self.members:
+            is_kind = isinstance(entry, str) and entry in KINDS
+            is_pair = isinstance(entry, tuple) and len(entry) == 2
+            if not is_kind and not (is_pair and HasMethods("fit").is_satisfied_by(entry[1])):
+                raise ValueError(
+                    f"members holds {entry!r}; give pairs (name, estimator), the estimator an "
+                    f"instance, or names of kinds among {', '.join(KINDS)}."
+                )
+
     def _try_members(self, search: Search, shape: Shape) -> None:
         """Try every kind, or every pair, in the order given."""
         if isinstance(self.members, str):
@@ -273,8 +292,6 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
             plan = [kind for kind, reason in kinds.items() if not reason]
         else:
             kinds, plan = {}, self.members
-        if not plan:
-            raise ValueError("members is empty; name at least one, or leave members='default'.")
         with Progress(len(plan), type(self).__name__, verbose=self.verbose) as progress:
             for entry in plan:
                 search.run(self._specs(entry, shape, search.tried), cuts=isinstance(entry, str))
@@ -299,18 +316,8 @@ class BaseAuto(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     def _specs(self, entry, shape: Shape, tried: dict[str, float]) -> Iterator[Spec]:
         """Return the members that one entry of ``members`` stands for."""
         if isinstance(entry, str):
-            if entry not in KINDS:
-                raise ValueError(
-                    f"members holds {entry!r}; the kinds are {', '.join(KINDS)}. Give one of them "
-                    "or a pair (name, estimator)."
-                )
             return KINDS[entry](shape, tried)
-        if not (isinstance(entry, tuple) and len(entry) == 2 and hasattr(entry[1], "fit")):
-            raise ValueError(
-                f"members holds {entry!r}; give pairs (name, estimator) or names of kinds among "
-                f"{', '.join(KINDS)}."
-            )
-        return iter([Spec(entry[0], entry[1])])
+        return iter([Spec(*entry)])
 
     def _shape(self, table: Rows, codes) -> Shape:
         X, n_outputs = table.forms["distance"], 1

@@ -44,6 +44,11 @@ _CERTAIN, _TELLING = 2.0, 3.0
 _SEARCH_SHARE = 0.8
 
 
+def search_deadline(max_fit_time: float | None) -> float:
+    """Return when trials must end, by the monotonic clock, in a fit that begins now."""
+    return time.monotonic() + (np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time)
+
+
 class Rows(NamedTuple):
     """Training data as members see it.
 
@@ -187,15 +192,15 @@ class Search:
         Judge of answers.
     method : {"predict", "predict_proba"}
         What members answer with.
-    max_fit_time : float or None
-        Seconds for trials and final fits.
+    deadline : float
+        When trials must end, of :func:`search_deadline`.
     n_jobs : int or None
         Threads.
     random_state
         Seeds of the members.
     """
 
-    def __init__(self, table: Table, scorer: Scorer, method, max_fit_time, n_jobs, random_state):
+    def __init__(self, table: Table, scorer: Scorer, method, deadline, n_jobs, random_state):
         self.table = table
         self.scorer = scorer
         self.method = method
@@ -203,8 +208,7 @@ class Search:
         self.seed = draw_seeds(random_state, 1)[0]
         self.trials: list[Trial] = []
         self.tried: dict[str, float] = {}
-        limit = np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time
-        self._deadline = time.monotonic() + limit
+        self._deadline = deadline
 
     def run(self, specs: Iterator[Spec], *, cuts: bool) -> None:
         """Try members in turn; with ``cuts`` those that lose their first fold end there."""
