@@ -306,6 +306,23 @@ def test_other_addresses_need_a_token(iris):
         serve(iris[0], host="0.0.0.0")
 
 
+def test_names_of_other_sites_are_refused_without_a_token(iris, monkeypatch):
+    import uvicorn
+
+    apps = []
+    monkeypatch.setattr(uvicorn, "run", lambda app, **_: apps.append(app))
+    serve(iris[0])
+    serve(iris[0], token="s3cret")
+    own, with_token = (TestClient(app) for app in apps)
+    for host in ("localhost:8000", "127.0.0.1:8000", "[::1]:8000"):
+        assert own.get("/metadata", headers={"Host": host}).status_code == 200
+    refused = own.get("/metadata", headers={"Host": "evil.example:8000"})
+    assert refused.status_code == 400
+    assert "evil.example" in refused.json()["error"]
+    headers = {"Host": "models.example", "Authorization": "Bearer s3cret"}
+    assert with_token.get("/metadata", headers=headers).status_code == 200
+
+
 def test_the_page_holds_the_columns_and_runs_no_label(people):
     _, _, client = people
     reply = client.get("/")

@@ -4,7 +4,7 @@ import asyncio
 import base64
 import json
 import secrets
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 from vicinal._base import import_optional
@@ -24,6 +24,7 @@ def create_app(
     table: Any = None,
     y: Any = None,
     token: str | None = None,
+    hosts: Sequence[str] | None = None,
     max_bytes: int = MAX_BYTES,
     max_seconds: float = MAX_SECONDS,
 ) -> Any:
@@ -51,6 +52,8 @@ def create_app(
     token : str, default=None
         Asked of every request but ``/healthz``, as ``Authorization: Bearer <token>``, or as the
         password that a browser asks for.
+    hosts : sequence of str, default=None
+        Names by which requests may call this server, without port; ``None`` for any.
     max_bytes : int, default=16 MiB
         Largest body of a request.
     max_seconds : float, default=60
@@ -75,7 +78,7 @@ def create_app(
     """
     applications = import_optional("starlette.applications", needed_by="create_app", extra="serve")
     routing = import_optional("starlette.routing", needed_by="create_app", extra="serve")
-    server = _Server(ServedModel(model, name, table, y), token, max_bytes, max_seconds)
+    server = _Server(ServedModel(model, name, table, y), token, hosts, max_bytes, max_seconds)
     v2 = f"/v2/models/{name}"
     plan = [
         ("/", "GET", server.explorer),
@@ -105,10 +108,16 @@ class _Server:
     """What the routes do."""
 
     def __init__(
-        self, served: ServedModel, token: str | None, max_bytes: int, max_seconds: float
+        self,
+        served: ServedModel,
+        token: str | None,
+        hosts: Sequence[str] | None,
+        max_bytes: int,
+        max_seconds: float,
     ) -> None:
         self.served = served
         self.token = token
+        self.hosts = hosts
         self.max_bytes = max_bytes
         self.max_seconds = max_seconds
         self._responses = import_optional(
@@ -123,6 +132,7 @@ class _Server:
 
         async def endpoint(request: Any) -> Any:
             try:
+                self._check_host(request)
                 if handler != self.healthz:
                     self._check_token(request)
                 return await asyncio.wait_for(handler(request), self.max_seconds)
@@ -136,6 +146,13 @@ class _Server:
                 return self._json({"error": f"the model failed: {type(error).__name__}."}, 500)
 
         return endpoint
+
+    def _check_host(self, request: Any) -> None:
+        # A name of another site may be made to lead here; its pages could then read the answers.
+        name = request.url.hostname
+        if self.hosts is not None and name not in self.hosts:
+            known = ", ".join(self.hosts)
+            raise RequestError(400, f"host {name!r} is not served here, only {known}.")
 
     def _check_token(self, request: Any) -> None:
         if self.token is None:
