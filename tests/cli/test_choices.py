@@ -63,22 +63,67 @@ def costly(folder):
 # --- a class and what mistakes cost -------------------------------------------------------------
 
 
-def test_threshold_has_the_least_cost_of_all():
+def price(t, shares, truth, cost, weights):
+    said = shares >= t
+    return np.sum(weights * (said & ~truth)) + cost * np.sum(weights * (~said & truth))
+
+
+@pytest.mark.parametrize("cost", [0.2, 1.0, 7.0])
+@pytest.mark.parametrize("power", [1, 2])
+def test_threshold_is_where_the_chance_is_what_a_mistake_asks_for(cost, power):
+    rng = np.random.RandomState(0)
+    shares = rng.rand(20_000)
+    truth = rng.rand(20_000) < shares**power
+    found = Threshold.choose(shares, truth, "yes", cost, None).value
+    assert found == pytest.approx((1 / (1 + cost)) ** (1 / power), abs=0.05)
+
+
+def test_small_tables_do_not_choose_by_luck():
+    ours, least = [], []
+    wide = np.linspace(0.0005, 0.9995, 1000)
+    for seed in range(40):
+        rng = np.random.RandomState(seed)
+        shares = rng.rand(200)
+        truth = rng.rand(200) < shares
+        cuts = np.append(shares, 1.1)
+        cheap = cuts[np.argmin([price(t, shares, truth, 8.0, 1.0) for t in cuts])]
+        # What the answer costs on average, as the shares are true.
+        for found, t in (
+            (ours, Threshold.choose(shares, truth, "yes", 8.0, None).value),
+            (least, cheap),
+        ):
+            found.append(np.mean(np.where(wide >= t, 1 - wide, 8.0 * wide)))
+    best = np.mean(np.minimum(1 - wide, 8.0 * wide))
+    assert np.mean(ours) - best < 0.75 * (np.mean(least) - best)
+
+
+def test_threshold_of_least_cost_is_taken_where_it_saves_for_sure():
+    rng = np.random.RandomState(0)
+    # Of three values the chances are in no order: no sigmoid has their shape.
+    shares = rng.choice([0.1, 0.5, 0.9], 3000)
+    chance = np.select([shares == 0.1, shares == 0.5], [0.4, 0.05], 0.6)
+    truth = rng.rand(3000) < chance
+    found = Threshold.choose(shares, truth, "yes", 1.0, None).value
+    assert price(found, shares, truth, 1.0, 1.0) == min(
+        price(t, shares, truth, 1.0, 1.0) for t in (0.0, 0.3, 0.7, 1.1)
+    )
+
+
+def test_threshold_of_a_row_of_weight_two_is_that_of_two_rows():
     rng = np.random.RandomState(0)
     shares = rng.rand(60).round(1)  # with ties
     truth = rng.rand(60) < shares**2
-    weights = 1.0 + rng.randint(3, size=60)
+    weights = 1 + rng.randint(3, size=60)
     for cost in (0.2, 1.0, 7.0):
-        found = Threshold.choose(shares, truth, "yes", cost, weights)
+        counted = Threshold.choose(shares, truth, "yes", cost, weights)
+        rows = np.repeat(np.arange(60), weights)
+        repeated = Threshold.choose(shares[rows], truth[rows], "yes", cost, None)
+        assert counted.value == pytest.approx(repeated.value, rel=1e-6)
 
-        def price(t, cost=cost):
-            said = shares >= t
-            return np.sum(weights * (said & ~truth)) + cost * np.sum(weights * (~said & truth))
 
-        assert price(found.value) == min(price(t) for t in np.linspace(-0.05, 1.05, 221))
-    assert Threshold.choose(np.array([0.1, 0.9]), np.array([False, True]), "a", 1.0, None) == (
-        Threshold("a", 0.5, 1.0)
-    )
+def test_threshold_of_shares_that_tell_nothing():
+    apart = Threshold.choose(np.array([0.1, 0.9]), np.array([False, True]), "a", 1.0, None)
+    assert apart.value == pytest.approx(0.5)
     # Nothing is known of the class, and it is not worth an alarm: never, not only from 0.55 on.
     assert Threshold.choose(np.full(9, 0.1), np.arange(9) < 1, "a", 4.0, None).value == 0.2
 

@@ -4,11 +4,62 @@ from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
+from scipy.special import expit, logit
 
 from vicinal._base._out_of_fold import OutOfFold
+from vicinal._kernels.calibration._platt import fit_platt
 from vicinal.cli._check_table import CheckedTable
 from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._show import say
+
+# The cut of least cost must save this many standard errors, or it is taken for luck.
+_SURE = 2.0
+
+
+class _Cuts:
+    """What every cut between sorted shares costs; entry k answers the k largest with the class."""
+
+    def __init__(self, shares, is_positive, cost: float, weights) -> None:
+        order = np.argsort(-shares, kind="stable")
+        self._shares, is_positive, weights = shares[order], is_positive[order], weights[order]
+        alarms = np.concatenate([[0.0], np.cumsum(weights * ~is_positive)])
+        found = np.concatenate([[0.0], np.cumsum(weights * is_positive)])
+        self._costs = alarms + cost * (found[-1] - found)
+        # Rows between two cuts are all that tells them apart: the squares of what they cost.
+        squares = weights * np.where(is_positive, cost**2, 1.0)
+        self._squares = np.concatenate([[0.0], np.cumsum(squares)])
+        differ = self._shares[:-1] > self._shares[1:]
+        self._is_cut = np.concatenate([[True], differ, [True]])
+        self._least = self._costs[self._is_cut].min()
+
+    def saves_for_sure(self, value: float) -> bool:
+        """Tell whether the cut of least cost is cheaper than ``value`` by more than luck."""
+        place = int(np.count_nonzero(self._shares >= value))
+        best = np.flatnonzero(self._is_best())
+        spread = np.sqrt(np.abs(self._squares[best] - self._squares[place]).min())
+        return bool(self._costs[place] - self._least > _SURE * spread)
+
+    def best(self, wanted: float) -> float:
+        """Return the threshold of least cost that is nearest to the one wanted."""
+        ends = np.concatenate([[1.0], self._shares, [0.0]])
+        high, low = ends[:-1], ends[1:]
+        values = np.where((low < wanted) & (wanted <= high), wanted, (low + high) / 2)
+        values = values[self._is_best()]
+        return float(values[np.argmin(np.abs(values - wanted))])
+
+    def _is_best(self) -> np.ndarray:
+        return self._is_cut & (self._costs <= self._least * (1 + 1e-12))
+
+
+def _by_sigmoid(shares, is_positive, wanted: float, weights) -> float:
+    """Return the share at which a sigmoid of log-odds says ``wanted``, or that where none rises."""
+    n_rows = weights.sum()
+    edge = 0.5 / n_rows  # a share of 0 or 1 is no more certain than the rows are many
+    odds = logit(np.clip(shares, edge, 1.0 - edge))
+    slope, shift = fit_platt(odds, is_positive, weights, c=n_rows)
+    if np.ptp(shares) == 0.0 or slope <= 0.0:
+        return wanted
+    return float(expit((logit(wanted) - shift) / slope))
 
 
 @dataclass(frozen=True)
@@ -23,25 +74,20 @@ class Threshold:
     def choose(
         cls, shares: np.ndarray, is_positive: np.ndarray, positive: str, cost: float, weights: Any
     ) -> "Threshold":
-        """Return the threshold of least cost on held-out answers.
+        """Return the threshold that held-out answers ask for.
 
-        One missed row of the class costs ``cost`` false alarms. Of thresholds that cost the same,
-        1 / (1 + cost) is taken, which true probabilities would ask for, or a middle near it.
+        One missed row of the class costs ``cost`` false alarms, so true probabilities ask for
+        1 / (1 + cost). Shares are made such by a sigmoid: its two numbers vary far less from table
+        to table than the cut of least cost does, which is taken where it saves for sure.
         """
-        order = np.argsort(-shares, kind="stable")
-        shares, is_positive = shares[order], is_positive[order]
-        weights = np.ones(len(shares)) if weights is None else weights[order]
-        # Entry k: the k rows of the largest shares are answered with the class.
-        alarms = np.concatenate([[0.0], np.cumsum(weights * ~is_positive)])
-        found = np.concatenate([[0.0], np.cumsum(weights * is_positive)])
-        costs = alarms + cost * (found[-1] - found)
-        ends = np.concatenate([[1.0], shares, [0.0]])
-        high, low = ends[:-1], ends[1:]
-        is_cut = np.concatenate([[True], shares[:-1] > shares[1:], [True]])
-        best = is_cut & (costs <= costs[is_cut].min() * (1 + 1e-12))
+        weights = np.ones(len(shares)) if weights is None else np.asarray(weights, dtype=float)
+        weights = weights / min(1.0, weights.mean())  # counts of rows, or of one row each
         wanted = 1.0 / (1.0 + cost)
-        values = np.where((low < wanted) & (wanted <= high), wanted, (low + high) / 2)[best]
-        return cls(positive, float(values[np.argmin(np.abs(values - wanted))]), float(cost))
+        cuts = _Cuts(shares, is_positive, cost, weights)
+        value = _by_sigmoid(shares, is_positive, wanted, weights)
+        if cuts.saves_for_sure(value):
+            value = cuts.best(wanted)
+        return cls(positive, value, float(cost))
 
     def __str__(self) -> str:
         return (
