@@ -2,11 +2,13 @@
 
 They were recorded at commit 546ce26, with every parameter spelled out under the name it had there;
 all but those of ``CHANGED``, and single precision beyond its rounding, are equal to 1e-10 on the
-machine of the record. Of these the record holds newer ones: ``python -m
-tests.common.test_recorded_answers`` writes them anew, only when answers change for a reason, which
-the changelog then tells. Local models have a record of their own in tests/local.
+machine of the record. Processors add in different orders: what a last digit can turn is compared on
+that kind of machine alone (``TURNED_BY_ROUNDING``). Of the changed the record holds newer ones:
+``python -m tests.common.test_recorded_answers`` writes them anew, only when answers change for a
+reason, which the changelog then tells. Local models have a record of their own in tests/local.
 """
 
+import platform
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -29,6 +31,7 @@ from vicinal.neighbors import NeighborSearch
 from vicinal.uncertainty import uncertainty_map
 
 RECORD = Path(__file__).parent / "recorded_answers.npz"
+RECORDED_ON = "aarch64"
 FAMILIES = ("linear", "partition", "surface", "subspace", "ensemble", "uncertainty")
 METHODS = (*OUTPUTS, "distance", "normal")
 
@@ -79,6 +82,18 @@ CHANGED = {
     "SubspaceFusionClassifier [01] * predict_proba": _SMOOTHED,
     "TruncatedRBFClassifier [02] * predict_proba": _SMOOTHED,
     "TruncatedRBFClassifier 1 *": "another solver of the same problem: 3e-6, both within tolerance",
+}
+
+_SOLVER_STOPS = "its solver stops at a tolerance above rounding"
+_STEPS_END = "its steps end before they converge, and grow what rounding began"
+TURNED_BY_ROUNDING = {
+    # pattern of names: why the last digit of a sum may show
+    "DecisionSurface 1 *": "points of the surface thousands of scales away",
+    "DivideConquerSVC *": _SOLVER_STOPS,
+    "FunctionalGradientBoostingClassifier [01] *": "splits of equal gain",
+    "LocallyAdaptiveClassifier *": _STEPS_END,
+    "RealAdaBoostClassifier 1 single *": _SOLVER_STOPS,
+    "SurfaceCalibratedClassifier 2 *": _SOLVER_STOPS,
 }
 
 
@@ -158,6 +173,11 @@ def is_changed(key):
     return any(fnmatch(key, pattern) for pattern in CHANGED)
 
 
+def is_comparable(key):
+    turned = any(fnmatch(key, pattern) for pattern in TURNED_BY_ROUNDING)
+    return platform.machine() == RECORDED_ON or not turned
+
+
 # Some settings stop early, to be quick.
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
 @pytest.mark.parametrize("name", [*models(), "neighbors"])
@@ -168,6 +188,9 @@ def test_answers_are_those_recorded(name):
     assert found.keys() == recorded.keys()
     assert found
     for key, value in found.items():
+        assert value.shape == recorded[key].shape
+        if not is_comparable(key):
+            continue
         tolerance = 1e-3 if " single " in key else 1e-7
         assert_allclose(value, recorded[key], rtol=tolerance, atol=tolerance, err_msg=key)
 

@@ -7,7 +7,9 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.mixture import GaussianMixture
 
 from vicinal._base import as_numpy
+from vicinal._kernels.metric._mixture import Components
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
+from vicinal.uncertainty._base import best_mixture
 
 TYPES = ["full", "tied", "diag", "spherical"]
 
@@ -200,3 +202,12 @@ def test_more_components_than_rows_is_an_error(blobs):
         ResponsibilityMixture(2, means_init=np.zeros((3, 3))).fit(blobs)
     with pytest.raises(ValueError, match="n_samples=0"):
         ResponsibilityMixture(1).fit(blobs).sample(0)
+
+
+@pytest.mark.parametrize(("gain", "chosen"), [(1e-12, 0), (-1e-12, 0), (1e-6, 1), (-1e-6, 0)])
+def test_rounding_does_not_choose_among_starts_that_meet(gain, chosen):
+    ends = [
+        (Components(np.ones(1), np.full((1, 2), place), np.eye(2), np.eye(2)), [-5.0, bound], True)
+        for place, bound in enumerate((-4.0, -4.0 + gain))
+    ]
+    assert_array_equal(best_mixture(ends, np.zeros(2)).components.means, np.full((1, 2), chosen))

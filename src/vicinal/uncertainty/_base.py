@@ -70,6 +70,11 @@ def _bytes(table: np.ndarray) -> np.ndarray:
     return np.ascontiguousarray(table).view(np.dtype((np.void, width)))[:, 0]
 
 
+# Starts that end with objectives this near, by their size, came to the same place: the first is
+# kept, or rounding would choose the order of the components.
+_SAME_END = 1e-9
+
+
 class FittedMixture(NamedTuple):
     """The best of several starts of EM."""
 
@@ -118,7 +123,10 @@ def fit_mixture(
 
 def best_mixture(ends: list[tuple[Components, list[float], bool]], center: Any) -> FittedMixture:
     """Return the end of highest objective, the first of equals, moved back to ``center``."""
-    best = max((FittedMixture(*end) for end in ends), key=lambda end: end.path[-1])
+    fitted = [FittedMixture(*end) for end in ends]
+    bound = max(end.path[-1] for end in fitted)
+    slack = _SAME_END * max(1.0, abs(bound))
+    best = next(end for end in fitted if end.path[-1] >= bound - slack)
     moved = best.components._replace(means=best.components.means + center[None, :])
     return best._replace(components=moved)
 

@@ -45,7 +45,7 @@ def stacking_weights(
         if gained < tol:
             break
     # EM approaches a weight of zero without reaching it; whatever the objective does not miss goes.
-    for model in np.argsort(weights)[:-1]:
+    for model in np.argsort(weights, kind="stable")[:-1]:
         without = np.where(np.arange(n_models) == model, 0.0, weights)
         without /= without.sum()
         new_value = score(without)
