@@ -10,6 +10,7 @@ that git ignores and no page is written: a number must name the commit it speaks
 import json
 import os
 import platform
+import re
 import subprocess
 import sys
 import time
@@ -30,6 +31,8 @@ _SOURCES = ("src", "benchmarks", "tests", "pyproject.toml", ":!benchmarks/cases"
 _CORE = ("numpy", "scipy", "scikit-learn", "numba")
 # Where a page comes from is folded away beyond so many lines, or it would hide the page.
 _MANY_LINES = 6
+# Work spread over processes: which of them had which sets is told by no reader's question.
+_SPREAD = re.compile(r"(--(?:sets|seeds))(?: (?!--)\S+)+")
 
 
 class MissingCaseError(LookupError):
@@ -234,8 +237,9 @@ class Cases:
         return lines
 
     def commands(self) -> list[str]:
-        """Return the commands that ran the cases used so far."""
-        return sorted({self._runs[entry["in"]]["command"] for entry in self.used.values()})
+        """Return the commands that ran the cases used so far, spread over sets and seeds or not."""
+        runs = (self._runs[entry["in"]]["command"] for entry in self.used.values())
+        return sorted({_SPREAD.sub(r"\1 ...", command) for command in runs})
 
     def commits(self) -> list[str]:
         """Return the commits of the cases used so far."""

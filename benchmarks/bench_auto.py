@@ -551,7 +551,8 @@ def write(page: ResultsPage) -> None:
             "### What better weights could gain\n\nOur members with weight once more, mixed by "
             "the weights of least log loss on the test rows themselves, which nobody has: what "
             "no way of weighing them could be expected to beat. Only sets with 1,000 test rows "
-            "or more: on fewer the weights would fit their luck."
+            "or more: on fewer the weights would fit their luck. What one more kind of member, "
+            "nets, could gain is on [the page of the GPU](auto_cuda.md)."
         )
     rank_table(page, "classification", "1000", (OURS, HINDSIGHT), "**Classification**")
     if any(is_answered("1000", (OURS, peer)) for peer in SLOW):

@@ -3,20 +3,25 @@
 ``AutoClassifier()`` on tensors of a GPU: 500,000 rows of covtype and the other 81,012 asked,
 letter's published split, and how fit and predict grow with the rows, to a million drawn ones;
 beside extra trees on all cores of the same machine. Then what neural neighbours add to the mixture,
-by size of the table. Finished cases are kept.
+by size of the table; and what they add to the default members of arrays, whose splits are those of
+the page of the first call (``--added``, ``--sets``, ``--seeds``: several processes may share them).
+Finished cases are kept.
 """
 
 import argparse
 from functools import partial
 
 import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier
 
+import bench_auto
 from _harness import ResultsPage, clocked, peak_memory_gb, timed
 from bench_neural_peers import split
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.datasets import load_dataset
+from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
 
 ROWS = (1_000, 10_000, 100_000, 500_000)
 DRAWN = (100_000, 1_000_000)
@@ -26,6 +31,12 @@ SETS = (
 )  # fmt: skip
 SIZES = {"1,000": 1_000, "5,000": 5_000, "all": 10**6}
 MIXTURES = {"with nets": "default", "without": ["constant", "local", "gradient"]}
+# Splits of the page of the first call, at most 1,000 rows, that are fitted once more with nets.
+ADDED_SEEDS = (0, 1, 2, 3)
+ADDED_SETS = {
+    "labels": tuple(n for n in bench_auto.CLASSIFICATION if n not in ("adult", "census_income")),
+    "numbers": bench_auto.REGRESSION,
+}
 
 
 def covtype(n):
@@ -111,9 +122,93 @@ def nets_part(page):
     page.table((*header, "fit s with", "fit s without"), rows)
 
 
+class NetsOfLabels(ClassifierMixin, BaseEstimator):
+    """Neural neighbours that compute on the GPU whatever arrays they are given."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Train the nets."""
+        model = NeuralNeighborsClassifier(random_state=self.random_state)
+        self.model_ = model.fit(on_gpu(X.astype(np.float32)), y)
+        self.classes_ = model.classes_
+        return self
+
+    def predict_proba(self, X):
+        """Return the mean of their votes."""
+        said = self.model_.predict_proba(on_gpu(X.astype(np.float32)))
+        return said.cpu().numpy().astype(float)
+
+    def predict(self, X):
+        """Return the class of most votes."""
+        return self.classes_[self.predict_proba(X).argmax(axis=1)]
+
+
+class NetsOfNumbers(RegressorMixin, BaseEstimator):
+    """The same for numbers."""
+
+    def __init__(self, random_state=None):
+        self.random_state = random_state
+
+    def fit(self, X, y):
+        """Train the nets."""
+        model = NeuralNeighborsRegressor(random_state=self.random_state)
+        self.model_ = model.fit(on_gpu(X.astype(np.float32)), y)
+        return self
+
+    def predict(self, X):
+        """Return the mean of their answers."""
+        return self.model_.predict(on_gpu(X.astype(np.float32))).cpu().numpy().astype(float)
+
+
+def added(name, seed):
+    """Return the errors of the default members and of these and nets, and what the nets weigh."""
+    rows, task = bench_auto.split(name, "1000", seed), bench_auto.task_of(name)
+    (X, X_test), y = rows.part("given"), rows.table.y
+    y, y_test = y[rows.train], y[rows.test]
+    is_numbers = task == "regression"
+    make, nets = (
+        (AutoRegressor, NetsOfNumbers()) if is_numbers else (AutoClassifier, NetsOfLabels())
+    )
+    found = {}
+    for label, more in (("without", []), ("with nets", [("nets", nets)])):
+        members = [*bench_auto.KINDS, *more]
+        model = make(members, n_jobs=1, random_state=0).fit(X, y)
+        said = model.predict(X_test)
+        wrong = (said - y_test) ** 2 / np.var(y_test) if is_numbers else said != y_test
+        found[label] = 100.0 * float(np.mean(wrong))
+    found["nets"] = float(sum(m.weight for m in model.members_ if m.name == "nets"))
+    return found
+
+
+def added_part(page):
+    """Add what nets would give the default members."""
+    rows = []
+    for kind, names in ADDED_SETS.items():
+        ratios = []
+        for name in names:
+            cases = [page.case(("added", name, s), partial(added, name, s)) for s in ADDED_SEEDS]
+            columns = ("with nets", "without", "nets")
+            errors, without, weight = (np.mean([c[key] for c in cases]) for key in columns)
+            ratios.append(errors / without)
+            rows.append((name, errors, without, ratios[-1], weight))
+        rows.append((f"{kind}, geometric mean", "", "", np.exp(np.mean(np.log(ratios))), ""))
+    page.text(
+        "## What nets would add to the members of arrays\n\nThe members that are tried without a "
+        "device, with and without neural neighbours, whose nets were trained on the GPU; "
+        f"at most 1,000 rows, means of {len(ADDED_SEEDS)} splits. On two cores nets take minutes, "
+        "so that they are tried where they are named."
+    )
+    page.table(("set", "with nets", "without", "ratio", "weight of nets"), rows)
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--only", nargs="*")
+    parser.add_argument("--added", action="store_true", help="these cases alone, no page")
+    parser.add_argument("--sets", nargs="*")
+    parser.add_argument("--seeds", nargs="*", type=int, default=ADDED_SEEDS)
     options = parser.parse_args()
     page = ResultsPage(
         "auto_cuda",
@@ -124,6 +219,11 @@ def main():
         "two classes) on 10,000.",
         packages=("torch",),
     )
+    if options.added:
+        for name in options.sets or [name for names in ADDED_SETS.values() for name in names]:
+            for seed in options.seeds:
+                page.case(("added", name, seed), partial(added, name, seed))
+        return
     sets = {f"covtype, {n:,} rows": partial(covtype, n) for n in ROWS} | {"letter": letter}
     sets |= {f"drawn, {n:,} rows": partial(drawn, n) for n in DRAWN}
     models = {
@@ -147,6 +247,7 @@ def main():
         )
     )
     nets_part(page)
+    added_part(page)
     if not options.only:
         page.write()
 

@@ -354,6 +354,15 @@ def first_call_claims():
         )
         owner = "scikit-learn, " if peer in ("random forest", "stacking") else ""
         yield owner + peer, f"{question} (mean rank): labels; numbers", theirs, ours, first
+    larger = "## At most 5,000 rows"
+    asked = question.replace("1,000", "5,000") + " (mean rank): labels, "
+    for peer in ("LightGBM", "CatBoost"):
+        theirs, ours = (
+            f"{cell(first, ratio, column=label, after=larger)} "
+            f"({cell(first, rank, column=label, after=larger)})"
+            for label in (peer, "vicinal")
+        )
+        yield peer, f"{asked}{count_sets(first, larger)} sets", theirs, ours, first
     for peer in ("AutoGluon", "EBM", "xRFM"):  # asked about fewer splits, task by task
         for task, shown in (("classification", "labels"), ("regression", "numbers")):
             place = f"**{peer}, {task}**"

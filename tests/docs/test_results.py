@@ -70,6 +70,16 @@ def test_a_changed_number_changes_the_page(toy):
     assert page_of(toy) != before
 
 
+def test_commands_spread_over_sets_and_seeds_are_one(toy):
+    run(toy, toy.parent)
+    stored = toy.parent / "cases" / "toy.jsonl"
+    lines = [json.loads(line) for line in stored.read_text().splitlines()]
+    lines[0]["command"] = "python toy.py --sets wine letter --seeds 1 2 --parts 1000"
+    stored.write_text("\n".join(map(json.dumps, lines)))
+    run(toy, toy.parent, VICINAL_REBUILD="1")
+    assert "- command: `python toy.py --sets ... --seeds ... --parts 1000`" in page_of(toy)
+
+
 def test_cases_of_two_commits_are_two_lines(toy):
     run(toy, toy.parent)
     second = '[["product"], [[page.case(("product", 2), lambda: 6.0)]]]'
