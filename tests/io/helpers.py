@@ -42,6 +42,24 @@ def same(first, second):
     return len(first) == len(second) and all(map(np.array_equal, first, second))
 
 
+def gap(first, second):
+    """Return the largest relative difference of two lists of answers, infinite for other labels."""
+    if len(first) != len(second):
+        return np.inf
+    return max(map(_gap, first, second), default=0.0)
+
+
+def _gap(first, second):
+    if np.array_equal(first, second):
+        return 0.0
+    if first.shape != second.shape or first.dtype.kind != "f" or second.dtype.kind != "f":
+        return np.inf
+    finite = np.isfinite(first)
+    if not np.array_equal(first[~finite], second[~finite], equal_nan=True):
+        return np.inf
+    return float(np.max(np.abs(first - second)[finite] / (1 + np.abs(second[finite]))))
+
+
 def run_python(code, *arguments, timeout=300):
     """Run a script in a process of its own."""
     return subprocess.run(

@@ -120,15 +120,17 @@ def test_every_model_predicts_the_same_after_a_round_trip(zoo, tmp_path):
 FRESH = """
 import sys
 import numpy as np
-from tests.io.helpers import answers, same
+from tests.io.helpers import answers, gap
 from vicinal.io import load
 folder, n = sys.argv[1], int(sys.argv[2])
 for i in range(n):
     with np.load(f"{folder}/{i}.npz") as expected:
         said = [expected[key] for key in expected.files]
     model = load(f"{folder}/{i}.vicinal")
-    if not same(answers(model), said):
-        print(model)
+    difference = gap(answers(model), said)
+    # Code compiled by another process may round otherwise, and a solver stop a step sooner.
+    if difference > 1e-9:
+        print(difference, model)
 """
 
 

@@ -4,8 +4,12 @@ import os
 import subprocess
 import sys
 import textwrap
+import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
+
+from vicinal._kernels._compiled_files import SignatureFiles
 
 
 def run(code, **environment):
@@ -76,3 +80,35 @@ def test_a_changed_callee_makes_its_callers_new(tmp_path):
     source = (tmp_path / "low.py").read_text()
     (tmp_path / "low.py").write_text(source.replace("x + 1", "x + 1001"))
     assert run(ask, **environment).split() == ["10020", "0"]
+
+
+def test_signatures_written_at_the_same_time_keep_their_own_code(tmp_path):
+    """Numba's numbered files were taken twice, and a process ran code of other arguments."""
+
+    def write(base, key, barrier):
+        files = SignatureFiles(str(tmp_path), base, (1,))
+        barrier.wait()
+        files.save(key, [key] * 1000)
+
+    for turn in range(50):
+        base, barrier = f"f{turn}", threading.Barrier(4)
+        keys = ["int", "float", "complex", "bool"]
+        with ThreadPoolExecutor(4) as pool:
+            list(pool.map(write, [base] * 4, keys, [barrier] * 4))
+        files = SignatureFiles(str(tmp_path), base, (1,))
+        assert [files.load(key) for key in keys] == [[key] * 1000 for key in keys]
+
+
+def test_files_of_older_sources_go_and_torn_ones_are_not_read(tmp_path):
+    old, new = (SignatureFiles(str(tmp_path), "f", (state,)) for state in (1, 2))
+    other = SignatureFiles(str(tmp_path), "ff", (1,))
+    old.save("int", 1)
+    other.save("int", 3)
+    assert new.load("int") is None
+    new.save("int", 2)
+    assert (old.load("int"), new.load("int"), other.load("int")) == (None, 2, 3)
+    (file,) = tmp_path.glob("f.*.nbc")
+    file.write_bytes(file.read_bytes()[:-2])
+    assert new.load("int") is None
+    other.flush()
+    assert other.load("int") is None

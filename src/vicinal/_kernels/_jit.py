@@ -93,6 +93,8 @@ def _warn_no_cache() -> None:
 def _compiled(function, options: dict) -> Any:
     import numba
 
+    from vicinal._kernels._compiled_files import SignatureFiles
+
     try:
         dispatcher = numba.njit(cache=True, nogil=True, **options)(function)
     except RuntimeError as error:
@@ -100,7 +102,9 @@ def _compiled(function, options: dict) -> Any:
             raise
         _warn_no_cache()
         return numba.njit(nogil=True, **options)(function)
-    dispatcher._cache._cache_file._source_stamp = _stamp(function)
+    cache = dispatcher._cache
+    base = cache._impl.filename_base
+    cache._cache_file = SignatureFiles(cache.cache_path, base, _stamp(function))
     return dispatcher
 
 
