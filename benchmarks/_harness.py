@@ -87,6 +87,10 @@ def machine() -> str:
     return f"{model}, {cores} cores"
 
 
+# Commits that fed pages and were joined into others before they were published: where to look.
+JOINED = dict.fromkeys(("4e34ae6", "b507d8f", "d125b0c", "e157673", "feac5f2"), "7ee0c3e..6710379")
+
+
 def _git(*arguments: str) -> str:
     command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
@@ -229,8 +233,9 @@ class Cases:
             dates = sorted({self._runs[entry["in"]]["date"] for entry in entries})
             loads = [entry["load"] for entry in entries]
             seconds = sum(entry.get("s", 0.0) for entry in entries)
+            joined = f" (part of {JOINED[commit_name]})" if commit_name in JOINED else ""
             lines.append(
-                f"- commit {commit_name}: {len(entries)} cases, {seconds:.0f} s, "
+                f"- commit {commit_name}{joined}: {len(entries)} cases, {seconds:.0f} s, "
                 f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, load {min(loads):.1f} to "
                 f"{max(loads):.1f}; {machine_name}; {shown}"
             )

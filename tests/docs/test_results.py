@@ -2,6 +2,7 @@
 
 import json
 import os
+import runpy
 import subprocess
 import sys
 from pathlib import Path
@@ -122,6 +123,19 @@ def test_every_stored_case_tells_its_circumstances():
                 run_of = runs[entry["in"]]
                 assert not run_of["commit"].endswith("-dirty"), (path.name, entry["key"])
                 assert {"machine", "versions", "command", "date"} <= set(run_of)
+
+
+def test_every_stored_case_names_a_commit_that_can_be_found():
+    log = ["git", "-C", str(ROOT), "log", "--format=%h", "--abbrev=7"]
+    found = set(subprocess.run(log, capture_output=True, text=True, check=False).stdout.split())
+    if not found or (ROOT / ".git" / "shallow").exists():
+        pytest.skip("the history is not here")
+    joined = runpy.run_path(str(BENCHMARKS / "_harness.py"))["JOINED"]
+    assert {end for place in joined.values() for end in place.split("..")} <= found
+    for path in sorted((BENCHMARKS / "cases").glob("*.jsonl")):
+        entries = map(json.loads, path.read_text().splitlines())
+        named = {entry["commit"] for entry in entries if "run" in entry}
+        assert named <= found | joined.keys(), path.name
 
 
 def test_every_page_with_stored_cases_is_what_they_say(tmp_path):
