@@ -506,7 +506,7 @@ def where(name):
 
 def commits(name):
     """Return the commits that fed the stored cases of a page."""
-    found = re.findall(r"^- commit ([0-9a-f]{7}): \d+ cases", page(name), re.M)
+    found = re.findall(r"^- commit ([0-9a-f]{7})[^:]*: \d+ cases", page(name), re.M)
     if not found:
         raise ValueError(f"The page {name} is not made of stored cases.")
     return ", ".join(dict.fromkeys(found))
