@@ -558,7 +558,8 @@ def write(page: ResultsPage) -> None:
     if any(is_answered("1000", (OURS, peer)) for peer in SLOW):
         page.text(
             "### Beside peers that take longer\n\nAutoGluon: `best_quality`, told "
-            f"{_AUTOGLUON_SECONDS} seconds of the clock; no answer after {_PATIENCE} s is a dash."
+            f"{_AUTOGLUON_SECONDS} seconds of the clock; no answer after {_PATIENCE} s is a dash, "
+            "ranked last and left out of the ratios."
         )
     for peer in SLOW:
         for task in ("classification", "regression"):
