@@ -88,7 +88,7 @@ def machine() -> str:
 
 
 # Commits that fed pages and were joined into others before they were published: where to look.
-JOINED = dict.fromkeys(("4e34ae6", "b507d8f", "d125b0c", "e157673", "feac5f2"), "7ee0c3e..6710379")
+JOINED = dict.fromkeys(("4e34ae6", "d125b0c", "e157673", "feac5f2"), "7ee0c3e..6710379")
 
 
 def _git(*arguments: str) -> str:
