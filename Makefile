@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 PYTEST_WORKERS ?= auto
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: help demo test coverage test-statistical test-floor dist lint format typecheck docs doctest bench results clean
+.PHONY: help demo test coverage test-statistical test-floor dist lint format typecheck docs doctest bench results stale clean
 
 help:  ## list the targets
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## / /' | awk '{t=$$1; $$1=""; printf "  make %-18s%s\n", t, $$0}'
@@ -80,6 +80,9 @@ bench: $(VENV)/.dev  ## every benchmark, results in docs/results (hours)
 
 results: $(VENV)/.dev  ## build the pages of docs/results again from their stored cases
 	@$(BIN)/python benchmarks/rebuild.py
+
+stale: $(VENV)/.dev  ## name the pages whose cases ran code that has changed since
+	@$(BIN)/python benchmarks/stale.py
 
 clean:  ## remove environments and built files
 	@rm -rf .venv .venv-floor docs/_build docs/auto_examples docs/api/generated dist report.html
