@@ -11,6 +11,7 @@ import json
 import os
 import platform
 import re
+import shlex
 import subprocess
 import sys
 import time
@@ -88,7 +89,7 @@ def machine() -> str:
 
 
 # Commits that fed pages and were joined into others before they were published: where to look.
-JOINED = dict.fromkeys(("4e34ae6", "d125b0c", "e157673", "feac5f2"), "7ee0c3e..6710379")
+JOINED = dict.fromkeys(("4e34ae6", "d125b0c", "feac5f2"), "7ee0c3e..6710379")
 
 
 def _git(*arguments: str) -> str:
@@ -380,7 +381,7 @@ def _load() -> float:
 
 def _command() -> str:
     shown = (os.path.relpath(a, ROOT) if Path(a).exists() else a for a in sys.argv)
-    return " ".join(["python", *shown])
+    return shlex.join(["python", *shown])
 
 
 def _frozen(key: Any) -> Any:

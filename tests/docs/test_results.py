@@ -21,7 +21,7 @@ page.write()
 """
 
 
-def run(script, folder, *, commit="abc1234", **extra):
+def run(script, folder, *options, commit="abc1234", **extra):
     environment = {
         **os.environ,
         "PYTHONPATH": str(BENCHMARKS),
@@ -31,7 +31,7 @@ def run(script, folder, *, commit="abc1234", **extra):
         **extra,
     }
     return subprocess.run(
-        [sys.executable, str(script)], env=environment, capture_output=True, text=True
+        [sys.executable, str(script), *options], env=environment, capture_output=True, text=True
     )
 
 
@@ -52,6 +52,11 @@ def test_a_page_names_the_commit_that_fed_it(toy):
     page = page_of(toy)
     assert "- commit abc1234: 1 cases" in page
     assert "| 4 |" in page
+
+
+def test_the_command_of_a_page_can_be_typed_as_it_stands(toy):
+    run(toy, toy.parent, "--parts", "two words")
+    assert "bench_toy.py --parts 'two words'`" in page_of(toy)
 
 
 def test_a_page_is_rebuilt_byte_for_byte_without_running(toy):
