@@ -89,7 +89,7 @@ def machine() -> str:
 
 
 # Commits that fed pages and were joined into others before they were published: where to look.
-JOINED = dict.fromkeys(("4e34ae6", "d125b0c", "feac5f2"), "7ee0c3e..6710379")
+JOINED = dict.fromkeys(("feac5f2",), "7ee0c3e..6710379")
 
 
 def _git(*arguments: str) -> str:
