@@ -18,6 +18,7 @@ from pathlib import Path
 
 import numpy as np
 import psutil
+from threadpoolctl import threadpool_limits
 
 from _harness import Cases, ResultsPage, stored
 from vicinal import distributed
@@ -515,6 +516,7 @@ def main() -> None:
         help="what is fitted on the cluster; rates of one thread are measured for all",
     )
     options = parser.parse_args()
+    threadpool_limits(1)  # of this process; its environment tells a worker
     page = ResultsPage(
         "distributed",
         "Beyond one machine's memory",
