@@ -6,7 +6,7 @@ import signal
 import dask.array as da
 import numpy as np
 import pytest
-from numpy.testing import assert_array_equal
+from numpy.testing import assert_allclose, assert_array_equal
 
 from distributed import Client, LocalCluster
 from vicinal import distributed
@@ -71,4 +71,6 @@ def test_mixtures_survive_a_killed_worker(tmp_path, monkeypatch, cluster):
     model = AutoClassifier(["linear"], random_state=0)
     wanted, found = surviving(model, X, y, tmp_path, cluster)
     assert found.members_[0].n_rows == 200
-    assert_array_equal(found.predict_proba(X), wanted.predict_proba(X))
+    # Sums over blocks are taken in one order, but which worker computes a block changes, and with
+    # it, in rare runs, the last bit of what comes back (2e-16 was seen).
+    assert_allclose(found.predict_proba(X), wanted.predict_proba(X), rtol=1e-12, atol=1e-15)
