@@ -92,7 +92,8 @@ def machine() -> str:
 JOINED = dict.fromkeys(("feac5f2",), "7ee0c3e..6710379")
 
 
-def _git(*arguments: str) -> str:
+def git(*arguments: str) -> str:
+    """Return what git says about the project; an error where it refuses."""
     command = ["git", "-C", str(ROOT), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
 
@@ -107,8 +108,8 @@ def commit() -> str:
     if stated:
         return stated
     try:
-        changed = _git("status", "--porcelain", "--", *_SOURCES)
-        return _git("rev-parse", "--short=7", "HEAD") + ("-dirty" if changed else "")
+        changed = git("status", "--porcelain", "--", *_SOURCES)
+        return git("rev-parse", "--short=7", "HEAD") + ("-dirty" if changed else "")
     except (OSError, subprocess.CalledProcessError):
         return "unknown-dirty"
 

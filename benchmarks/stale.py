@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from _harness import CASES, JOINED, ROOT
+from _harness import CASES, JOINED, ROOT, git
 
 _ASKED = re.compile(r"from (vicinal[\w.]*|_\w+) import (\([^)]*\)|[^\n;]*)|import (vicinal[\w.]*)")
 _PAGES_ALONE = "_harness"  # it writes pages and computes nothing
@@ -79,24 +79,21 @@ def sources(script: Path) -> list[Path]:
     return found
 
 
-def _git(*arguments: str) -> str | None:
-    command = ["git", "-C", str(ROOT), *arguments]
-    done = subprocess.run(command, capture_output=True, text=True)
-    return done.stdout if done.returncode == 0 else None
-
-
 @cache
 def touched(commit: str) -> set[Path]:
     """Return the files whose code is not what it was at a commit."""
-    listed = _git("diff", "--name-only", "--no-renames", commit, "--", "src", "benchmarks") or ""
+    listed = git("diff", "--name-only", "--no-renames", commit, "--", "src", "benchmarks")
     here = [name for name in listed.split() if name.endswith(".py") and (ROOT / name).exists()]
     return {ROOT / name for name in here if is_changed(commit, name)}
 
 
 def is_changed(commit: str, name: str) -> bool:
     """Say whether a file does something else than at a commit."""
-    then = _git("show", f"{commit}:{name}")
-    return then is None or code(then) != code((ROOT / name).read_text())
+    try:
+        then = git("show", f"{commit}:{name}")
+    except subprocess.CalledProcessError:  # it was not there yet
+        return True
+    return code(then) != code((ROOT / name).read_text())
 
 
 def commits(store: Path) -> list[str]:

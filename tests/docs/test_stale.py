@@ -27,7 +27,8 @@ def history(stale, monkeypatch, tmp_path):
     git = ["git", "-C", str(tmp_path), "-c", "user.name=a", "-c", "user.email=a@b"]
     for command in (["init", "-q"], ["add", "."], ["commit", "-qm", "sums"]):
         subprocess.run([*git, *command], check=True)
-    monkeypatch.setattr(stale, "ROOT", tmp_path)
+    for module in ("stale", "_harness"):
+        monkeypatch.setattr(f"{module}.ROOT", tmp_path)
     return source
 
 
@@ -80,3 +81,8 @@ def test_a_file_that_was_not_there_yet_is_a_change(stale, history):
     later.write_text("x = 1\n")
     subprocess.run(["git", "-C", str(later.parent), "add", "later.py"], check=True)
     assert stale.touched("HEAD") == {later}
+
+
+def test_a_commit_that_is_not_there_is_an_error_and_not_no_change(stale, history):
+    with pytest.raises(subprocess.CalledProcessError):
+        stale.touched("0000000")
