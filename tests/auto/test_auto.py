@@ -716,10 +716,28 @@ def test_labels_of_few_rows_are_not_boosted(n_rows, n_specs):
 
 
 @pytest.mark.parametrize(("n_columns", "share"), [(9, 1.0), (10, 0.3)])
-def test_splits_of_many_columns_draw_some(n_columns, share):
-    shape = Shape(500, n_columns, 1, False, False, None, None)
+@pytest.mark.parametrize("is_classification", [True, False])
+@pytest.mark.parametrize("n_rows", [500, 20_000])
+def test_splits_of_many_columns_draw_some(n_columns, share, is_classification, n_rows):
+    shape = Shape(n_rows, n_columns, 1 + is_classification, is_classification, False, None, None)
     (spec,) = boosting(shape, {"forest": 0.1})
-    assert spec.estimator.max_features == share
+    shares = [setting.get("max_features", 1.0) for setting in spec.grid]
+    if is_classification:
+        assert shares == [share]
+    else:  # all columns at the usual pace, or some slowly; many rows are given all
+        assert shares == [1.0, share][: len(shares)]
+        assert len(shares) == (2 if n_rows <= 10_000 else 1)
+
+
+def test_boosting_finds_two_columns_among_many_that_tell_nothing():
+    rng = np.random.RandomState(0)
+    X = rng.randn(600, 30)
+    y = np.sign(X[:, 0]) * np.abs(X[:, 1]) + 0.1 * rng.randn(600)
+    model = AutoRegressor(["boosting"], random_state=0).fit(X, y)
+    (member,) = [member for member in model.members_ if member.name == "boosted trees"]
+    assert member.estimator.max_features == 1.0
+    all_columns, drawn = model.cv_results_["loss"]
+    assert all_columns < 0.5 * drawn
 
 
 def test_boosting_goes_first_where_time_may_end():
