@@ -762,6 +762,13 @@ def test_time_counts_from_before_the_table_is_encoded(monkeypatch):
     assert seen == ["constant"]
 
 
+@pytest.mark.parametrize(("smooth", "n_specs"), [(0.9, 1), (1.2, 1), (1.3, 0)])
+def test_kernel_ridge_is_tried_where_smooth_models_are_near_to_trees(smooth, n_specs):
+    shape = Shape(1000, 4, 1, False, False, None, None)
+    tried = {"constant": 9.0, "standardized gradient": smooth, "forest": 2.0, "boosted trees": 1.0}
+    assert len(list(KINDS["kernel"](shape, tried))) == n_specs
+
+
 def test_kernel_ridge_of_many_rows_is_left_out_where_time_is_limited():
     table = Shape(3000, 5, 1, False, False, None, None)
     assert not default_kinds(table)["kernel"]

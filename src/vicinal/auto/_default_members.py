@@ -53,9 +53,11 @@ _SLACK, _GAIN = 1.25, 0.8
 # Support vector machines take the square of the rows.
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
-# Kernel ridge takes the cube of the rows: its first fold must be about as good as the best.
+# Kernel ridge takes the cube of the rows: it is tried where a smooth member comes this near to the
+# trees, and its first fold must be about as good as the best.
 # Where rows are few, so are those that its metric could be learned from in halves.
-_MAX_KERNEL_ROWS, _KERNEL_LEAD, _FEW_FOR_HALVES = 5000, 1.1, 2000
+_SMOOTH_PAYS, _KERNEL_LEAD = 1.25, 1.1
+_MAX_KERNEL_ROWS, _FEW_FOR_HALVES = 5000, 2000
 
 _OF_STATISTICS = "boosted trees of statistics"
 _TREES = ("forest", "extra_forest", "boosted trees", _OF_STATISTICS)
@@ -286,8 +288,8 @@ def kernel(shape: Shape, tried: Tried) -> Iterator[Spec]:
     """Yield kernel ridge in the metric of its gradients, for smooth targets of small tables."""
     smooth = [loss for name, loss in tried.items() if name not in _TREES]
     trees = [loss for name, loss in tried.items() if name in _TREES]
-    leads = not trees or min(smooth, default=np.inf) < min(trees)
-    if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape) and leads:
+    is_near = not trees or min(smooth, default=np.inf) < _SMOOTH_PAYS * min(trees)
+    if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape) and is_near:
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
         by_folds = shape.n_rows <= _FEW_FOR_HALVES
         yield Spec("gradient kernel", model, once=True, lead=_KERNEL_LEAD, by_folds=by_folds)
