@@ -88,10 +88,6 @@ def machine() -> str:
     return f"{model}, {cores} cores"
 
 
-# Commits that fed pages and were joined into others before they were published: where to look.
-JOINED = dict.fromkeys(("feac5f2",), "7ee0c3e..6710379")
-
-
 def git(*arguments: str) -> str:
     """Return what git says about the project; an error where it refuses."""
     command = ["git", "-C", str(ROOT), *arguments]
@@ -235,9 +231,8 @@ class Cases:
             dates = sorted({self._runs[entry["in"]]["date"] for entry in entries})
             loads = [entry["load"] for entry in entries]
             seconds = sum(entry.get("s", 0.0) for entry in entries)
-            joined = f" (part of {JOINED[commit_name]})" if commit_name in JOINED else ""
             lines.append(
-                f"- commit {commit_name}{joined}: {len(entries)} cases, {seconds:.0f} s, "
+                f"- commit {commit_name}: {len(entries)} cases, {seconds:.0f} s, "
                 f"{' to '.join(dict.fromkeys((dates[0], dates[-1])))}, load {min(loads):.1f} to "
                 f"{max(loads):.1f}; {machine_name}; {shown}"
             )

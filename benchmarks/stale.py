@@ -16,7 +16,7 @@ from importlib.util import find_spec
 from pathlib import Path
 from types import ModuleType
 
-from _harness import CASES, JOINED, ROOT, git
+from _harness import CASES, ROOT, git
 
 _ASKED = re.compile(r"from (vicinal[\w.]*|_\w+) import (\([^)]*\)|[^\n;]*)|import (vicinal[\w.]*)")
 _PAGES_ALONE = "_harness"  # it writes pages and computes nothing
@@ -113,7 +113,7 @@ def main() -> None:
     for store in sorted(CASES.glob("*.jsonl")):
         files = sources(ROOT / "benchmarks" / f"bench_{store.stem}.py")
         for commit in commits(store):
-            changed = touched(JOINED.get(commit, commit).split("..")[0]).intersection(files)
+            changed = touched(commit).intersection(files)
             if changed:
                 parts = f"{len(changed)} of {len(files)} files"
                 print(f"{store.stem}: {commit}: {parts}: {shown(changed)}", flush=True)
