@@ -55,8 +55,8 @@ _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
 # Kernel ridge takes the cube of the rows: it is tried where a smooth member comes this near to the
 # trees, and its first fold must be about as good as the best.
-# Where rows are few, so are those that its metric could be learned from in halves.
 _SMOOTH_PAYS, _KERNEL_LEAD = 1.25, 1.1
+# Where rows are few, so are those that its metric could be learned from in halves.
 _MAX_KERNEL_ROWS, _FEW_FOR_HALVES = 5000, 2000
 
 _OF_STATISTICS = "boosted trees of statistics"
