@@ -49,6 +49,13 @@ from vicinal._base._survey import (
     sample_rows,
     survey,
 )
+from vicinal._base._training_data import (
+    DeviceTrainingData,
+    TrainingData,
+    predicted_labels,
+    query_rows,
+    training_data,
+)
 from vicinal._base._validation import (
     check_device_weights,
     check_fold_count,
@@ -77,6 +84,11 @@ __all__ = [
     "ColumnMoments",
     "Progress",
     "Survey",
+    "DeviceTrainingData",
+    "TrainingData",
+    "predicted_labels",
+    "query_rows",
+    "training_data",
     "add_tuples",
     "aligned_answers",
     "as_given",

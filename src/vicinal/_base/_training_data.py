@@ -1,0 +1,296 @@
+"""Training data of a fit: checked rows, targets, weights and groups, wherever the rows are."""
+
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from operator import add
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from vicinal._base._arrays import (
+    as_numpy,
+    check_same_device,
+    check_same_library,
+    is_array_api,
+    namespace,
+)
+from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._draws import hold_out
+from vicinal._base._validation import (
+    check_device_weights,
+    check_groups,
+    check_magnitude,
+    encode_device_labels,
+    encode_labels,
+    positive_rows,
+    validate_array_api,
+)
+
+
+@dataclass(frozen=True)
+class TrainingData:
+    """Rows of positive weight in host memory, with what belongs to each of them.
+
+    Attributes
+    ----------
+    X : array, sparse matrix or frame of shape (n_samples, n_features)
+        The rows.
+    y : ndarray or None
+        Class codes for classification, targets otherwise.
+    classes : ndarray or None
+        Sorted labels that the codes stand for; ``None`` for regression.
+    sample_weight : ndarray or None
+        Weights; ``None`` where every row counts once.
+    groups : ndarray of int or None
+        Rows with the same number belong together.
+    index : ndarray of int or None
+        Position of each row in the table given to ``fit``; ``None`` where no row was dropped.
+    start : int
+        Position of the first row, where these rows are one block of a larger table.
+    """
+
+    X: Any
+    y: Any = None
+    classes: Any = None
+    sample_weight: Any = None
+    groups: Any = None
+    index: Any = None
+    start: int = 0
+
+    def __len__(self) -> int:
+        return num_samples(self.X)
+
+    @property
+    def n_samples(self) -> int:
+        """Number of rows."""
+        return num_samples(self.X)
+
+    @property
+    def n_features(self) -> int:
+        """Number of columns."""
+        return self.X.shape[1]
+
+    @property
+    def xp(self) -> Any:
+        """The array library of the rows."""
+        return np
+
+    @property
+    def weights(self) -> Any:
+        """Weights, ones where none were given."""
+        return np.ones(len(self)) if self.sample_weight is None else self.sample_weight
+
+    @property
+    def labels(self) -> np.ndarray:
+        """Targets as the user wrote them: labels for classification."""
+        return self.y if self.classes is None else self.classes[self.y]
+
+    @property
+    def positions(self) -> np.ndarray:
+        """Position of each row in the table given to ``fit``."""
+        return np.arange(len(self)) if self.index is None else self.index
+
+    def host(self, values: Any) -> np.ndarray:
+        """Return values of the rows as a NumPy array."""
+        return np.asarray(values)
+
+    def array(self, values: Any) -> Any:
+        """Return values from the host as an array of the library and the device of the rows."""
+        return np.asarray(values)
+
+    def rows(self, index: Any) -> Any:
+        """Return some rows of X."""
+        return rows_of(self.X, index)
+
+    def take(self, index: np.ndarray) -> "TrainingData":
+        """Return some of the rows, with what belongs to them."""
+        vectors = {
+            name: None if values is None else values[index]
+            for name, values in (
+                ("y", self.y),
+                ("sample_weight", self.sample_weight),
+                ("groups", self.groups),
+            )
+        }
+        return replace(self, X=self.rows(index), index=self.positions[index], start=0, **vectors)
+
+    def outside(self, fold: np.ndarray) -> "TrainingData":
+        """Return the rows outside a fold, in order."""
+        is_outside = np.ones(len(self), dtype=bool)
+        is_outside[fold] = False
+        return self.take(np.flatnonzero(is_outside))
+
+    def hold_out(
+        self, fraction: float, rng: np.random.RandomState
+    ) -> tuple["TrainingData", "TrainingData"]:
+        """Split into training and validation rows, by class; every class stays in the first."""
+        n = len(self)
+        codes = np.zeros(n, dtype=np.int64) if self.classes is None else self.host(self.y)
+        held = hold_out(codes, fraction, rng)
+        return self.take(np.flatnonzero(~held)), self.take(np.flatnonzero(held))
+
+    # Sums over blocks: data in memory are one block.
+
+    def total(
+        self, function: Callable, *shared: Any, combine: Callable[[Any, Any], Any] = add
+    ) -> Any:
+        """Return the sum over blocks of ``function(block, *shared)``."""
+        return function(self, *shared)
+
+    def gather(self, function: Callable, *shared: Any) -> list:
+        """Return ``function(block, *shared)`` of every block, in order."""
+        return [function(self, *shared)]
+
+
+class DeviceTrainingData(TrainingData):
+    """The same with rows, codes or targets, and weights in another array library."""
+
+    @property
+    def xp(self) -> Any:
+        return namespace(self.X)
+
+    @property
+    def weights(self) -> Any:
+        if self.sample_weight is not None:
+            return self.sample_weight
+        return self.xp.ones(len(self), dtype=self.xp.float64, device=compat.device(self.X))
+
+    @property
+    def labels(self) -> Any:
+        return self.y if self.classes is None else self.classes[as_numpy(self.y)]
+
+    def host(self, values: Any) -> np.ndarray:
+        return as_numpy(values)
+
+    def array(self, values: Any) -> Any:
+        return self.xp.asarray(values, device=compat.device(self.X))
+
+    def rows(self, index: Any) -> Any:
+        return self.xp.take(self.X, self.array(index), axis=0)
+
+    def take(self, index: np.ndarray) -> "DeviceTrainingData":
+        rows = self.array(index)
+        vectors = {
+            name: None if values is None else self.xp.take(values, rows, axis=0)
+            for name, values in (("y", self.y), ("sample_weight", self.sample_weight))
+        }
+        index = as_numpy(index)
+        groups = None if self.groups is None else self.groups[index]
+        X = self.xp.take(self.X, rows, axis=0)
+        return replace(self, X=X, index=self.positions[index], groups=groups, start=0, **vectors)
+
+
+def training_data(
+    estimator: Any,
+    X: Any,
+    y: Any = None,
+    sample_weight: Any = None,
+    groups: Any = None,
+    *,
+    task: str | None = None,
+    reset: bool = True,
+    arrays: bool = False,
+    **options: Any,
+) -> TrainingData:
+    """Check what was given to ``fit`` and return the rows that weigh something.
+
+    Parameters
+    ----------
+    estimator : estimator
+        Gets ``n_features_in_`` and ``feature_names_in_``, and ``_reference``: an empty array that
+        tells the library and the device of the rows, ``None`` for NumPy.
+    X, y, sample_weight, groups
+        As given to ``fit``.
+    task : {"classification", "regression"} or None
+        Labels become codes, or targets numbers; ``None`` leaves y as it is.
+    reset : bool, default=True
+        False for rows that are added to a fitted model.
+    arrays : bool, default=False
+        Whether rows of other array libraries stay where they are; they are refused otherwise.
+    **options
+        Further options of scikit-learn's ``validate_data``.
+    """
+    if is_array_api(X) and arrays:
+        return _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
+    if reset:
+        estimator._reference = None
+    options = {"dtype": [np.float64, np.float32], **options}
+    if task == "regression":
+        options = {"y_numeric": True, **options}
+    if y is None and task is None:
+        X = validate_data(estimator, X, reset=reset, **options)
+    else:
+        X, y = validate_data(estimator, X, y, reset=reset, **options)
+    check_magnitude("X", X)
+    n_given = num_samples(X)
+    groups = check_groups(groups, n_given)
+    if groups is not None:
+        groups = np.unique(groups, return_inverse=True)[1]
+    rows = np.arange(n_given)
+    weight, rows, y, groups = positive_rows(sample_weight, rows, y, groups, compact=True)
+    index = None
+    if len(rows) < n_given:
+        X, index = rows_of(X, rows), rows
+    classes = None
+    if task == "classification":
+        classes, y = encode_labels(y)
+    elif task == "regression":
+        y = y.astype(np.float64, copy=False)
+    return TrainingData(X, y, classes, weight, groups, index)
+
+
+def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options):
+    X = validate_array_api(estimator, X, reset=reset)
+    least = options.get("ensure_min_samples", 1)
+    if X.shape[0] < least:
+        raise ValueError(f"Found {X.shape[0]} sample(s); at least {least} are needed.")
+    if reset:
+        estimator._reference = X[:0, :]
+        estimator._labels_on_device = is_array_api(y)
+    xp, n_given = namespace(X), X.shape[0]
+    groups = check_groups(groups, n_given)
+    if y is not None:
+        check_same_device(X, y, "y")
+        n_entries = y.shape[0] if hasattr(y, "shape") else len(y)
+        if n_entries != n_given:
+            raise ValueError(f"y has {n_entries} entries for {n_given} rows of X.")
+    weight = check_device_weights(sample_weight, X, dtype=xp.float64)
+    index = None
+    if weight is not None:
+        kept = as_numpy(xp.nonzero(weight > 0)[0])
+        if len(kept) < n_given:
+            index, rows = kept, xp.asarray(kept, device=compat.device(X))
+            X, weight = xp.take(X, rows, axis=0), xp.take(weight, rows)
+            groups = None if groups is None else groups[kept]
+            if y is not None:
+                y = xp.take(y, rows, axis=0) if is_array_api(y) else np.asarray(y)[kept]
+    classes = None
+    if task == "classification":
+        classes, y = encode_device_labels(y, X)
+    elif task == "regression":
+        y = xp.asarray(y, dtype=X.dtype, device=compat.device(X))
+        if not bool(xp.all(xp.isfinite(y))):
+            raise ValueError("y contains NaN or infinity; drop those rows first.")
+    return DeviceTrainingData(X, y, classes, weight, groups, index)
+
+
+def query_rows(estimator: Any, X: Any, **options: Any) -> Any:
+    """Return checked query rows for a model that ``training_data`` prepared."""
+    check_is_fitted(estimator)
+    if getattr(estimator, "_reference", None) is not None:
+        check_same_library(estimator._reference, X)
+        return validate_array_api(estimator, X, reset=False)
+    check_magnitude("X", X)
+    options = {"dtype": [np.float64, np.float32], **options}
+    return validate_data(estimator, X, reset=False, **options)
+
+
+def predicted_labels(estimator: Any, scores: Any) -> Any:
+    """Return the classes of largest score: on the device if the labels came from there."""
+    xp = namespace(scores)
+    codes = xp.argmax(scores, axis=1)
+    if estimator._reference is None or not estimator._labels_on_device:
+        return estimator.classes_[as_numpy(codes)]
+    return xp.take(xp.asarray(estimator.classes_, device=compat.device(scores)), codes)
