@@ -22,7 +22,7 @@ from vicinal._kernels.subspace import _truncated_rbf
 from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier, _arrays
 from vicinal.neighbors import NeighborSearch
-from vicinal.partition import SpacePartitioningClassifier, _device_training_set, stages
+from vicinal.partition import SpacePartitioningClassifier, _learners, _sweeps, stages
 from vicinal.subspace import (
     FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
@@ -179,10 +179,10 @@ TRBF_PHASES = {
     "slope": [(_truncated_rbf_classifier, "device_slope")],
 }
 PARTITION_PHASES = {
-    "first regions": [(_device_training_set, "device_kmeans")],
-    "sums": [(_device_training_set, "device_lda_statistics")],
+    "first regions": [(_sweeps, "device_kmeans")],
+    "sums": [(_learners, "device_lda_statistics")],
     "small systems (host)": [(stages, "lda_coefficients")],
-    "errors of regions": [(_device_training_set, "device_linear_errors")],
+    "errors of regions": [(_learners, "device_linear_errors")],
 }
 
 

@@ -13,11 +13,11 @@ from sklearn.preprocessing import StandardScaler
 
 from _harness import ResultsPage, stored
 from _partition import load_split
+from vicinal._base import TrainingData
 from vicinal._kernels.cascade._hard import assign_kmeans, gate_problem
 from vicinal.partition import SpacePartitioningClassifier
-from vicinal.partition._base import make_learner
-from vicinal.partition._learners import TrainingSet
-from vicinal.partition._space_partitioning_classifier import BUILT_IN_LEARNERS
+from vicinal.partition._fit import CLASSIFIERS
+from vicinal.partition._learners import make_learner
 from vicinal.partition.stages import ConstantGate, aligned_proba
 
 SETS = ("satimage", "letter", "optdigits", "pendigits")
@@ -33,11 +33,11 @@ def passes_on(gate, X) -> np.ndarray:
 class TreeStart:
     """One start: a full binary tree of gates, numbered as a heap, over 2^DEPTH regions."""
 
-    def __init__(self, data: TrainingSet, learner, seed: int) -> None:
+    def __init__(self, data: TrainingData, learner, seed: int) -> None:
         self.data, self.learner = data, learner
         self.rng = np.random.RandomState(seed)
         self.n_regions = 2**DEPTH
-        self.region = assign_kmeans(data.X, data.weight, self.n_regions, self.rng)
+        self.region = assign_kmeans(data.X, data.weights, self.n_regions, self.rng)
         self.models = [None] * self.n_regions
         self.gates = [None] * (self.n_regions - 1)
         for _ in range(SWEEPS):
@@ -55,7 +55,7 @@ class TreeStart:
         below = {self.n_regions - 1 + k: losses[k] for k in range(self.n_regions)}
         for node in range(self.n_regions - 2, -1, -1):
             left, right = below[2 * node + 1], below[2 * node + 2]
-            problem = gate_problem(left, right, self.reaches(node), data.weight)
+            problem = gate_problem(left, right, self.reaches(node), data.weights)
             self.fit_gate(node, *problem)
             goes_right = passes_on(self.gates[node], data.X)
             below[node] = np.where(goes_right, right, left)
@@ -120,8 +120,8 @@ def case(name: str, learner_name: str) -> dict:
     ).fit(X, y)
     scaler = StandardScaler().fit(X)
     classes, codes = np.unique(y, return_inverse=True)
-    data = TrainingSet(scaler.transform(X), y, np.ones(len(y)), False, codes, classes)
-    learner = make_learner(BUILT_IN_LEARNERS[learner_name], data, "region_estimator")
+    data = TrainingData(scaler.transform(X), codes, classes)
+    learner = make_learner(CLASSIFIERS[learner_name], data, "region_estimator")
     starts = [TreeStart(data, learner, seed) for seed in range(STARTS)]
     held = scaler.transform(X_held)
     answers = [start.predict_proba(held) for start in starts]

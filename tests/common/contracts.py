@@ -377,7 +377,7 @@ def _interrupting_profiler(at_call):
 
 def interrupted_fit_leaves_it_unfitted(estimator):
     X, y = training_data(estimator)
-    counted = clone(estimator)
+    counted = clone(estimator).fit(X, y)  # the first fit may compile, which calls functions too
     profile, calls = _interrupting_profiler(at_call=None)
     sys.setprofile(profile)
     try:

@@ -15,10 +15,12 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 from threadpoolctl import threadpool_limits
 
+from vicinal._base import training_data
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition import SpacePartitioningClassifier
-from vicinal.partition._learners import TrainingSet
-from vicinal.partition._space_partitioning_classifier import BUILT_IN_LEARNERS
+from vicinal.partition._fit import CLASSIFIERS, resolve
+from vicinal.partition._learners import make_learner
+from vicinal.partition._sweeps import ArrayEngine, HardStart
 
 
 def xor(seed, std=0.1, n=40):
@@ -54,7 +56,7 @@ def blobs():
 def test_one_region_is_the_scaled_learner_bit_for_bit(blobs, learner):
     X, y = blobs
     model = SpacePartitioningClassifier(learner, n_regions=1, random_state=3).fit(X, y)
-    plain = BUILT_IN_LEARNERS.get(learner, learner) if isinstance(learner, str) else learner
+    plain = CLASSIFIERS.get(learner, learner) if isinstance(learner, str) else learner
     if learner == "perceptron":
         plain = AveragedPerceptron(random_state=3)
     peer = make_pipeline(StandardScaler(), plain).fit(X, y)
@@ -370,10 +372,14 @@ def test_any_classifier_serves_in_either_place(blobs, region, reject):
 def test_a_start_travels_to_another_process(blobs):
     X, y = blobs
     model = SpacePartitioningClassifier(DecisionTreeClassifier(max_depth=2), random_state=0)
-    classes, codes = np.unique(y, return_inverse=True)
-    data = TrainingSet(X, y, np.ones(240), False, codes, classes)
-    start, shares_memory = model._start_function(data, None, 2)
-    assert not shares_memory
+    data = training_data(model, X, y, task="classification")
+    settings = resolve(model, data, len(y))
+    learners = settings.region_estimator, settings.reject_estimator
+    names = "region_estimator", "reject_estimator"
+    parts = [make_learner(part, data, name) for part, name in zip(learners, names, strict=True)]
+    engine = ArrayEngine(data, *parts, monotone=False)
+    assert not engine.is_compiled
+    start = HardStart(engine, 2, settings)
     there = pickle.loads(pickle.dumps(start))(5)
     assert_array_equal(there.predict(X, y.dtype), start(5).predict(X, y.dtype))
 
@@ -385,7 +391,7 @@ def test_learner_without_weights_is_an_error_only_when_weights_come(blobs):
     )
     model.fit(X, y)
     with pytest.raises(ValueError, match=r"region_estimator=KNeighborsClassifier takes no sample"):
-        model.fit(X, y, sample_weight=np.ones(len(y)))
+        model.fit(X, y, sample_weight=np.full(len(y), 2.0))
 
 
 class Refuses(LogisticRegression):

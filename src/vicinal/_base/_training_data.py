@@ -78,6 +78,11 @@ class TrainingData:
         return np
 
     @property
+    def is_weighted(self) -> bool:
+        """Whether rows count differently from one."""
+        return self.sample_weight is not None
+
+    @property
     def weights(self) -> Any:
         """Weights, ones where none were given."""
         return np.ones(len(self)) if self.sample_weight is None else self.sample_weight

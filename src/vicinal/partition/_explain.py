@@ -13,7 +13,16 @@ from vicinal._base._explanation import (
     show,
     two_best,
 )
-from vicinal.partition._cascade import Cascade
+from vicinal.partition.stages import Cascade
+
+
+def cascade_sections(
+    cascade: Cascade, X: Any, scaler: Any, columns: RowColumns
+) -> list[ExplanationSection]:
+    """Return the path of a row through the gates, and the coefficients of its region's model."""
+    region = int(cascade.apply(X)[0])
+    coefficients = region_coefficients(cascade.regions[region], X, scaler, columns, region)
+    return [gate_section(cascade, X, region), *coefficients]
 
 
 def gate_section(cascade: Cascade, X: Any, region: int) -> ExplanationSection:

@@ -1,13 +1,35 @@
-"""How the models of a cascade are fitted: any estimator, one clone per stage."""
+"""How the models of a cascade are fitted: any estimator, or fast learners of linear models.
 
+Each fast learner gives what a clone of the estimator it stands for would give on the same rows, but
+reads rows by index, sums up what can be summed, and scores all regions with one matrix product.
+"""
+
+from abc import ABC, abstractmethod
 from typing import Any
 
 import numpy as np
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
 
-from vicinal._base import fit_weighted, takes_weights
-from vicinal.partition._training_set import TrainingSet
+from vicinal._base import TrainingData, draw_seeds, fit_weighted, takes_weights
+from vicinal._kernels.cascade._device import device_lda_statistics, device_linear_errors
+from vicinal._kernels.cascade._hard import linear_errors, weighted_ridge
+from vicinal._kernels.linear._lda import lda_coefficients, lda_statistics
+from vicinal._kernels.linear._logistic import fit_logistic
+from vicinal._kernels.linear._perceptron import as_float32_csr, fit_perceptron, margin_scale
+from vicinal.linear import AveragedPerceptron, WeightedLDA
+from vicinal.partition.stages import (
+    LinearGate,
+    LinearRegionClassifier,
+    LinearRegionRegressor,
+    discriminant_gate,
+    discriminant_region,
+    gate_start,
+    rows_by_class,
+    stacked_regions,
+)
 
 
 def clone_with_seed(estimator: Any, seed: int | None) -> Any:
@@ -38,9 +60,9 @@ class EstimatorLearner:
         self.estimator = estimator
         self.accepts_weight = takes_weights(estimator)
 
-    def check_weights(self, data: TrainingSet, parameter: str) -> None:
+    def check_weights(self, data: TrainingData, parameter: str) -> None:
         """Raise where weights are needed that the estimator does not take."""
-        is_regression_gate = data.codes is None and parameter == "reject_estimator"
+        is_regression_gate = data.classes is None and parameter == "reject_estimator"
         if self.accepts_weight or not (data.is_weighted or is_regression_gate):
             return
         why = "sample_weight was passed" if data.is_weighted else "gates of a regressor weigh rows"
@@ -49,29 +71,301 @@ class EstimatorLearner:
             "fit; choose an estimator that does, or leave the weights out."
         )
 
-    def fit_region(self, data: TrainingSet, rows: np.ndarray, seed: int | None, previous=None):
+    def fit_region(self, data: TrainingData, rows: np.ndarray, seed: int | None, previous=None):
         """Return a model of the given rows."""
         y = data.y[rows]
-        if data.codes is not None and (data.codes[rows] == data.codes[rows[0]]).all():
-            return DummyClassifier(strategy="prior").fit(np.zeros((1, 1)), y[:1])
-        weight = data.weight[rows] if data.is_weighted else None
+        if data.classes is not None:
+            is_one_class = (y == y[0]).all()
+            y = data.classes[y]
+            if is_one_class:
+                return DummyClassifier(strategy="prior").fit(np.zeros((1, 1)), y[:1])
+        weight = data.weights[rows] if data.is_weighted else None
         return self._fit(data.X, rows, y, weight, seed)
 
     def fit_gate(
-        self, data: TrainingSet, rows, labels, weights, seed: int | None, previous=None
+        self, data: TrainingData, rows, labels, weights, seed: int | None, previous=None
     ) -> Any:
         """Return a gate for the given rows: 1 means "pass on"."""
-        uniform = not data.is_weighted and data.codes is not None
+        uniform = not data.is_weighted and data.classes is not None
         return self._fit(data.X, rows, labels, None if uniform else weights, seed)
 
-    def losses(self, models: list, data: TrainingSet) -> np.ndarray:
+    def losses(self, models: list, data: TrainingData) -> np.ndarray:
         """Return the loss of every model on every sample, of shape (n_regions, n_samples)."""
-        return np.stack([data.loss(model.predict(data.X)) for model in models])
+        predicted = [model.predict(data.X) for model in models]
+        if data.classes is None:
+            return np.stack([(data.y - one) ** 2 for one in predicted])
+        labels = data.labels
+        return np.stack([one != labels for one in predicted])
 
-    def finish(self, models: list, data: TrainingSet, region: np.ndarray) -> None:
+    def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:
         """Complete the models that were kept; a fitted estimator is complete."""
 
     def _fit(self, X, rows, target, weight, seed):
         model = clone_with_seed(self.estimator, seed)
         part = X if len(rows) == X.shape[0] else X[rows]
         return fit_weighted(model, part, target, weight)
+
+
+class LinearLearner(ABC):
+    """Linear scores per class; subclasses say how weights are found from rows.
+
+    ``_solve(rows, codes, weight, n_classes, seed, start)`` returns coefficients of shape
+    (n_classes, n_features) and intercepts; ``codes`` and ``weight`` are indexed like the samples,
+    ``start`` is the solution for the last sweep's rows, if there is one.
+    """
+
+    def __init__(self, estimator: Any, data: TrainingData) -> None:
+        self.estimator = estimator
+        self.X = data.X
+        self.weight = data.sample_weight
+
+    def fit_region(self, data: TrainingData, rows, seed, previous=None) -> LinearRegionClassifier:
+        """Return the linear classifier of the classes that occur in the given rows."""
+        n_classes, n_features = len(data.classes), data.X.shape[1]
+        present = np.flatnonzero(np.bincount(data.y[rows], minlength=n_classes))
+        coef = np.zeros((n_classes, n_features), dtype=data.X.dtype)
+        intercept = np.full(n_classes, -np.inf, dtype=data.X.dtype)
+        if len(present) == 1:
+            intercept[present] = 0.0
+        elif len(present) == n_classes:
+            start = _start(previous, present)
+            coef[:], intercept[:] = self._solve(rows, data.y, self.weight, n_classes, seed, start)
+        else:
+            position = np.zeros(n_classes, dtype=np.int64)
+            position[present] = np.arange(len(present))
+            coef[present], intercept[present] = self._solve(
+                rows,
+                position[data.y],
+                self.weight,
+                len(present),
+                seed,
+                _start(previous, present),
+            )
+        return LinearRegionClassifier(data.classes, coef, intercept)
+
+    def fit_gate(
+        self, data: TrainingData, rows, labels, weights, seed, previous=None
+    ) -> LinearGate:
+        """Return the half-space that separates rows to pass on from rows to keep."""
+        codes = np.zeros(len(data), dtype=np.int64)
+        codes[rows] = labels
+        weight = None
+        if data.is_weighted or data.classes is None:
+            weight = np.zeros(len(data))
+            weight[rows] = weights
+        coef, intercept = self._solve(rows, codes, weight, 2, seed, gate_start(previous))
+        return LinearGate(
+            (coef[1] - coef[0]).astype(data.X.dtype), data.X.dtype.type(intercept[1] - intercept[0])
+        )
+
+    def losses(self, models: list, data: TrainingData) -> np.ndarray:
+        """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
+        return linear_errors(data.X, *stacked_regions(models), data.y)
+
+    def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:  # noqa: B027
+        """Complete the models that were kept; most need nothing more."""
+
+    @abstractmethod
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        """Return coefficients and intercepts for the given rows."""
+
+
+class LDALearner(LinearLearner):
+    """Discriminant analysis from the sums over the rows of a region."""
+
+    def __init__(self, estimator: WeightedLDA, data: TrainingData) -> None:
+        if sparse.issparse(data.X):
+            raise ValueError(
+                "discriminant analysis needs dense features and X is sparse; use 'perceptron' or "
+                "'logistic', or convert X with X.toarray()."
+            )
+        super().__init__(estimator, data)
+        self.shrinkage = float(estimator.shrinkage or 0.0)
+
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        statistics = lda_statistics(self.X, codes, weight, n_classes, rows=rows)
+        return lda_coefficients(statistics, self.shrinkage)
+
+
+class PerceptronLearner(LinearLearner):
+    """Averaged perceptron in single precision."""
+
+    def __init__(self, estimator: AveragedPerceptron, data: TrainingData) -> None:
+        super().__init__(estimator, data)
+        if sparse.issparse(data.X):
+            self.single = as_float32_csr(data.X)
+        else:
+            self.single = np.ascontiguousarray(data.X, dtype=np.float32)
+
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        fit = fit_perceptron(
+            self.single,
+            codes,
+            weight,
+            n_classes,
+            seed=draw_seeds(seed, 1)[0],
+            n_epochs=self.estimator.max_iter,
+            rows=rows,
+        )
+        return fit.coef, fit.intercept
+
+    def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:
+        """Scale the probabilities of each region by the spread of its training margins."""
+        for k, model in enumerate(models):
+            rows = np.flatnonzero(region == k)
+            if len(rows):
+                margins = training_margins(model, data.X[rows], data.y[rows])
+                # A row that moved in after the fit may bring a class that the model never saw.
+                known = np.isfinite(margins)
+                if known.any():
+                    model.temperature_ = margin_scale(margins[known], data.weights[rows][known])
+
+
+class LogisticLearner(LinearLearner):
+    """Multinomial logistic regression, started where the last sweep ended."""
+
+    def _solve(self, rows, codes, weight, n_classes, seed, start):
+        if start is not None and n_classes == 2:
+            start = start[0][1:] - start[0][:1], start[1][1:] - start[1][:1]
+        fit = fit_logistic(
+            self.X[rows],
+            codes[rows],
+            None if weight is None else weight[rows],
+            n_classes,
+            alpha=1.0 / self.estimator.C,
+            start=start,
+            fit_intercept=self.estimator.fit_intercept,
+            tol=self.estimator.tol,
+            max_iter=self.estimator.max_iter,
+        )
+        if n_classes == 2:
+            return rows_by_class(fit.coef, fit.intercept)
+        return fit.coef, fit.intercept
+
+
+class RidgeLearner:
+    """Ridge regression of a region from the weighted Gram matrix of its rows."""
+
+    def __init__(self, estimator: Ridge) -> None:
+        self.alpha = float(estimator.alpha)
+
+    def fit_region(self, data: TrainingData, rows, seed, previous=None) -> LinearRegionRegressor:
+        """Return the ridge regression of the given rows."""
+        coef, intercept = weighted_ridge(data.X, data.y, data.weights, rows, self.alpha)
+        return LinearRegionRegressor(coef.astype(data.X.dtype), data.X.dtype.type(intercept))
+
+    def losses(self, models: list, data: TrainingData) -> np.ndarray:
+        """Return the squared error of every region on every sample."""
+        coefs = np.stack([model.coef_ for model in models], axis=1)
+        errors = data.X @ coefs
+        errors += np.array([model.intercept_ for model in models])
+        errors -= data.y[:, None]
+        return np.ascontiguousarray(np.square(errors, out=errors).T)
+
+    def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:
+        """Complete the models that were kept; nothing is left to do."""
+
+
+class DeviceLDALearner:
+    """Discriminant regions and gates, summed up where the rows are; only the sums are copied."""
+
+    def __init__(self, estimator: WeightedLDA) -> None:
+        self.shrinkage = float(estimator.shrinkage or 0.0)
+
+    def fit_region(self, data: Any, rows, seed, previous=None) -> LinearRegionClassifier:
+        """Return the discriminant classifier of the given rows."""
+        codes = data.xp.take(data.y, rows)
+        weight = data.xp.take(data.weights, rows) if data.is_weighted else None
+        statistics = device_lda_statistics(data.X, codes, weight, len(data.classes), rows)
+        return discriminant_region(statistics, data.classes, self.shrinkage)
+
+    def fit_gate(self, data: Any, rows, labels, weights, seed, previous=None) -> LinearGate:
+        """Return the half-space between rows to keep and rows to pass on."""
+        codes = data.xp.astype(labels, data.xp.int64)
+        weight = weights if data.is_weighted else None
+        return discriminant_gate(
+            device_lda_statistics(data.X, codes, weight, 2, rows), self.shrinkage
+        )
+
+    def losses(self, models: list, data: Any) -> Any:
+        """Return which samples each region gets wrong, of shape (n_regions, n_samples)."""
+        return device_linear_errors(data.X, *stacked_regions(models), data.y)
+
+    def finish(self, models: list, data: Any, region: Any) -> None:
+        """Complete the models that were kept; discriminant scores are complete."""
+
+
+def _start(previous: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
+    """Return the part of the region's last model that knows the present classes, if it does."""
+    if previous is None or not np.isfinite(previous.intercept_[present]).all():
+        return None
+    return previous.coef_[present], previous.intercept_[present]
+
+
+def training_margins(model: LinearRegionClassifier, X: Any, codes: np.ndarray) -> np.ndarray:
+    """Return the score of the true class less that of its best rival, infinite if one lacks."""
+    scores = model.decision_function(X)
+    rows = np.arange(len(codes))
+    own = scores[rows, codes].copy()
+    scores[rows, codes] = -np.inf
+    rival = scores.max(axis=1)
+    return np.where(np.isfinite(rival), own - rival, np.inf)
+
+
+def make_learner(estimator: Any, data: TrainingData, parameter: str) -> Any:
+    """Return the fast learner of an estimator that has one, else a learner of clones.
+
+    Only the exact classes count: a subclass may differ.
+    """
+    if data.xp is not np:
+        return DeviceLDALearner(estimator)
+    if data.classes is None and parameter == "region_estimator":
+        if is_plain_ridge(estimator) and not sparse.issparse(data.X):
+            return RidgeLearner(estimator)
+    elif is_plain_lda(estimator):
+        return LDALearner(estimator, data)
+    elif type(estimator) is AveragedPerceptron and estimator.class_weight is None:
+        return PerceptronLearner(estimator, data)
+    elif is_plain_logistic(estimator):
+        return LogisticLearner(estimator, data)
+    learner = EstimatorLearner(estimator)
+    learner.check_weights(data, parameter)
+    return learner
+
+
+def is_plain_lda(estimator: Any) -> bool:
+    """Tell whether an estimator is a discriminant analysis that sums over rows determine."""
+    return (
+        type(estimator) is WeightedLDA
+        and estimator.priors is None
+        and estimator.shrinkage != "auto"
+    )
+
+
+def is_plain_logistic(estimator: Any) -> bool:
+    """Tell whether an estimator is a logistic regression with nothing but a ridge penalty."""
+    return (
+        type(estimator) is LogisticRegression
+        and estimator.get_params(deep=False)
+        == LogisticRegression(
+            C=estimator.C,
+            tol=estimator.tol,
+            max_iter=estimator.max_iter,
+            fit_intercept=estimator.fit_intercept,
+            random_state=estimator.random_state,
+            n_jobs=estimator.n_jobs,
+        ).get_params(deep=False)
+        and np.isfinite(estimator.C)
+    )
+
+
+def is_plain_ridge(estimator: Any) -> bool:
+    """Tell whether an estimator is a ridge regression that the normal equations solve."""
+    return (
+        type(estimator) is Ridge
+        and isinstance(estimator.alpha, float | int)
+        and estimator.alpha > 0
+        and estimator.fit_intercept
+        and not estimator.positive
+        and estimator.solver == "auto"
+    )

@@ -8,17 +8,15 @@ from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     atomic_fit,
-    check_magnitude,
-    check_weights,
     documented,
     draw_seeds,
-    encode_labels,
     parallel_map,
+    query_rows,
     saved,
+    training_data,
 )
 from vicinal._base._compat import Interval
 from vicinal._base._explanation import ExplainRowMixin
@@ -163,38 +161,32 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         y : array-like of shape (n_samples,)
             Labels of two classes.
         """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        weight = check_weights(sample_weight, X)
-        rows = np.flatnonzero(weight)
-        self.classes_, codes = encode_labels(y[rows])
+        data = training_data(self, X, y, sample_weight, task="classification")
+        self.classes_ = data.classes
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
                 f"y holds {len(self.classes_)} classes; use SpacePartitioningClassifier instead."
             )
-        weight = weight[rows]
-        Z = self._design(X[rows], weight)
+        X, self.scaler_ = data.X, None
+        if self.scale:
+            self.scaler_ = StandardScaler()
+            X = self.scaler_.fit_transform(X, sample_weight=data.sample_weight)
+        Z = np.column_stack([X, np.ones(len(X))]).astype(np.float64)
+        problem = Z, 2.0 * data.y - 1.0, data.weights, self.alpha, self.max_iter, self.tol
         starts = parallel_map(
             alternate_blocks,
             [
-                (Z, 2.0 * codes - 1.0, weight, self.alpha, self.max_iter, self.tol, rng)
-                for rng in map(np.random.RandomState, draw_seeds(self.random_state, self.n_init))
+                (*problem, np.random.RandomState(seed))
+                for seed in draw_seeds(self.random_state, self.n_init)
             ],
             n_jobs=self.n_jobs,
             prefer="threads",
             label=type(self).__name__,
             verbose=self.verbose,
         )
-        self._store(sorted(starts, key=lambda start: start[1][-1]), X.dtype)
+        self._store(sorted(starts, key=lambda start: start[1][-1]), data.X.dtype)
         return self
-
-    def _design(self, X, weight):
-        """Return scaled features with a column of ones."""
-        self.scaler_ = None
-        if self.scale:
-            self.scaler_ = StandardScaler()
-            X = self.scaler_.fit_transform(X, sample_weight=weight)
-        return np.column_stack([X, np.ones(len(X))]).astype(np.float64)
 
     def _store(self, starts, dtype):
         thetas, objectives, self.converged_ = starts[0]
@@ -267,9 +259,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         return surrogate_sections(self, X, columns)
 
     def _prepared(self, X):
-        check_is_fitted(self)
-        check_magnitude("X", X)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
+        X = query_rows(self, X)
         # Scales of double precision may be beyond what single holds.
         X = X.astype(np.result_type(X, self.coef_), copy=False)
         return X if self.scaler_ is None else self.scaler_.transform(X)

@@ -1,17 +1,35 @@
 """Algorithm 1: alternate between the models of the regions and the gates between them.
 
 The order of a sweep, the rules of its corner cases, what is recorded and when it ends are written
-here, once. An engine brings the rows: arrays in memory or on a device, or blocks of a table. It is
-asked for several starts at once, so that one pass over a table can serve all of them.
+here, once. An engine brings the rows: arrays in memory or on a device, or blocks of a table. It
+serves several starts at once, so that one pass over a table is enough for all of them.
 """
 
 from abc import ABC, abstractmethod
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
 
+import array_api_compat as compat
 import numpy as np
 
-from vicinal.partition._cascade import Cascade
-from vicinal.partition.stages import ConstantGate
+from vicinal._base import TrainingData, as_numpy, namespace
+from vicinal._kernels.cascade._device import (
+    device_hyperplanes,
+    device_kmeans,
+    region_sizes,
+    rows_by_region,
+)
+from vicinal._kernels.cascade._hard import (
+    assign_classes,
+    assign_hyperplanes,
+    assign_kmeans,
+    assign_random,
+    chain_loss,
+    gate_problem,
+    route,
+)
+from vicinal.partition._learners import EstimatorLearner
+from vicinal.partition.stages import Cascade, ConstantGate, passes_on
 
 
 class Subproblem(Protocol):
@@ -132,7 +150,7 @@ class Engine(ABC):
 def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> list[Cascade]:
     """Sweep until nothing moves or ``max_iter`` is reached, and return the kept cascades.
 
-    A sweep refits all region models, then the gates from the last to the first, then routes anew.
+    A sweep refits all region models, then the gates from the last to the first, then routes again.
     """
     open_runs = runs
     for _ in range(max_iter):
@@ -181,3 +199,232 @@ def _fit_gate(run: Run, problem: GateProblem, previous: Any) -> Any:
         return kept
     run.n_gates_fitted += 1
     return gate
+
+
+# --- rows in arrays, in memory or on a device: every row has its region ---
+
+_MAX_SEED = np.iinfo(np.int32).max
+
+
+@dataclass
+class _RowState:
+    """Regions of the rows, losses of all models on them, and decisions of the gates."""
+
+    region: Any
+    rng: np.random.RandomState
+    losses: Any = None  # (n_regions, n_samples)
+    passed_on: dict[int, Any] = field(default_factory=dict)
+    later: Any = None  # loss of the stages after the current gate
+    loss: Any = None  # of every row, after the last sweep
+
+    def draw_seed(self) -> int:
+        return int(self.rng.randint(_MAX_SEED))
+
+
+@dataclass(frozen=True)
+class _Region:
+    data: TrainingData
+    learner: Any
+    rows: Any
+    seed: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.shape[0]
+
+    def fit(self, previous: Any) -> Any:
+        return self.learner.fit_region(self.data, self.rows, self.seed, previous)
+
+    def fit_all(self) -> Any:
+        rows = self.data.array(np.arange(len(self.data)))
+        return self.learner.fit_region(self.data, rows, self.seed, None)
+
+
+@dataclass(frozen=True)
+class _Gate:
+    data: TrainingData
+    learner: Any
+    rows: Any
+    labels: Any
+    weights: Any
+    seed: int
+
+    @property
+    def n_rows(self) -> int:
+        return self.rows.shape[0]
+
+    @property
+    def n_passed(self) -> int:
+        return int(namespace(self.labels).sum(self.labels))
+
+    def fit(self, previous: Any) -> Any:
+        problem = self.rows, self.labels, self.weights
+        return self.learner.fit_gate(self.data, *problem, self.seed, previous)
+
+
+class ArrayEngine(Engine):
+    """Training data in arrays, with any learner of regions and of gates.
+
+    Parameters
+    ----------
+    data : TrainingData
+        Training samples, in memory or on a device.
+    region_learner, gate_learner : learners
+        How region models and gates are fitted.
+    monotone : bool
+        Whether a new model must strictly lower its own term of the training loss to be taken.
+    validation : TrainingData or None
+        Samples on which sweeps are compared instead of the training samples.
+    """
+
+    def __init__(
+        self,
+        data: TrainingData,
+        region_learner: Any,
+        gate_learner: Any,
+        *,
+        monotone: bool,
+        validation: TrainingData | None = None,
+    ) -> None:
+        self.data, self.validation, self.monotone = data, validation, monotone
+        self.region_learner, self.gate_learner = region_learner, gate_learner
+        self.n_rows, self.weights = len(data), data.weights
+
+    @property
+    def is_compiled(self) -> bool:
+        """Whether neither learner runs Python code that would hold the lock."""
+        learners = self.region_learner, self.gate_learner
+        return not any(isinstance(learner, EstimatorLearner) for learner in learners)
+
+    def first_regions(self, settings: Any, n_regions: int, rng: np.random.RandomState) -> Any:
+        """Return the region of each sample before the first sweep."""
+        data, init = self.data, settings.init
+        if settings.first_region is not None:
+            return data.array(settings.first_region[data.positions])
+        if init == "random":
+            return data.array(assign_random(self.n_rows, n_regions, rng))
+        if init == "classes":
+            by_class = assign_classes(np.arange(len(data.classes)), n_regions, rng)
+            return data.xp.take(data.array(by_class), data.y)
+        if data.xp is np:
+            assign = assign_hyperplanes if init == "hyperplane" else assign_kmeans
+        else:
+            assign = device_hyperplanes if init == "hyperplane" else device_kmeans
+        return assign(data.X, self.weights, n_regions, rng)
+
+    def region_problems(self, runs: list[Run]) -> list[list[RegionProblem]]:
+        return [
+            [
+                _Region(self.data, self.region_learner, rows, run.state.draw_seed())
+                for rows in rows_by_region(run.state.region, run.n_regions)
+            ]
+            for run in runs
+        ]
+
+    def set_regions(self, run: Run, models: list) -> None:
+        state = run.state
+        losses = self.region_learner.losses(models, self.data)
+        if self.monotone and state.losses is not None:
+            new, old = (self._region_losses(of, state.region) for of in (losses, state.losses))
+            stays = ~(new < old)
+            xp = namespace(losses)
+            old_ones = xp.asarray(stays, device=compat.device(losses))[:, None]
+            losses = xp.where(old_ones, state.losses, losses)
+            models = [run.models[k] if stays[k] else model for k, model in enumerate(models)]
+        run.models, state.losses = models, losses
+        state.later = losses[run.n_regions - 1, :]
+
+    def _region_losses(self, losses: Any, region: Any) -> np.ndarray:
+        """Return the weighted loss of each region's model on the rows of the region."""
+        xp = namespace(losses)
+        kinds = xp.arange(losses.shape[0], device=compat.device(losses))
+        costs = xp.astype(losses, self.weights.dtype) * self.weights
+        own = xp.where(region[None, :] == kinds[:, None], costs, xp.zeros_like(costs))
+        return as_numpy(xp.sum(own, axis=1))
+
+    def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
+        return [self._gate_problem(run.state, k) for run in runs]
+
+    def _gate_problem(self, state: _RowState, k: int) -> _Gate:
+        problem = gate_problem(state.losses[k, :], state.later, state.region >= k, self.weights)
+        return _Gate(self.data, self.gate_learner, *problem, state.draw_seed())
+
+    def set_gate(self, run: Run, k: int, gate: Any, problem: Any) -> None:
+        state, previous = run.state, run.gates[k]
+        if gate is not previous:
+            passed = passes_on(gate, self.data.X)
+            if self.monotone and previous is not None:
+                new, old = (_gate_cost(d, problem) for d in (passed, state.passed_on[k]))
+                gate, passed = (gate, passed) if new < old else (previous, state.passed_on[k])
+            run.gates[k], state.passed_on[k] = gate, passed
+        passed, own = state.passed_on[k], state.losses[k, :]
+        state.later = namespace(own).where(passed, state.later, own)
+
+    def reroute(self, runs: list[Run]) -> list[Outcome]:
+        return [self._reroute(run) for run in runs]
+
+    def _reroute(self, run: Run) -> Outcome:
+        state = run.state
+        decisions = [state.passed_on[k] for k in range(run.n_regions - 1)]
+        region = route(namespace(decisions[0]).stack(decisions, axis=0), self.n_rows)
+        loss = chain_loss(state.losses, region)
+        xp = namespace(loss)
+        is_settled = (
+            state.loss is not None
+            and bool(xp.all(region == state.region))
+            and bool(xp.all(loss == state.loss))
+        )
+        state.region, state.loss = region, loss
+        recorded = {}
+        if self.validation is not None:
+            recorded["validation_error"] = _error(Cascade(run.models, run.gates), self.validation)
+        sizes = region_sizes(region, run.n_regions)
+        return Outcome(_average(loss, self.weights), sizes, is_settled, recorded, region)
+
+    def finish(self, runs: list[Run]) -> None:
+        for run in runs:
+            self.region_learner.finish(run.best.regions, self.data, run.best_region)
+
+
+def _gate_cost(passed: Any, problem: _Gate) -> float:
+    """Return what wrong decisions on the rows of a gate cost."""
+    weights = problem.weights
+    xp = namespace(weights)
+    wrong = xp.take(passed, problem.rows) != (problem.labels > 0)
+    return float(xp.sum(weights * xp.astype(wrong, weights.dtype)))
+
+
+def _error(cascade: Cascade, data: TrainingData) -> float:
+    """Return the weighted mean loss of a cascade."""
+    if data.xp is not np:
+        loss = data.xp.argmax(cascade.predict_proba(data.X, data.classes), axis=1) != data.y
+    elif data.classes is None:
+        loss = (data.y - cascade.predict(data.X, data.y.dtype)) ** 2
+    else:
+        loss = cascade.predict(data.X, data.classes.dtype) != data.labels
+    return _average(loss, data.weights)
+
+
+def _average(loss: Any, weights: Any) -> float:
+    xp = namespace(weights)
+    return float(xp.sum(xp.astype(loss, weights.dtype) * weights) / xp.sum(weights))
+
+
+@dataclass(frozen=True)
+class HardStart:
+    """One start of the alternation, as a function of its seed that may travel to a worker."""
+
+    engine: ArrayEngine
+    n_regions: int
+    settings: Any
+
+    def __call__(self, seed: int) -> Cascade:
+        rng = np.random.RandomState(seed)
+        settings = self.settings
+        region = self.engine.first_regions(settings, self.n_regions, rng)
+        run = Run(self.n_regions, _RowState(region, rng))
+        limits = {"max_iter": settings.max_iter, "keep": settings.keep}
+        (cascade,) = run_sweeps(self.engine, [run], **limits)
+        if settings.prune:
+            cascade.prune()
+        return cascade

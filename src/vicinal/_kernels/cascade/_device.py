@@ -46,7 +46,7 @@ def device_lda_statistics(
 def rows_by_region(region: Any, n_regions: int) -> list[Any]:
     """Return the rows of every region, from one sort; the counts alone reach the host."""
     xp = namespace(region)
-    order = xp.argsort(region, stable=True)
+    order = xp.argsort(xp.astype(region, xp.int32), stable=True)
     bounds = np.r_[0, np.cumsum(region_sizes(region, n_regions))]
     return [order[int(bounds[k]) : int(bounds[k + 1])] for k in range(n_regions)]
 

@@ -1,0 +1,375 @@
+"""How cascades are fitted: settings, number of regions, starts, and which of them are stored."""
+
+import warnings
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import array_api_compat as compat
+import numpy as np
+from scipy import sparse
+from sklearn.exceptions import ConvergenceWarning
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_random_state
+from threadpoolctl import threadpool_limits
+
+from vicinal._base import TrainingData, as_numpy, class_factors, draw_seeds, namespace, parallel_map
+from vicinal._kernels.cascade._soft import fit_soft_cascade
+from vicinal.linear import AveragedPerceptron, WeightedLDA
+from vicinal.partition._learners import EstimatorLearner, is_plain_lda, make_learner
+from vicinal.partition._sweeps import ArrayEngine, HardStart
+from vicinal.partition.stages import (
+    Cascade,
+    LinearGate,
+    LinearRegionClassifier,
+    mean_prediction,
+    mean_proba,
+    predict_labels,
+    scale_rows,
+    scaler_of,
+)
+
+# Chosen on held-out training data, docs/results/partition_defaults.md.
+CLASSIFIERS = {
+    "logistic": LogisticRegression(C=10.0, tol=1e-3, max_iter=1000),
+    "lda": WeightedLDA(shrinkage=1e-4),
+    "perceptron": AveragedPerceptron(),
+}
+REGRESSORS = {"ridge": Ridge()}
+
+# Candidates of n_regions="auto".
+_AUTO_REGIONS = (1, 2, 5, 15)
+# Sweeps of a start for max_iter=None, and iterations of L-BFGS with soft gates.
+_MAX_SWEEPS, _MAX_SOFT_ITERATIONS = 8, 200
+# Starts, sweeps and iterations that are enough to compare two numbers of regions.
+_AUTO_STARTS, _AUTO_SWEEPS, _AUTO_SOFT_ITERATIONS = 4, 6, 60
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit is asked for, with defaults and names of learners resolved."""
+
+    region_estimator: Any
+    reject_estimator: Any
+    n_regions: Any  # an integer or "auto"
+    init: Any  # name of a first assignment
+    first_region: np.ndarray | None  # the assignment that the user gave as ``init``
+    n_init: int
+    max_iter: int
+    is_soft: bool
+    alpha: float
+    monotone: bool
+    keep: str
+    selection: str
+    combine: str
+    validation_fraction: float
+    prune: bool
+    scale: bool
+    n_jobs: int | None
+    random_state: Any
+    verbose: int
+    label: str
+
+    @property
+    def has_proba(self) -> bool:
+        """Whether cascades predict probabilities."""
+        return self.is_soft or hasattr(self.region_estimator, "predict_proba")
+
+
+class CascadeFit(NamedTuple):
+    """Result of a fit."""
+
+    cascades: list[Cascade]  # best first
+    scaler: StandardScaler | None
+    n_regions_errors: dict[int, float] | None  # of n_regions="auto"
+
+
+def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
+    """Return the settings of a fit; ``data`` is ``None`` for a table in blocks of rows."""
+    is_soft = getattr(model, "gating", "hard") == "soft"
+    region, reject = learners(model)
+    max_iter = model.max_iter
+    if max_iter is None:
+        max_iter = _MAX_SOFT_ITERATIONS if is_soft else _MAX_SWEEPS
+    if (
+        data is not None
+        and data.xp is not np
+        and not (is_plain_lda(region) and is_plain_lda(reject) and not is_soft)
+    ):
+        raise ValueError(
+            "With a device array, regions and hard gates are discriminant analyses, but "
+            f"region_estimator={model.region_estimator!r}, reject_estimator="
+            f"{model.reject_estimator!r} and gating={getattr(model, 'gating', 'hard')!r} are "
+            "given; use region_estimator='lda', or convert X with numpy.asarray."
+        )
+    is_named = isinstance(model.init, str)
+    return Settings(
+        region,
+        reject,
+        model.n_regions,
+        model.init if is_named else "kmeans",
+        None if is_named else _first_region(model.init, model.n_regions, n_samples),
+        model.n_init if is_named else 1,
+        max_iter,
+        is_soft,
+        getattr(model, "alpha", 0.0),
+        model.monotone,
+        model.keep,
+        model.selection,
+        model.combine,
+        model.validation_fraction,
+        model.prune,
+        model.scale,
+        model.n_jobs,
+        model.random_state,
+        model.verbose,
+        type(model).__name__,
+    )
+
+
+def learners(model: Any) -> tuple[Any, Any]:
+    """Return the estimators of regions and gates that the parameters of a model stand for."""
+    region, reject = model.region_estimator, model.reject_estimator
+    if reject is None:
+        reject = region
+    if isinstance(region, str):
+        region = {**CLASSIFIERS, **REGRESSORS}[region]
+    return region, CLASSIFIERS[reject] if isinstance(reject, str) else reject
+
+
+def _first_region(init: Any, n_regions: Any, n_samples: int) -> np.ndarray:
+    """Return the assignment that the user gave, checked."""
+    region = as_numpy(init)
+    if n_regions == "auto":
+        raise ValueError(
+            "init is an array of regions, which needs their number; give n_regions an integer."
+        )
+    if region.shape != (n_samples,) or region.dtype.kind not in "iu":
+        raise ValueError(
+            f"init must be a named start or an integer array of shape ({n_samples},), one "
+            f"region per sample; got {region.dtype} of shape {region.shape}."
+        )
+    if region.min() < 0 or region.max() >= n_regions:
+        raise ValueError(
+            f"init names regions from {region.min()} to {region.max()}; with "
+            f"n_regions={n_regions} they must lie in [0, {n_regions - 1}]."
+        )
+    return region.astype(np.int64)
+
+
+def weigh_classes(data: TrainingData, class_weight: Any) -> TrainingData:
+    """Multiply the weights of samples by those of their classes."""
+    if class_weight is None:
+        return data
+    codes, weights = data.host(data.y), data.host(data.weights)
+    factors = class_factors(class_weight, data.classes, codes, weights)
+    return replace(data, sample_weight=data.array(weights * factors[codes]))
+
+
+def fit_cascades(data: TrainingData, settings: Settings) -> CascadeFit:
+    """Scale, choose the number of regions, run all starts and sort them by their errors."""
+    rng = check_random_state(settings.random_state)
+    scaler = None
+    if settings.scale:
+        data, scaler = _standardized(data)
+    n_regions, errors = choose_n_regions(data, settings, rng)
+    train, validation = data, None
+    if settings.selection == "validation" and n_regions > 1:
+        train, validation = data.hold_out(settings.validation_fraction, rng)
+        if not len(validation):
+            raise ValueError(
+                f"validation_fraction={settings.validation_fraction} leaves no validation sample "
+                f"out of the {len(data)} given; raise it, or use selection='train'."
+            )
+    cascades = _run_starts(train, validation, n_regions, settings, rng)
+    n_open = sum(not cascade.converged for cascade in cascades)
+    if settings.monotone and n_open:
+        warnings.warn(
+            f"{n_open} of {len(cascades)} starts did not converge within "
+            f"{max(cascade.n_iter for cascade in cascades)} sweeps; raise max_iter.",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    return CascadeFit(cascades, scaler, errors)
+
+
+def _standardized(data: TrainingData) -> tuple[TrainingData, StandardScaler]:
+    """Return standardised features and their scaler, which is stored on the host."""
+    if data.xp is np:
+        scaler = StandardScaler(with_mean=not sparse.issparse(data.X))
+        X = scaler.fit_transform(data.X, sample_weight=data.sample_weight)
+        return replace(data, X=X), scaler
+    xp, weights = data.xp, data.weights
+    X, total = xp.astype(data.X, xp.float64), xp.sum(weights)
+    mean = weights @ X / total
+    variance = weights @ ((X - mean) ** 2) / total
+    scaler = scaler_of(as_numpy(mean), as_numpy(variance), float(total))
+    return replace(data, X=scale_rows(scaler, data.X)), scaler
+
+
+def choose_n_regions(
+    data: TrainingData, settings: Settings, rng: np.random.RandomState
+) -> tuple[int, dict[int, float] | None]:
+    """Return the number of regions; "auto" compares candidates on rows held out.
+
+    Linear regressions take little time, so that all candidates are tried; classifiers stop after
+    two candidates that were worse than a smaller one.
+    """
+    if settings.n_regions != "auto":
+        return limit_regions(settings.n_regions, len(data)), None
+    errors: dict[int, float] = {}
+    train, validation = data.hold_out(settings.validation_fraction, rng)
+    if not len(validation):
+        return 1, errors
+    soft_limit, hard_limit = _AUTO_SOFT_ITERATIONS, _AUTO_SWEEPS
+    trial = replace(
+        settings,
+        n_init=min(settings.n_init, _AUTO_STARTS),
+        max_iter=min(settings.max_iter, soft_limit if settings.is_soft else hard_limit),
+    )
+    for n_regions in _AUTO_REGIONS:
+        tried = list(errors.values())
+        gets_worse = len(tried) > 2 and min(tried[-2:]) > min(tried[:-2])
+        if n_regions > len(train) or (gets_worse and data.classes is not None):
+            break
+        inner = validation if settings.selection == "validation" and n_regions > 1 else None
+        cascades = _run_starts(train, inner, n_regions, trial, rng)
+        if settings.combine == "best":
+            cascades = cascades[:1]
+        errors[n_regions] = _combined_loss(cascades, validation, settings)
+    # The first of equal errors, that is the fewest regions.
+    return min(errors, key=errors.__getitem__), errors
+
+
+def limit_regions(n_regions: int, n_samples: int) -> int:
+    """Return the number of regions, at most one per sample."""
+    if n_regions > n_samples:
+        warnings.warn(
+            f"n_regions={n_regions} exceeds the {n_samples} samples given; {n_samples} regions "
+            "are used. Lower n_regions.",
+            UserWarning,
+            stacklevel=6,
+        )
+    return min(int(n_regions), n_samples)
+
+
+def _combined_loss(cascades: list[Cascade], data: TrainingData, settings: Settings) -> float:
+    """Return the weighted loss of what the given cascades predict together."""
+    if data.classes is None:
+        loss = (data.y - mean_prediction(cascades, data.X)) ** 2
+    elif not settings.has_proba or isinstance(settings.region_estimator, AveragedPerceptron):
+        # Probabilities of a perceptron are an order only.
+        predicted = predict_labels(cascades, data.X, data.classes, settings.has_proba)
+        loss = predicted != data.labels
+    else:
+        # The Brier score sees how confident right and wrong predictions are, so that it tells
+        # apart with fewer samples what the error counts alike.
+        proba = mean_proba(cascades, data.X, data.classes)
+        xp = namespace(proba)
+        codes = xp.arange(proba.shape[1], device=compat.device(proba))
+        truth = xp.astype(data.y[:, None] == codes[None, :], xp.float64)
+        loss = xp.sum((xp.astype(proba, xp.float64) - truth) ** 2, axis=1)
+    return float(np.average(data.host(loss), weights=data.host(data.weights)))
+
+
+def _run_starts(
+    data: TrainingData,
+    validation: TrainingData | None,
+    n_regions: int,
+    settings: Settings,
+    rng: np.random.RandomState,
+) -> list[Cascade]:
+    """Fit one cascade per start and return them, the best first."""
+    if n_regions == 1 and not settings.is_soft:
+        return [_fit_single(data, settings, rng)]
+    if settings.is_soft:
+        start: Any = SoftStart(data, validation, n_regions, settings.alpha, settings.max_iter)
+        shares_memory = True
+    else:
+        engine = ArrayEngine(
+            data,
+            make_learner(settings.region_estimator, data, "region_estimator"),
+            make_learner(settings.reject_estimator, data, "reject_estimator"),
+            monotone=settings.monotone,
+            validation=validation,
+        )
+        start = HardStart(engine, n_regions, settings)
+        shares_memory = engine.is_compiled
+    # One BLAS thread per start: starts are the unit of parallel work, and the last bits of a
+    # product must not depend on how many run at the same time.
+    n_starts = settings.n_init if n_regions > 1 else 1
+    with threadpool_limits(1, user_api="blas"):
+        cascades = parallel_map(
+            start,
+            [(seed,) for seed in draw_seeds(rng, n_starts)],
+            n_jobs=settings.n_jobs,
+            prefer="threads" if shares_memory else None,
+            label=settings.label,
+            verbose=settings.verbose,
+        )
+    return sorted(cascades, key=lambda cascade: cascade.selection_error)
+
+
+def _fit_single(data: TrainingData, settings: Settings, rng: np.random.RandomState) -> Cascade:
+    """One region is the plain estimator, with the seed that the user gave."""
+    seed = settings.random_state
+    seed = int(seed) if isinstance(seed, Integral) else draw_seeds(rng, 1)[0]
+    if data.xp is np:
+        learner: Any = EstimatorLearner(settings.region_estimator)
+        learner.check_weights(data, "region_estimator")
+    else:
+        learner = make_learner(settings.region_estimator, data, "region_estimator")
+    model = learner.fit_region(data, data.array(np.arange(len(data))), seed)
+    loss = data.host(learner.losses([model], data)[0, :])
+    error = float(np.average(loss, weights=data.host(data.weights)))
+    return Cascade.single(model, error, len(data))
+
+
+@dataclass(frozen=True)
+class SoftStart:
+    """One start of the soft cascade, as a function of its seed that may travel to a worker."""
+
+    data: TrainingData
+    validation: TrainingData | None
+    n_regions: int
+    alpha: float
+    max_iter: int
+
+    def __call__(self, seed: int) -> Cascade:
+        data = self.data
+        (coefs, intercepts, gates, gate_offsets), objectives, converged = fit_soft_cascade(
+            data.X,
+            data.y,
+            data.weights,
+            self.n_regions,
+            len(data.classes),
+            self.alpha,
+            self.max_iter,
+            tol=1e-5,
+            rng=np.random.RandomState(seed),
+        )
+        dtype = data.X.dtype
+        cascade = Cascade(
+            [
+                LinearRegionClassifier(data.classes, coef.astype(dtype), intercept.astype(dtype))
+                for coef, intercept in zip(coefs, intercepts, strict=True)
+            ],
+            [
+                LinearGate(gate.astype(dtype), dtype.type(offset))
+                for gate, offset in zip(gates, gate_offsets, strict=True)
+            ],
+            soft=True,
+        )
+        cascade.train_error = _soft_error(cascade, data)
+        chosen_on = data if self.validation is None else self.validation
+        cascade.selection_error = _soft_error(cascade, chosen_on)
+        cascade.region_sizes = np.bincount(cascade.apply(data.X), minlength=self.n_regions)
+        cascade.history = {"objective": np.array(objectives)}
+        cascade.n_iter, cascade.converged = len(objectives), converged
+        return cascade
+
+
+def _soft_error(cascade: Cascade, data: TrainingData) -> float:
+    proba = cascade.predict_proba(data.X, data.classes)
+    return float(np.average(proba.argmax(axis=1) != data.y, weights=data.weights))
