@@ -22,13 +22,18 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from vicinal._base import HeldOut
 from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.auto import _base as auto_base
-from vicinal.auto import _forms as auto_forms
+from vicinal.auto import _encodings as auto_encodings
 from vicinal.auto import _search as auto_search
-from vicinal.auto._default_members import KINDS, Shape, _statistics, boosting, default_kinds
+from vicinal.auto._base_models import (
+    FAMILIES,
+    TableShape,
+    _statistics,
+    boosting,
+    default_families,
+)
 from vicinal.auto._linear import LinearClassifier
 from vicinal.auto._scorers import ClassScorer
-from vicinal.auto._search import LeftOut, Search, Table, Trial, draw_folds
+from vicinal.auto._search import Search, Skipped, Trial, TrialData, split_folds
 from vicinal.local import LocalClassifier
 
 QUICK = ["constant", "local", "linear"]
@@ -81,8 +86,8 @@ def test_numbers_of_many_rows_are_fitted_to_all(tried_on_few):
     ("is_classification", "names"), [(True, ["svm"]), (False, ["svm", "kernel"])]
 )
 def test_members_that_many_rows_are_too_much_for_are_named(is_classification, names):
-    shape = Shape(10**6, 54, 2, is_classification, False, None, 1)
-    left = {kind: reason for kind, reason in default_kinds(shape).items() if "rows" in reason}
+    shape = TableShape(10**6, 54, 2, is_classification, False, None, 1)
+    left = {kind: reason for kind, reason in default_families(shape).items() if "rows" in reason}
     assert list(left) == names
 
 
@@ -182,7 +187,7 @@ def test_everything_tried_is_named_with_its_loss_or_its_reason():
 
     X, y = blobs()
     members = [("good", LogisticRegression()), ("broken", Broken())]
-    with pytest.warns(UserWarning, match="'broken' is left out: RuntimeError: out of luck"):
+    with pytest.warns(UserWarning, match="'broken' is skipped: RuntimeError: out of luck"):
         model = AutoClassifier(members, random_state=0).fit(X, y)
     by_name = {member.name: member for member in model.members_}
     assert by_name["broken"].reason == "RuntimeError: out of luck"
@@ -197,7 +202,7 @@ def test_everything_tried_is_named_with_its_loss_or_its_reason():
 
 def test_no_member_at_all_is_an_error_that_says_why():
     X, y = blobs()
-    with pytest.raises(ValueError, match=r"No member .* takes no sample_weight"):
+    with pytest.raises(ValueError, match=r"No base model .* takes no sample_weight"):
         AutoClassifier([("near", KNeighborsClassifier())]).fit(
             X, y, sample_weight=np.arange(1, 121)
         )
@@ -405,7 +410,7 @@ def test_pairs_and_kinds_go_together():
     ("members", "message"),
     [
         ([], "members is empty"),
-        (["local", "trees"], "kinds among"),
+        (["local", "trees"], "model families among"),
         ([LogisticRegression()], "pairs"),
     ],
 )
@@ -483,7 +488,7 @@ class Slow(DecisionTreeClassifier):
 def test_a_member_that_would_take_too_long_is_left_out():
     X, y = blobs()
     members = [("quick", LogisticRegression()), ("slow", Slow())]
-    with pytest.warns(UserWarning, match="'slow' is left out: .*(would not fit|no time was left)"):
+    with pytest.warns(UserWarning, match="'slow' is skipped: .*(would not fit|no time was left)"):
         model = AutoClassifier(members, max_fit_time=2.0, n_jobs=1, random_state=0).fit(X, y)
     assert model.members_[0].name == "quick"
 
@@ -596,7 +601,7 @@ def test_sparse_rows_give_the_same_model():
 
 
 def test_wide_sparse_rows_are_reduced_to_axes(monkeypatch):
-    monkeypatch.setattr("vicinal.auto._forms._MAX_DENSE", 1000)
+    monkeypatch.setattr("vicinal.auto._encodings._MAX_DENSE", 1000)
     X = sparse.random(100, 300, density=0.05, random_state=0, format="csr")
     y = np.asarray(X[:, :20].sum(axis=1)).ravel()
     model = AutoRegressor(QUICK, random_state=0).fit(X, y)
@@ -627,14 +632,14 @@ def test_first_folds_are_compared_after_the_same_calibration():
     codes = np.tile(np.arange(26), 40)
     timid, sure = (np.eye(26)[codes] * p + (1.0 - p) / 26 for p in (0.5, 0.9))
     scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
-    search = Search(
-        Table({}, codes, None, None, [], 1, codes), scorer, "predict_proba", np.inf, 1, 0
-    )
+    data = TrialData({}, codes, np.arange(26), judged=codes)
+    options = {"deadline": np.inf, "n_jobs": 1, "on_device": False, "random_state": 0}
+    search = Search(data, scorer, **options)
     search.trials = [Trial(None, [{}], timid[None], scorer.losses(timid[None]))]
     search.tried = {"timid": 1.0}
     search._check_lead(HeldOut([{}], np.arange(52), sure[None, :52]), 1.1)
     wrong = np.roll(sure, 1, axis=1)
-    with pytest.raises(LeftOut, match="its first fold lost"):
+    with pytest.raises(Skipped, match="its first fold lost"):
         search._check_lead(HeldOut([{}], np.arange(52), wrong[None, :52]), 1.1)
 
 
@@ -657,7 +662,7 @@ def test_members_that_are_always_right_are_not_made_surer():
 )  # fmt: skip
 def test_trees_are_larger_where_every_class_has_many_rows(n_rows, n_classes, has_levels, leaves):
     levels = np.arange(4) < (1 if has_levels else 0)
-    shape = Shape(n_rows, 4, n_classes, True, False, levels, None)
+    shape = TableShape(n_rows, 4, n_classes, True, False, levels, None)
     spec = next(boosting(shape, {}))
     (setting,) = spec.grid
     assert setting.get("max_leaf_nodes") == leaves
@@ -704,14 +709,14 @@ def test_statistics_of_levels_do_not_see_a_rows_own_target():
     rng = np.random.RandomState(0)
     levels = np.repeat(np.arange(60), 5).astype(float)
     y = rng.randint(2, size=300)  # of coins, so that any relation was told
-    shape = Shape(300, 1, 2, True, False, np.array([True]), None)
+    shape = TableShape(300, 1, 2, True, False, np.array([True]), None)
     given = _statistics(shape).fit_transform(levels[:, None], y)
     assert abs(np.corrcoef(given[:, 0], y)[0, 1]) < 0.2
 
 
 @pytest.mark.parametrize(("n_rows", "n_specs"), [(199, 0), (200, 1)])
 def test_labels_of_few_rows_are_not_boosted(n_rows, n_specs):
-    shape = Shape(n_rows, 4, 2, True, False, None, None)
+    shape = TableShape(n_rows, 4, 2, True, False, None, None)
     assert len(list(boosting(shape, {"forest": 0.1}))) == n_specs
 
 
@@ -719,7 +724,9 @@ def test_labels_of_few_rows_are_not_boosted(n_rows, n_specs):
 @pytest.mark.parametrize("is_classification", [True, False])
 @pytest.mark.parametrize("n_rows", [500, 20_000])
 def test_splits_of_many_columns_draw_some(n_columns, share, is_classification, n_rows):
-    shape = Shape(n_rows, n_columns, 1 + is_classification, is_classification, False, None, None)
+    shape = TableShape(
+        n_rows, n_columns, 1 + is_classification, is_classification, False, None, None
+    )
     (spec,) = boosting(shape, {"forest": 0.1})
     shares = [setting.get("max_features", 1.0) for setting in spec.grid]
     if is_classification:
@@ -741,21 +748,21 @@ def test_boosting_finds_two_columns_among_many_that_tell_nothing():
 
 
 def test_boosting_goes_first_where_time_may_end():
-    table = Shape(1000, 4, 3, True, False, None, None)
-    assert list(default_kinds(replace(table, is_timed=True)))[:2] == ["constant", "boosting"]
-    patient = list(default_kinds(table))
+    table = TableShape(1000, 4, 3, True, False, None, None)
+    assert list(default_families(replace(table, is_timed=True)))[:2] == ["constant", "boosting"]
+    patient = list(default_families(table))
     assert patient.index("boosting") > patient.index("forest")
-    assert set(default_kinds(replace(table, is_timed=True))) == set(patient)
+    assert set(default_families(replace(table, is_timed=True))) == set(patient)
 
 
 def test_time_counts_from_before_the_table_is_encoded(monkeypatch):
-    encode = auto_forms.Forms.fit_transform
+    encode = auto_encodings.Encodings.fit_transform
 
     def slowly(forms, *table):
         time.sleep(0.3)
         return encode(forms, *table)
 
-    monkeypatch.setattr(auto_forms.Forms, "fit_transform", slowly)
+    monkeypatch.setattr(auto_encodings.Encodings, "fit_transform", slowly)
     X, y = load_iris(return_X_y=True)
     model = AutoClassifier(max_fit_time=0.2, random_state=0).fit(X, y)
     seen = [member.name for member in model.members_ if not member.reason]
@@ -764,27 +771,26 @@ def test_time_counts_from_before_the_table_is_encoded(monkeypatch):
 
 @pytest.mark.parametrize(("smooth", "n_specs"), [(0.9, 1), (1.2, 1), (1.3, 0)])
 def test_kernel_ridge_is_tried_where_smooth_models_are_near_to_trees(smooth, n_specs):
-    shape = Shape(1000, 4, 1, False, False, None, None)
+    shape = TableShape(1000, 4, 1, False, False, None, None)
     tried = {"constant": 9.0, "standardized gradient": smooth, "forest": 2.0, "boosted trees": 1.0}
-    assert len(list(KINDS["kernel"](shape, tried))) == n_specs
+    assert len(list(FAMILIES["kernel"](shape, tried))) == n_specs
 
 
 def test_kernel_ridge_of_many_rows_is_left_out_where_time_is_limited():
-    table = Shape(3000, 5, 1, False, False, None, None)
-    assert not default_kinds(table)["kernel"]
-    reason = default_kinds(replace(table, is_timed=True))["kernel"]
+    table = TableShape(3000, 5, 1, False, False, None, None)
+    assert not default_families(table)["kernel"]
+    reason = default_families(replace(table, is_timed=True))["kernel"]
     assert "2,000 of them where time is limited" in reason
     tried = {"standardized": 0.1}
-    assert len(list(KINDS["kernel"](table, tried))) == 1
-    assert not list(KINDS["kernel"](replace(table, is_timed=True), tried))
+    assert len(list(FAMILIES["kernel"](table, tried))) == 1
+    assert not list(FAMILIES["kernel"](replace(table, is_timed=True), tried))
 
 
 @pytest.fixture
 def tensors_count_as_device(monkeypatch):
     """Send tensors of the CPU the way that tensors of a GPU take."""
     torch = pytest.importorskip("torch")
-    for module in (auto_base, auto_forms):
-        monkeypatch.setattr(module, "is_on_device", torch.is_tensor)
+    monkeypatch.setattr(auto_encodings, "is_on_device", torch.is_tensor)
     return torch.asarray
 
 
@@ -858,7 +864,7 @@ def test_pipelines_are_members():
 
 def test_folds_hold_classes_in_proportion_however_rare():
     codes = np.repeat([0, 1, 2], [50, 8, 1])
-    folds, n_draws = draw_folds(59, codes, None, 5, 0)
+    folds, n_draws = split_folds(59, codes, None, 5, 0)
     assert n_draws == 2
     assert len(folds) == 10
     for draw in (folds[:5], folds[5:]):
@@ -870,7 +876,7 @@ def test_folds_hold_classes_in_proportion_however_rare():
 def test_folds_keep_groups_whole():
     groups = np.repeat(np.arange(12), 5)
     for codes in (None, np.tile([0, 1], 30)):
-        folds, _ = draw_folds(60, codes, groups, 5, 0)
+        folds, _ = split_folds(60, codes, groups, 5, 0)
         assert all(len(np.unique(groups[fold])) * 5 == len(fold) for fold in folds)
 
 

@@ -65,7 +65,7 @@ def test_models_at_anchors_survive_a_killed_worker(tmp_path, monkeypatch, cluste
 
 
 def test_mixtures_survive_a_killed_worker(tmp_path, monkeypatch, cluster):
-    monkeypatch.setattr("vicinal.auto._blocks.SAMPLE_ROWS", 100)
+    monkeypatch.setattr("vicinal.auto._fit.SAMPLE_ROWS", 100)
     X = np.random.RandomState(0).normal(size=(200, 2))
     y = (X[:, 0] > 0.3 * X[:, 1]).astype(int)
     model = AutoClassifier(["linear"], random_state=0)

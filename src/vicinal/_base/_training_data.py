@@ -65,7 +65,7 @@ class TrainingData:
     @property
     def n_samples(self) -> int:
         """Number of rows."""
-        return num_samples(self.X)
+        return len(self)
 
     @property
     def n_features(self) -> int:

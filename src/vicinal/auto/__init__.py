@@ -1,6 +1,5 @@
-"""The first call on any table: members of all families, mixed by their held-out answers."""
+"""A weighted average of models of all families, on any table, with an estimated score."""
 
-from vicinal.auto._auto_classifier import AutoClassifier
-from vicinal.auto._auto_regressor import AutoRegressor
+from vicinal.auto._auto import AutoClassifier, AutoRegressor
 
 __all__ = ["AutoClassifier", "AutoRegressor"]

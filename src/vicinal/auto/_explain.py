@@ -6,38 +6,38 @@ import numpy as np
 from sklearn.pipeline import Pipeline
 
 from vicinal._base._explanation import ExplanationSection
-from vicinal.auto._member import Member
-from vicinal.auto._training_rows import TrainingRows
+from vicinal.auto._encodings import StoredRows
+from vicinal.auto._fit import BaseModel
 
 # Rows of the table; the summary counts all.
 _MOST_ROWS = 200
 
 
 def neighbor_section(
-    members: list[Member],
+    members: list[BaseModel],
     rows: dict[str, Any],
-    places: np.ndarray,
+    positions: np.ndarray,
     targets: np.ndarray,
-    training_rows: TrainingRows | None,
+    stored_rows: StoredRows | None,
 ) -> ExplanationSection:
     """Return the training rows that local members listened to, by their share of the mixture.
 
     Parameters
     ----------
-    members : list of Member
+    members : list of BaseModel
         Those that carry weight.
     rows : dict of str to array
-        The row in each of the members' forms.
-    places : ndarray of shape (n_samples,)
-        Where each training row stood in the table.
+        The row in each encoding.
+    positions : ndarray of shape (n_samples,)
+        Position of each training row in the table.
     targets : ndarray of shape (n_samples,) or (n_samples, n_outputs)
         What it was.
-    training_rows : TrainingRows or None
+    stored_rows : StoredRows or None
         The rows as they were written, where they were kept.
     """
-    share, local_weight = np.zeros(len(places)), 0.0
+    share, local_weight = np.zeros(len(positions)), 0.0
     for member in members:
-        weights = _neighbor_weights(member.estimator, rows[member.form])
+        weights = _neighbor_weights(member.estimator, rows[member.encoding])
         if weights is not None:
             local_weight += member.weight
             share += member.weight * weights / max(weights.sum(), np.finfo(float).tiny)
@@ -49,9 +49,9 @@ def neighbor_section(
     size = float(share.sum() ** 2 / (share**2).sum())
     summary = (
         f"Local members, with {local_weight:.0%} of the weight, listened to {len(heard)} of "
-        f"{len(places)} training rows, unequally: as much as {size:.0f} of equal weight."
+        f"{len(positions)} training rows, unequally: as much as {size:.0f} of equal weight."
     )
-    if size > 0.5 * len(places):
+    if size > 0.5 * len(positions):
         summary += " That is most of the table, hardly a neighbourhood."
     if local_weight < 1.0 - 1e-9:
         summary += " The others are global models."
@@ -59,7 +59,7 @@ def neighbor_section(
         summary += f" The {_MOST_ROWS} that weigh most are listed."
     order = heard[np.argsort(-share[heard], kind="stable")][:_MOST_ROWS]
     table = [
-        (int(places[i]), targets[i] if targets.ndim == 1 else tuple(targets[i]), float(share[i]))
+        (int(positions[i]), targets[i] if targets.ndim == 1 else tuple(targets[i]), float(share[i]))
         for i in order
     ]
     values = {
@@ -68,7 +68,7 @@ def neighbor_section(
         "local_weight": local_weight,
     }
     head = ("training row", "target", "weight")
-    cells = None if training_rows is None else lambda name: training_rows.cells(name, order)
+    cells = None if stored_rows is None else lambda name: stored_rows.cells(name, order)
     return ExplanationSection(
         "neighbors", "Neighbours", summary, head, table, "weight", values, cells
     )

@@ -1,11 +1,11 @@
-"""Try members one after another on rows they have not seen."""
+"""Try base models one after another on rows they have not seen, and average the best."""
 
 import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from sklearn.base import clone
@@ -14,33 +14,33 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold
 
 from vicinal._base import (
     HeldOut,
+    TrainingData,
     draw_seeds,
     fold_entries,
     held_out,
     held_out_by_folds,
-    is_on_device,
     last_step,
     n_threads,
     seeded_clone,
     takes_weights,
 )
 from vicinal._kernels.ensemble._pool import few_weights, mean_and_error, nested_answers
-from vicinal.auto._default_members import Spec
+from vicinal.auto._base_models import Spec
 from vicinal.auto._scorers import Scorer
 
-# Rows that members are tried on: what they choose there, they choose among millions too.
+# Rows that base models are tried on: more rows would hardly change what is chosen.
 _MAX_TABLE, _LEAST_OF_A_CLASS = 30_000, 10
-# Rows on which members are compared, within the memory that their candidates take.
+# Rows on which base models are compared, within the memory that their candidates take.
 _MAX_ROWS, _MIN_ROWS, _FLOPS = 3000, 1000, 8e9
-# On tables below this the folds are drawn twice, because one draw is noise.
+# Tables of fewer rows are split into folds twice, because one split is noisy.
 _MIDDLE = 1000
-# A member below this weight is not worth asking, nor are more members than this.
-_LEAST_WEIGHT, _MAX_MEMBERS = 0.02, 6
-# Nor one whose loss is far from the least: this factor and this much more.
+# Smaller weights are dropped, and more models than this.
+_LEAST_WEIGHT, _MAX_MODELS = 0.02, 6
+# A model whose loss exceeds the least by this factor and this much more gets no weight.
 _BEHIND, _SLACK = 1.5, 0.05
-# By so many standard errors the best member must beat the constant answer, or tell classes apart.
+# The best model must beat the constant by so many standard errors, or tell classes apart by more.
 _CERTAIN, _TELLING = 2.0, 3.0
-# What is left of the time for fitting the chosen members to all rows.
+# Share of the time for trials; the rest is for fitting the chosen models to all rows.
 _SEARCH_SHARE = 0.8
 
 
@@ -49,116 +49,90 @@ def search_deadline(max_fit_time: float | None) -> float:
     return time.monotonic() + (np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time)
 
 
-class Rows(NamedTuple):
-    """Training data as members see it.
-
-    Attributes
-    ----------
-    forms : dict of str to array
-        Rows, encoded for each kind of member.
-    y : ndarray
-        Class codes or targets.
-    weight : ndarray or None
-        Weights of the rows, class weights included.
-    groups : ndarray or None
-        Rows that are held out together.
-    """
-
-    forms: dict[str, Any]
-    y: np.ndarray
-    weight: np.ndarray | None
-    groups: np.ndarray | None
-
-    @property
-    def n_columns(self) -> int:
-        """Number of columns of the form for distances."""
-        return self.forms["distance"].shape[1]
-
-    def take(self, rows: np.ndarray) -> "Rows":
-        """Return some rows, themselves where they are all."""
-        if len(rows) == len(self.y):
-            return self
-        parts = {id(X): X[rows] for X in self.forms.values()}
-        return Rows(
-            {form: parts[id(X)] for form, X in self.forms.items()},
-            self.y[rows],
-            None if self.weight is None else self.weight[rows],
-            None if self.groups is None else self.groups[rows],
-        )
-
-
 @dataclass(frozen=True)
-class Table:
-    """Rows that members are tried on.
+class TrialData(TrainingData):
+    """Training rows as base models see them, with the folds they are tried on.
 
     Attributes
     ----------
-    forms, y, weight, groups
-        As in :class:`Rows`.
+    X : dict of str to array
+        Rows in each encoding.
     folds : list of ndarray
-        Rows of each fold, one draw after another.
-    n_draws : int
-        How often the folds were drawn.
-    rows : ndarray of int
-        Rows that members answer.
+        Rows of each fold, one repetition after another.
+    n_repeats : int
+        How often the rows were split into folds.
+    judged : ndarray of int
+        Rows that base models predict.
     growth : float
-        How many times as many rows the chosen members are fitted to.
+        How many times as many rows the chosen models are fitted to.
     """
 
-    forms: dict[str, Any]
-    y: np.ndarray
-    weight: np.ndarray | None
-    groups: np.ndarray | None
-    folds: list[np.ndarray]
-    n_draws: int
-    rows: np.ndarray
+    folds: Any = ()
+    n_repeats: int = 1
+    judged: Any = None
     growth: float = 1.0
+
+    def __len__(self) -> int:
+        return len(self.y)
+
+    def rows(self, index: np.ndarray) -> dict[str, Any]:
+        """Return some rows in each encoding; encodings that are one array stay one."""
+        parts = {id(X): X[index] for X in self.X.values()}
+        return {name: parts[id(X)] for name, X in self.X.items()}
+
+    @cached_property
+    def labels(self) -> np.ndarray:
+        """Targets as base models are given them."""
+        return self.y if self.classes is None else self.classes[self.y]
 
     @cached_property
     def entries(self) -> np.ndarray:
-        """Row of every answer: the rows drawn, fold after fold."""
-        return np.concatenate(fold_entries(self.folds, self.rows))
+        """Row of every held-out prediction: the judged rows, fold after fold."""
+        return np.concatenate(fold_entries(self.folds, self.judged))
 
     @property
     def entry_folds(self) -> np.ndarray:
-        """Fold of every answer in the first draw, so that a row is in one fold only."""
-        first = self.folds[: len(self.folds) // self.n_draws]
-        owner = np.zeros(len(self.y), dtype=np.int64)
-        for f, fold in enumerate(first):
+        """Fold of every prediction in the first repetition, so that a row is in one fold only."""
+        owner = np.zeros(len(self), dtype=np.int64)
+        for f, fold in enumerate(self.first_folds):
             owner[fold] = f
         return owner[self.entries]
 
     @property
+    def first_folds(self) -> list[np.ndarray]:
+        """Folds of the first repetition."""
+        return self.folds[: len(self.folds) // self.n_repeats]
+
+    @property
     def units(self) -> np.ndarray:
-        """What every row is one of: its group, or itself."""
-        return np.arange(len(self.y)) if self.groups is None else self.groups
+        """Independent unit that every row belongs to: its group, or itself."""
+        return np.arange(len(self)) if self.groups is None else self.groups
 
     @property
     def n_units_learned(self) -> float:
         """Number of units that a model learns from while a fold is held out."""
-        n_folds = len(self.folds) // self.n_draws
-        n_units = len(self.y) if self.groups is None else len(np.unique(self.groups))
-        return n_units * (1.0 - 1.0 / n_folds)
+        n_units = len(self) if self.groups is None else len(np.unique(self.groups))
+        return n_units * (1.0 - 1.0 / len(self.first_folds))
 
 
 @dataclass
 class Trial:
-    """A member that was tried, or the reason why it was not.
+    """A base model that was tried, or the reason why it was not.
 
     Attributes
     ----------
     spec : Spec
-        The member.
+        The base model.
     candidates : list of dict
         Its settings.
     answers : ndarray of shape (n_candidates, n_entries, n_outputs)
-        What each said of every entry.
+        Their predictions for every entry.
     losses : ndarray of shape (n_candidates, n_entries)
         Their losses.
     seconds : float
         Time of the trial.
     reason : str
-        Why it was left out, empty if it was not.
+        Why it was skipped, empty if it was not.
     fitted : callable or None
         What makes the model of a candidate, where the trial has learned most of it, as in
         :class:`~vicinal._base.HeldOut`.
@@ -177,149 +151,146 @@ class Trial:
         return self.losses @ share
 
 
-class LeftOut(Exception):
-    """A member is not worth its time; the message says why."""
+class Skipped(Exception):
+    """A base model is not worth its time; the message says why."""
 
 
 class Search:
-    """Try members, each within its time, and keep what they said.
+    """Try base models, each within its time, and store their held-out predictions.
 
     Parameters
     ----------
-    table : Table
-        Training data.
+    data : TrialData
+        Training rows with folds.
     scorer : Scorer
-        Judge of answers.
-    method : {"predict", "predict_proba"}
-        What members answer with.
+        Judge of predictions.
     deadline : float
         When trials must end, of :func:`search_deadline`.
     n_jobs : int or None
         Threads.
+    on_device : bool
+        Whether rows are on a device, where all folds of a net are trained at once.
     random_state
-        Seeds of the members.
+        Seeds of the base models.
     """
 
-    def __init__(self, table: Table, scorer: Scorer, method, deadline, n_jobs, random_state):
-        self.table = table
+    def __init__(
+        self, data: TrialData, scorer: Scorer, *, deadline, n_jobs, on_device, random_state
+    ):
+        self.data = data
         self.scorer = scorer
-        self.method = method
         self.n_jobs = n_jobs
+        self.on_device = on_device
         self.seed = draw_seeds(random_state, 1)[0]
         self.trials: list[Trial] = []
         self.tried: dict[str, float] = {}
         self._deadline = deadline
 
     def run(self, specs: Iterator[Spec], *, cuts: bool) -> None:
-        """Try members in turn; with ``cuts`` those that lose their first fold end there."""
+        """Try models in turn; with ``cuts`` those that lose their first fold end there."""
         for spec in specs:
             trial = self._try(spec, cuts)
             self.trials.append(trial)
             if not trial.reason:
                 self.tried[spec.name] = float(trial.mean_losses(self.scorer.share).min())
 
-    def leave_out(self, name: str, reason: str) -> None:
-        """Remember a member that was not tried."""
+    def skip(self, name: str, reason: str) -> None:
+        """Record a model that was not tried."""
         self.trials.append(Trial(Spec(name, None), reason=reason))
 
-    def kept(self) -> list[Trial]:
-        """Return the members that have answered."""
+    def judged(self) -> list[Trial]:
+        """Return the trials that have predictions."""
         return [trial for trial in self.trials if not trial.reason]
 
     def _try(self, spec: Spec, cuts: bool) -> Trial:
         spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
         start = time.monotonic()
-        if self.kept() and start > self._deadline:
+        if self.judged() and start > self._deadline:
             return Trial(spec, reason="no time was left")
-        if self.table.weight is not None and not takes_weights(spec.estimator):
+        if self.data.is_weighted and not takes_weights(spec.estimator):
             return Trial(spec, reason=f"{last_step(spec.estimator)!r} takes no sample_weight")
         try:
-            found = self._answers(spec, start, cuts)
-        except LeftOut as reason:
+            found = self._held_out(spec, start, cuts)
+        except Skipped as reason:
             return Trial(spec, reason=str(reason))
         except Exception as error:
             return Trial(spec, reason=f"{type(error).__name__}: {error}")
         if not np.isfinite(found.answers).all():
-            return Trial(spec, reason="it answered with NaN or infinity")
+            return Trial(spec, reason="it predicted NaN or infinity")
         losses = self.scorer.losses(found.answers)
         seconds = time.monotonic() - start
         fitted = found.fitted
         return Trial(spec, found.candidates, found.answers, losses, seconds, fitted=fitted)
 
-    def _answers(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
-        """Return the answers of every candidate to every entry."""
-        table = self.table
-        folds = table.folds[: len(table.folds) // table.n_draws] if spec.once else table.folds
-        if self._answers_at_once(spec):
-            found = self._ask(spec, folds)
+    def _held_out(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
+        """Return the predictions of every candidate for every entry."""
+        data = self.data
+        folds = data.first_folds if spec.once else data.folds
+        if self._takes_all_folds(spec):
+            found = self._predict_folds(spec, folds)
         else:
-            first = self._ask(spec, folds[:1])
-            seconds = (time.monotonic() - start) * (len(folds) + table.growth)
-            if self.kept() and start + seconds > self._deadline:
-                raise LeftOut(f"about {seconds:.1f} s would not fit the time")
+            first = self._predict_folds(spec, folds[:1])
+            seconds = (time.monotonic() - start) * (len(folds) + data.growth)
+            if self.judged() and start + seconds > self._deadline:
+                raise Skipped(f"about {seconds:.1f} s would not fit the time")
             if cuts:
                 self._check_lead(first, spec.lead)
-            found = _joined([first, self._ask(spec, folds[1:])])
-        # Answers of one draw of the folds stand for the others.
-        place = np.zeros(len(table.y), dtype=np.int64)
-        place[found.rows] = np.arange(len(found.rows))
-        if spec.once:
-            answers = found.answers[:, place[table.entries]]
-            return HeldOut(found.candidates, table.entries, answers, found.fitted)
-        return found
+            found = _joined([first, self._predict_folds(spec, folds[1:])])
+        if not spec.once:
+            return found
+        # Predictions of one repetition of the folds stand for the others.
+        position = np.zeros(len(data), dtype=np.int64)
+        position[found.rows] = np.arange(len(found.rows))
+        predictions = found.answers[:, position[data.entries]]
+        return HeldOut(found.candidates, data.entries, predictions, found.fitted)
 
-    def _answers_at_once(self, spec: Spec) -> bool:
-        """Tell whether to ask for all folds together; else a loser ends with its first one."""
+    def _takes_all_folds(self, spec: Spec) -> bool:
+        """Tell whether all folds are predicted together; else a loser ends with its first one."""
         model = last_step(spec.estimator)
         if spec.by_folds:
             return False
         if getattr(model, "fits_each_fold", False):
-            return is_on_device(self.table.forms[spec.form])
+            return self.on_device
         return hasattr(model, "held_out")
 
-    def _ask(self, spec: Spec, folds) -> HeldOut:
-        table = self.table
+    def _predict_folds(self, spec: Spec, folds) -> HeldOut:
+        data = self.data
         options: dict[str, Any] = {
-            "sample_weight": table.weight,
-            "method": self.method,
-            "rows": table.rows,
+            "sample_weight": data.sample_weight,
+            "method": "predict" if data.classes is None else "predict_proba",
+            "rows": data.judged,
             "n_jobs": n_threads(self.n_jobs),
         }
-        answer: Callable[..., HeldOut] = held_out_by_folds
+        predict: Callable[..., HeldOut] = held_out_by_folds
         if not spec.by_folds:
-            answer, options["groups"] = held_out, table.groups
+            predict, options["groups"] = held_out, data.groups
+        table = data.X[spec.encoding], data.labels, folds
         parts = [
-            answer(
-                clone(spec.estimator).set_params(**setting),
-                table.forms[spec.form],
-                table.y,
-                folds,
-                **options,
-            )
+            predict(clone(spec.estimator).set_params(**setting), *table, **options)
             for setting in spec.grid
         ]
         if len(parts) == 1 and not spec.grid[0]:
             return parts[0]
-        answers = np.concatenate([part.answers for part in parts])
-        return HeldOut(list(spec.grid), parts[0].rows, answers)
+        predictions = np.concatenate([part.answers for part in parts])
+        return HeldOut(list(spec.grid), parts[0].rows, predictions)
 
     def _check_lead(self, first: HeldOut, lead: float) -> None:
-        """Leave a member out whose first fold is behind the best so far by more than a factor."""
+        """Skip a model whose first fold is worse than the best so far by more than a factor."""
         if not self.tried or first.answers.shape[1] == 0:
             return
         same = np.arange(len(first.rows))
         scorer = self.scorer.part(same)
-        best = min(self.kept(), key=lambda trial: trial.mean_losses(self.scorer.share).min())
+        best = min(self.judged(), key=lambda trial: trial.mean_losses(self.scorer.share).min())
         c = best.mean_losses(self.scorer.share).argmin()
-        # Both calibrated on these rows: the fewer they are, the more timid the probabilities.
+        # Both are calibrated on these rows: fewer rows make probabilities less confident.
         least = (scorer.losses(best.answers[[c]][:, same]) @ scorer.share).min()
         loss = (scorer.losses(first.answers) @ scorer.share).min()
         if loss > lead * least:
-            raise LeftOut(f"its first fold lost ({loss:.3g} against {least:.3g})")
+            raise Skipped(f"its first fold lost ({loss:.3g} against {least:.3g})")
 
 
 def _joined(parts: list[HeldOut]) -> HeldOut:
-    """Put answers of several folds one below another."""
+    """Join the predictions of several folds."""
     return HeldOut(
         parts[0].candidates,
         np.concatenate([part.rows for part in parts]),
@@ -327,26 +298,26 @@ def _joined(parts: list[HeldOut]) -> HeldOut:
     )
 
 
-def draw_folds(n_rows: int, codes, groups, cv: int, seed: int) -> tuple[list[np.ndarray], int]:
-    """Return folds of all rows, drawn twice on small tables, and the number of draws.
+def split_folds(n_rows: int, codes, groups, cv: int, seed: int) -> tuple[list[np.ndarray], int]:
+    """Return folds of all rows, split twice on small tables, and the number of repetitions.
 
-    Folds hold the classes in proportion (``codes``, ``None`` for numbers) and groups whole.
+    Folds are stratified by class (``codes``, ``None`` for regression) and keep groups whole.
     """
     n_units = n_rows if groups is None else len(np.unique(groups))
     if n_units < 2:
         raise ValueError(
             f"{'n_samples' if groups is None else 'n_groups'}={n_units} cannot be both learned "
-            "from and held out; members are judged on rows they have not seen, so 2 are needed."
+            "from and held out; models are judged on rows they have not seen, so 2 are needed."
         )
     n_folds = min(cv, n_units)
-    n_draws = 2 if n_rows < _MIDDLE else 1
+    n_repeats = 2 if n_rows < _MIDDLE else 1
     folds: list[np.ndarray] = []
-    for draw in draw_seeds(seed, n_draws):
-        folds += _one_draw(n_rows, codes, groups, n_folds, draw)
-    return folds, n_draws
+    for own_seed in draw_seeds(seed, n_repeats):
+        folds += _split_once(n_rows, codes, groups, n_folds, own_seed)
+    return folds, n_repeats
 
 
-def _one_draw(n_rows, codes, groups, n_folds, seed) -> list[np.ndarray]:
+def _split_once(n_rows, codes, groups, n_folds, seed) -> list[np.ndarray]:
     settings = {"n_splits": n_folds, "shuffle": True, "random_state": seed}
     rows = np.arange(n_rows)
     if codes is None:
@@ -363,8 +334,8 @@ def _one_draw(n_rows, codes, groups, n_folds, seed) -> list[np.ndarray]:
     return [np.sort(order[f::n_folds]) for f in range(n_folds)]
 
 
-def draw_table(n_rows: int, codes, seed: int) -> np.ndarray:
-    """Draw the rows that members are tried on, some of every class; all of them if few."""
+def sample_table(n_rows: int, codes, seed: int) -> np.ndarray:
+    """Sample the rows that models are tried on, some of every class; all of them if few."""
     if n_rows <= _MAX_TABLE:
         return np.arange(n_rows)
     order = np.random.RandomState(seed).permutation(n_rows)
@@ -375,8 +346,8 @@ def draw_table(n_rows: int, codes, seed: int) -> np.ndarray:
     return np.unique(np.concatenate([drawn, *some]))
 
 
-def draw_rows(n_rows: int, n_columns: int, seed: int) -> np.ndarray:
-    """Draw the rows that members answer: fewer where local models of many columns are dear."""
+def sample_judged(n_rows: int, n_columns: int, seed: int) -> np.ndarray:
+    """Sample the rows that models predict: fewer where local models of many columns are slow."""
     d = min(n_columns, 100)
     limit = min(_MAX_ROWS, max(_MIN_ROWS, int(_FLOPS / (1300.0 * d * min(d, 40)))))
     if n_rows <= limit:
@@ -386,16 +357,16 @@ def draw_rows(n_rows: int, n_columns: int, seed: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class Pool:
-    """Members that were chosen.
+    """The chosen models and their weights.
 
     Attributes
     ----------
     candidates : list of int
-        Setting of every member that was tried.
+        Chosen setting of every model that was tried.
     slopes : ndarray
-        What calibrates it.
+        Slope that calibrates each.
     weights : ndarray
-        Its weight in the pool; most are zero.
+        Weight of each; most are zero.
     """
 
     candidates: list[int]
@@ -403,7 +374,7 @@ class Pool:
     weights: np.ndarray
 
     def mix(self, trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> np.ndarray:
-        """Return the pooled answers to some entries."""
+        """Return the weighted average of the predictions for some entries."""
         return sum(
             weight * scorer.calibrated(trial.answers[c][entries], slope)
             for trial, c, slope, weight in zip(
@@ -416,11 +387,11 @@ class Pool:
 def choose_pool(
     trials: list[Trial], scorer: Scorer, entries: np.ndarray, units: np.ndarray
 ) -> Pool:
-    """Choose settings, calibration, members and weights on some entries.
+    """Choose settings, calibration, models and weights on some entries.
 
-    ``units`` are the rows of all entries. Where no member is better than the constant answer by two
-    standard errors, nor tells rows of different classes apart beyond chance, the constant answers:
-    what chance prefers among many members is not signal.
+    ``units`` are the rows of all entries. Where no model is better than the constant by two
+    standard errors, nor tells rows of different classes apart beyond chance, the constant predicts:
+    the best of many models by chance is not a signal.
     """
     part = scorer.part(entries)
     tables = [trial.losses[:, entries] @ part.share for trial in trials]
@@ -460,18 +431,18 @@ def _few_weights_of(scorer: Scorer, stack: np.ndarray) -> np.ndarray:
     def solve(kept: np.ndarray) -> np.ndarray:
         return scorer.weights(stack[kept])
 
-    return few_weights(solve, len(stack), least=_LEAST_WEIGHT, most=_MAX_MEMBERS)
+    return few_weights(solve, len(stack), least=_LEAST_WEIGHT, most=_MAX_MODELS)
 
 
-def nested_pool(trials: list[Trial], scorer: Scorer, table: Table) -> np.ndarray:
-    """Return the answers to all entries of pools that did not choose on the rows they answer.
+def nested_pool(trials: list[Trial], scorer: Scorer, data: TrialData) -> np.ndarray:
+    """Return predictions for all entries by pools that were not chosen on the rows they predict.
 
-    For each fold, settings, calibration, members and weights are chosen on the answers to the
-    other folds.
+    For each fold, settings, calibration, models and weights are chosen on the predictions for
+    the other folds.
     """
 
     def choose(outside):
-        pool = choose_pool(trials, scorer, outside, table.entries)
+        pool = choose_pool(trials, scorer, outside, data.entries)
         return lambda inside: pool.mix(trials, scorer, inside)
 
-    return nested_answers(choose, table.entry_folds)
+    return nested_answers(choose, data.entry_folds)

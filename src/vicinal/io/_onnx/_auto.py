@@ -20,10 +20,10 @@ def _said(graph: Graph, model: Any, x: str, write) -> list[tuple[Any, str]]:
     for member in model.members_:
         if member.weight <= 0.0:
             continue
-        if member.form not in forms:
-            forms[member.form] = _encoded(graph, model.encoders_[member.form], x)
+        if member.encoding not in forms:
+            forms[member.encoding] = _encoded(graph, model.encoders_[member.encoding], x)
         try:
-            found.append((member, write(graph, member.estimator, forms[member.form])))
+            found.append((member, write(graph, member.estimator, forms[member.encoding])))
         except OnnxExportError as error:
             raise OnnxExportError(
                 f"the member {member.name!r} of {type(model).__name__} has no ONNX form: {error} "

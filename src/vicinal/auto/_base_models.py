@@ -1,4 +1,4 @@
-"""Members that are tried when none are named: cheap ones first, each kind by its own rule."""
+"""Families of base models that are tried: cheap ones first, each by its own rule."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 import numpy as np
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin, clone
 from sklearn.compose import ColumnTransformer
 from sklearn.decomposition import PCA
 from sklearn.dummy import DummyClassifier, DummyRegressor
@@ -14,11 +14,11 @@ from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostin
 from sklearn.model_selection import KFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEncoder
-from sklearn.svm import SVC
+from sklearn.svm import SVC, SVR
 
+from vicinal._base import saved
+from vicinal._kernels.local._normal_scores import normal_score_knots
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
-from vicinal.auto._normal_scores import NormalScores
-from vicinal.auto._scaled_svr import ScaledSVR
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.metric import (
     GradientKernelRegressor,
@@ -67,7 +67,7 @@ _PLAIN_ON_DEVICE = ("standardized", "euclidean")
 
 @dataclass(frozen=True)
 class Spec:
-    """A member to be tried.
+    """A base model to be tried.
 
     Attributes
     ----------
@@ -75,22 +75,22 @@ class Spec:
         Name in tables.
     estimator : estimator
         Unfitted.
-    form : {"distance", "tree"}
-        Which encoding of a frame it is given.
+    encoding : {"distance", "tree"}
+        Which encoding of the table it is given.
     grid : list of dict
         Settings to choose from, where the estimator does not list its own.
     once : bool
-        One draw of the folds will do: either it matters little beside the cost, or the answers do
-        not depend on the folds.
+        One repetition of the folds is enough: more matters little compared with the cost, or the
+        predictions do not depend on the folds.
     lead : float
-        A default member whose first fold loses by this factor is not given the others.
+        A default model whose loss on the first fold is larger by this factor is not tried further.
     by_folds : bool
-        Models of folds answer, even if the estimator has answers of its own to held-out rows.
+        Models of folds predict, even if the estimator has its own held-out predictions.
     """
 
     name: str
     estimator: Any
-    form: str = "distance"
+    encoding: str = "distance"
     grid: list[dict] = field(default_factory=lambda: [{}])
     once: bool = False
     lead: float = 1.5
@@ -98,8 +98,8 @@ class Spec:
 
 
 @dataclass(frozen=True)
-class Shape:
-    """What the rules ask of a table."""
+class TableShape:
+    """Properties of a table that the rules depend on."""
 
     n_rows: int
     n_columns: int
@@ -112,15 +112,61 @@ class Shape:
     is_timed: bool = False
 
 
-Tried = dict[str, float]  # name of a member -> its loss
+Tried = dict[str, float]  # name of a base model -> its held-out loss
 
 
-def _local(shape: Shape, **settings):
+@saved()
+class NormalScores(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+    """Map every column, piecewise linearly, to normal scores of mean 0 and variance 1."""
+
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn the knots of every column."""
+        self.n_features_in_ = X.shape[1]
+        self.knots_ = [normal_score_knots(column, sample_weight) for column in X.T]
+        return self
+
+    def transform(self, X):
+        """Map rows; values beyond those seen take the scores of the extremes."""
+        columns = [
+            np.interp(column, values, scores)
+            for column, (values, scores) in zip(X.T, self.knots_, strict=True)
+        ]
+        return np.stack(columns, axis=1)
+
+    def write_graph(self, graph, x):
+        """Write the map into a graph of :func:`vicinal.io.to_onnx`."""
+        return graph.bent(x, self.knots_)
+
+
+@saved()
+class ScaledSVR(SVR):
+    """``SVR`` of the standardised target."""
+
+    def fit(self, X, y, sample_weight=None):
+        """Standardise y and fit."""
+        self.target_mean_ = np.average(y, weights=sample_weight)
+        spread = np.sqrt(np.average((y - self.target_mean_) ** 2, weights=sample_weight))
+        self.target_scale_ = spread if spread > 0.0 else 1.0
+        return super().fit(X, (y - self.target_mean_) / self.target_scale_, sample_weight)
+
+    def predict(self, X):
+        """Predict in the unit of y."""
+        return self.target_mean_ + self.target_scale_ * super().predict(X)
+
+    def write_graph(self, graph, x):
+        """Write the predictions into a graph of :func:`vicinal.io.to_onnx`."""
+        plain = SVR(**self.get_params())
+        plain.__dict__.update(self.__dict__)  # the same machine, by the name that others know
+        said = graph.borrow("values", plain, [x])
+        return graph.affine(said, [[self.target_scale_]], [self.target_mean_])
+
+
+def _local(shape: TableShape, **settings):
     model = LocalClassifier if shape.is_classification else LocalRegressor
     return model(n_jobs=shape.n_jobs, **settings)
 
 
-def _coordinates(name: str, shape: Shape, most: int) -> list:
+def _coordinates(name: str, shape: TableShape, most: int) -> list:
     """Return the transformers of named coordinates, reduced to ``most`` of them."""
     steps: list = {"standardized": [StandardScaler()], "ranked": [NormalScores()]}.get(name, [])
     if shape.n_columns > most:
@@ -129,7 +175,7 @@ def _coordinates(name: str, shape: Shape, most: int) -> list:
     return steps
 
 
-def _local_in(name: str, shape: Shape):
+def _local_in(name: str, shape: TableShape):
     """Return a local model in named coordinates."""
     if shape.on_device or shape.n_columns <= _MAX_COORDINATES:
         return _local(shape, metric=name)
@@ -137,19 +183,19 @@ def _local_in(name: str, shape: Shape):
     return make_pipeline(*steps, _local(shape, metric="euclidean"))
 
 
-def constant(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def constant(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield the answer that looks at no column."""
     model = DummyClassifier(strategy="prior") if shape.is_classification else DummyRegressor()
     yield Spec("constant", model, once=True)
 
 
-def local(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def local(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local ridge models in coordinates that need no labels."""
     for name in _PLAIN if not shape.on_device else _PLAIN_ON_DEVICE:
         yield Spec(name, _local_in(name, shape), once=True)
 
 
-def forest(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local models over leaves; trees that did not draw a row have seen its group."""
     if not shape.has_groups:
         # Where columns are too many for a slope each, leaves vote.
@@ -158,7 +204,7 @@ def forest(shape: Shape, tried: Tried) -> Iterator[Spec]:
             yield Spec(name, _local(shape, metric=name, degree=degree), once=True)
 
 
-def linear(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield linear, quadratic, discriminant and logistic models."""
     threads = {"n_jobs": shape.n_jobs}
     ridge: Any = LinearRegressor(**threads)
@@ -192,7 +238,7 @@ def linear(shape: Shape, tried: Tried) -> Iterator[Spec]:
         yield Spec(name, make_pipeline(*steps, LinearClassifier("logistic", **threads)))
 
 
-def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield boosted trees where forests show that steps matter."""
     forests = [tried[name] for name in ("forest", "extra_forest") if name in tried]
     if shape.n_rows < _MIN_BOOSTED_ROWS[shape.is_classification]:
@@ -211,7 +257,7 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
     has_levels = levels is not None and bool(levels.any())
     grid = _paces(shape, has_levels)
     lead = _BOOSTING_LEAD if shape.is_classification else 1.5
-    spec = partial(Spec, form="tree", once=True, lead=lead)
+    spec = partial(Spec, encoding="tree", once=True, lead=lead)
     as_given = clone(model).set_params(categorical_features=levels)
     yield spec("boosted trees", as_given, grid=grid)
     if has_levels:
@@ -221,7 +267,7 @@ def boosting(shape: Shape, tried: Tried) -> Iterator[Spec]:
         yield spec(_OF_STATISTICS, make_pipeline(_statistics(shape), model))
 
 
-def _paces(shape: Shape, has_levels: bool) -> list[dict]:
+def _paces(shape: TableShape, has_levels: bool) -> list[dict]:
     """Return the settings of boosted trees to choose from: how large, how slowly, how many."""
     levels = shape.categorical
     n_columns = shape.n_columns if levels is None else len(levels)
@@ -238,7 +284,7 @@ def _paces(shape: Shape, has_levels: bool) -> list[dict]:
     return [_LARGER | {"max_iter": 200} | drawn]
 
 
-def _statistics(shape: Shape) -> ColumnTransformer:
+def _statistics(shape: TableShape) -> ColumnTransformer:
     """Return what replaces levels by statistics of the target, cross-fitted."""
     kind = "continuous"
     if shape.is_classification:
@@ -247,7 +293,7 @@ def _statistics(shape: Shape) -> ColumnTransformer:
     return ColumnTransformer([("levels", encoder, shape.categorical)], remainder="passthrough")
 
 
-def gradient(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local models in the metric of their slopes, from the coordinates that suit best."""
     is_wide = shape.n_columns > _MAX_COORDINATES and not shape.on_device
     # Principal axes have a unit in common; single columns as given may have any.
@@ -272,7 +318,7 @@ def _second_pays(bases: list[str], tried: Tried) -> bool:
     return gains and tried[second] <= _SLACK * tried[first]
 
 
-def svm(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield a support vector machine with a radial kernel on small tables."""
     if shape.n_rows > _MAX_SVM_ROWS:
         return
@@ -284,7 +330,7 @@ def svm(shape: Shape, tried: Tried) -> Iterator[Spec]:
         yield Spec("svm", make_pipeline(StandardScaler(), ScaledSVR()), grid=grid, once=True)
 
 
-def kernel(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield kernel ridge in the metric of its gradients, for smooth targets of small tables."""
     smooth = [loss for name, loss in tried.items() if name not in _TREES]
     trees = [loss for name, loss in tried.items() if name in _TREES]
@@ -295,12 +341,12 @@ def kernel(shape: Shape, tried: Tried) -> Iterator[Spec]:
         yield Spec("gradient kernel", model, once=True, lead=_KERNEL_LEAD, by_folds=by_folds)
 
 
-def _max_kernel_rows(shape: Shape) -> int:
+def _max_kernel_rows(shape: TableShape) -> int:
     """Return how many rows kernel ridge is tried on: halves cannot be stopped in time."""
     return _FEW_FOR_HALVES if shape.is_timed else _MAX_KERNEL_ROWS
 
 
-def neural(shape: Shape, tried: Tried) -> Iterator[Spec]:
+def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield neighbours in coordinates learned by small nets: minutes without a device."""
     if shape.is_classification:
         yield Spec("neural neighbors", NeuralNeighborsClassifier(), once=True)
@@ -308,7 +354,7 @@ def neural(shape: Shape, tried: Tried) -> Iterator[Spec]:
         yield Spec("neural neighbors", NeuralNeighborsRegressor(), once=True)
 
 
-KINDS: dict[str, Callable[[Shape, Tried], Iterator[Spec]]] = {
+FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "constant": constant,
     "local": local,
     "forest": forest,
@@ -320,26 +366,27 @@ KINDS: dict[str, Callable[[Shape, Tried], Iterator[Spec]]] = {
     "neural": neural,
 }
 # Kinds that compute where the arrays of a device are. Nets take seconds there, up to so many rows.
-_DEVICE_KINDS, _MAX_NET_ROWS = ("constant", "local", "gradient", "neural"), 30_000
+_DEVICE_FAMILIES, _MAX_NET_ROWS = ("constant", "local", "gradient", "neural"), 30_000
 
 
-def default_kinds(shape: Shape) -> dict[str, str]:
-    """Return the kinds to try in turn, those that are left out with the reason."""
-    kinds = dict.fromkeys(KINDS, "")
+def default_families(shape: TableShape) -> dict[str, str]:
+    """Return the families to try in turn, those that are left out with the reason."""
+    families = dict.fromkeys(FAMILIES, "")
     if shape.is_timed:
         # Where time may end before all had their turn, the surest go first.
-        kinds = {"constant": "", "boosting": "", **kinds}
+        families = {"constant": "", "boosting": "", **families}
     if shape.n_rows > _MAX_SVM_ROWS:
-        kinds["svm"] = f"it takes the square of the rows, so at most {_MAX_SVM_ROWS:,} of them"
+        families["svm"] = f"it takes the square of the rows, so at most {_MAX_SVM_ROWS:,} of them"
     most = _max_kernel_rows(shape)
     if shape.n_rows > most and not shape.is_classification:
         limit = " where time is limited" if shape.is_timed else ""
-        kinds["kernel"] = f"it takes the cube of the rows, so at most {most:,} of them{limit}"
+        families["kernel"] = f"it takes the cube of the rows, so at most {most:,} of them{limit}"
     if not shape.on_device:
-        return kinds | {"neural": "it takes minutes without a device; name it in members to try it"}
-    for kind in KINDS:
-        if kind not in _DEVICE_KINDS:
-            kinds[kind] = "it does not run on a device; hand NumPy arrays in to try it"
+        families["neural"] = "it takes minutes without a device; name it in members to try it"
+        return families
+    for family in FAMILIES:
+        if family not in _DEVICE_FAMILIES:
+            families[family] = "it does not run on a device; hand NumPy arrays in to try it"
     if shape.n_rows > _MAX_NET_ROWS:
-        kinds["neural"] = f"{shape.n_rows} rows take it minutes; name it in members to try it"
-    return kinds
+        families["neural"] = f"{shape.n_rows} rows take it minutes; name it in members to try it"
+    return families

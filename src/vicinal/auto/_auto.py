@@ -1,0 +1,530 @@
+"""Classification and regression on any table by a weighted average of models of all families."""
+
+import warnings
+from contextlib import contextmanager, nullcontext
+from html import escape
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+from scipy.special import softmax
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
+from sklearn.utils import estimator_html_repr
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._base import (
+    as_given,
+    as_numpy,
+    atomic_fit,
+    atomic_fit_blocks,
+    device_classes,
+    documented,
+    import_optional,
+    is_array_api,
+    survey,
+)
+from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
+from vicinal._base._explanation import ExplainRowMixin, column_names, member_section
+from vicinal._kernels.ensemble._pool import log_proba
+from vicinal._rows import HeldOutRows, IntervalMixin, LabelSetMixin
+from vicinal.auto._encodings import StoredRows, read_queries, read_table, spread_rows
+from vicinal.auto._explain import is_local, neighbor_section
+from vicinal.auto._fit import fit_ensemble, fit_to_blocks, resolve, sample_blocks
+
+# Training rows that a row is compared with.
+_MOST_COMPARED = 200
+
+
+@documented
+class _Auto(ExplainRowMixin, BaseEstimator):
+    """What both estimators store and report of their base models.
+
+    Parameters
+    ----------
+    max_fit_time : float, default=None
+        Seconds for the whole fit: a model whose projected time does not fit is skipped. ``None``
+        sets no limit.
+    cv : int, default=5
+        Folds; tables of fewer than 1,000 rows are split twice.
+    n_jobs : int, default=None
+        Threads; ``None`` uses every core. Results do not depend on it.
+    random_state : int, RandomState instance or None, default=None
+        Folds, rows on which models are tried (at most 30,000) and compared (at most 3,000),
+        forests.
+
+    Attributes
+    ----------
+    members_ : list of BaseModel
+        Everything that was tried, heaviest first: ``name``, ``weight``, ``reason`` (why it was
+        skipped), ``loss``, ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``n_rows``,
+        ``encoding``, ``estimator``.
+    weights_ : ndarray of shape (n_members,)
+        Their weights, of sum one.
+    cv_results_ : dict of ndarray
+        Every setting that was tried: ``member``, ``params``, ``loss``.
+    """
+
+    _parameter_constraints: dict = {
+        "members": [StrOptions({"default"}), list],
+        "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
+        "cv": [Interval(Integral, 2, None, closed="left")],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    _reference: Any = None  # an empty array of the device of the training rows, None for NumPy
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit the ensemble to a table in blocks of rows.
+
+        Up to 100,000 rows are fitted as in memory. Of more, a sample of that size selects and
+        weights the base models; those that learn from sums over blocks (linear ones, and those
+        given that have a method ``fit_blocks``) are then fitted to all rows, the others to the
+        sample: ``n_rows`` of each base model says so. ``held_out_`` has a row for each of the
+        sample, in the order of the table.
+
+        Parameters
+        ----------
+        blocks : Blocks
+            The table, as :func:`vicinal.distributed.fit` hands it over.
+
+        Returns
+        -------
+        self : object
+            Fitted estimator.
+        """
+        blocks, found = survey(blocks, has_classes=is_classifier(self))
+        rows, positions = sample_blocks(blocks, found, self.random_state)
+        self.fit(rows.X, rows.y, sample_weight=rows.sample_weight)
+        self._positions = positions[self._positions]
+        if len(rows) < found.n_rows:
+            class_weight = getattr(self, "class_weight", None)
+            for model in self.members_:
+                if model.weight > 0.0:
+                    fit_to_blocks(model, blocks, found, self._encodings, class_weight)
+
+    def _store(self, fit, data) -> None:
+        self._encodings = fit.encodings
+        self.members_ = fit.base_models
+        self.weights_ = np.array([model.weight for model in fit.base_models])
+        self.cv_results_ = fit.cv_results
+        self.score_, self.score_error_ = fit.score, fit.score_error
+        self.held_out_ = fit.held_out
+        self._held_out = fit.held_out_rows
+        self._positions, self._targets = data.positions, data.labels
+        self._stored_rows = None
+        if self._reference is None:
+            # Neighbours are shown with their values; without any, some rows to compare with do.
+            has_neighbors = any(is_local(model.estimator) for model in self.members_)
+            rows = spread_rows(num_samples(data.X), _MOST_COMPARED)
+            stored = data.X if has_neighbors else rows_of(data.X, rows)
+            self._stored_rows = StoredRows(stored, column_names(data.X, self))
+
+    # --- predictions ---
+
+    def contributions(self, X):
+        """Return what each base model adds to the predictions.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_members, n_outputs)
+            Weight times prediction of every base model with a positive weight, in the order of
+            ``members_``; they add up to the prediction.
+        """
+        check_is_fitted(self)
+        rows = self._encoded(X)
+        classes = getattr(self, "classes_", None)
+        parts = []
+        for model in self._weighted_models():
+            predicted = model.predict(rows[model.encoding], classes)
+            if classes is not None:
+                logits = model.slope * log_proba(predicted, self.n_samples_fit_)
+                predicted = softmax(logits, axis=1)
+            parts.append(model.weight * predicted)
+        return np.stack(parts, axis=1)
+
+    @property
+    def encoders_(self) -> dict[str, Any]:
+        """Fitted encoder of each encoding that base models are given, None for none."""
+        return self._encodings.encoders
+
+    def _weighted_models(self) -> list:
+        return [model for model in self.members_ if model.weight > 0.0]
+
+    def _encoded(self, X) -> dict[str, Any]:
+        """Return query rows in the encodings that base models need."""
+        X = self._queries(X)
+        names = dict.fromkeys(model.encoding for model in self._weighted_models())
+        return {name: self._encodings.transform(X, name) for name in names}
+
+    def _queries(self, X):
+        return read_queries(self, X, self._encodings.reads_frames)
+
+    def _held_out_rows(self) -> HeldOutRows:
+        return self._held_out
+
+    def _row_numbers(self, X) -> np.ndarray:
+        return as_numpy(self._encodings.transform(self._queries(X), "distance"))
+
+    # --- explanation and display ---
+
+    def _sections(self, X, columns):
+        models = self._weighted_models()
+        weights = np.array([model.weight for model in models])
+        predictions = self.contributions(X)[0] / weights[:, None]
+        summary = "One base model predicts alone."
+        if len(models) > 1:
+            summary = f"{len(models)} base models, weighted by their held-out predictions."
+        score = {"score": self.score_, "score_error": self.score_error_}
+        names, classes = [model.name for model in models], getattr(self, "classes_", None)
+        stored = self._positions, self._targets, self._stored_rows
+        return [
+            member_section(names, weights, predictions, classes, summary, **score),
+            neighbor_section(models, self._encoded(X), *stored),
+        ]
+
+    def background(self, X, at_most=_MOST_COMPARED):
+        """Return training rows to compare rows with, as `vicinal.inspection.explain` does.
+
+        Parameters
+        ----------
+        X : array-like, sparse matrix or frame of shape (n_queries, n_features)
+            Rows, of which only the type matters.
+        at_most : int, default=200
+            Number of training rows, spread over the table.
+
+        Returns
+        -------
+        rows : array, sparse matrix or frame, or None
+            A table like X; ``None`` for a fit on a device, or where rows cannot be written as X is.
+        """
+        check_is_fitted(self)
+        return None if self._stored_rows is None else self._stored_rows.like(X, at_most)
+
+    def leaderboard(self):
+        """Return the base models with their weights, losses and times.
+
+        Returns
+        -------
+        DataFrame
+            One row per model that was tried, heaviest first; ``reason`` says why one was skipped.
+        """
+        check_is_fitted(self)
+        pandas = import_optional("pandas", needed_by="leaderboard", extra="frame")
+        return pandas.DataFrame(self._columns())
+
+    def _columns(self) -> dict[str, list]:
+        names = ("name", "weight", "loss", "trial_time", "fit_time", "predict_time", "reason")
+        return {name: [getattr(member, name) for member in self.members_] for name in names}
+
+    def _repr_html_(self):
+        """Return the estimator as scikit-learn shows it, and once fitted its base models."""
+        page = estimator_html_repr(self)
+        if not hasattr(self, "members_"):
+            return page
+        columns = self._columns()
+        head = "".join(f"<th>{name}</th>" for name in columns)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{_shown(value)}</td>" for value in row) + "</tr>"
+            for row in zip(*columns.values(), strict=True)
+        )
+        score = f"held-out score {self.score_:.4g} ± {self.score_error_:.2g}"
+        return (
+            f"{page}<table><caption>{score}</caption><thead><tr>{head}</tr></thead>"
+            f"<tbody>{body}</tbody></table>"
+        )
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+@documented
+class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
+    r"""Classification of a table by a mixture of models, each judged on rows it had not seen.
+
+    Local ridge models, forests, linear, quadratic and discriminant models, boosted trees and a
+    support vector machine answer training rows that they were not fitted to. Their probabilities
+    are calibrated on those answers and mixed by the weights that would have answered best; a
+    mixture of few members remains, whose contributions add up to the answer. ``score_`` says how
+    well it will do: every choice that went into it was made without the rows it is computed from.
+
+    Read more in the :doc:`user guide </guide/auto>`.
+
+    Parameters
+    ----------
+    members : "default" or list, default="default"
+        Members to try: pairs (name, classifier), names of kinds of default members (``"constant"``,
+        ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``,
+        ``"kernel"``, ``"neural"``), or both. ``"default"`` tries every kind but the last, which
+        takes minutes, each where it can pay.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of each class's rows, for the members, the choice and the mixture.
+
+    Attributes
+    ----------
+    score_, score_error_ : float
+        Accuracy to expect on new rows and its standard error: for each fold, settings, members,
+        calibration and weights were chosen on the other folds. The error counts the luck of the
+        rows that were answered and of those that were learned from; where all were answered
+        rightly, it is that of one mistake.
+    held_out_ : ndarray of shape (n_samples, n_classes)
+        Probabilities of each training row by models that had not seen it, mixed by a pool that was
+        not chosen on it; NaN for rows that were not drawn.
+    n_samples_fit_ : int
+        Number of training rows of positive weight; one row of doubt more softens what members say.
+
+    See Also
+    --------
+    AutoRegressor : The same for numbers.
+    vicinal.local.LocalClassifier : One local model.
+    sklearn.ensemble.StackingClassifier : Any final model on top of given members.
+
+    Notes
+    -----
+    With :math:`p_m` the probabilities of member m, :math:`q_m = \operatorname{softmax}(b\, a_m \log
+    p_m)` their calibrated form and :math:`q_m^{-i}` the answer to row i by a model that had not
+    seen it, the weights maximise
+
+    .. math:: \sum_i s_i \log \sum_m w_m\, q_m^{-i}(y_i | x_i), \qquad w \ge 0, \sum_m w_m = 1,
+
+    which is concave, less a penalty on unequal weights worth a few rows. The slope :math:`a_m`
+    calibrates each member alone; b, from 1 to 4, is common to all and makes up for the timidity of
+    a mean of calibrated probabilities [1]_, chosen with two rows more that are spread over the
+    classes. Members below 2 % are dropped and at most six remain;
+    where none beats the constant answer by two standard errors, the constant answers. Local models
+    leave the row out of its neighbourhood, forests ask the trees that did not draw it, whatever
+    else learns from labels learns from the other folds.
+
+    References
+    ----------
+    .. [1] T. Gneiting and R. Ranjan, "Combining predictive distributions", Electronic Journal of
+       Statistics 7 (2013), 1747-1782. :doi:`10.1214/13-EJS823`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from vicinal.auto import AutoClassifier
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = AutoClassifier(members=["local", "linear"], random_state=0).fit(X, y)
+    >>> print(f"{model.score_:.1f}", model.predict(X[[0, 70, 170]]))
+    1.0 [0 1 2]
+    """
+
+    _parameter_constraints: dict = {
+        **_Auto._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        members="default",
+        *,
+        max_fit_time=None,
+        cv=5,
+        class_weight=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.members = members
+        self.max_fit_time = max_fit_time
+        self.cv = cv
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Try base models, weight them, and fit those that carry weight.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            Training rows; NaN is a missing value. Strings, dates and the like are encoded by
+            :class:`~vicinal.table.TableEncoder`. Rows on a GPU (torch, CuPy) stay there, and the
+            models that run there are tried.
+        """
+        data, on_device = read_table(self, X, y, sample_weight, groups, "classification")
+        self._labels_on_device = is_array_api(y)
+        self.classes_, self.n_samples_fit_ = data.classes, len(data)
+        settings = resolve(self, on_device)
+        with _warned_once() if 2 * len(self.classes_) > len(data) else nullcontext():
+            fit = fit_ensemble(data, self.class_weight, num_samples(X), settings)
+        self._store(fit, data)
+        return self
+
+    def predict_proba(self, X):
+        """Return the weighted average of the probabilities of the base models.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Queries; NaN is a missing value.
+        """
+        return as_given(self.contributions(X).sum(axis=1), X)
+
+    def predict(self, X):
+        """Predict the class of largest probability.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Queries; NaN is a missing value.
+        """
+        proba = as_given(self.contributions(X).sum(axis=1), X)
+        return device_classes(self.classes_, proba, on_device=self._labels_on_device)
+
+
+@documented
+class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
+    r"""Regression on a table by a mixture of models, each judged on rows it had not seen.
+
+    Local ridge models, forests, linear and quadratic models, boosted trees and a support vector
+    machine answer training rows that they were not fitted to, and are mixed by the weights that
+    would have answered best; a mixture of few members remains, whose contributions add up to the
+    answer. ``score_`` says how well it will do: every choice that went into it was made without the
+    rows it is computed from.
+
+    Read more in the :doc:`user guide </guide/auto>`.
+
+    Parameters
+    ----------
+    members : "default" or list, default="default"
+        Members to try: pairs (name, regressor), names of kinds of default members (``"constant"``,
+        ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``,
+        ``"kernel"``, ``"neural"``), or both. ``"default"`` tries every kind but the last, which
+        takes minutes, each where it can pay.
+
+    Attributes
+    ----------
+    score_, score_error_ : float
+        R2 to expect on new rows and its standard error: for each fold, settings, members and
+        weights were chosen on the other folds. The error counts the luck of the rows that were
+        answered and of those that were learned from.
+    held_out_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
+        Predictions of each training row by models that had not seen it, mixed by a pool that was
+        not chosen on it; NaN for rows that were not drawn.
+
+    See Also
+    --------
+    AutoClassifier : The same for classes.
+    vicinal.local.LocalRegressor : One local model.
+    sklearn.ensemble.StackingRegressor : Any final model on top of given members.
+
+    Notes
+    -----
+    With :math:`f_m^{-i}` the answer of member m to row i by a model that had not seen it, the
+    weights minimise
+
+    .. math:: \sum_i s_i \Big(y_i - \sum_m w_m f_m^{-i}(x_i)\Big)^2, \qquad w \ge 0, \sum_m w_m = 1,
+
+    which is convex; outputs are compared in units of their variance. Members below 2 % are dropped
+    and at most six remain; where none beats the constant answer by two standard errors, the
+    constant answers. Local models leave the row out of its neighbourhood, forests ask the
+    trees that did not draw it, whatever else learns from targets learns from the other folds.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_diabetes
+    >>> from vicinal.auto import AutoRegressor
+    >>> X, y = load_diabetes(return_X_y=True)
+    >>> model = AutoRegressor(members=["local", "linear"], random_state=0).fit(X, y)
+    >>> parts = model.contributions(X[:2])
+    >>> bool(abs(parts.sum(axis=1)[:, 0] - model.predict(X[:2])).max() < 1e-9)
+    True
+    >>> model.predict_interval(X[:2], coverage=0.9).shape
+    (2, 2)
+    """
+
+    def __init__(
+        self,
+        members="default",
+        *,
+        max_fit_time=None,
+        cv=5,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.members = members
+        self.max_fit_time = max_fit_time
+        self.cv = cv
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Try base models, weight them, and fit those that carry weight.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix, frame} of shape (n_samples, n_features)
+            Training rows; NaN is a missing value. Strings, dates and the like are encoded by
+            :class:`~vicinal.table.TableEncoder`. Rows on a GPU (torch, CuPy) stay there, and the
+            models that run there are tried.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        """
+        data, on_device = read_table(self, X, y, sample_weight, groups, "regression")
+        self._is_flat = data.y.ndim == 1
+        self._store(fit_ensemble(data, None, num_samples(X), resolve(self, on_device)), data)
+        self.held_out_ = self._flat(self.held_out_)
+        return self
+
+    def _flat(self, values: np.ndarray) -> np.ndarray:
+        return values[:, 0] if self._is_flat else values
+
+    def predict(self, X):
+        """Return the weighted average of the predictions of the base models.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_queries, n_features)
+            Queries; NaN is a missing value.
+        """
+        return as_given(self._flat(self.contributions(X).sum(axis=1)), X)
+
+    def held_out_scale(self):
+        """Return how large errors are around each training row, its own left out.
+
+        Returns
+        -------
+        ndarray of shape (n_samples,) or (n_samples, n_outputs)
+            Local mean of the absolute errors of held-out predictions; NaN where there is none.
+        """
+        check_is_fitted(self)
+        out = np.full(self.held_out_.shape, np.nan)
+        is_known = np.isfinite(self.held_out_.reshape(len(out), -1)).all(axis=1)
+        out[is_known] = self._flat(self._held_out.intervals.scale.held_out)
+        return out
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+def _shown(value) -> str:
+    if isinstance(value, str):
+        return escape(value)
+    return "" if np.isnan(value) else f"{value:.3g}"
+
+
+@contextmanager
+def _warned_once():
+    """Do not repeat scikit-learn's warning about labels that are nearly all different."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "The number of unique classes is greater")
+        yield

@@ -1,0 +1,434 @@
+"""How an ensemble is fitted: base models are tried on held-out rows, weighted, and refitted."""
+
+import time
+import warnings
+from collections.abc import Iterator
+from copy import deepcopy
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.pipeline import Pipeline
+from sklearn.utils import check_random_state
+
+from vicinal._base import (
+    Block,
+    Blocks,
+    Progress,
+    Survey,
+    TrainingData,
+    aligned_answers,
+    as_numpy,
+    check_magnitude,
+    class_factors,
+    draw_seeds,
+    fit_weighted,
+    join_blocks,
+    row_uniforms,
+    saved,
+    thread_map,
+)
+from vicinal._base._compat import HasMethods, threadpool_controller
+from vicinal._kernels.ensemble._pool import mean_and_error
+from vicinal._rows import HeldOutRows
+from vicinal.auto._base_models import FAMILIES, Spec, TableShape, default_families
+from vicinal.auto._encodings import Encodings
+from vicinal.auto._scorers import ClassScorer, NumberScorer, Scorer
+from vicinal.auto._search import (
+    Pool,
+    Search,
+    Trial,
+    TrialData,
+    choose_pool,
+    nested_pool,
+    sample_judged,
+    sample_table,
+    search_deadline,
+    split_folds,
+)
+
+# Rows predicted to measure the time of a prediction.
+_TIMED_ROWS = 100
+# Rows of the sample of a table in blocks; a table of no more is fitted as in memory.
+SAMPLE_ROWS = 100_000
+# Of a class so rare that the sample would lose it, about so many are sampled.
+_OF_A_CLASS = 20
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What a fit is asked for."""
+
+    plan: Any  # "default", or a list of families and pairs (name, estimator)
+    deadline: float
+    is_timed: bool
+    cv: int
+    n_jobs: int | None
+    on_device: bool
+    fold_seed: int
+    row_seed: int
+    model_seed: int
+    verbose: int
+    label: str
+
+
+class EnsembleFit(NamedTuple):
+    """Result of a fit."""
+
+    encodings: Encodings
+    base_models: list["BaseModel"]  # heaviest first
+    cv_results: dict[str, np.ndarray]
+    score: float
+    score_error: float
+    held_out: np.ndarray  # (n_given, n_outputs), NaN where a row was not predicted
+    held_out_rows: HeldOutRows
+
+
+@saved()
+@dataclass
+class BaseModel:
+    """A model of the ensemble, or a model that was skipped.
+
+    Attributes
+    ----------
+    name : str
+        Its name.
+    weight : float
+        Its share of every prediction; 0 if it was skipped.
+    reason : str
+        Why it was skipped, empty for models that carry weight.
+    loss : float
+        Mean held-out loss: log loss after calibration, or squared error in units of the variance;
+        NaN if it was not tried.
+    params : dict
+        Setting that was chosen on held-out rows.
+    trial_time, fit_time, predict_time : float
+        Seconds of predicting held-out rows with all settings, of the fit to all rows, and of the
+        prediction of 1,000 rows; NaN where there was none.
+    n_rows : int
+        Number of rows that it was fitted to.
+    encoding : {"distance", "tree"}
+        Encoding of the table that it is given.
+    estimator : estimator or None
+        Fitted to the encoded table.
+    slope : float
+        One over the temperature of its probabilities; 1 for regression.
+    """
+
+    name: str
+    weight: float = 0.0
+    reason: str = ""
+    loss: float = np.nan
+    params: dict | None = None
+    trial_time: float = np.nan
+    fit_time: float = np.nan
+    predict_time: float = np.nan
+    n_rows: int = 0
+    encoding: str = "distance"
+    estimator: Any = None
+    slope: float = 1.0
+
+    def predict(self, X, classes: np.ndarray | None) -> np.ndarray:
+        """Return predictions, or probabilities of ``classes`` before calibration, as columns."""
+        method = "predict" if classes is None else "predict_proba"
+        return aligned_answers(self.estimator, X, method, classes)
+
+
+def resolve(model: Any, on_device: bool) -> Settings:
+    """Return the settings of a fit that begins now."""
+    _check_plan(model.members)
+    deadline = search_deadline(model.max_fit_time)
+    fold_seed, row_seed, model_seed = draw_seeds(check_random_state(model.random_state), 3)
+    return Settings(
+        model.members,
+        deadline,
+        model.max_fit_time is not None,
+        model.cv,
+        # A device is filled by one model at a time, and cannot record the steps of two.
+        1 if on_device else model.n_jobs,
+        on_device,
+        fold_seed,
+        row_seed,
+        model_seed,
+        model.verbose,
+        type(model).__name__,
+    )
+
+
+def _check_plan(plan: Any) -> None:
+    """Refuse entries that name no family and are no pairs with an estimator."""
+    if isinstance(plan, str):
+        return
+    if not plan:
+        raise ValueError("members is empty; name at least one, or leave members='default'.")
+    for entry in plan:
+        is_family = isinstance(entry, str) and entry in FAMILIES
+        is_pair = isinstance(entry, tuple) and len(entry) == 2
+        if not is_family and not (is_pair and HasMethods("fit").is_satisfied_by(entry[1])):
+            raise ValueError(
+                f"members holds {entry!r}; give pairs (name, estimator), the estimator an "
+                f"instance, or names of model families among {', '.join(FAMILIES)}."
+            )
+
+
+def fit_ensemble(
+    data: TrainingData, class_weight: Any, n_given: int, settings: Settings
+) -> EnsembleFit:
+    """Try base models on held-out rows, weight them and fit those that carry weight.
+
+    ``n_given`` is the number of rows of the table given, of which some may have no weight.
+    """
+    encodings = Encodings(settings.on_device)
+    weight = data.weights
+    if data.classes is not None:
+        weight = weight * class_factors(class_weight, data.classes, data.y, weight)[data.y]
+    # Equal weights are none; the ensemble does not depend on their unit.
+    own = None if np.ptp(weight) == 0.0 else weight
+    X = encodings.fit_transform(data.X, data.labels, data.groups)
+    whole = TrialData(X, data.y, data.classes, own, data.groups, data.index)
+    check_magnitude("X", X["distance"])  # a column of a frame among categorical ones, too
+    shape = _shape(whole, encodings, settings)
+    trial = _trial_data(whole, shape, settings)
+    scorer = _scorer(whole, trial, weight)
+    search = Search(
+        trial,
+        scorer,
+        deadline=settings.deadline,
+        n_jobs=settings.n_jobs,
+        on_device=settings.on_device,
+        random_state=settings.model_seed,
+    )
+    _try_all(search, shape, settings)
+    trials = search.judged()
+    pool = choose_pool(trials, scorer, np.arange(len(trial.entries)), trial.entries)
+    predictions = nested_pool(trials, scorer, trial)
+    error, score_error = mean_and_error(
+        scorer.errors(predictions),
+        scorer.share,
+        trial.units[trial.entries],
+        n_learned=trial.n_units_learned,
+        step=scorer.error_step,
+    )
+    held_out = _mean_predictions(predictions, trial.positions[trial.entries], n_given)
+    judged = trial.take(trial.judged)
+    held_out_rows = HeldOutRows(
+        as_numpy(judged.X["distance"]),
+        held_out[judged.positions],
+        judged.y if data.classes is not None else judged.y.reshape(len(judged), -1),
+        _weights_at(data, judged.positions),
+        settings.n_jobs,
+        groups=judged.groups,
+    )
+    base_models = _base_models(search, pool, whole)
+    cv_results = _cv_results(search)
+    score = 1.0 - error
+    return EnsembleFit(
+        encodings, base_models, cv_results, score, score_error, held_out, held_out_rows
+    )
+
+
+def _weights_at(data: TrainingData, positions: np.ndarray) -> np.ndarray:
+    """Return the weights given, without those of classes, of rows at positions of the table."""
+    return data.weights[np.searchsorted(data.positions, positions)]
+
+
+def _shape(data: TrialData, encodings: Encodings, settings: Settings) -> TableShape:
+    n_outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
+    return TableShape(
+        len(data),
+        data.X["distance"].shape[1],
+        n_outputs if data.classes is None else len(data.classes),
+        data.classes is not None,
+        data.groups is not None,
+        encodings.categorical,
+        settings.n_jobs,
+        settings.on_device,
+        settings.is_timed,
+    )
+
+
+def _trial_data(data: TrialData, shape: TableShape, settings: Settings) -> TrialData:
+    """Return the rows that models are tried on, with folds and the rows that they predict."""
+    codes, seed = None if data.classes is None else data.y, settings.row_seed
+    tried = np.arange(len(data))
+    if not settings.on_device:
+        tried = sample_table(len(data), codes, seed)
+    part: Any = data if len(tried) == len(data) else data.take(tried)
+    codes = None if data.classes is None else part.y
+    folds, n_repeats = split_folds(len(part), codes, part.groups, settings.cv, settings.fold_seed)
+    judged = sample_judged(len(part), shape.n_columns, seed)
+    growth = len(data) / len(part)
+    return replace(part, folds=folds, n_repeats=n_repeats, judged=judged, growth=growth)
+
+
+def _scorer(data: TrialData, trial: TrialData, weight: np.ndarray) -> Scorer:
+    rows = np.searchsorted(data.positions, trial.positions[trial.entries])
+    if data.classes is not None:
+        return ClassScorer(data.y[rows], weight[rows], len(data))
+    Y = data.y.reshape(len(data), -1)
+    mean = np.average(Y, axis=0, weights=weight)
+    scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
+    return NumberScorer(Y[rows], weight[rows], np.where(scale > 0.0, scale, 1.0))
+
+
+def _try_all(search: Search, shape: TableShape, settings: Settings) -> None:
+    """Try every family, or every pair, in the order given; at least one must be judged."""
+    plan, families = settings.plan, {}
+    if isinstance(plan, str):
+        families = default_families(shape)
+        plan = [family for family, reason in families.items() if not reason]
+    with Progress(len(plan), settings.label, verbose=settings.verbose) as progress:
+        for entry in plan:
+            search.run(_specs(entry, shape, search.tried), cuts=isinstance(entry, str))
+            last = search.trials[-1].spec.name if search.trials else str(entry)
+            progress.advance(note=last)
+    for family, reason in families.items():
+        if reason:
+            search.skip(family, reason)
+    if not search.judged():
+        reasons = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
+        reasons = reasons or f"no family of members={settings.plan!r} is tried on such a table"
+        raise ValueError(f"No base model of {settings.label} could be judged: {reasons}.")
+    named = {entry[0] for entry in plan if not isinstance(entry, str)}
+    for trial in search.trials:
+        if trial.reason and trial.spec.name in named:
+            warnings.warn(
+                f"the base model {trial.spec.name!r} is skipped: {trial.reason}",
+                UserWarning,
+                stacklevel=6,
+            )
+
+
+def _specs(entry: Any, shape: TableShape, tried: dict[str, float]) -> Iterator[Spec]:
+    """Return the base models that one entry of the plan stands for."""
+    return FAMILIES[entry](shape, tried) if isinstance(entry, str) else iter([Spec(*entry)])
+
+
+def _mean_predictions(predictions: np.ndarray, rows: np.ndarray, n_given: int) -> np.ndarray:
+    """Return the mean prediction of every row that was predicted, NaN for the others."""
+    total, count = np.zeros((n_given, predictions.shape[1])), np.zeros((n_given, 1))
+    np.add.at(total, rows, predictions)
+    np.add.at(count, rows, 1.0)
+    with np.errstate(invalid="ignore"):
+        return total / count
+
+
+def _base_models(search: Search, pool: Pool, data: TrialData) -> list[BaseModel]:
+    """Fit the models that carry weight; the others are listed with a reason."""
+    position = {id(trial): m for m, trial in enumerate(search.judged())}
+    models: list[BaseModel] = []
+    fits: list[tuple[BaseModel, Trial, int]] = []
+    for trial in search.trials:
+        model = BaseModel(trial.spec.name, reason=trial.reason, encoding=trial.spec.encoding)
+        models.append(model)
+        if trial.reason:
+            continue
+        m = position[id(trial)]
+        c = pool.candidates[m]
+        model.loss = float(trial.mean_losses(search.scorer.share)[c])
+        model.params = trial.candidates[c]
+        model.trial_time = trial.seconds
+        model.weight, model.slope = float(pool.weights[m]), float(pool.slopes[m])
+        if model.weight > 0.0:
+            fits.append((model, trial, c))
+        else:
+            model.reason = "it would not improve the ensemble"
+    was_sampled = len(search.data) < len(data)
+    thread_map(lambda fit: _fit_to_all(data, was_sampled, *fit), fits, search.n_jobs)
+    return sorted(models, key=lambda model: -model.weight)
+
+
+def _fit_to_all(
+    data: TrialData, was_sampled: bool, model: BaseModel, trial: Trial, candidate: int
+) -> None:
+    """Fit one base model to all rows and measure its times."""
+    X, y, weight = data.X[model.encoding], data.labels, data.sample_weight
+    # Models are fitted at the same time, and threads of a library would only queue.
+    with threadpool_controller().limit(limits=1, user_api="openmp"):
+        start = time.perf_counter()
+        if trial.fitted is not None:
+            # The rows that it was tried on are all rows, or some of them.
+            model.estimator = trial.fitted(candidate, *((X, y, weight) if was_sampled else ()))
+        else:
+            estimator = clone(trial.spec.estimator).set_params(**trial.candidates[candidate])
+            model.estimator = fit_weighted(estimator, X, y, weight)
+        model.fit_time = time.perf_counter() - start
+    model.n_rows = len(data)
+    start = time.perf_counter()
+    some = X[:_TIMED_ROWS]
+    model.predict(some, data.classes)
+    model.predict_time = (time.perf_counter() - start) * 1000.0 / len(some)
+
+
+def _cv_results(search: Search) -> dict[str, np.ndarray]:
+    """Return every setting that was tried, with its loss."""
+    names, params, losses = [], [], []
+    for trial in search.judged():
+        names += [trial.spec.name] * len(trial.candidates)
+        params += trial.candidates
+        losses.append(trial.mean_losses(search.scorer.share))
+    return {
+        "member": np.array(names, dtype=object),
+        "params": np.array(params, dtype=object),
+        "loss": np.concatenate(losses),
+    }
+
+
+# --- tables in blocks of rows: chosen on a sample, fitted by sums where a model can ---------------
+
+
+def sample_blocks(blocks: Blocks, found: Survey, random_state) -> tuple[Block, np.ndarray]:
+    """Return rows of located blocks, some of every class, and their positions in the table."""
+    random_state = 0 if random_state is None else deepcopy(random_state)
+    seed = draw_seeds(check_random_state(random_state), 1)[0]
+    share = min(1.0, SAMPLE_ROWS / found.n_rows)
+    shares = np.array([share])
+    if found.classes is not None:
+        shares = np.clip(_OF_A_CLASS / found.class_rows, share, 1.0)
+    parts = blocks.gather(_sample_block, shares, found.classes, seed)
+    return join_blocks([part for part, _ in parts]), np.concatenate([part[1] for part in parts])
+
+
+def _sample_block(block: Block, shares: np.ndarray, classes, seed: int) -> tuple:
+    """Return rows by random numbers of their own, whatever the blocks, and their positions."""
+    codes = 0 if classes is None else np.searchsorted(classes, block.y)
+    rows = np.flatnonzero(row_uniforms(seed, block.start, len(block)) < shares[codes])
+    return block.take(rows), block.start + rows
+
+
+def fit_to_blocks(
+    model: BaseModel, blocks: Blocks, found: Survey, encodings: Encodings, class_weight: Any
+) -> None:
+    """Fit the last step of a base model to all rows if it can; steps before it know the sample."""
+    estimator, steps, classes = model.estimator, None, found.classes
+    name, last = estimator.steps[-1] if isinstance(estimator, Pipeline) else ("", estimator)
+    if not hasattr(last, "fit_blocks"):
+        return
+    factors = None
+    if classes is not None and class_weight is not None:
+        codes = np.arange(len(classes))
+        factors = class_factors(class_weight, classes, codes, found.class_weights)
+    if last is not estimator:
+        steps = estimator[:-1]
+    shared = encodings, model.encoding, steps
+    width = _encoded(np.zeros((1, blocks.n_features)), *shared).shape[1]
+    encoded = blocks.then(_encode_block, *shared, width, classes, factors, n_features=width)
+    last = clone(last).fit_blocks(encoded)
+    model.estimator = last if steps is None else Pipeline([*steps.steps, (name, last)])
+    model.n_rows = found.n_rows
+
+
+def _encoded(X, encodings: Encodings, encoding: str, steps) -> np.ndarray:
+    X = encodings.transform(X, encoding)
+    return X if steps is None else steps.transform(X)
+
+
+def _encode_block(block: Block, encodings, encoding, steps, width, classes, factors) -> Block:
+    X = np.zeros((0, width))
+    if len(block):
+        X = _encoded(block.X, encodings, encoding, steps)
+    weight = block.sample_weight
+    if factors is not None:
+        weight = weight * factors[np.searchsorted(classes, block.y)]
+    return replace(block, X=X, sample_weight=weight)
