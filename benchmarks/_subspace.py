@@ -8,7 +8,7 @@ from sklearn.compose import make_column_transformer
 from sklearn.feature_extraction.text import TfidfTransformer
 from sklearn.preprocessing import MinMaxScaler, OneHotEncoder
 
-from vicinal.datasets import load_dataset
+from _datasets import load_dataset
 from vicinal.subspace import FeatureSpaceDecomposition
 
 

@@ -17,10 +17,10 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import ExtraTreesClassifier
 
 import bench_auto
+from _datasets import load_dataset
 from _harness import ResultsPage, clocked, peak_memory_gb, timed
 from bench_neural_peers import split
 from vicinal.auto import AutoClassifier, AutoRegressor
-from vicinal.datasets import load_dataset
 from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
 
 ROWS = (1_000, 10_000, 100_000, 500_000)

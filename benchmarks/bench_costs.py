@@ -226,7 +226,7 @@ def _seconds_of(command: list[str]) -> float:
 
 def write_adult(folder: Path) -> None:
     """Write training rows drawn from adult, and its published test rows."""
-    from vicinal.datasets import load_dataset
+    from _datasets import load_dataset
 
     adult = load_dataset("adult", as_frame=True)
     rows = np.random.RandomState(0).permutation(len(adult.y_train))[:ADULT_ROWS]

@@ -15,11 +15,11 @@ from sklearn.datasets import make_classification
 from sklearn.exceptions import ConvergenceWarning
 from threadpoolctl import threadpool_limits
 
+from _datasets import load_dataset
 from _harness import Cases, MissingCaseError, ResultsPage, machine, stored
 from vicinal._kernels.local import _batched as _local_batched
 from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
 from vicinal._kernels.subspace import _truncated_rbf
-from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier, _arrays
 from vicinal.neighbors import NeighborSearch
 from vicinal.partition import SpacePartitioningClassifier, _learners, _sweeps, stages

@@ -20,10 +20,10 @@ import numpy as np
 import psutil
 from threadpoolctl import threadpool_limits
 
+from _datasets import load_dataset
 from _harness import Cases, ResultsPage, stored
 from vicinal import distributed
 from vicinal.auto import AutoClassifier
-from vicinal.datasets import load_dataset
 from vicinal.distributed._blocks import DaskBlocks
 from vicinal.local import AnchoredLocalClassifier
 from vicinal.partition import SpacePartitioningClassifier

@@ -16,8 +16,8 @@ from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _datasets import load_dataset
 from _harness import ResultsPage
-from vicinal.datasets import load_dataset
 from vicinal.ensemble import BayesianModelAveragingClassifier, BayesianModelAveragingRegressor
 
 REGRESSION = ("airfoil", "puma32h", "laser", "grid_stability")

@@ -9,8 +9,8 @@ from sklearn.datasets import make_friedman1
 from sklearn.model_selection import KFold, StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from _datasets import load_dataset
 from _harness import ResultsPage
-from vicinal.datasets import load_dataset
 from vicinal.ensemble import (
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,

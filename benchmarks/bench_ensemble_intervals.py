@@ -7,8 +7,8 @@ from sklearn.datasets import make_friedman1
 from sklearn.linear_model import LinearRegression
 from sklearn.tree import DecisionTreeRegressor
 
+from _datasets import load_dataset
 from _harness import ResultsPage
-from vicinal.datasets import load_dataset
 from vicinal.ensemble import BootstrapEnsembleRegressor
 
 N_SEEDS, N_TRAIN, N_TEST, N_MEMBERS = 20, 500, 500, 100

@@ -11,8 +11,8 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import OneHotEncoder, StandardScaler
 from threadpoolctl import threadpool_limits
 
+from _datasets import load_dataset
 from _harness import ResultsPage
-from vicinal.datasets import load_dataset
 from vicinal.ensemble import (
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,

@@ -11,8 +11,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.neighbors import NearestNeighbors
 from sklearn.preprocessing import StandardScaler
 
+from _datasets import load_dataset
 from _harness import ResultsPage
-from vicinal.datasets import load_dataset
 from vicinal.ensemble import RealAdaBoostClassifier
 
 SIZES = (15, 50, 150)

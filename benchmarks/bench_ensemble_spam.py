@@ -13,8 +13,8 @@ from sklearn.ensemble import (
 from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from _datasets import load_dataset
 from _harness import RESULTS, ResultsPage
-from vicinal.datasets import load_dataset
 from vicinal.ensemble import (
     FunctionalGradientBoostingClassifier,
     PrunedTreeClassifier,

@@ -16,8 +16,8 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _datasets import load_dataset
 from _harness import ResultsPage, clocked
-from vicinal.datasets import load_dataset
 from vicinal.metric import GradientKernelRegressor
 
 # Errors of xRFM's defaults at 1,000 rows.

@@ -4,9 +4,9 @@ import numpy as np
 from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 
+from _datasets import load_dataset
 from _harness import RESULTS, ResultsPage, is_rebuilding
 from vicinal._kernels.local._smoothing import kernel_values
-from vicinal.datasets import load_dataset
 from vicinal.ensemble import (
     BootstrapEnsembleClassifier,
     PrunedTreeClassifier,

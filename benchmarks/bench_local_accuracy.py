@@ -10,9 +10,9 @@ from sklearn.model_selection import GridSearchCV, StratifiedShuffleSplit
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import SVC
 
+from _datasets import load_dataset
 from _harness import ResultsPage
 from _harness import processor_timed as timed
-from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier
 
 SETS = ("satimage", "pendigits", "letter", "optdigits")

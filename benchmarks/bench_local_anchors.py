@@ -6,9 +6,9 @@ import numpy as np
 from sklearn.metrics import log_loss
 from sklearn.model_selection import train_test_split
 
+from _datasets import load_dataset
 from _harness import ResultsPage
 from _harness import processor_timed as timed
-from vicinal.datasets import load_dataset
 from vicinal.local import (
     AnchoredLocalClassifier,
     AnchoredLocalRegressor,

@@ -4,8 +4,8 @@ import numpy as np
 from sklearn.datasets import load_diabetes, make_friedman1
 from sklearn.model_selection import KFold
 
+from _datasets import load_dataset
 from _harness import ResultsPage, clocked
-from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier, LocalRegressor, _selection
 
 ROWS = 600

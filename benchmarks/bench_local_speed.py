@@ -6,9 +6,9 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.neighbors import NearestNeighbors
 from sklearn.svm import LinearSVC
 
+from _datasets import load_dataset
 from _harness import ResultsPage
 from _harness import processor_timed as timed
-from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier
 
 N_ROWS, N_FEATURES, N_QUERIES, K = 20_000, 16, 4_000, 200

@@ -16,8 +16,8 @@ from sklearn.datasets import make_classification
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 
+from _datasets import load_dataset
 from _harness import ResultsPage, clocked, resident_mb
-from vicinal.datasets import load_dataset
 from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
 from vicinal.metric._neural_neighbors import _N_FREQUENCIES, _N_PER_FEATURE
 

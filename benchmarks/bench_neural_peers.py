@@ -13,8 +13,8 @@ from types import ModuleType, SimpleNamespace
 
 import numpy as np
 
+from _datasets import load_dataset
 from _harness import ResultsPage, clocked, timed
-from vicinal.datasets import load_dataset
 from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
 
 SETS = ("letter", "satimage", "spambase", "grid_stability")

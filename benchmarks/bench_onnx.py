@@ -10,6 +10,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
+from _datasets import load_dataset
 from _harness import ResultsPage, timed
 from vicinal import (
     AnchoredLocalClassifier,
@@ -31,7 +32,6 @@ from vicinal import (
     TruncatedRBFClassifier,
     TruncatedRBFRegressor,
 )
-from vicinal.datasets import load_dataset
 from vicinal.io import to_onnx
 from vicinal.linear import WeightedLDA
 

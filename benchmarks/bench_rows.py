@@ -21,9 +21,9 @@ from sklearn.model_selection import cross_val_predict, train_test_split
 from sklearn.neighbors import LocalOutlierFactor
 from sklearn.preprocessing import StandardScaler
 
+from _datasets import load_dataset
 from _harness import ROOT, ResultsPage
 from vicinal._rows import Place, Support
-from vicinal.datasets import load_dataset
 from vicinal.inspection import check, label_issues
 from vicinal.inspection._label_issues import label_odds
 from vicinal.local import LocalClassifier

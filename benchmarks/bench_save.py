@@ -8,6 +8,7 @@ import joblib
 from sklearn.datasets import load_diabetes
 from sklearn.ensemble import HistGradientBoostingClassifier, RandomForestClassifier
 
+from _datasets import load_dataset
 from _harness import ResultsPage, timed
 from vicinal import (
     BootstrapEnsembleClassifier,
@@ -15,7 +16,6 @@ from vicinal import (
     LocalRegressor,
     SpacePartitioningClassifier,
 )
-from vicinal.datasets import load_dataset
 from vicinal.io import load, save
 
 REPEAT = 5

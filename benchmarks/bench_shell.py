@@ -20,8 +20,8 @@ from pathlib import Path
 import numpy as np
 import polars as pl
 
+from _datasets import load_dataset
 from _harness import ROOT, ResultsPage, is_rebuilding, stored
-from vicinal.datasets import load_dataset
 
 BUDGET = 120  # seconds that a tool is told to plan with
 SHORT = 60  # the budget that must hold

@@ -9,8 +9,8 @@ from sklearn.model_selection import train_test_split
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 
+from _datasets import load_dataset
 from _harness import ResultsPage, timed
-from vicinal.datasets import load_dataset
 from vicinal.local import LocalClassifier
 from vicinal.surface import SurfaceCalibratedClassifier
 

@@ -18,9 +18,9 @@ from sklearn.datasets import load_breast_cancer
 from sklearn.ensemble import RandomForestClassifier
 from sklearn.model_selection import train_test_split
 
+from _datasets import load_dataset
 from _harness import ResultsPage
 from _harness import processor_timed as timed
-from vicinal.datasets import load_dataset
 from vicinal.surface import DecisionSurface
 
 N_QUERIES = 30

@@ -11,8 +11,8 @@ import numpy as np
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.model_selection import StratifiedKFold
 
+from _datasets import load_dataset
 from _harness import ResultsPage
-from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 N_ROWS = 1200

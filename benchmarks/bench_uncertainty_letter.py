@@ -11,8 +11,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _datasets import load_dataset
 from _harness import ResultsPage, stored, timed
-from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 
 SEEDS = (0, 1, 2)

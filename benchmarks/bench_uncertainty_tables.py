@@ -12,8 +12,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _datasets import load_dataset
 from _harness import ResultsPage, clocked
-from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocalDiscriminantTransformer, LocallyAdaptiveClassifier
 
 SMALL = {"wine": load_wine, "cancer": load_breast_cancer, "digits": load_digits}

@@ -10,6 +10,7 @@ import argparse
 import base64
 import io
 import shutil
+import sys
 import tempfile
 import threading
 import time
@@ -24,11 +25,13 @@ from sklearn.base import clone
 from sklearn.pipeline import make_pipeline
 
 from vicinal import AnchoredLocalClassifier, AutoClassifier
-from vicinal.datasets import load_dataset
 from vicinal.inspection import candidate_models, compare, explain
 from vicinal.report import ComparisonReport, ExplanationReport, ExplorerReport, ModelReport
 from vicinal.serve import create_app
 from vicinal.table import TableEncoder
+
+sys.path.insert(0, str(Path(__file__).parents[1] / "benchmarks"))
+from _datasets import load_dataset
 
 STATIC = Path(__file__).parent / "_static"
 N_ROWS, N_TRAIN = 1500, 1200

@@ -4,9 +4,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 from sklearn.svm import SVC
 
+from _datasets import load_dataset
 from vicinal.datasets import (
     LabeledMixture,
-    load_dataset,
     make_banana,
     make_overlapping_blobs,
     make_xor,

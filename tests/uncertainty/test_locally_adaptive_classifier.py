@@ -9,8 +9,8 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
+from _datasets import load_dataset
 from vicinal._base import as_numpy
-from vicinal.datasets import load_dataset
 from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
 from vicinal.uncertainty._metric_problem import MetricProblem, SortedRows
 

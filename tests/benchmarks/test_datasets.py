@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.sparse import issparse
 from sklearn.utils import Bunch
 
-from vicinal.datasets import dataset_info, list_datasets, load_dataset
+from _datasets import dataset_info, list_datasets, load_dataset
 
 # Rows, test rows, columns and classes as the folder's own description states them; written here
 # a second time so that a slip in the table of the package is found.
@@ -602,8 +602,8 @@ def test_description_names_source_terms_and_extra_keys(no_folder):
     assert "UCI Wine" in load_dataset("wine").DESCR
 
 
-def test_the_guide_states_every_set_as_the_table_has_it():
-    guide = Path(__file__).parents[2] / "docs" / "guide" / "datasets.md"
+def test_the_readme_states_every_set_as_the_registry_has_it():
+    guide = Path(__file__).parents[2] / "benchmarks" / "README.md"
     stated = {
         cells[0].strip("` "): [cell.strip() for cell in cells[1:5]]
         for line in guide.read_text().splitlines()

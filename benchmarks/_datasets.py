@@ -1,16 +1,19 @@
-"""Readers of the benchmark sets, one implementation for all of them."""
+"""Readers of the benchmark sets, from their files, scikit-learn or OpenML."""
 
+import json
 import os
+import zipfile
+import zlib
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+from scipy.sparse import csr_matrix
 from sklearn.utils import Bunch
 
+from _dataset_registry import REGISTRY, DatasetInfo
 from vicinal._base import import_optional
-from vicinal.datasets._fetch import can_fetch, fetch, remote_name
-from vicinal.datasets._files import read_file
-from vicinal.datasets._registry import REGISTRY, DatasetInfo
 
 DATA_VARIABLE = "VICINAL_DATA"
 
@@ -34,7 +37,7 @@ def list_datasets(*, task: str | None = None) -> list[str]:
 
     Examples
     --------
-    >>> from vicinal.datasets import list_datasets
+    >>> from _datasets import list_datasets
     >>> list_datasets(task="regression")
     ['airfoil', 'grid_stability', 'laser', 'mortgage', 'puma32h']
     """
@@ -58,7 +61,7 @@ def dataset_info(name: str) -> DatasetInfo:
 
     Examples
     --------
-    >>> from vicinal.datasets import dataset_info
+    >>> from _datasets import dataset_info
     >>> info = dataset_info("letter")
     >>> info.n_samples, info.n_test, info.n_features, info.n_classes
     (16000, 4000, 16, 26)
@@ -147,7 +150,7 @@ def load_dataset(
 
     Examples
     --------
-    >>> from vicinal.datasets import load_dataset
+    >>> from _datasets import load_dataset
     >>> wine = load_dataset("wine")
     >>> wine.X.shape, wine.X.dtype
     ((178, 13), dtype('float64'))
@@ -330,3 +333,277 @@ def _typed_columns(pd, X: np.ndarray, bunch: Bunch) -> dict[str, Any]:
 
 
 # --- one function per set -----------------------------------------------------------------------
+
+
+# --- files: one compressed ``.npz`` per set, never unpickled ---
+
+# What a truncated, damaged or foreign file makes numpy, zipfile, json and our own indexing raise.
+_UNREADABLE = (
+    AttributeError,
+    EOFError,
+    IndexError,
+    KeyError,
+    TypeError,
+    ValueError,
+    zipfile.BadZipFile,
+    zlib.error,
+)
+
+
+def read_file(info: DatasetInfo, path: Path) -> dict[str, Any]:
+    """Read the arrays of a set from its file, with the types and names that are returned."""
+    try:
+        # numpy leaves a damaged archive open when it opened the file itself.
+        with path.open("rb") as file, np.load(file, allow_pickle=False) as archive:
+            return _read_arrays(info, {key: archive[key] for key in archive.files})
+    except _UNREADABLE as error:
+        raise ValueError(
+            f"{path} is not a readable file of the set {info.name!r} "
+            f"({type(error).__name__}: {error}); replace it by an undamaged copy."
+        ) from error
+
+
+def _read_arrays(info: DatasetInfo, stored: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    parts = ("_train", "_test") if info.has_split else ("",)
+    arrays: dict[str, Any] = {}
+    for part in parts:
+        arrays[f"X{part}"] = _READ_FEATURES[info.layout](info, stored, part)
+        y = stored[f"y{part}"]
+        arrays[f"y{part}"] = y.astype(np.int64 if info.classes else np.float64)
+    if info.layout == "mixed":
+        arrays |= _column_names(stored)
+    for key, public in info.extras:
+        arrays[public] = _convert_extra(key, stored[key])
+    return arrays
+
+
+def _read_dense(info: DatasetInfo, stored: Mapping[str, np.ndarray], part: str) -> np.ndarray:
+    X = stored[f"X{part}"].astype(info.dtype)
+    if "x_scale" in stored:
+        # Dividing by 10000 rounds to the double nearest to the published decimal, multiplying by
+        # 1e-4 does not always.
+        X /= np.round(1 / stored["x_scale"])
+    if info.missing is not None:
+        X[X == info.missing] = np.nan
+    return X
+
+
+def _read_sparse(info: DatasetInfo, stored: Mapping[str, np.ndarray], part: str) -> csr_matrix:
+    prefix = f"X{part}"
+    return csr_matrix(
+        (
+            stored[f"{prefix}_data"].astype(info.dtype),
+            stored[f"{prefix}_indices"].astype(np.int32),
+            stored[f"{prefix}_indptr"].astype(np.int32),
+        ),
+        shape=tuple(int(n) for n in stored[f"{prefix}_shape"]),
+    )
+
+
+def _read_mixed(info: DatasetInfo, stored: Mapping[str, np.ndarray], part: str) -> np.ndarray:
+    """Put codes and numbers back into the column order of the original table."""
+    codes, numbers = stored[f"Xcat{part}"], stored[f"Xnum{part}"]
+    X = np.empty((codes.shape[0], codes.shape[1] + numbers.shape[1]), dtype=info.dtype)
+    X[:, stored["cat_columns"]] = codes
+    X[:, stored["num_columns"]] = numbers
+    return X
+
+
+_READ_FEATURES = {"dense": _read_dense, "sparse": _read_sparse, "mixed": _read_mixed}
+
+
+def _column_names(stored: Mapping[str, np.ndarray]) -> dict[str, Any]:
+    """Names of all columns, which ones are categorical, and what their codes stand for."""
+    n_columns = len(stored["cat_names"]) + len(stored["num_names"])
+    names = np.empty(n_columns, dtype=object)
+    names[stored["cat_columns"]] = stored["cat_names"]
+    names[stored["num_columns"]] = stored["num_names"]
+    is_categorical = np.zeros(n_columns, dtype=bool)
+    is_categorical[stored["cat_columns"]] = True
+    lists = json.loads(str(stored["categories"]))
+    by_name = {
+        str(name): list(values) for name, values in zip(stored["cat_names"], lists, strict=True)
+    }
+    return {
+        "feature_names": [str(name) for name in names],
+        "categorical_features": is_categorical,
+        "categories": by_name,
+    }
+
+
+def _convert_extra(key: str, values: np.ndarray) -> np.ndarray:
+    if key.startswith("weight100"):
+        return values / 100.0
+    if key in ("in_train", "is_test"):
+        return values.astype(bool)
+    if values.dtype.kind in "iu":
+        return values.astype(np.int64)
+    return values
+
+
+# --- scikit-learn and OpenML, where they have the sets ---
+
+
+def can_fetch(info: DatasetInfo) -> bool:
+    """Say whether a set can be had without its file."""
+    return info.sklearn_name is not None or info.openml_id is not None
+
+
+def remote_name(info: DatasetInfo) -> str:
+    """Say where :func:`fetch` looks for a set."""
+    if info.sklearn_name is not None:
+        return f"sklearn.datasets.{info.sklearn_name}"
+    return f"OpenML (data_id={info.openml_id})"
+
+
+def fetch(info: DatasetInfo, cache: Path | None) -> dict[str, Any]:
+    """Get the arrays of a set from scikit-learn or OpenML, in the form :func:`read_file` gives."""
+    if info.sklearn_name is not None:
+        return _FROM_SKLEARN[info.sklearn_name](info, cache)
+    return _from_openml(info, cache)
+
+
+# --- scikit-learn -------------------------------------------------------------------------------
+
+
+def _wine(info: DatasetInfo, cache: Path | None) -> dict[str, Any]:
+    from sklearn import datasets
+
+    X, y = datasets.load_wine(return_X_y=True)
+    return {"X": X, "y": y.astype(np.int64)}
+
+
+def _breast_cancer(info: DatasetInfo, cache: Path | None) -> dict[str, Any]:
+    from sklearn import datasets
+
+    X, y = datasets.load_breast_cancer(return_X_y=True)
+    return {"X": X, "y": 1 - y.astype(np.int64)}
+
+
+def _covtype(info: DatasetInfo, cache: Path | None) -> dict[str, Any]:
+    from sklearn import datasets
+
+    X, y = datasets.fetch_covtype(data_home=cache, return_X_y=True)
+    return {"X": X.astype(info.dtype), "y": y.astype(np.int64)}
+
+
+def _newsgroups(info: DatasetInfo, cache: Path | None) -> dict[str, Any]:
+    from sklearn import datasets
+
+    arrays: dict[str, Any] = {}
+    for part in ("train", "test"):
+        X, y = datasets.fetch_20newsgroups_vectorized(
+            subset=part, data_home=cache, normalize=False, return_X_y=True
+        )
+        arrays[f"X_{part}"] = X.astype(info.dtype)
+        arrays[f"y_{part}"] = y.astype(np.int64)
+    return arrays
+
+
+_FROM_SKLEARN = {
+    "load_wine": _wine,
+    "load_breast_cancer": _breast_cancer,
+    "fetch_covtype": _covtype,
+    "fetch_20newsgroups_vectorized": _newsgroups,
+}
+
+# --- OpenML -------------------------------------------------------------------------------------
+
+
+def _from_openml(info: DatasetInfo, cache: Path | None) -> dict[str, Any]:
+    from sklearn import datasets
+
+    # This parser needs no pandas and gives nominal columns as positions in `categories`.
+    table = datasets.fetch_openml(
+        data_id=info.openml_id, as_frame=False, parser="liac-arff", data_home=cache
+    )
+    arrays: dict[str, Any] = {}
+    if info.layout == "mixed":
+        X, arrays["categories"] = _recode(info, table)
+        arrays["feature_names"] = list(info.feature_names)
+        arrays["categorical_features"] = np.isin(info.feature_names, list(arrays["categories"]))
+    else:
+        X = _numbers(info, table)
+    y = _labels(info, table.target) if info.classes else np.asarray(table.target, dtype=float)
+    if not info.has_split:
+        return arrays | {"X": X, "y": y}
+    train, test = _rebuild_split(info, y)
+    return arrays | {"X_train": X[train], "y_train": y[train], "X_test": X[test], "y_test": y[test]}
+
+
+def _numbers(info: DatasetInfo, table) -> np.ndarray:
+    """Take the features as numbers, also where OpenML declares a column of numbers nominal."""
+    X = np.array(table.data, dtype=info.dtype)
+    for name, listed in (table.get("categories") or {}).items():
+        column = X[:, list(table.feature_names).index(name)]
+        known = ~np.isnan(column)
+        column[known] = np.array([float(value) for value in listed])[column[known].astype(int)]
+    return X
+
+
+def _labels(info: DatasetInfo, target: np.ndarray) -> np.ndarray:
+    """Turn the labels of OpenML, which are strings, into ours by their natural order."""
+    names = np.array([str(label).strip("'\" ") for label in target])
+    found = sorted(set(names), key=lambda name: (float(name) if name.isdigit() else 0.0, name))
+    if len(found) != info.n_classes:
+        raise ValueError(
+            f"{remote_name(info)} has {len(found)} classes where {info.name!r} has "
+            f"{info.n_classes}; it is not the same set any more."
+        )
+    codes = dict(zip(found, info.classes, strict=True))
+    return np.array([codes[name] for name in names], dtype=np.int64)
+
+
+def _rebuild_split(info: DatasetInfo, y: np.ndarray) -> tuple[slice, slice]:
+    """Find the published parts as the first and last rows, in either order.
+
+    The class counts of both parts must be the published ones, so that rows which OpenML may have
+    shuffled are never passed off as the published split.
+    """
+    n, total = info.n_samples, info.n_samples + info.n_test
+    orders = (
+        (slice(0, n), slice(n, total)),
+        (slice(info.n_test, total), slice(0, info.n_test)),
+    )
+    if len(y) == total:
+        for train, test in orders:
+            if (
+                _counts(info, y[train]) == info.class_counts
+                and _counts(info, y[test]) == info.class_counts_test
+            ):
+                return train, test
+    raise ValueError(
+        f"The {len(y)} rows of {remote_name(info)} are not the training rows of {info.name!r} "
+        f"followed or preceded by its test rows, so the published split ({info.source}) cannot be "
+        f"rebuilt from them; it needs the file {info.name}.npz."
+    )
+
+
+def _counts(info: DatasetInfo, y: np.ndarray) -> tuple[int, ...]:
+    return tuple(int(np.count_nonzero(y == label)) for label in info.classes)
+
+
+def _recode(info: DatasetInfo, table) -> tuple[np.ndarray, dict[str, list[str]]]:
+    """Put the columns of OpenML in our order, and categories in alphabetical order.
+
+    A missing category becomes ``'?'``, as in the original table.
+    """
+    position = {name.lower().replace("-", "_"): i for i, name in enumerate(table.feature_names)}
+    absent = [name for name in info.feature_names if name not in position]
+    if absent:
+        raise ValueError(
+            f"{remote_name(info)} lacks the columns {absent} of {info.name!r}; "
+            "it is not the same set any more."
+        )
+    X = np.empty((len(table.data), info.n_features), dtype=info.dtype)
+    categories = {}
+    for j, name in enumerate(info.feature_names):
+        values = np.asarray(table.data[:, position[name]], dtype=float)
+        listed = table.categories.get(table.feature_names[position[name]])
+        if listed is not None:
+            names = np.append(np.array([str(v).strip() for v in listed], dtype=object), "?")
+            codes = np.where(np.isnan(values), len(listed), values).astype(int)
+            found, values = np.unique(names[codes], return_inverse=True)
+            categories[name] = [str(v) for v in found]
+        X[:, j] = values
+    return X, categories
