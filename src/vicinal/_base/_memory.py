@@ -4,6 +4,8 @@ from collections.abc import Iterator
 
 from sklearn import get_config
 
+from vicinal._base._stopping import check_stopped
+
 _MIB = 2**20
 
 
@@ -15,6 +17,8 @@ def row_blocks(
     max_rows: int | None = None,
 ) -> Iterator[slice]:
     """Yield slices that cover ``range(n_rows)``, each within the memory budget.
+
+    Work that nobody waits for any more ends before the next slice.
 
     Parameters
     ----------
@@ -38,4 +42,5 @@ def row_blocks(
     if max_rows is not None:
         rows = min(rows, max_rows)
     for start in range(0, n_rows, rows):
+        check_stopped()
         yield slice(start, min(start + rows, n_rows))

@@ -6,6 +6,7 @@ import numpy as np
 
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show, values_of
+from vicinal._base._stopping import check_stopped
 from vicinal.inspection._mixed_rows import MixedRows
 
 # Other rows that the row is compared with, fewer where so many answers would be asked for.
@@ -78,6 +79,7 @@ def column_contributions(
         ways += [(at, other, order), (at, other, order[::-1])]
     total = np.zeros(rows.differs.shape[1])
     for batch in _batches(ways):
+        check_stopped()
         index = np.vstack([_steps(other, order, len(total)) for _, other, order in batch])
         answers = np.asarray(answer(rows.take(index)), dtype=float) if len(index) else np.empty(0)
         for at, _, order in batch:

@@ -2,19 +2,26 @@
 
 import asyncio
 import base64
-import json
+import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
+
+from joblib import cpu_count
 
 from vicinal._base import import_optional
 from vicinal.serve import _inference_protocol as protocol
 from vicinal.serve._errors import RequestError
 from vicinal.serve._explorer import ServedExplorer
+from vicinal.serve._reading import DEFAULT_LIMITS, Limits, read_json
 from vicinal.serve._served_model import ServedModel
+from vicinal.serve._workers import Workers
+from vicinal.serve._writing import json_bytes
 
-MAX_BYTES = 16 * 2**20
-MAX_SECONDS = 60.0
+_MAX_SECONDS = 60.0
+# Bodies in memory at a time, in the largest that one may be.
+_MAX_BODIES = 16
+_WAITING_PREDICTIONS, _WAITING_EXPLANATIONS = 64, 4
 
 
 def create_app(
@@ -25,8 +32,8 @@ def create_app(
     y: Any = None,
     token: str | None = None,
     hosts: Sequence[str] | None = None,
-    max_bytes: int = MAX_BYTES,
-    max_seconds: float = MAX_SECONDS,
+    max_bytes: int = DEFAULT_LIMITS.max_bytes,
+    max_seconds: float = _MAX_SECONDS,
 ) -> Any:
     """Return an ASGI application that answers for a fitted model.
 
@@ -51,13 +58,13 @@ def create_app(
         and they are honest if the model had not seen these rows.
     token : str, default=None
         Asked of every request but ``/healthz``, as ``Authorization: Bearer <token>``, or as the
-        password that a browser asks for.
+        password that a browser asks for. Letters, digits and signs of ASCII, without blanks.
     hosts : sequence of str, default=None
         Names by which requests may call this server, without port; ``None`` for any.
-    max_bytes : int, default=16 MiB
-        Largest body of a request.
+    max_bytes : int, default=4 MiB
+        Largest body of a request. It may hold 100,000 rows and 1,000,000 cells at most.
     max_seconds : float, default=60
-        Longest time to an answer.
+        Longest time to a response; work that takes longer is stopped.
 
     Returns
     -------
@@ -78,7 +85,13 @@ def create_app(
     """
     applications = import_optional("starlette.applications", needed_by="create_app", extra="serve")
     routing = import_optional("starlette.routing", needed_by="create_app", extra="serve")
-    server = _Server(ServedModel(model, name, table, y), token, hosts, max_bytes, max_seconds)
+    if token is not None and not re.fullmatch("[!-~]+", token):
+        raise ValueError(
+            "token must be one or more letters, digits and signs of ASCII without blanks: other "
+            "characters reach the server in an encoding that depends on the client."
+        )
+    served = ServedModel(model, name, table, y, Limits(max_bytes))
+    server = _Server(served, token, hosts, max_seconds)
     v2 = f"/v2/models/{name}"
     plan = [
         ("/", "GET", server.explorer),
@@ -101,7 +114,9 @@ def create_app(
         routing.Route(path, server.guarded(handler), methods=[method])
         for path, method, handler in plan
     ]
-    return applications.Starlette(routes=routes)
+    app = applications.Starlette(routes=routes)
+    app.state.server = server
+    return app
 
 
 class _Server:
@@ -112,38 +127,62 @@ class _Server:
         served: ServedModel,
         token: str | None,
         hosts: Sequence[str] | None,
-        max_bytes: int,
         max_seconds: float,
     ) -> None:
         self.served = served
         self.token = token
         self.hosts = hosts
-        self.max_bytes = max_bytes
         self.max_seconds = max_seconds
+        # An explanation takes thousands of predictions: others must not wait for it.
+        self.predictions = Workers(max(4, cpu_count()), _WAITING_PREDICTIONS)
+        self.explanations = Workers(max(1, cpu_count() // 2), _WAITING_EXPLANATIONS)
+        self.is_stopping = False
+        self._running: set[asyncio.Timeout] = set()
+        self._n_bytes = 0
         self._responses = import_optional(
             "starlette.responses", needed_by="create_app", extra="serve"
         )
-        self._threads = import_optional(
-            "starlette.concurrency", needed_by="create_app", extra="serve"
-        )
+
+    def stop(self, seconds: float) -> None:
+        """Refuse new requests, and give running ones so many seconds more."""
+        self.is_stopping = True
+        end = asyncio.get_running_loop().time() + seconds
+        for limit in self._running:
+            limit.reschedule(min(end, limit.when() or end))
+
+    @property
+    def is_idle(self) -> bool:
+        """Whether no request is running."""
+        return not self._running
 
     def guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable:
         """Return the handler behind the token, with every failure as one line of JSON."""
 
         async def endpoint(request: Any) -> Any:
+            limit = asyncio.timeout(self.max_seconds)
             try:
+                if self.is_stopping:
+                    raise RequestError(503, "the server is stopping.", retry_after=1)
                 self._check_host(request)
                 if handler != self.healthz:
                     self._check_token(request)
-                return await asyncio.wait_for(handler(request), self.max_seconds)
+                async with limit:
+                    self._running.add(limit)
+                    return await handler(request)
             except RequestError as error:
-                return self._json({"error": error.message}, error.status)
+                return self._failure(error)
             except TimeoutError:
-                seconds = f"{self.max_seconds:g}"
-                return self._json({"error": f"no answer within {seconds} seconds."}, 503)
+                rule = "before the server stopped"
+                if not self.is_stopping:
+                    rule = f"within {self.max_seconds:g} seconds"
+                return self._failure(RequestError(503, f"no response {rule}.", retry_after=1))
             except Exception as error:
                 # Its text may name files of this machine: the type is all that a client is told.
-                return self._json({"error": f"the model failed: {type(error).__name__}."}, 500)
+                name = type(error).__name__
+                return self._failure(RequestError(500, f"the model failed: {name}."))
+            finally:
+                self._running.discard(limit)
+                self._n_bytes -= request.scope.pop("n_bytes", 0)
 
         return endpoint
 
@@ -161,37 +200,38 @@ class _Server:
         if not secrets.compare_digest(given, self.token.encode()):
             raise RequestError(401, "send the header 'Authorization: Bearer <token>'.")
 
-    def _json(self, content: Any, status: int = 200) -> Any:
-        # A browser then asks for a password, the token, and sends it from the page too.
-        headers = {"WWW-Authenticate": 'Basic realm="vicinal"'} if status == 401 else None
-        return self._responses.JSONResponse(content, status_code=status, headers=headers)
+    def _failure(self, error: RequestError) -> Any:
+        headers = {}
+        if error.status == 401:
+            # A browser then asks for a password, the token, and sends it from the page too.
+            headers["WWW-Authenticate"] = 'Basic realm="vicinal"'
+        if error.retry_after is not None:
+            headers["Retry-After"] = str(error.retry_after)
+        return self._responses.JSONResponse(
+            {"error": error.message}, status_code=error.status, headers=headers
+        )
+
+    def _json(self, content: Any) -> Any:
+        return self._responses.JSONResponse(content)
 
     async def _body(self, request: Any) -> bytes:
+        max_bytes = self.served.limits.max_bytes
         parts, size = [], 0
         async for part in request.stream():
             size += len(part)
-            if size > self.max_bytes:
-                raise RequestError(413, f"a request may have {self.max_bytes} bytes at most.")
+            if size > max_bytes:
+                raise RequestError(413, f"a request may have at most {max_bytes} bytes.")
+            self._n_bytes += len(part)
+            request.scope["n_bytes"] = size
+            if self._n_bytes > _MAX_BODIES * max_bytes:
+                raise RequestError(503, "the server is busy; try again later.", retry_after=1)
             parts.append(part)
         return b"".join(parts)
 
-    async def _parsed(self, request: Any) -> Any:
-        return _read_json(await self._body(request))
-
-    async def _table(self, request: Any) -> Any:
-        kind = request.headers.get("content-type", "").split(";")[0].strip().lower()
-        if kind == "text/csv":
-            try:
-                text = (await self._body(request)).decode("utf-8-sig")
-            except UnicodeDecodeError:
-                raise RequestError(400, "the CSV text is not UTF-8.") from None
-            return self.served.from_csv(text)
-        content = await self._parsed(request)
-        rows = content.get("rows") if isinstance(content, dict) else content
-        return self.served.table(rows)
-
-    async def _in_thread(self, function: Callable, *arguments: Any) -> Any:
-        return await self._threads.run_in_threadpool(function, *arguments)
+    async def _result(self, request: Any, workers: Workers, function: Callable[[], Any]) -> Any:
+        """Return the response whose content a function computes, off the event loop."""
+        content = await workers.run(lambda: json_bytes(function()), _gone(request))
+        return self._responses.Response(content, media_type="application/json")
 
     # --- routes ---
 
@@ -204,25 +244,32 @@ class _Server:
         return self._json(self.served.metadata())
 
     async def predict(self, request: Any) -> Any:
-        """Answer rows."""
+        """Predict rows."""
         coverage, support = _read_coverage(request), _read_flag(request, "support")
-        table = await self._table(request)
-        found = await self._in_thread(self.served.predictions, table, coverage, support)
-        return self._json(found)
+        rows = await self._body(request), _is_csv(request)
+        return await self._result(
+            request,
+            self.predictions,
+            lambda: self.served.predictions(self.served.table(*rows), coverage, support),
+        )
 
     async def explain(self, request: Any) -> Any:
-        """Give the reasons of one row."""
-        table = await self._table(request)
-        return self._json(await self._in_thread(self.served.explanation, table))
+        """Explain the prediction of one row."""
+        rows = await self._body(request), _is_csv(request)
+        return await self._result(
+            request, self.explanations, lambda: self.served.explanation(self.served.table(*rows))
+        )
 
     async def neighbors(self, request: Any) -> Any:
         """Give the rows of the table that are nearest to one."""
-        table = await self._table(request)
-        return self._json(await self._in_thread(self.served.neighbors, table))
+        rows = await self._body(request), _is_csv(request)
+        return await self._result(
+            request, self.predictions, lambda: self.served.neighbors(self.served.table(*rows))
+        )
 
     async def explorer(self, request: Any) -> Any:
         """Show the page."""
-        page = await self._in_thread(ServedExplorer(self.served).html)
+        page = await self.predictions.run(ServedExplorer(self.served).html, _gone(request))
         return self._responses.HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
     async def v2_server(self, request: Any) -> Any:
@@ -249,15 +296,29 @@ class _Server:
             if not (size.isascii() and size.isdigit()) or int(size) > len(body):
                 raise RequestError(400, "Inference-Header-Content-Length is no length of the JSON.")
             body, tensors = body[: int(size)], body[int(size) :]
-        content = _read_json(body)
-        return self._json(await self._in_thread(protocol.infer, self.served, content, tensors))
+        return await self._result(
+            request,
+            self.predictions,
+            lambda: protocol.infer(self.served, read_json(body, self.served.limits), tensors),
+        )
 
 
 # The page brings all it needs: nothing is fetched from elsewhere.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
-    "connect-src 'self'; img-src data:"
+    "connect-src 'self'; img-src data:; frame-ancestors 'none'"
 )
+
+
+def _is_csv(request: Any) -> bool:
+    kind = request.headers.get("content-type", "").split(";")[0]
+    return kind.strip().lower() == "text/csv"
+
+
+async def _gone(request: Any) -> None:
+    """Wait until the client goes away."""
+    while (await request.receive())["type"] != "http.disconnect":
+        pass
 
 
 def _given_token(header: str) -> bytes:
@@ -289,14 +350,3 @@ def _read_flag(request: Any, name: str) -> bool:
     if text not in ("true", "false"):
         raise RequestError(400, f"{name} must be true or false.")
     return text == "true"
-
-
-def _read_json(body: bytes) -> Any:
-    try:
-        return json.loads(body, parse_constant=_refuse_constant)
-    except (ValueError, RecursionError):
-        raise RequestError(400, "the body is not valid JSON.") from None
-
-
-def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")

@@ -1,12 +1,14 @@
 """Version 2 of the Open Inference Protocol, as far as one model of tables needs it."""
 
 import io
+import math
 import struct
 from typing import Any
 
 import numpy as np
 
 from vicinal.serve._errors import RequestError
+from vicinal.serve._reading import Limits
 from vicinal.serve._served_model import ServedModel, plain
 
 _KINDS: dict[str, type] = {
@@ -75,7 +77,8 @@ def infer(served: ServedModel, request: Any, tensors: bytes = b"") -> dict[str, 
 
 def _columns(served: ServedModel, inputs: list, tensors: bytes) -> dict[str, list]:
     rest = io.BytesIO(tensors)
-    arrays = [_array(entry, rest) for entry in inputs]
+    arrays = [_array(entry, rest, served.limits) for entry in inputs]
+    served.limits.check(0, sum(array.size for _, array in arrays))
     if len(arrays) == 1 and arrays[0][1].ndim == 2:
         matrix = arrays[0][1]
         if matrix.shape[1] != len(served.columns):
@@ -92,7 +95,7 @@ def _columns(served: ServedModel, inputs: list, tensors: bytes) -> dict[str, lis
     return {name: given[name] for name in served.columns}
 
 
-def _array(entry: Any, rest: io.BytesIO) -> tuple[str, np.ndarray]:
+def _array(entry: Any, rest: io.BytesIO, limits: Limits) -> tuple[str, np.ndarray]:
     """Return the name and the values of an input, read from its data or from the binary rest."""
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
         raise RequestError(400, "every input needs a name, a shape, a datatype and data.")
@@ -101,6 +104,7 @@ def _array(entry: Any, rest: io.BytesIO) -> tuple[str, np.ndarray]:
         raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(_KINDS)}.")
     if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not _are_counts(shape):
         raise RequestError(400, f"input {name!r}: shape must be [rows] or [rows, columns].")
+    limits.check(shape[0], math.prod(shape))
     parameters = entry.get("parameters")
     size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
     if size is None and entry.get("data") is None:

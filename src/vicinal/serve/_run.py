@@ -8,8 +8,12 @@ from vicinal.serve._app import create_app
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
-def serve(model: Any, *, host: str = "127.0.0.1", port: int = 8000, **options: Any) -> None:
-    """Serve a fitted model over HTTP until interrupted; requests under way are answered first.
+def serve(
+    model: Any, *, host: str = "127.0.0.1", port: int = 8000, grace: float = 25.0, **options: Any
+) -> None:
+    """Serve a fitted model over HTTP until SIGTERM or Ctrl-C.
+
+    Then new requests get status 503, and running ones are finished; a second signal stops at once.
 
     Parameters
     ----------
@@ -20,6 +24,8 @@ def serve(model: Any, *, host: str = "127.0.0.1", port: int = 8000, **options: A
         name a loopback address, so that no page of another site can ask through a browser here.
     port : int, default=8000
         Port to listen at.
+    grace : float, default=25
+        Seconds that running requests may take after a signal; then they get status 503.
     **options
         Further arguments of :func:`create_app`.
     """
@@ -32,4 +38,22 @@ def serve(model: Any, *, host: str = "127.0.0.1", port: int = 8000, **options: A
     if not options.get("token"):
         options = {"hosts": _LOOPBACK, **options}
     app = create_app(model, **options)
-    uvicorn.run(app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=10)
+
+    class Server(uvicorn.Server):  # type: ignore[name-defined, misc]
+        is_signalled = False
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            if self.is_signalled:
+                super().handle_exit(sig, frame)
+            self.is_signalled = True
+
+        async def on_tick(self, counter: int) -> bool:
+            if self.is_signalled and not app.state.server.is_stopping:
+                app.state.server.stop(grace)
+            is_drained = self.is_signalled and app.state.server.is_idle
+            return await super().on_tick(counter) or is_drained
+
+    config = uvicorn.Config(
+        app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5
+    )
+    Server(config).run()

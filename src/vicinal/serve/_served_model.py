@@ -1,10 +1,7 @@
 """A fitted model as the server asks it: rows in, plain values out."""
 
-import csv
-import io
 import math
-import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import cached_property
 from typing import Any
@@ -16,6 +13,7 @@ from vicinal._base import import_optional, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import values_of
 from vicinal._base._pipelines import ask, can
+from vicinal._base._stopping import check_stopped
 from vicinal._base._thresholds import split_threshold
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal._rows import Place, Support
@@ -23,10 +21,13 @@ from vicinal.inspection import explain
 from vicinal.report import ExplanationReport
 from vicinal.report.explorer import errors_of
 from vicinal.serve._errors import RequestError
+from vicinal.serve._reading import DEFAULT_LIMITS, Limits, read_csv, read_json
 from vicinal.table import TableEncoder
+from vicinal.table._frames import MISSING
 
 _N_NEIGHBORS = 8
-_CODE = re.compile(r"[+-]?0\d+|.*_.*")
+# Rows that the model predicts between two looks at whether the client still waits.
+_BLOCK_ROWS = 5_000
 
 
 class ServedModel:
@@ -42,8 +43,8 @@ class ServedModel:
         Rows like those of the training set, for reasons that compare with other rows.
     y : ndarray, optional
         Their target, for intervals and sets of a model that has none of its own.
-    max_rows : int
-        Most rows of a request.
+    limits : Limits
+        What a request may hold.
     """
 
     def __init__(
@@ -52,7 +53,7 @@ class ServedModel:
         name: str,
         background: Any = None,
         y: Any = None,
-        max_rows: int = 100_000,
+        limits: Limits = DEFAULT_LIMITS,
     ):
         self.decided = model  # with the threshold that decides, where there is one
         self.model, self.rule = split_threshold(model)
@@ -60,7 +61,7 @@ class ServedModel:
         self.name = name
         self.background = background
         self.y = None if y is None else np.asarray(y)
-        self.max_rows = max_rows
+        self.limits = limits
         names: Any = getattr(model, "feature_names_in_", None)
         self.has_names = names is not None
         self.columns = (
@@ -85,18 +86,19 @@ class ServedModel:
 
     # --- rows ---
 
-    def table(self, rows: Any) -> Any:
-        """Return rows, each a mapping by column name or a list in their order, as a table."""
-        if not isinstance(rows, Sequence) or isinstance(rows, str) or not rows:
+    def table(self, body: bytes, is_csv: bool = False) -> Any:
+        """Return the rows of a body, JSON or CSV, as a table."""
+        if is_csv:
+            return self.frame(read_csv(body, self.columns, self.limits))
+        content = read_json(body, self.limits)
+        rows = content.get("rows") if isinstance(content, dict) else content
+        if not isinstance(rows, list) or not rows:
             raise RequestError(400, "rows must be a list of one or more rows.")
-        if len(rows) > self.max_rows:
-            raise RequestError(
-                413, f"{len(rows)} rows were sent, {self.max_rows} are allowed at once."
-            )
-        columns = self._by_name(rows) if isinstance(rows[0], Mapping) else self._by_place(rows)
+        self.limits.check(len(rows), len(rows) * len(self.columns))
+        columns = self._by_name(rows) if isinstance(rows[0], Mapping) else self._by_position(rows)
         return self.frame(columns)
 
-    def _by_name(self, rows: Sequence[Any]) -> dict[str, list]:
+    def _by_name(self, rows: list) -> dict[str, list]:
         if not all(isinstance(row, Mapping) for row in rows):
             raise RequestError(400, "all rows must be objects, or all must be lists.")
         for i, row in enumerate(rows):
@@ -105,39 +107,69 @@ class ServedModel:
                 raise RequestError(
                     400,
                     f"the column {missing[0]!r} is missing in row {i}; expected {self.columns}, "
-                    "null for a gap.",
+                    "null for a missing value.",
                 )
         return {name: [row[name] for row in rows] for name in self.columns}
 
-    def _by_place(self, rows: Sequence[Any]) -> dict[str, list]:
+    def _by_position(self, rows: list) -> dict[str, list]:
         width = len(self.columns)
-        for row in rows:
-            if not isinstance(row, Sequence) or isinstance(row, str) or len(row) != width:
-                raise RequestError(400, f"a row must be an object, or a list of {width} values.")
+        if not all(isinstance(row, list) and len(row) == width for row in rows):
+            raise RequestError(400, f"a row must be an object, or a list of {width} values.")
         return {name: [row[j] for row in rows] for j, name in enumerate(self.columns)}
 
-    def frame(self, columns: Mapping[str, Sequence]) -> Any:
+    def frame(self, columns: Mapping[str, list]) -> Any:
         """Return columns as the model takes them: a frame where it knows names, else an array."""
+        n_rows = max(map(len, columns.values()), default=0)
+        if not n_rows:
+            raise RequestError(400, "rows must be a list of one or more rows.")
+        self.limits.check(n_rows, n_rows * len(columns))
         for name, values in columns.items():
+            check_stopped()
             if any(isinstance(value, Mapping | list | tuple) for value in values):
                 raise RequestError(400, f"the column {name!r} holds nested values.")
-        if self.has_names:
-            pandas = import_optional("pandas", needed_by="serving a model of tables", extra="serve")
-            return pandas.DataFrame({name: list(values) for name, values in columns.items()})
-        try:
-            return np.array([list(values) for values in columns.values()], dtype=np.float64).T
-        except (TypeError, ValueError, OverflowError):
-            raise RequestError(400, "the model takes numbers only.") from None
+        if not self.has_names:
+            return np.column_stack([_numbers(name, values) for name, values in columns.items()])
+        for name, values in columns.items():
+            for i, value in enumerate(values):
+                if isinstance(value, float) and math.isinf(value):
+                    raise _no_number(name, i, value)
+        pandas = import_optional("pandas", needed_by="serving a model of tables", extra="serve")
+        table = pandas.DataFrame(dict(columns))
+        self._check_numbers(columns, table)
+        return table
 
-    def from_csv(self, text: str) -> Any:
-        """Return the rows of a CSV text with a head as a table; numbers are read as numbers."""
-        try:
-            rows = list(csv.DictReader(io.StringIO(text), strict=True))
-        except csv.Error as error:
-            raise RequestError(400, f"the CSV text cannot be read: {error}.") from None
-        if any(None in row or None in row.values() for row in rows):
-            raise RequestError(400, "a line of the CSV text has more or fewer cells than its head.")
-        return self.table([{name: _read(cell) for name, cell in row.items()} for row in rows])
+    def _check_numbers(self, columns: Mapping[str, list], table: Any) -> None:
+        """Refuse text in columns of numbers, unless it is read as a number or as missing."""
+        texts = {
+            name: [i for i, value in enumerate(columns[name]) if isinstance(value, str)]
+            for name in self._number_columns
+        }
+        texts = {name: rows for name, rows in texts.items() if rows}
+        if not texts:
+            return
+        if self.encoder is None:
+            for name in texts:
+                _numbers(name, columns[name])
+            return
+        read = self.encoder.plain_columns(table)
+        for name, rows in texts.items():
+            for i in rows:
+                if np.isnan(read[name][i]) and columns[name][i].strip() not in MISSING:
+                    raise _no_number(name, i, columns[name][i])
+
+    @cached_property
+    def _number_columns(self) -> list[str]:
+        """The columns that are known to hold numbers: by the encoder, else by the table."""
+        if self.encoder is not None:
+            return [name for name, kind in self.encoder.kinds_.items() if kind == "number"]
+        kinds: Any = getattr(self.background, "dtypes", None)
+        if kinds is None:
+            return []
+        return [
+            name
+            for name, kind in zip(self.columns, kinds, strict=True)
+            if getattr(kind, "kind", "O") in "iuf"
+        ]
 
     # --- answers ---
 
@@ -156,13 +188,13 @@ class ServedModel:
         answers: dict[str, Any] = {}
         with _words_for_the_client():
             if self.has_proba:
-                proba = np.asarray(self.model.predict_proba(table))
+                proba = _in_blocks(self.model.predict_proba, table)
                 codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
                 answers["predictions"] = plain(np.asarray(self.classes)[codes])
                 answers["probabilities"] = plain(proba)
                 answers["classes"] = plain(self.classes)
             else:
-                answers["predictions"] = plain(self.decided.predict(table))
+                answers["predictions"] = plain(_in_blocks(self.decided.predict, table))
             if coverage is not None:
                 answers |= self._limits(table, coverage, answers)
             if support:
@@ -273,16 +305,43 @@ def _finite(value: Any) -> Any:
     return value if math.isfinite(value) else None
 
 
-def _read(cell: str) -> Any:
-    """Return a cell as a number, or as text: digits with leading zeros or with bars are codes."""
-    if cell == "":
-        return None
-    if _CODE.fullmatch(cell):
-        return cell
+def _numbers(name: str, values: list) -> np.ndarray:
+    """Return a column as numbers, NaN where a value is missing."""
     try:
-        return float(cell)
-    except ValueError:
-        return cell
+        numbers = np.array(values, dtype=np.float64)
+        bad = np.isinf(numbers)
+    except (TypeError, ValueError, OverflowError):
+        bad = np.array([not _is_number(value) for value in values])
+    if bad.any():
+        i = int(bad.argmax())
+        raise _no_number(name, i, values[i])
+    return numbers
+
+
+def _is_number(value: Any) -> bool:
+    try:
+        return value is None or not math.isinf(float(value))
+    except (TypeError, ValueError, OverflowError):
+        return False
+
+
+def _no_number(name: str, row: int, value: Any) -> RequestError:
+    shown = repr(value)
+    shown = shown if len(shown) <= 40 else f"{shown[:40]}..."
+    return RequestError(
+        422,
+        f"{shown} in column {name!r}, row {row}, is not a finite number; send null for a missing "
+        "value.",
+    )
+
+
+def _in_blocks(predict: Callable, table: Any) -> np.ndarray:
+    """Return predictions of all rows, some at a time."""
+    parts = []
+    for start in range(0, num_samples(table), _BLOCK_ROWS):
+        check_stopped()
+        parts.append(np.asarray(predict(table[start : start + _BLOCK_ROWS])))
+    return parts[0] if len(parts) == 1 else np.concatenate(parts)
 
 
 def plain_cell(value: Any) -> Any:

@@ -4,6 +4,7 @@ import numpy as np
 from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
 from vicinal._base import forest_proba, row_blocks, saved
+from vicinal._base._stopping import check_stopped
 from vicinal.surface._metric import Chart
 from vicinal.surface._oracles import Differences
 
@@ -21,6 +22,7 @@ class Model:
 
     def codes(self, X) -> np.ndarray:
         """Return predicted labels as positions in ``classes``."""
+        check_stopped()
         if not len(X):
             return np.empty(0, dtype=np.int64)
         # A subclass may predict as it likes.
