@@ -10,6 +10,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from pathlib import Path
 
 import joblib
@@ -220,6 +221,164 @@ def killed(command, X, expected):
     }
 
 
+class Attack:
+    """Requests that a server must survive, sent by several clients at a time.
+
+    Parameters
+    ----------
+    path, body, kind : str, bytes, str
+        The request.
+    n_clients, n_times : int
+        How many clients send it, and how often each.
+    leave : bool
+        Whether clients go away without waiting for the response.
+    """
+
+    def __init__(self, path, body, kind, n_clients, n_times=1, leave=False):
+        self.path, self.body, self.kind = path, body, kind
+        self.n_clients, self.n_times, self.leave = n_clients, n_times, leave
+
+    def statuses(self, port):
+        """Send all requests; return how often each status came back."""
+        found = Counter()
+
+        def client():
+            for _ in range(self.n_times):
+                line = http.client.HTTPConnection("127.0.0.1", port, timeout=120)
+                try:
+                    line.request("POST", self.path, self.body, {"Content-Type": self.kind})
+                    if self.leave:
+                        time.sleep(0.5)
+                        found["left"] += 1
+                    else:
+                        found[str(line.getresponse().status)] += 1
+                except OSError:
+                    found["closed"] += 1
+                line.close()
+
+        threads = [threading.Thread(target=client) for _ in range(self.n_clients)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        return dict(found)
+
+
+def attacks(frame):
+    """Return what is tried: bodies too large, large bodies, and explanations."""
+    header = ",".join(frame.columns) + "\n"
+    text = frame.to_csv(index=False, header=False)
+    rows = {"rows": frame.iloc[:1].to_dict("records")}
+    one = json.dumps(rows).encode()
+    many = json.dumps({"rows": frame.to_numpy().tolist() * 24}).encode()[: 2**22]
+    json_body = many[: many.rindex(b"], [")] + b"]]}"
+    csv_body = (header + text * 40).encode()[: 2**22]
+    csv_body = csv_body[: csv_body.rindex(b"\n")]
+    return {
+        "CSV of 16 MB": Attack(
+            "/predict", (header + text * 160).encode()[: 2**24], "text/csv", 4, 4
+        ),
+        "CSV of 4 MB": Attack("/predict", csv_body, "text/csv", 4),
+        "JSON of 4 MB": Attack("/predict", json_body, "application/json", 4),
+        "50 explanations": Attack("/explain", one, "application/json", 50),
+        "50 explanations, clients leave": Attack(
+            "/explain", one, "application/json", 50, leave=True
+        ),
+    }
+
+
+def attacked(command, attack, one):
+    """Attack a server; return latencies of /healthz and of one-row predictions meanwhile."""
+    server = Server(command)
+    done, taken, bad = threading.Event(), {"/healthz": [], "/predict": []}, []
+
+    def watch(method, path, body):
+        while not done.wait(0.02):
+            started = time.perf_counter()
+            if ask(server.port, method, path, body)[0] != 200:
+                bad.append(path)
+            taken[path].append(1e3 * (time.perf_counter() - started))
+
+    ask(server.port, "POST", "/predict", one)
+    before = peak_mb(server.process.pid)
+    watches = [
+        threading.Thread(target=watch, args=given)
+        for given in (("GET", "/healthz", None), ("POST", "/predict", one))
+    ]
+    for thread in watches:
+        thread.start()
+    started = time.perf_counter()
+    statuses = attack.statuses(server.port)
+    seconds = time.perf_counter() - started
+    done.set()
+    for thread in watches:
+        thread.join()
+    time.sleep(1.0)
+    used = processor_seconds(server.process.pid)
+    time.sleep(2.0)
+    used = processor_seconds(server.process.pid) - used
+    found = {
+        "statuses": statuses,
+        "seconds": seconds,
+        "health_p50_ms": float(np.median(taken["/healthz"])),
+        "health_max_ms": max(taken["/healthz"]),
+        "predict_p50_ms": float(np.median(taken["/predict"])),
+        "predict_max_ms": max(taken["/predict"]),
+        "failed": len(bad),
+        "growth_mb": peak_mb(server.process.pid) - before,
+        "busy_after": used / 2.0,
+    }
+    server.stop()
+    return found
+
+
+def processor_seconds(process):
+    """Return the processor time of a process so far, from Linux."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+def attack_table(page, folder):
+    """Add what attacks do to the latency and memory of a server."""
+    data = load_breast_cancer(as_frame=True)
+    path, table = Path(folder) / "attacked.vicinal", Path(folder) / "attacked.csv"
+    save(LocalClassifier(n_neighbors=40, alpha=1.0).fit(data.data, data.target), path)
+    data.data.to_csv(table, index=False)
+    command = ours(path)
+    command[-1:] = ["--table", str(table), "--port"]
+    one = json.dumps({"rows": data.data.iloc[:1].to_dict("records")})
+    rows = []
+    for name, attack in attacks(data.data).items():
+        found = page.case(("attack", name), lambda a=attack: attacked(command, a, one))
+        statuses = ", ".join(f"{n} x {s}" for s, n in sorted(found["statuses"].items()))
+        rows.append(
+            [
+                name,
+                statuses,
+                f"{found['seconds']:.1f}",
+                f"{found['health_p50_ms']:.0f}",
+                f"{found['health_max_ms']:.0f}",
+                f"{found['predict_p50_ms']:.0f}",
+                f"{found['predict_max_ms']:.0f}",
+                found["failed"],
+                f"{found['growth_mb']:.0f}",
+                f"{found['busy_after']:.2f}",
+            ]
+        )
+    page.text(
+        "Attacks on `vicinal serve` (LocalClassifier, breast cancer with its table). Meanwhile one "
+        "client asks for `/healthz` and another for the prediction of one row, every 20 ms. Failed "
+        "are those of their requests that did not get status 200. The target is `/healthz` below "
+        "100 ms throughout on a quiet machine. Busy after: cores in use from 1 s to 3 s after the "
+        "last client had its response or left; 0 means that abandoned work has stopped."
+    )
+    page.table(
+        ["attack", "responses", "seconds", "/healthz p50, ms", "max, ms", "/predict p50, ms",
+         "max, ms", "failed", "memory growth, MB", "busy after, cores"],
+        rows,
+    )  # fmt: skip
+
+
 def main():
     if sys.argv[1:2] == ["--peer"]:
         peer(sys.argv[2], int(sys.argv[3]))
@@ -268,6 +427,7 @@ def main():
         )  # fmt: skip
         command, expected = plan["vicinal serve", "LocalClassifier"]
         found = page.case(("kill",), lambda: killed(command, X, expected))
+        attack_table(page, folder)
     same = "the same to the last bit" if found["same"] else "NOT the same"
     page.text(
         f"`kill -9` of `vicinal serve` (LocalClassifier) after {KILLED_AFTER:.0f} s under the same "

@@ -438,6 +438,8 @@ def serve_model(
         str | None,
         typer.Option(envvar="VICINAL_TOKEN", help="Asked of every request; needed off loopback."),
     ] = None,
+    max_bytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in bytes.")] = 4
+    * 2**20,
 ) -> None:
     """Answer for a model over HTTP, with a page to play with.
 
@@ -449,7 +451,7 @@ def serve_model(
     """
     from vicinal.cli import _commands
 
-    _commands.serve(model, table, host=host, port=port, token=token)
+    _commands.serve(model, table, host=host, port=port, token=token, max_bytes=max_bytes)
 
 
 app.command("explore")(explore)

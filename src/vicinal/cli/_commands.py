@@ -310,7 +310,9 @@ def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
     return frame, y, notes
 
 
-def serve(model: Path, table: Path | None, *, host: str, port: int, token: str | None) -> None:
+def serve(
+    model: Path, table: Path | None, *, host: str, port: int, token: str | None, max_bytes: int
+) -> None:
     """Answer for a model over HTTP until interrupted."""
     from vicinal.io import info as read_info
     from vicinal.serve import serve as listen
@@ -326,9 +328,9 @@ def serve(model: Path, table: Path | None, *, host: str, port: int, token: str |
         fitted = threshold.applied(fitted)
     address = f"[{host}]" if ":" in host else host
     say(f"http://{address}:{port}/ answers for {model}; Ctrl-C stops it")
-    options = {"name": _route_name(model), "table": rows, "y": y, "token": token}
+    options: Any = {"name": _route_name(model), "table": rows, "y": y, "token": token}
     try:
-        listen(fitted, host=host, port=port, **options)
+        listen(fitted, host=host, port=port, max_bytes=max_bytes, **options)
     except (ImportError, ValueError) as error:
         raise InputError(str(error)) from None
 

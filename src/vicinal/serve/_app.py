@@ -5,6 +5,7 @@ import base64
 import re
 import secrets
 from collections.abc import Awaitable, Callable, Sequence
+from functools import partial
 from typing import Any
 
 from joblib import cpu_count
@@ -230,7 +231,7 @@ class _Server:
 
     async def _result(self, request: Any, workers: Workers, function: Callable[[], Any]) -> Any:
         """Return the response whose content a function computes, off the event loop."""
-        content = await workers.run(lambda: json_bytes(function()), _gone(request))
+        content = await workers.run(lambda: json_bytes(function()), partial(_gone, request))
         return self._responses.Response(content, media_type="application/json")
 
     # --- routes ---
@@ -269,7 +270,7 @@ class _Server:
 
     async def explorer(self, request: Any) -> Any:
         """Show the page."""
-        page = await self.predictions.run(ServedExplorer(self.served).html, _gone(request))
+        page = await self.predictions.run(ServedExplorer(self.served).html, partial(_gone, request))
         return self._responses.HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
     async def v2_server(self, request: Any) -> Any:

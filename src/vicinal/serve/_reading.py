@@ -53,7 +53,7 @@ def read_json(body: bytes, limits: Limits) -> Any:
     """Return a JSON text as plain values."""
     try:
         return _Json(body.decode(), limits).content()
-    except (ValueError, StopIteration):
+    except ValueError:
         raise RequestError(400, "the body is not valid JSON in UTF-8.") from None
 
 
@@ -64,7 +64,7 @@ class _Json:
         self.text = text
         self.limits = limits
         self.n_cells = self.n_containers = 0
-        self.scan = json.JSONDecoder(parse_constant=_refuse_constant).scan_once
+        self.scan = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
 
     def content(self) -> Any:
         """Return the value that is the whole text."""

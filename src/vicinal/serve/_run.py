@@ -13,7 +13,8 @@ def serve(
 ) -> None:
     """Serve a fitted model over HTTP until SIGTERM or Ctrl-C.
 
-    Then new requests get status 503, and running ones are finished; a second signal stops at once.
+    Then new requests get status 503, and running ones are finished. A second signal does not wait
+    for them.
 
     Parameters
     ----------
@@ -39,18 +40,16 @@ def serve(
         options = {"hosts": _LOOPBACK, **options}
     app = create_app(model, **options)
 
-    class Server(uvicorn.Server):  # type: ignore[name-defined, misc]
-        is_signalled = False
+    class Server(uvicorn.Server):  # type: ignore[name-defined]
+        n_signals = 0
 
         def handle_exit(self, sig: int, frame: Any) -> None:
-            if self.is_signalled:
-                super().handle_exit(sig, frame)
-            self.is_signalled = True
+            self.n_signals += 1
 
         async def on_tick(self, counter: int) -> bool:
-            if self.is_signalled and not app.state.server.is_stopping:
-                app.state.server.stop(grace)
-            is_drained = self.is_signalled and app.state.server.is_idle
+            if self.n_signals:
+                app.state.server.stop(grace if self.n_signals == 1 else 0.0)
+            is_drained = self.n_signals > 0 and app.state.server.is_idle
             return await super().on_tick(counter) or is_drained
 
     config = uvicorn.Config(

@@ -3,7 +3,7 @@
 import asyncio
 import threading
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from typing import Any
 
@@ -31,10 +31,10 @@ class Workers:
         self._idle = n_threads
         self._lock = threading.Lock()
 
-    async def run(self, function: Callable[[], Any], until: Awaitable[Any]) -> Any:
+    async def run(self, function: Callable[[], Any], gone: Callable[[], Coroutine]) -> Any:
         """Return what a function returns in one of the threads.
 
-        ``until`` ends when the client goes away, and the work with it.
+        ``gone`` waits until the client goes away; the work then ends too.
         """
         if not self._free.acquire(blocking=False):
             raise RequestError(503, "the server is busy; try again later.", retry_after=1)
@@ -48,16 +48,16 @@ class Workers:
         if is_needed:
             # Not waited for when the process ends: a model may be in a long call.
             threading.Thread(target=self._work, daemon=True).start()
-        result, gone = asyncio.wrap_future(future), asyncio.ensure_future(until)
+        result, left = asyncio.wrap_future(future), asyncio.ensure_future(gone())
         try:
-            await asyncio.wait([result, gone], return_when=asyncio.FIRST_COMPLETED)
+            await asyncio.wait([result, left], return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
                 raise RequestError(499, "the client went away.")
             return result.result()
         finally:
             stop.set()
             result.cancel()
-            gone.cancel()
+            left.cancel()
 
     def _work(self) -> None:
         """Work until nothing waits."""
