@@ -274,10 +274,9 @@ def attacks(frame):
     json_body = many[: many.rindex(b"], [")] + b"]]}"
     csv_body = (header + text * 40).encode()[: 2**22]
     csv_body = csv_body[: csv_body.rindex(b"\n")]
+    too_large = (header + text * 160).encode()[: 2**24]
     return {
-        "CSV of 16 MB": Attack(
-            "/predict", (header + text * 160).encode()[: 2**24], "text/csv", 4, 4
-        ),
+        "CSV of 16 MB": Attack("/predict", too_large, "text/csv", 4, 4),
         "CSV of 4 MB": Attack("/predict", csv_body, "text/csv", 4),
         "JSON of 4 MB": Attack("/predict", json_body, "application/json", 4),
         "50 explanations": Attack("/explain", one, "application/json", 50),

@@ -239,6 +239,31 @@ def test_work_that_nobody_waits_for_stops(held, outcomes, path, why):
     assert held.n_calls_ <= 3  # a full explanation takes dozens
 
 
+def test_few_rows_do_not_wait_for_many(iris, monkeypatch):
+    go = threading.Event()
+    predictions = ServedModel.predictions
+
+    def held_predictions(self, table, *given):
+        assert len(table) == 1 or go.wait(WAIT)
+        return predictions(self, table, *given)
+
+    monkeypatch.setattr(ServedModel, "predictions", held_predictions)
+    app = create_app(iris[0])
+    body = json.dumps({"rows": iris[1].tolist() * 20}).encode()
+
+    async def main():
+        tasks = [asyncio.create_task(call(app, "POST", "/predict", [body])) for _ in range(5)]
+        while app.state.server._n_bytes < 5 * len(body):
+            await asyncio.sleep(0)
+        predicted = await call(app, "POST", "/predict")
+        go.set()
+        return predicted, await asyncio.gather(*tasks)
+
+    predicted, replies = asyncio.run(main())
+    assert predicted[0] == 200
+    assert {reply[0] for reply in replies} == {200}
+
+
 def test_a_request_that_left_the_queue_makes_room(held):
     app = create_app(held)
     app.state.server.predictions = Workers(1, 1)

@@ -22,7 +22,8 @@ from vicinal.serve._writing import json_bytes
 _MAX_SECONDS = 60.0
 # Bodies in memory at a time, in the largest that one may be.
 _MAX_BODIES = 16
-_WAITING_PREDICTIONS, _WAITING_EXPLANATIONS = 64, 4
+# A body beyond so many bytes holds many rows.
+_LARGE = 2**16
 
 
 def create_app(
@@ -134,9 +135,11 @@ class _Server:
         self.token = token
         self.hosts = hosts
         self.max_seconds = max_seconds
-        # An explanation takes thousands of predictions: others must not wait for it.
-        self.predictions = Workers(max(4, cpu_count()), _WAITING_PREDICTIONS)
-        self.explanations = Workers(max(1, cpu_count() // 2), _WAITING_EXPLANATIONS)
+        # Predictions of a few rows must not wait for many rows, nor for explanations, which take
+        # thousands of predictions each.
+        self.predictions = Workers(max(4, cpu_count()), 64)
+        self.large = Workers(max(1, cpu_count() // 2), 8)
+        self.explanations = Workers(max(1, cpu_count() // 2), 4)
         self.is_stopping = False
         self._running: set[asyncio.Timeout] = set()
         self._n_bytes = 0
@@ -229,6 +232,9 @@ class _Server:
             parts.append(part)
         return b"".join(parts)
 
+    def _pool(self, body: bytes) -> Workers:
+        return self.predictions if len(body) <= _LARGE else self.large
+
     async def _result(self, request: Any, workers: Workers, function: Callable[[], Any]) -> Any:
         """Return the response whose content a function computes, off the event loop."""
         content = await workers.run(lambda: json_bytes(function()), partial(_gone, request))
@@ -250,7 +256,7 @@ class _Server:
         rows = await self._body(request), _is_csv(request)
         return await self._result(
             request,
-            self.predictions,
+            self._pool(rows[0]),
             lambda: self.served.predictions(self.served.table(*rows), coverage, support),
         )
 
@@ -265,7 +271,7 @@ class _Server:
         """Give the rows of the table that are nearest to one."""
         rows = await self._body(request), _is_csv(request)
         return await self._result(
-            request, self.predictions, lambda: self.served.neighbors(self.served.table(*rows))
+            request, self._pool(rows[0]), lambda: self.served.neighbors(self.served.table(*rows))
         )
 
     async def explorer(self, request: Any) -> Any:
@@ -292,6 +298,7 @@ class _Server:
     async def v2_infer(self, request: Any) -> Any:
         """Answer tensors."""
         body, tensors = await self._body(request), b""
+        pool = self._pool(body)
         size = request.headers.get("inference-header-content-length")
         if size is not None:
             if not (size.isascii() and size.isdigit()) or int(size) > len(body):
@@ -299,7 +306,7 @@ class _Server:
             body, tensors = body[: int(size)], body[int(size) :]
         return await self._result(
             request,
-            self.predictions,
+            pool,
             lambda: protocol.infer(self.served, read_json(body, self.served.limits), tensors),
         )
 
