@@ -23,7 +23,7 @@ from vicinal.report.explorer import errors_of
 from vicinal.serve._errors import RequestError
 from vicinal.serve._reading import DEFAULT_LIMITS, Limits, read_csv, read_json
 from vicinal.table import TableEncoder
-from vicinal.table._frames import MISSING
+from vicinal.table.keys import is_missing
 
 _N_NEIGHBORS = 8
 # Rows that the model predicts between two looks at whether the client still waits.
@@ -154,7 +154,7 @@ class ServedModel:
         read = self.encoder.plain_columns(table)
         for name, rows in texts.items():
             for i in rows:
-                if np.isnan(read[name][i]) and columns[name][i].strip() not in MISSING:
+                if np.isnan(read[name][i]) and not is_missing(columns[name][i]):
                     raise _no_number(name, i, columns[name][i])
 
     @cached_property

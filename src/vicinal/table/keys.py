@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.table._frames import column_names, read_column
+from vicinal.table._frames import MISSING, column_names, read_column
 
 # From this many rows on, a value of its own in every row makes an identifier.
 ENOUGH_ROWS = 10
@@ -14,6 +14,11 @@ _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
 _IDS = ("id", "identifier")
 _KEYS = (*_IDS, "key", "uuid", "guid", "no", "nr", "number")
 _COUNTERS = ("", "index", "obs", "rownames", "rownum", "unnamed 0")
+
+
+def is_missing(text: str) -> bool:
+    """Tell whether a text stands for a missing value."""
+    return text.strip() in MISSING
 
 
 def is_id(name: str) -> bool:
