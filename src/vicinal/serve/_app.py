@@ -12,12 +12,10 @@ from joblib import cpu_count
 
 from vicinal._base import import_optional
 from vicinal.serve import _inference_protocol as protocol
-from vicinal.serve._errors import RequestError
 from vicinal.serve._explorer import ServedExplorer
-from vicinal.serve._reading import DEFAULT_LIMITS, Limits, read_json
+from vicinal.serve._reading import DEFAULT_LIMITS, Limits, RequestError, read_json
 from vicinal.serve._served_model import ServedModel
 from vicinal.serve._workers import Workers
-from vicinal.serve._writing import json_bytes
 
 _MAX_SECONDS = 60.0
 # Bodies in memory at a time, in the largest that one may be.
@@ -237,8 +235,8 @@ class _Server:
 
     async def _result(self, request: Any, workers: Workers, function: Callable[[], Any]) -> Any:
         """Return the response whose content a function computes, off the event loop."""
-        content = await workers.run(lambda: json_bytes(function()), partial(_gone, request))
-        return self._responses.Response(content, media_type="application/json")
+        write = self._responses.JSONResponse
+        return await workers.run(lambda: write(function()), partial(_gone, request))
 
     # --- routes ---
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.serve._errors import RequestError
-from vicinal.serve._reading import Limits
+from vicinal.serve._reading import Limits, RequestError
 from vicinal.serve._served_model import ServedModel, plain
 
 _KINDS: dict[str, type] = {

@@ -1,9 +1,4 @@
-"""JSON and CSV bodies as plain values, read in small steps.
-
-Python's own JSON reader is one call that no other thread can interrupt: a body of 4 MB stops the
-whole server for 0.3 s. Here it reads short pieces. Limits hold while reading, so that a body that
-is refused costs no more than one that is accepted.
-"""
+"""JSON and CSV bodies of requests as plain values, within limits."""
 
 import csv
 import io
@@ -14,21 +9,18 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from vicinal._base._stopping import check_stopped
-from vicinal.serve._errors import RequestError
 
-# {"inputs": [{"data": [[1, 2], [3, 4]]}]} is the deepest that a request can mean.
-_DEPTH = 5
-# Characters that Python's reader gets at a time, if they are more than one value.
-_PIECE = 2**15
-# Lists and objects of a request that are not rows: inputs, outputs and their parameters.
-_OTHERS = 10_000
-_BLANK = re.compile(r"[ \t\n\r]*+")
-_STRING = r'"(?:[^"\\]++|\\.)*+"'
-_FLAT = rf'\[(?:[^\[\]{{}}"]++|{_STRING})*+\]|\{{(?:[^\[\]{{}}"]++|{_STRING})*+\}}'
-_ITEM = rf'[^\[\]{{}}",]*+(?:(?:{_STRING}|{_FLAT})[^\[\]{{}}",]*+)?+'
-# Values of a list, each with its comma, up to one in which lists or objects hold others.
-_FLAT_VALUES = re.compile(rf"(?:{_ITEM},)*+(?:{_ITEM}(?=\]))?+")
 _CODE = re.compile(r"[+-]?0\d+|.*_.*")
+
+
+class RequestError(Exception):
+    """A request that is refused: status, one line, and seconds after which to try again."""
+
+    def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.message = message
+        self.retry_after = retry_after
 
 
 class Limits(NamedTuple):
@@ -50,104 +42,16 @@ DEFAULT_LIMITS = Limits()
 
 
 def read_json(body: bytes, limits: Limits) -> Any:
-    """Return a JSON text as plain values."""
+    """Return a JSON text as plain values; too many of them are refused before they are read."""
+    limits.check(0, body.count(b","))
     try:
-        return _Json(body.decode(), limits).content()
-    except ValueError:
+        text = body.decode()
+        content = json.loads(text, parse_constant=_refuse_constant)
+        if "\\u" in text:
+            json.dumps(content, ensure_ascii=False).encode()  # ValueError of half a surrogate pair
+    except (ValueError, RecursionError):
         raise RequestError(400, "the body is not valid JSON in UTF-8.") from None
-
-
-class _Json:
-    """A JSON text; its methods return a value and where it ends."""
-
-    def __init__(self, text: str, limits: Limits) -> None:
-        self.text = text
-        self.limits = limits
-        self.n_cells = self.n_containers = 0
-        self.scan = json.JSONDecoder(parse_constant=_refuse_constant).raw_decode
-
-    def content(self) -> Any:
-        """Return the value that is the whole text."""
-        content, at = self._value(self._next(0), _DEPTH)
-        if self._next(at) < len(self.text):
-            raise ValueError
-        return content
-
-    def _next(self, at: int) -> int:
-        return _BLANK.match(self.text, at).end()  # type: ignore[union-attr]
-
-    def _value(self, at: int, depth: int) -> tuple[Any, int]:
-        mark = self.text[at : at + 1]
-        if mark not in ("[", "{"):
-            self._count(0, 1)
-            return self._scan(self.text, at)
-        if not depth:
-            raise RequestError(400, f"the body nests values more than {_DEPTH} deep.")
-        self._count(1, 0)
-        read = self._list if mark == "[" else self._object
-        return read(self._next(at + 1), depth - 1)
-
-    def _scan(self, text: str, at: int) -> tuple[Any, int]:
-        """Return one value, read by Python's reader."""
-        value, end = self.scan(text, at)
-        if text.find("\\u", at, end) >= 0:
-            json.dumps(value, ensure_ascii=False).encode()  # ValueError of half a surrogate pair
-        return value, end
-
-    def _list(self, at: int, depth: int) -> tuple[list, int]:
-        found: list[Any] = []
-        if self.text[at : at + 1] == "]":
-            return found, at + 1
-        while True:
-            flat = _FLAT_VALUES.match(self.text, at, at + _PIECE)[0]  # type: ignore[index]
-            if flat:
-                found += self._flat_values(flat)
-                at += len(flat)
-                if not flat.endswith(","):
-                    return found, at + 1
-            value, at = self._value(self._next(at), depth)
-            found.append(value)
-            at = self._next(at)
-            if self.text[at : at + 1] == "]":
-                return found, at + 1
-            at = self._after(",", at)
-
-    def _flat_values(self, text: str) -> list[Any]:
-        is_cut = text.endswith(",")
-        values, _ = self._scan(f"[{text}0]" if is_cut else f"[{text}]", 0)
-        if is_cut:
-            values.pop()
-        if not values:
-            raise ValueError
-        sizes = [len(value) for value in values if isinstance(value, list | dict)]
-        self._count(len(sizes), len(values) - len(sizes) + sum(sizes))
-        return values
-
-    def _count(self, n_containers: int, n_cells: int) -> None:
-        check_stopped()
-        self.n_containers += n_containers
-        self.n_cells += n_cells
-        self.limits.check(self.n_containers - _OTHERS, self.n_cells)
-
-    def _object(self, at: int, depth: int) -> tuple[dict, int]:
-        found: dict[str, Any] = {}
-        if self.text[at : at + 1] == "}":
-            return found, at + 1
-        while True:
-            at = self._next(at)
-            self._after('"', at)
-            name, at = self._scan(self.text, at)
-            at = self._after(":", self._next(at))
-            found[name], at = self._value(self._next(at), depth)
-            at = self._next(at)
-            if self.text[at : at + 1] == "}":
-                return found, at + 1
-            at = self._after(",", at)
-
-    def _after(self, mark: str, at: int) -> int:
-        if self.text[at : at + 1] != mark:
-            raise ValueError
-        return at + 1
+    return content
 
 
 def _refuse_constant(name: str) -> float:

@@ -20,8 +20,7 @@ from vicinal._rows import Place, Support
 from vicinal.inspection import explain
 from vicinal.report import ExplanationReport
 from vicinal.report.explorer import errors_of
-from vicinal.serve._errors import RequestError
-from vicinal.serve._reading import DEFAULT_LIMITS, Limits, read_csv, read_json
+from vicinal.serve._reading import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
 from vicinal.table import TableEncoder
 from vicinal.table.keys import is_missing
 

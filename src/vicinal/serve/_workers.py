@@ -8,7 +8,7 @@ from concurrent.futures import Future
 from typing import Any
 
 from vicinal._base._stopping import stopped_by
-from vicinal.serve._errors import RequestError
+from vicinal.serve._reading import RequestError
 
 
 class Workers:
