@@ -1,3 +1,5 @@
+import threading
+
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -10,9 +12,13 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
+from tests.inspection.simulation import Clock
 
-from vicinal.inspection import Comparison, candidate_models, compare
-from vicinal.inspection._compare import ComparisonEntry
+from vicinal._base import Progress
+from vicinal.inspection import Comparison, _folds, candidate_models, compare
+from vicinal.inspection._compare import ComparisonEntry, _Board
+from vicinal.inspection._folds import FoldResult, FoldRunner
+from vicinal.inspection._worker_pool import WorkerPool
 from vicinal.local import LocalClassifier
 
 
@@ -103,14 +109,34 @@ def test_workers_give_the_scores_of_this_process(three_classes):
         np.testing.assert_array_equal(a.scores, b.scores)
 
 
-def test_slow_model_is_stopped_and_the_others_are_not_made_to_wait(three_classes):
+def test_slow_model_is_stopped_and_its_worker_goes_on_with_others(three_classes):
+    """The limit of the slow fold is over when it starts; no other fold has a limit."""
+    X, y = three_classes
     slow = AdaBoostClassifier(n_estimators=10**7)  # hours
-    models = {"guess": DummyClassifier(), "slow": slow, "bayes": GaussianNB()}
-    board = compare(models, *three_classes, time_budget=40, n_jobs=1)
-    assert [entry.name for entry in board.entries] == ["bayes", "guess", "slow"]
-    assert len(board.entries[0].scores) == 5
-    assert board.entries[2].note == "over budget: 0 of 5 folds"
-    assert "over budget: 0 of 5 folds" in str(board)
+    folds = [(np.arange(len(y)), np.arange(10))]
+    runner = FoldRunner({"slow": slow, "bayes": GaussianNB()}, X, y, folds, None)
+    ended = []
+    with WorkerPool(runner, 1) as pool:
+        for name, limit in (("slow", 0.0), ("bayes", np.inf)):
+            while not pool.has_room():
+                assert pool.wait(np.inf) is None
+            pool.submit((name, 0), np.inf, limit)
+            while not (found := pool.wait(np.inf)):
+                assert pool.tasks == [(name, 0)]
+            ended.append(found)
+            assert not pool.busy
+    (stopped, nothing, _), (finished, result, _) = ended
+    assert (stopped, nothing, finished) == (("slow", 0), None, ("bayes", 0))
+    assert result.error == ""
+    np.testing.assert_array_equal(result.prediction, GaussianNB().fit(X, y).predict(X[:10]))
+
+
+def test_models_compared_within_a_budget_have_the_scores_of_this_process(three_classes):
+    models = {"guess": DummyClassifier(), "bayes": GaussianNB()}
+    here = compare(models, *three_classes)
+    there = compare(models, *three_classes, time_budget=10**5, n_jobs=1)
+    for a, b in zip(here.entries, there.entries, strict=True):
+        np.testing.assert_array_equal(a.scores, b.scores)
 
 
 def test_model_that_kills_its_process_is_listed_with_the_reason(three_classes):
@@ -197,10 +223,11 @@ def test_regressors_are_scored_by_r2(smooth_target):
 
 
 def test_single_fold_has_no_standard_error():
-    entry = ComparisonEntry("alone", np.array([0.5]), 1.0, 0.1, note="over budget: 1 of 5 folds")
+    note = "unfinished: 1 of 5 folds"
+    entry = ComparisonEntry("alone", np.array([0.5]), 1.0, 0.1, note=note, folds=(0,))
     text = str(Comparison([entry], "accuracy", 5, 10, 2))
     assert "nan" not in text
-    assert text.endswith("over budget: 1 of 5 folds")
+    assert text.endswith(note)
 
 
 def test_progress_on_request(three_classes, capsys):
@@ -235,116 +262,137 @@ def test_every_candidate_fits_a_small_table(task, three_classes, smooth_target):
 # --- folds that all have, time that is left, other folds, weights ---
 
 
-def test_fewer_folds_do_not_outrank_more():
-    """One lucky fold is no reason to stand above five: below, without a rank, and said so."""
-    from vicinal._base import Progress
-    from vicinal.inspection._compare import _Board
-    from vicinal.inspection._folds import FoldResult, FoldRunner
-
+@pytest.fixture
+def small_board():
+    """A board of two models and three folds, and a function that makes results."""
     y = np.arange(12) % 2
     folds = [(np.arange(12), np.arange(k, 12, 3)) for k in range(3)]
     models = {"lucky": GaussianNB(), "steady": DummyClassifier()}
+
+    def result(fold, is_right):
+        truth = y[folds[fold][1]]
+        predicted = truth if is_right else np.zeros_like(truth)
+        return FoldResult(predicted, np.array([0, 1]), None, None, 1.0, 0.0)
+
     with Progress(6, "test") as progress:
         runner = FoldRunner(models, y[:, None], y, folds, None)
-        board = _Board(runner, "accuracy", None, progress, None)
-
-        def answer(fold, is_right):
-            truth = y[folds[fold][1]]
-            said = truth if is_right else np.zeros_like(truth)
-            return FoldResult(said, np.array([0, 1]), None, None, 1.0, 0.0)
-
-        board.finish(("lucky", 0), answer(0, True))
-        board.give_up("lucky", 5.0)
-        assert board.comparison().entries[0].note == "over budget: 1 of 3 folds"
-        for fold in range(3):
-            board.finish(("steady", fold), answer(fold, False))
-        found = board.comparison()
-        assert [entry.name for entry in found.entries] == ["steady", "lucky"]
-        assert found.ranks == [1, None]
-        assert [row["rank"] for row in found.to_dict()["models"]] == [1, None]
-        # A fold that ends after its model was given up counts, and the note with it.
-        board.finish(("lucky", 1), answer(1, True))
-        assert board.comparison().entries[1].note == "over budget: 2 of 3 folds"
-        # Time is left: it goes to the model that got too little, if it is enough.
-        board.todo = []
-        board.take_up(5.5)
-        assert board.todo == []
-        board.take_up(7.0)
-        assert board.todo == [("lucky", 2)]
-        board.todo = []
-        board.finish(("lucky", 2), answer(2, True))
-        assert board.comparison().ranks == [1, 2]
-        assert board.comparison().entries[0].name == "lucky"
-        assert board.comparison().entries[0].note == ""
+        yield _Board(runner, "accuracy", None, progress, None), result
 
 
-def test_budget_holds_with_starts_of_processes_and_encoding(three_classes):
-    import os
-    import time
+def test_fewer_folds_do_not_outrank_more(small_board):
+    """One lucky fold is no reason to stand above three: below, without a rank, and said so."""
+    board, result = small_board
+    board.finish(("lucky", 0), result(0, True))
+    board.give_up("lucky", 5.0)
+    assert board.comparison().entries[0].note == "unfinished: 1 of 3 folds"
+    for fold in range(3):
+        board.finish(("steady", fold), result(fold, False))
+    found = board.comparison()
+    assert [entry.name for entry in found.entries] == ["steady", "lucky"]
+    assert found.ranks == [1, None]
+    assert [row["rank"] for row in found.to_dict()["models"]] == [1, None]
+    # A fold that ends after its model was given up counts, and the note with it.
+    board.finish(("lucky", 1), result(1, True))
+    assert board.comparison().entries[1].note.startswith("unfinished: 2 of 3 folds")
+    # Time is left: it goes to the model that got too little, if it is enough.
+    board.todo = []
+    board.take_up(5.5)
+    assert board.todo == []
+    board.take_up(7.0)
+    assert board.todo == [("lucky", 2)]
+    board.todo = []
+    board.finish(("lucky", 2), result(2, True))
+    assert board.comparison().ranks == [1, 2]
+    assert board.comparison().entries[0].name == "lucky"
+    assert board.comparison().entries[0].note == ""
+    assert board.comparison().warning == ""
 
-    slow = AdaBoostClassifier(n_estimators=10**7)
-    started = time.monotonic()
-    board = compare(
-        {"slow": slow, "bayes": GaussianNB()},
-        *three_classes,
-        time_budget=15,
-        n_jobs=2,
-        encoder=StandardScaler(),
+
+def test_an_unfinished_comparison_says_so_before_it_names_a_winner(small_board):
+    board, result = small_board
+    for fold in range(3):
+        board.finish(("steady", fold), result(fold, False))
+    board.finish(("lucky", 0), result(0, True))
+    board.give_up("lucky", 5.0)
+    found = board.comparison()
+    common = found.entries[0].scores[0]
+    assert found.entries[1].versus(found.entries[0]) == (1.0, common)
+    assert found.entries[1].note == (
+        f"unfinished: 1 of 3 folds; 1.0000 versus {common:.4f} of steady on common folds"
     )
-    elapsed = time.monotonic() - started
-    if elapsed > 16.5 and os.getloadavg()[0] > os.cpu_count():
-        pytest.skip("the machine is busy with other work, so seconds say nothing")
-    assert elapsed < 16.5
-    assert {entry.name for entry in board.entries} == {"slow", "bayes"}
+    said = "Unfinished: lucky (1 of 3 folds and ahead on them). Ranks compare the models that have "
+    assert found.warning == said + "3 of 3 folds; a longer time budget finishes the others."
+    assert str(found).splitlines()[1] == found.warning
+    html = found._repr_html_()
+    assert html.index(found.warning) < html.index("steady</td>")
+    assert found.to_dict()["unfinished"] == ["lucky"]
+    assert [row["folds"] for row in found.to_dict()["models"]] == [[0, 1, 2], [0]]
 
 
-def test_slow_encoding_is_not_counted_as_the_model_s(three_classes):
-    class SlowScaler(StandardScaler):
-        def fit(self, X, y=None, sample_weight=None):
-            import time
-
-            time.sleep(4)
-            return super().fit(X, y)
-
-    board = compare(
-        {"guess": DummyClassifier(), "bayes": GaussianNB()},
-        *three_classes,
-        cv=2,
-        time_budget=60,
-        n_jobs=1,
-        encoder=SlowScaler(),
-    )
-    assert [len(entry.scores) for entry in board.entries] == [2, 2]
-    assert all(entry.fit_seconds < 2 for entry in board.entries)
+def test_ranks_compare_models_on_the_same_folds(small_board):
+    """As many folds, but others: the scores say nothing about each other."""
+    board, result = small_board
+    for fold in (1, 2):
+        board.finish(("lucky", fold), result(fold, True))
+    for fold in (0, 1):
+        board.finish(("steady", fold), result(fold, False))
+    for name in ("lucky", "steady"):
+        board.give_up(name, 1.0)
+    found = board.comparison()
+    assert found.ranks == [1, None]
+    assert "on common folds" in found.entries[1].note
 
 
-def test_rows_of_a_fold_are_encoded_once_and_a_dead_process_blocks_nobody(three_classes, tmp_path):
-    import threading
-    import time
+def test_encoding_is_not_counted_as_the_model_s(three_classes, monkeypatch):
+    from vicinal._base import _clock
 
-    from vicinal.inspection._folds import FoldRunner
-
-    fits = []
+    clock = Clock()
+    monkeypatch.setattr(_clock, "now", clock)
 
     class Slow(StandardScaler):
         def fit(self, X, y=None, sample_weight=None):
+            clock.seconds += 4.0
+            return super().fit(X, y)
+
+    class Timed(GaussianNB):
+        def fit(self, X, y):
+            clock.seconds += 1.0
+            return super().fit(X, y)
+
+        def predict_proba(self, X):
+            clock.seconds += 0.5
+            return super().predict_proba(X)
+
+    board = compare({"bayes": Timed()}, *three_classes, encoder=Slow())
+    assert board.entries[0].fit_seconds == 1.0
+    assert board.entries[0].predict_seconds == 0.5
+
+
+def test_rows_of_a_fold_are_encoded_once_and_a_dead_process_blocks_nobody(
+    three_classes, tmp_path, monkeypatch
+):
+    fits, polls = [], threading.Semaphore(0)
+
+    class Counting(StandardScaler):
+        def fit(self, X, y=None, sample_weight=None):
             fits.append(1)
-            time.sleep(0.2)
             return super().fit(X, y)
 
     X, y = three_classes
     rows = np.arange(len(y))
     runners = [
-        FoldRunner({"bayes": GaussianNB()}, X, y, [(rows[::2], rows[1::2])], Slow())
+        FoldRunner({"bayes": GaussianNB()}, X, y, [(rows[::2], rows[1::2])], Counting())
         for _ in range(3)
     ]
     for runner in runners:
         runner.folder = tmp_path
     (tmp_path / "0.claimed").write_text("123")  # a process that was killed at it
+    monkeypatch.setattr(_folds.time, "sleep", lambda seconds: polls.release())
     threads = [threading.Thread(target=runner.encode, args=("bayes", 0)) for runner in runners]
     for thread in threads:
         thread.start()
-    time.sleep(0.1)
+    for _ in range(30):
+        polls.acquire()
     assert fits == []
     runners[0].release(123)
     for thread in threads:
@@ -355,8 +403,6 @@ def test_rows_of_a_fold_are_encoded_once_and_a_dead_process_blocks_nobody(three_
 
 
 def test_a_model_is_told_how_long_it_may_take(three_classes):
-    from vicinal.inspection._folds import FoldRunner
-
     class Timed(DummyClassifier):
         def __init__(self, max_fit_time=None):
             super().__init__()

@@ -13,9 +13,11 @@ EVIL = "<script>alert(1)</script>"
 @pytest.fixture
 def report():
     entries = [
-        ComparisonEntry("good", np.array([0.9, 1.0]), 0.5, 0.01),
-        ComparisonEntry(EVIL, np.array([0.7]), 0.1, 0.01, note="over budget: 1 of 2 folds"),
-        ComparisonEntry("slow", np.array([]), np.nan, np.nan, note="over budget: 0 of 2 folds"),
+        ComparisonEntry("good", np.array([0.9, 1.0]), 0.5, 0.01, folds=(0, 1)),
+        ComparisonEntry(
+            EVIL, np.array([0.7]), 0.1, 0.01, note="unfinished: 1 of 2 folds", folds=(0,)
+        ),
+        ComparisonEntry("slow", np.array([]), np.nan, np.nan, note="unfinished: 0 of 2 folds"),
         ComparisonEntry("broken", np.array([]), np.nan, np.nan, f"ValueError: {EVIL}"),
     ]
     return ComparisonReport(Comparison(entries, "accuracy", 2, 1234, 5), EVIL)
@@ -44,8 +46,9 @@ def test_page_names_nothing_outside_itself(report):
 def test_unfinished_and_failed_models_say_so(report):
     html = report.html()
     assert "1 of 2 folds" in html
-    assert "over budget: 0 of 2 folds" in html
+    assert "unfinished: 0 of 2 folds" in html
     assert "failed: ValueError" in html
+    assert html.index("Unfinished: &lt;script") < html.index('class="board"')
 
 
 def test_losses_are_shown_positive():
@@ -91,4 +94,4 @@ def test_a_comparison_shows_itself_in_a_notebook(report):
     html = report.comparison._repr_html_()
     assert EVIL not in html
     assert "<td>0.9500</td>" in html
-    assert "over budget: 0 of 2 folds" in html
+    assert "unfinished: 0 of 2 folds" in html

@@ -2,9 +2,9 @@
 
 import math
 import os
-import time
+from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from html import escape
 from typing import Any
 
@@ -21,7 +21,7 @@ from sklearn.model_selection import (
 )
 from sklearn.utils import check_random_state, indexable
 
-from vicinal._base import Progress, check_fold_count
+from vicinal._base import Progress, _clock, check_fold_count
 from vicinal._base._compat import rows_of
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection._fold_cache import FoldCache
@@ -45,9 +45,12 @@ class ComparisonEntry:
     error : str
         Why the model could not be fitted; empty when it could.
     note : str
-        Why some folds are missing, when time ran out; empty when none is.
+        How many folds are unfinished because time ran out, and the comparison with the first model
+        on common folds; empty when all are finished.
     out_of_fold : OutOfFold or None
-        The answers behind the scores.
+        The predictions behind the scores.
+    folds : tuple of int
+        Indices of the finished folds, in the order of ``scores``.
     """
 
     name: str
@@ -57,6 +60,7 @@ class ComparisonEntry:
     error: str = ""
     note: str = ""
     out_of_fold: OutOfFold | None = None
+    folds: tuple[int, ...] = ()
 
     @property
     def mean(self) -> float:
@@ -70,6 +74,28 @@ class ComparisonEntry:
             return float("nan")
         return float(np.std(self.scores, ddof=1) / np.sqrt(len(self.scores)))
 
+    def versus(self, other: "ComparisonEntry") -> tuple[float, float] | None:
+        """Return the mean scores of this and another model on the folds that both have finished.
+
+        Parameters
+        ----------
+        other : ComparisonEntry
+            An entry of the same comparison.
+
+        Returns
+        -------
+        scores : tuple of two floats or None
+            ``None`` if there is no common fold.
+        """
+        common = set(self.folds) & set(other.folds)
+        if not common:
+            return None
+        mine, others = (
+            float(np.mean([entry.scores[entry.folds.index(fold)] for fold in common]))
+            for entry in (self, other)
+        )
+        return mine, others
+
 
 @dataclass(frozen=True)
 class Comparison:
@@ -79,7 +105,7 @@ class Comparison:
     ----------
     entries : list of ComparisonEntry
         Best first; models with fewer finished folds come below those with more, without a rank,
-        and models without a score last.
+        and models without a score last. Ranked models have finished the same folds.
     metric : str
         Name of the score.
     n_folds : int
@@ -109,12 +135,34 @@ class Comparison:
 
     @property
     def ranks(self) -> list[int | None]:
-        """The rank of each entry; ``None`` for one with fewer folds than others, or no score."""
-        most = max((len(entry.scores) for entry in self.entries), default=0)
+        """The rank of each entry; ``None`` for one without a score or on other folds."""
         return [
-            rank if 0 < len(entry.scores) == most else None
+            rank if len(entry.scores) and entry.folds == self.entries[0].folds else None
             for rank, entry in enumerate(self.entries, start=1)
         ]
+
+    @property
+    def unfinished(self) -> list[ComparisonEntry]:
+        """The entries that lack folds because time ran out."""
+        missing = [entry for entry in self.entries if len(entry.scores) < self.n_folds]
+        return [entry for entry in missing if not entry.error]
+
+    @property
+    def warning(self) -> str:
+        """Which models are unfinished and what the ranks mean; empty if all are finished."""
+        if not self.unfinished:
+            return ""
+        best = self.entries[0]
+        parts = []
+        for entry in self.unfinished:
+            both = entry.versus(best)
+            ahead = " and ahead on them" if both and both[0] > both[1] else ""
+            parts.append(f"{entry.name} ({len(entry.scores)} of {self.n_folds} folds{ahead})")
+        ranked = f"the models that have {len(best.scores)} of {self.n_folds} folds"
+        return (
+            f"Unfinished: {', '.join(parts)}. Ranks compare {ranked}; a longer time budget "
+            "finishes the others."
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return the leaderboard as plain values, without the answers of the models."""
@@ -123,6 +171,7 @@ class Comparison:
             "n_folds": self.n_folds,
             "n_samples": self.n_samples,
             "n_features": self.n_features,
+            "unfinished": [entry.name for entry in self.unfinished],
             "models": [
                 {"rank": rank, **_plain_entry(entry)}
                 for rank, entry in zip(self.ranks, self.entries, strict=True)
@@ -163,7 +212,8 @@ class Comparison:
         return (
             f"<p>{self.n_samples:,} rows, {self.n_features:,} columns; {self.n_folds}-fold "
             f"{escape(self.metric_label)}, {direction} is better</p>"
-            f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+            + (f"<p>{escape(self.warning)}</p>" if self.warning else "")
+            + f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
         )
 
     def __str__(self) -> str:
@@ -172,6 +222,7 @@ class Comparison:
         lines = [
             f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold "
             f"{self.metric_label}, {direction} is better",
+            *filter(None, [self.warning]),
             f"{'':4}{'model':<{width}}  {'score':>8}  {'± se':>7}  {'fit s':>7}  {'predict s':>9}",
         ]
         for rank, entry in zip(self.ranks, self.entries, strict=True):
@@ -237,13 +288,13 @@ def compare(
         words as they are gets the rows as they are.
     time_budget : float, default=None
         Seconds for all models together, starts of processes and encoding included; ``None`` waits
-        for every fold. Every model gets its first fold before any gets its second, unless its folds
-        are a trifle, then quick models go first, and a single fold may take half of the time that
-        is left. A fold that takes longer is stopped; when time is left in the end, its model gets
-        it. For models with the parameter ``max_fit_time``, which plan their time, half of the
-        seconds are kept: each of their folds is told its part of them, and is not stopped before
-        the end. A model that lacks folds is listed below the others, with a note. Results of a
-        cache cost nothing.
+        for every fold. Cheap models finish first: the first fold of a model measures its cost and
+        may take an equal share of the time; then folds run in the order of their cost. A fold that
+        takes too long is stopped; when time is left in the end, its model gets it. Half of the
+        seconds are reserved for models with the parameter ``max_fit_time``, which plan their time:
+        each of their folds is told its part of them, and is not stopped before the end. A model
+        that lacks folds is listed below the others, compared with the first on common folds.
+        Results of a cache cost nothing.
     cache : path-like, default=None
         Folder in which the answers of every finished fold are kept. The same call again, also
         after a crash, computes only the folds that are missing there.
@@ -274,7 +325,7 @@ def compare(
     >>> [entry.name for entry in board.entries]
     ['5-NN', 'guess']
     """
-    started = time.monotonic()
+    started = _clock.now()
     if not models:
         raise ValueError("models is empty; name at least one model to compare.")
     if time_budget is not None and not time_budget > 0:
@@ -344,7 +395,7 @@ class _Board:
             self.callback(self.comparison())
 
     def give_up(self, name: str, seconds: float) -> None:
-        """Leave out the folds that a model has not finished, for the time being."""
+        """Skip the folds that a model has not finished, for the time being."""
         self.stopped[name] = max(seconds, self.stopped.get(name, 0.0))
         self.todo = [task for task in self.todo if task[0] != name]
         if self.callback is not None:
@@ -368,7 +419,13 @@ class _Board:
         runner = self.runner
         names = [name for name in runner.models if self._has_something_to_say(name)]
         entries = [self._entry(name) for name in names]
-        entries.sort(key=lambda entry: (-len(entry.scores), -np.nan_to_num(entry.mean)))
+        # Ranked are the models with the most folds, on the same ones.
+        counts = Counter(entry.folds for entry in entries)
+        most = max(counts, key=lambda folds: (len(folds), counts[folds]), default=())
+        entries.sort(
+            key=lambda entry: (entry.folds != most, -len(entry.scores), -np.nan_to_num(entry.mean))
+        )
+        entries = [self._with_note(entry, entries[0]) for entry in entries]
         n_samples, n_features = len(runner.y), np.shape(runner.X)[1]
         return Comparison(entries, self.metric, self.n_folds, n_samples, n_features, runner.folds)
 
@@ -410,14 +467,20 @@ class _Board:
             np.array([self.scores[name][fold] for fold in done]),
             float(np.mean([result.fit_seconds for result in results])) if done else np.nan,
             float(np.mean([result.predict_seconds for result in results])) if done else np.nan,
-            note=self._note(name),
             out_of_fold=self._out_of_fold(done, results),
+            folds=tuple(done),
         )
 
-    def _note(self, name) -> str:
-        done, total = len(self.scores[name]), self.n_folds
-        lacks = done < total and name in self.stopped
-        return f"over budget: {done} of {total} folds" if lacks else ""
+    def _with_note(self, entry, best) -> ComparisonEntry:
+        if len(entry.folds) == self.n_folds or entry.name not in self.stopped:
+            return entry
+        note = f"unfinished: {len(entry.folds)} of {self.n_folds} folds"
+        both = entry.versus(best)
+        if both and entry.folds != best.folds:
+            sign = -1 if self.metric.startswith("neg_") else 1
+            mine, others = (f"{sign * value:.4f}" for value in both)
+            note += f"; {mine} versus {others} of {best.name} on common folds"
+        return replace(entry, note=note)
 
     def _out_of_fold(self, done, results) -> OutOfFold | None:
         if not done:
@@ -460,9 +523,9 @@ def _run_here(board: _Board) -> None:
 def _run_in_workers(board: _Board, n_workers: int, end: float) -> None:
     """Run the folds in processes until ``end``."""
     with WorkerPool(board.runner, n_workers) as pool:
-        schedule = Schedule(board, board.runner.planners(), n_workers, end - time.monotonic())
+        schedule = Schedule(board, board.runner.planners(), n_workers, end - _clock.now())
         while board.todo or pool.busy:
-            left = end - time.monotonic()
+            left = end - _clock.now()
             if left <= 0:
                 for name in {name for name, _ in (*board.todo, *pool.tasks)}:
                     board.give_up(name, math.inf)
@@ -474,7 +537,7 @@ def _run_in_workers(board: _Board, n_workers: int, end: float) -> None:
             else:
                 _wait(board, pool, left)
             if not board.todo and not pool.busy:
-                schedule.use_what_is_left(end - time.monotonic())
+                schedule.use_what_is_left(end - _clock.now())
 
 
 def _wait(board: _Board, pool: WorkerPool, left: float) -> None:
@@ -517,6 +580,7 @@ def _plain_entry(entry: ComparisonEntry) -> dict[str, Any]:
     return {
         "name": entry.name,
         **{key: None if math.isnan(value) else value for key, value in numbers.items()},
+        "folds": list(entry.folds),
         "fold_scores": [float(value) for value in entry.scores],
         "error": entry.error,
         "note": entry.note,

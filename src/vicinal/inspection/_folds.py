@@ -11,7 +11,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, 
 from sklearn.metrics import check_scoring
 from sklearn.utils.metaestimators import available_if
 
-from vicinal._base import fit_weighted, reads_frames, takes_weights
+from vicinal._base import _clock, fit_weighted, reads_frames, takes_weights
 from vicinal._base._compat import rows_of
 from vicinal.auto import AutoClassifier, AutoRegressor
 
@@ -96,11 +96,11 @@ class FoldRunner:
         if self.sample_weight is not None and takes_weights(model):
             weights = self.sample_weight[train]
         groups = None if self.groups is None else self.groups[train]
-        started = time.perf_counter()
+        started = _clock.now()
         fit_weighted(model, X_train, rows_of(self.y, train), weights, groups)
-        fitted = time.perf_counter()
+        fitted = _clock.now()
         prediction, classes, proba, decision = _answers(model, X_test)
-        ended = time.perf_counter()
+        ended = _clock.now()
         return FoldResult(prediction, classes, proba, decision, fitted - started, ended - fitted)
 
     def _rows(self, name, fold):

@@ -4,9 +4,9 @@ import math
 from collections import Counter
 from typing import Any, NamedTuple
 
-_PLANNED_SHARE = 0.5  # of the time, kept for models that plan theirs
+_PLANNED_SHARE = 0.5  # of the time, reserved for models that plan theirs
 _LEAST_SHARE = 0.1  # of what is left: with less to spare, only models that plan go on
-_QUICK_SHARE = 0.02  # of what is left: a model whose folds take less need not wait for others
+_QUICK_SHARE = 0.05  # of what is left: a model that needs less for all its folds goes first
 _BRIEF = 0.5  # a model that plans can do with this share of the time that it took before
 
 
@@ -19,14 +19,14 @@ class Turn(NamedTuple):
 
 
 class Schedule:
-    """Hand out the folds that are left on a board.
+    """Hand out the folds that are left on a board, cheapest model first.
 
-    Every model gets its first fold before any gets its second, unless all its folds are a trifle;
-    then quick models go first. A model that plans its time (parameter ``max_fit_time``) is never
-    stopped before the end: half of the time is kept for such models, in equal turns, and each is
-    told the length of its turn. They begin, and when no more is left than what is kept for them,
-    only they go on. Any other model may take half of what is left besides; when all have had their
-    turn, what remains goes to those that got too little.
+    The first fold of a model measures its cost. A model that needs next to no time finishes all its
+    folds at once; then every other model gets a first fold, which may take an equal share of the
+    time; then models are finished in the order of what their other folds cost. Models that plan
+    their time (parameter ``max_fit_time``) cost what they are told: half of the time is reserved
+    for them in equal turns, and when no more than that is left, only they go on. They are not
+    stopped before the end. When all have had their turn, the rest goes to models that were stopped.
 
     Parameters
     ----------
@@ -44,7 +44,8 @@ class Schedule:
         self.board, self.planners, self.n_workers = board, planners, n_workers
         planned = self._planned()
         share = _PLANNED_SHARE if len(planned) < len(board.todo) else 1.0
-        self.told: dict[str, float] = {}
+        # The folds that were handed out: seconds told, and those that were left then.
+        self.handed: dict[tuple[str, int], tuple[float, float]] = {}
         self.turn = min(share * n_workers * seconds / max(1, len(planned)), self._round(seconds))
 
     def next(self, left: float) -> Turn | None:
@@ -55,10 +56,10 @@ class Schedule:
         if known > left:
             self.board.give_up(name, left)
             return None
-        told, limit = self._times(name, left)
-        self.told[name] = max(told, self.told.get(name, 0.0))
+        turn = Turn(task, *self._times(name, left))
+        self.handed[task] = turn.told, left
         self.board.todo.remove(task)
-        return Turn(task, told, limit)
+        return turn
 
     def use_what_is_left(self, left: float) -> None:
         """Put back the folds of the stopped model that most likely finishes one."""
@@ -69,20 +70,21 @@ class Schedule:
 
         def key(task: tuple[str, int]) -> tuple[int, float, int]:
             name, fold = task
-            seconds = board.seconds(name)
+            needed = waiting[name] * board.seconds(name)  # until the model is finished
+            if name in self.planners:
+                return 2, needed or waiting[name] * self.turn, fold
             if board.results[name]:
-                is_quick = seconds * waiting[name] < _QUICK_SHARE * left
-                return 1 if is_quick else 3, seconds, fold
-            if waiting[name] < board.n_folds:  # its first fold is running
-                return 4, 0.0, fold
-            return 0 if name in self.planners else 2, 0.0, fold
+                is_quick = needed < _QUICK_SHARE * left * self.n_workers
+                return 0 if is_quick else 2, needed, fold
+            is_running = waiting[name] < board.n_folds
+            return 3 if is_running else 1, 0.0, fold
 
         first = min(board.todo, key=key)
         planned = self._planned()
-        if first[0] in self.planners or not planned:
+        if first[0] in self.planners or not planned or key(first)[0] == 0:
             return first
-        spare = self._spare(left)
-        is_enough = spare > max(_LEAST_SHARE * left, board.seconds(first[0]) / self.n_workers)
+        seconds = board.seconds(first[0]) / self.n_workers
+        is_enough = self._spare(left) > max(_LEAST_SHARE * left, seconds)
         return first if is_enough else min(planned, key=key)
 
     def _times(self, name: str, left: float) -> tuple[float, float]:
@@ -94,8 +96,9 @@ class Schedule:
             return turn / self._overrun(name), left
         spare = self._spare(left)
         others = {other for other, _ in self.board.todo} - {name} - self.planners
-        # Half is generous on purpose: what is stopped was computed in vain.
-        limit = spare * max(0.5, min(1.0, self.n_workers / (1 + len(others))))
+        limit = spare * min(1.0, self.n_workers / (1 + len(others)))
+        if self.board.results[name]:  # what is stopped was computed in vain
+            limit = min(left, max(limit, 0.5 * spare, 2.0 * self.board.seconds(name)))
         if all(map(self.board.seconds, others)):
             known = sum(
                 self.board.seconds(other) for other, _ in self.board.todo if other in others
@@ -112,19 +115,23 @@ class Schedule:
 
     def _overrun(self, name: str) -> float:
         """Return by what factor a model has exceeded what it was told, at least 1."""
-        seconds = self.board.seconds(name)
-        return max(1.0, seconds / self.told[name]) if seconds else 1.0
+        results = self.board.results[name]
+        told = {fold: told for (other, fold), (told, _) in self.handed.items() if other == name}
+        return max([1.0, *(results[fold].seconds / told[fold] for fold in told if fold in results)])
 
     def _spare(self, left: float) -> float:
-        """Return what is left besides the time kept for folds to come of models that plan.
+        """Return what is left besides the time reserved for unfinished folds of models that plan.
 
-        Nothing is kept for one that could not finish all its folds.
+        Nothing is reserved for one that could not finish all its folds.
         """
         if math.isinf(left):
             return left
-        kept = 0.0
+        reserved = 0.0
         for name, n_folds in Counter(name for name, _ in self._planned()).items():
             rounds = math.ceil(n_folds / self.n_workers)
             if rounds * _BRIEF * self.board.seconds(name) <= left:
-                kept += n_folds * min(self.turn, self.board.seconds(name) or self.turn)
-        return left - kept / self.n_workers
+                reserved += n_folds * min(self.turn, self.board.seconds(name) or self.turn)
+        for (name, fold), (told, before) in self.handed.items():
+            if name in self.planners and fold not in self.board.results[name]:  # it is running
+                reserved += max(0.0, told - (before - left))
+        return left - reserved / self.n_workers

@@ -5,12 +5,12 @@ import pickle
 import queue
 import tempfile
 import threading
-import time
 from pathlib import Path
 from typing import Any
 
 from joblib import wrap_non_picklable_objects
 
+from vicinal._base import _clock
 from vicinal._base._processes import take_process
 from vicinal.inspection._folds import FoldResult, FoldRunner, failure
 
@@ -120,7 +120,7 @@ class WorkerPool:
         become ready.
         """
         ends = [worker.started + worker.limit for worker in self._workers if worker.task]
-        left = min([timeout, _LONG, *(end - time.monotonic() for end in ends)])
+        left = min([timeout, _LONG, *(end - _clock.now() for end in ends)])
         try:
             worker, answer = self._answers.get(timeout=max(0.0, left))
         except queue.Empty:
@@ -128,7 +128,7 @@ class WorkerPool:
         if worker not in self._workers:
             return None  # the end of a worker that was stopped
         if answer == "started":
-            worker.started = time.monotonic()
+            worker.started = _clock.now()
             return None
         task, worker.task = worker.task, None
         if answer is None:
@@ -137,7 +137,7 @@ class WorkerPool:
         return None if task is None else (task, answer, worker.limit)
 
     def _stop_one_over_limit(self):
-        now = time.monotonic()
+        now = _clock.now()
         for worker in self._workers:
             if worker.task and now >= worker.started + worker.limit:
                 task = worker.task

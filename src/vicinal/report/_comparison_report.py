@@ -86,6 +86,7 @@ class ComparisonReport(Page):
             "n_folds": board.n_folds,
             "n_samples": board.n_samples,
             "n_features": board.n_features,
+            "warning": board.warning,
             "rows": [
                 _row(rank, entry, floor, best, board)
                 for rank, entry in zip(board.ranks, board.entries, strict=True)
