@@ -32,13 +32,17 @@ class SimulatedWorkers:
     """Stands in for the worker pool of `compare` and moves the clock.
 
     ``costs`` has the seconds of one fold by name, or a function from the seconds that the model is
-    told to those that it takes. A process takes ``start`` seconds to start, and the rows of a fold
-    take ``encoding`` seconds, which are not counted as the model's. ``turns`` collects when each
-    fold was handed out, the fold, the seconds told and the limit.
+    told to those that it takes. The first processes take ``start`` seconds to start, one after a
+    fold was stopped ``restart``, and the rows of a fold take ``encoding`` seconds, which are not
+    counted as the model's. ``turns`` collects when each fold was handed out, the fold, the seconds
+    told and the limit.
     """
 
-    def __init__(self, monkeypatch: Any, costs: dict, *, start=0.0, encoding=0.0) -> None:
+    def __init__(
+        self, monkeypatch: Any, costs: dict, *, start=0.0, restart=0.0, encoding=0.0
+    ) -> None:
         self.costs, self.start, self.encoding = costs, start, encoding
+        self.start_seconds = restart
         self.clock = Clock()
         self.turns: list = []
         monkeypatch.setattr(_clock, "now", self.clock)
@@ -89,7 +93,7 @@ class SimulatedWorkers:
             return None
         self.running.remove((end, task, needed, limit))
         if needed > limit:
-            self.starting.append(first + self.start)
+            self.starting.append(first + self.start_seconds)
             return task, None, limit
         self.n_ready += 1
         return task, replace(self.runner.run(*task), fit_seconds=needed), limit

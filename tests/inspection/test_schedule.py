@@ -62,25 +62,27 @@ def test_a_model_that_needs_next_to_no_time_finishes_at_once(simulate):
 
 
 @pytest.mark.parametrize("n_workers", [1, 2, 4])
-@pytest.mark.parametrize("start", [0.0, 2.0])
+@pytest.mark.parametrize(
+    ("restart", "is_reversed"), [(0, False), (2, False), (20, False), (0, True)]
+)
 @pytest.mark.parametrize(
     "auto", [lambda told: 0.9 * told, lambda told: 10 + told], ids=["obedient", "slow"]
 )
-@pytest.mark.parametrize("is_reversed", [False, True])
 def test_cheap_models_have_all_folds_within_a_short_budget(
-    simulate, n_workers, start, auto, is_reversed
+    simulate, n_workers, restart, auto, is_reversed
 ):
     """1,000 rows in 30 seconds: whatever the slow ones cost, and in whatever order they come."""
     costs = {"guess": 0.01, "k-NN": 0.02, "line": 0.05, "LightGBM": 0.1, "tree": 0.25}
     costs |= {"auto": auto, "local": 9.0, "partition": 5.0, "adaptive": 40.0, "svm": 2000.0}
     if is_reversed:
         costs = dict(reversed(costs.items()))
-    found = simulate(costs, 30.0, n_workers, start=start)
+    found = simulate(costs, 30.0, n_workers, start=1.0, restart=restart)
     cheap = ("guess", "k-NN", "line", "LightGBM", "tree")
     assert [found.n_folds(name) for name in cheap] == [5] * 5
     unfinished = {entry.name for entry in found.board.unfinished}
     assert {"adaptive", "svm"} <= unfinished
     assert not unfinished & set(cheap)
+    assert found.n_folds("auto") > 0
     assert all(f"{name} (" in found.board.warning for name in unfinished)
 
 
@@ -161,7 +163,7 @@ def test_without_a_budget_nothing_is_limited(simulate):
 
 def test_the_budget_holds_with_starts_of_processes_and_encoding(simulate):
     costs = {"slow": 10.0**6, "bayes": 0.1, "flagship": lambda told: 2 * told}
-    found = simulate(costs, 15.0, 2, start=3.0, encoding=1.0)
+    found = simulate(costs, 15.0, 2, start=3.0, restart=3.0, encoding=1.0)
     assert found.n_folds("bayes") == 5
     assert found.ended <= 15.0
     late = simulate(costs, 15.0, 2, start=20.0)

@@ -14,6 +14,8 @@ from typing import Any
 
 from joblib import cpu_count
 
+from vicinal._base import _clock
+
 _THREAD_VARIABLES = (
     "OMP_NUM_THREADS",
     "OPENBLAS_NUM_THREADS",
@@ -58,7 +60,7 @@ def _started(module: str, n_processes: int) -> Any:
         stderr=log,
         env=_environment(max(1, cpu_count() // n_processes)),
     )
-    process.log = log
+    process.log, process.started = log, _clock.now()
     return process
 
 

@@ -531,6 +531,7 @@ def _run_in_workers(board: _Board, n_workers: int, end: float) -> None:
                     board.give_up(name, math.inf)
                 return
             if board.todo and pool.has_room():
+                schedule.restart = pool.start_seconds
                 turn = schedule.next(left)
                 if turn is not None:
                     pool.submit(*turn)

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 _PLANNED_SHARE = 0.5  # of the time, reserved for models that plan theirs
 _LEAST_SHARE = 0.1  # of what is left: with less to spare, only models that plan go on
-_QUICK_SHARE = 0.05  # of what is left: a model that needs less for all its folds goes first
+_QUICK_SHARE = 0.1  # of what is left: a model that needs less for all its folds goes first
 _BRIEF = 0.5  # a model that plans can do with this share of the time that it took before
 
 
@@ -42,6 +42,7 @@ class Schedule:
 
     def __init__(self, board: Any, planners: set[str], n_workers: int, seconds: float) -> None:
         self.board, self.planners, self.n_workers = board, planners, n_workers
+        self.restart = 0.0  # seconds until there is another process after a fold was stopped
         planned = self._planned()
         share = _PLANNED_SHARE if len(planned) < len(board.todo) else 1.0
         # The folds that were handed out: seconds told, and those that were left then.
@@ -71,11 +72,9 @@ class Schedule:
         def key(task: tuple[str, int]) -> tuple[int, float, int]:
             name, fold = task
             needed = waiting[name] * board.seconds(name)  # until the model is finished
-            if name in self.planners:
-                return 2, needed or waiting[name] * self.turn, fold
             if board.results[name]:
                 is_quick = needed < _QUICK_SHARE * left * self.n_workers
-                return 0 if is_quick else 2, needed, fold
+                return 0 if is_quick and name not in self.planners else 2, needed, fold
             is_running = waiting[name] < board.n_folds
             return 3 if is_running else 1, 0.0, fold
 
@@ -97,6 +96,7 @@ class Schedule:
         spare = self._spare(left)
         others = {other for other, _ in self.board.todo} - {name} - self.planners
         limit = spare * min(1.0, self.n_workers / (1 + len(others)))
+        limit = min(spare, max(limit, self.restart))  # to stop it earlier would cost more
         if self.board.results[name]:  # what is stopped was computed in vain
             limit = min(left, max(limit, 0.5 * spare, 2.0 * self.board.seconds(name)))
         if all(map(self.board.seconds, others)):

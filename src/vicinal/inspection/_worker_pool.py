@@ -83,6 +83,7 @@ class WorkerPool:
         self._answers: queue.Queue = queue.Queue()
         self._workers = [self._new_worker() for _ in range(n_workers)]
         self._ready: list[_Worker] = []
+        self.start_seconds = 0.0  # that the slowest process took to be ready
 
     def __enter__(self) -> "WorkerPool":
         return self
@@ -134,7 +135,11 @@ class WorkerPool:
         if answer is None:
             return self._after_death(worker, task)
         self._ready.append(worker)
-        return None if task is None else (task, answer, worker.limit)
+        if task is None:
+            seconds = _clock.now() - worker.process.started
+            self.start_seconds = max(seconds, self.start_seconds)
+            return None
+        return task, answer, worker.limit
 
     def _stop_one_over_limit(self):
         now = _clock.now()
