@@ -1,12 +1,12 @@
 """The commands from the outside: what they print, what they write, how they end."""
 
+import io
 import json
 import os
 import shutil
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import numpy as np
@@ -16,6 +16,7 @@ pytest.importorskip("typer")
 pytest.importorskip("polars")
 
 import polars as pl
+from tests.inspection.simulation import SimulatedWorkers
 
 import vicinal
 from vicinal.cli._commands import _not_yet_shown
@@ -95,26 +96,38 @@ def test_without_a_table_an_embedded_set_is_used(data, tmp_path, capsys):
     assert "442 rows, 10 columns; regression on 'target'" in capsys.readouterr().err
 
 
+# Folds are written until the eleventh, before which the process kills itself.
+KILLED = """
+import os, signal, sys
+from vicinal.cli._run import run
+from vicinal.inspection._fold_cache import FoldCache
+
+write = FoldCache.write
+
+def until_killed(cache, *result):
+    if len(list(cache.folder.glob("*.npz"))) == 10:
+        os.kill(os.getpid(), signal.SIGKILL)
+    write(cache, *result)
+
+FoldCache.write = until_killed
+run(sys.argv[1:])
+"""
+
+
 def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path, capsys):
     """Kill -9 after some folds: the finished ones are read back, bit for bit, the rest computed."""
     cache = tmp_path / "folds"
     arguments = ["compare", str(csv), "-t", "income", "--folds", "10", "--jobs", "1"]
     arguments += ["--models", "frequent,logistic,forest", "--cache", str(cache), "--json"]
-    arguments += ["--out", str(tmp_path / "page.html")]
-    code = f"import sys; from vicinal.cli._run import run; sys.exit(run({arguments!r}))"
-    process = subprocess.Popen(
-        [sys.executable, "-c", code],
+    arguments += ["--budget", "24h", "--out", str(tmp_path / "page.html")]
+    killed = subprocess.run(
+        [sys.executable, "-c", KILLED, *arguments],
         env={**os.environ, "PYTHONPATH": SOURCE},
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
+        capture_output=True,
     )
-    deadline = time.monotonic() + 240
-    while len(list(cache.glob("*.npz"))) < 5 and time.monotonic() < deadline:
-        time.sleep(0.01)
-    process.send_signal(signal.SIGKILL)
-    process.wait()
+    assert killed.returncode == -signal.SIGKILL
     finished = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.npz")}
-    assert 5 <= len(finished) < 30
+    assert len(finished) == 10
     assert not (tmp_path / "page.html").exists()
     assert run(arguments) == 0
     board = json.loads(capsys.readouterr().out)
@@ -122,6 +135,27 @@ def test_killed_comparison_goes_on_and_loses_the_running_fold_only(csv, tmp_path
     after = {path.name: path.stat().st_mtime_ns for path in cache.glob("*.npz")}
     assert len(after) == 30
     assert finished.items() <= after.items()
+
+
+def test_what_is_unfinished_is_said_before_a_model_is_named_or_saved(
+    csv, tmp_path, monkeypatch, capsys
+):
+    costs = {"most frequent class": 0.1, "logistic regression": 0.2, "random forest": 10**6}
+    SimulatedWorkers(monkeypatch, costs)
+    saved = tmp_path / "best.vicinal"
+    arguments = ["compare", str(csv), "-t", "income", "--models", "frequent,logistic,forest"]
+    arguments += ["--fresh", "--budget", "45s", "--out", str(tmp_path / "page.html")]
+    assert run([*arguments, "--save", str(saved)]) == 0
+    stdout, stderr = capsys.readouterr()
+    assert stdout.splitlines()[1].startswith("Unfinished: random forest (0 of 5 folds). Ranks")
+    assert stdout.splitlines()[3].startswith(" 1  logistic regression")
+    assert "logistic regression is the best of the ranked models" in stderr
+    assert stderr.index("unfinished ones") < stderr.index("logistic regression saved")
+    assert "Unfinished: random forest" in (tmp_path / "page.html").read_text()
+    assert run([*arguments, "--json"]) == 0
+    stdout, stderr = capsys.readouterr()
+    assert json.loads(stdout)["unfinished"] == ["random forest"]
+    assert "Unfinished: random forest" in stderr
 
 
 # --- fit, predict, explain, info ---
@@ -182,6 +216,30 @@ def test_predictions_go_to_standard_output_without_a_file(model, csv, table, cap
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "prediction"
     assert len(lines) == 1 + table.height
+
+
+def test_a_dash_is_standard_output(model, csv, table, tmp_path, monkeypatch, capsys):
+    monkeypatch.chdir(tmp_path)
+    assert run(["predict", str(model), str(csv), "--out", "-"]) == 0
+    assert len(capsys.readouterr().out.splitlines()) == 1 + table.height
+    assert not Path("-").exists()
+
+
+def test_json_arrays_are_tables(model, csv, table, tmp_path, monkeypatch, capsys):
+    assert run(["predict", str(model), str(csv)]) == 0
+    expected = capsys.readouterr().out
+    rows, out = tmp_path / "rows.json", tmp_path / "predictions.json"
+    rows.write_text(json.dumps(table.to_dicts(), indent=2))
+    assert run(["predict", str(model), str(rows)]) == 0
+    assert capsys.readouterr().out == expected
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(b" \n" + rows.read_bytes())))
+    assert run(["predict", str(model), "-", "--out", str(out)]) == 0
+    assert [row["prediction"] for row in json.loads(out.read_text())] == expected.split()[1:]
+    for text in ("[1, 2]", '[{"age": 1', '["age"]'):
+        rows.write_text(text)
+        capsys.readouterr()
+        assert run(["predict", str(model), str(rows)]) == 2
+        assert len(capsys.readouterr().err.splitlines()) == 1
 
 
 def test_prediction_loads_what_the_file_names_alone(model, csv):
@@ -252,6 +310,35 @@ def test_explanation_names_columns_of_the_table(model, csv, tmp_path, capsys):
     assert "rows 0 to 119" in capsys.readouterr().err
 
 
+@pytest.mark.parametrize("option", [["--to", "low"], ["--fixed", "age"]])
+def test_a_quick_explanation_refuses_what_it_would_ignore(option, model, csv, table, capsys):
+    explain = ["explain", str(model), str(csv), "--row", "3"]
+    assert run([*explain, "--quick", *option]) == 2
+    assert "--quick skips the counterfactual" in capsys.readouterr().err
+    table[:1].write_csv(csv)
+    assert run(["explain", str(model), str(csv), "--row", "0", *option]) == 2
+    assert "need other rows to compare with" in capsys.readouterr().err
+
+
+def test_a_quick_explanation_has_the_numbers_of_the_full_one(csv, table, tmp_path, capsys):
+    from vicinal import AutoClassifier
+    from vicinal.io import save
+
+    auto = AutoClassifier(["constant", "linear"], random_state=0)
+    save(auto.fit(table.drop("income"), table["income"]), tmp_path / "auto.vicinal")
+    table.sort("age")[:40].write_csv(csv)  # not like the training rows
+    found = []
+    for option in ([], ["--quick"]):
+        arguments = ["explain", str(tmp_path / "auto.vicinal"), str(csv), "--row", "3", "--json"]
+        assert run([*arguments, *option]) == 0
+        found.append(json.loads(capsys.readouterr().out))
+    full, quick = found
+    assert quick["probabilities"] == full["probabilities"]
+    assert "surface" in full["sections"]
+    assert quick["sections"] == {key: full["sections"][key] for key in quick["sections"]}
+    assert "columns" in quick["sections"]
+
+
 def test_what_is_shown_early_and_late_are_the_sections_of_the_explanation_once_each():
     shown = "answer\n\nMembers\n-------\none\n\nSupport\n-------\nseen"
     text = "answer\n\nMembers\n-------\none\n\nColumns\n-------\nage\n\nSupport\n-------\nseen"
@@ -281,17 +368,30 @@ def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_pa
     assert "unknown to the model: 'middling'" in capsys.readouterr().err
 
 
-def test_warnings_are_notes_of_one_line(csv, tmp_path, monkeypatch, capsys):
+def test_warnings_of_the_library_are_notes_of_one_line_and_others_are_not(csv, monkeypatch, capsys):
     import warnings
 
+    import sklearn.linear_model
+    from sklearn.exceptions import ConvergenceWarning, UndefinedMetricWarning
+
+    ours, theirs = vicinal.__file__, sklearn.linear_model.__file__
+
     def warn(*args, **kwargs):
-        warnings.warn("take care\nof it", UserWarning, stacklevel=1)
+        warnings.warn_explicit("take care\nof it", UserWarning, ours, 1)
+        warnings.warn_explicit("ours stopped", ConvergenceWarning, ours, 2)
+        warnings.warn_explicit("lbfgs failed to converge", ConvergenceWarning, theirs, 1)
+        warnings.warn_explicit("X does not have valid feature names", UserWarning, theirs, 2)
+        warnings.warn_explicit("Recall is ill-defined", UndefinedMetricWarning, ours, 3)
 
     monkeypatch.setattr("vicinal.cli._commands.info", warn)
     with warnings.catch_warnings():
         warnings.simplefilter("always")
         assert run(["info", str(csv)]) == 0
-    assert capsys.readouterr().err == "  note: take care of it\n"
+    assert capsys.readouterr().err.splitlines() == [
+        "  note: take care of it",
+        "  note: ours stopped",
+        "  note: the fit stopped before it converged; raise its max_iter",
+    ]
 
 
 def test_info_tells_columns_and_target(model, capsys):

@@ -241,13 +241,13 @@ def test_limits_and_support_stand_beside_the_answers(folder, tmp_path, capsys):
     assert "--interval 90 must be a chance between 0 and 1" in capsys.readouterr().err
 
 
-def test_classes_that_are_possible(folder, costly, capsys):
+def test_prediction_sets(folder, costly, capsys):
     model = fit(folder, "sets", "-t", "town", "--drop", "day,paid", "--budget", "5s")
     capsys.readouterr()
     assert run(["predict", str(model), str(folder / "claims.csv"), "--interval", "0.9"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "prediction,possible"
-    # Nothing tells the towns apart, so nearly all of them are possible nearly everywhere.
+    assert lines[0] == "prediction,prediction_set"
+    # Nothing tells the towns apart, so nearly every set has nearly all of them.
     assert np.mean([line.count("|") == 2 for line in lines[1:]]) > 0.5
     assert run(["predict", str(costly), str(folder / "claims.csv"), "--interval", "0.9"]) == 2
     assert "LogisticRegression has no predict_set; a model of `vicinal fit" in (

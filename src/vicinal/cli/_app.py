@@ -46,7 +46,7 @@ def _version(value: bool) -> None:
         raise typer.Exit
 
 
-_FORMATS = "CSV, TSV, Parquet, Arrow, Excel or JSON lines, also .gz; - reads standard input."
+_FORMATS = "CSV, TSV, Parquet, Arrow, Excel, JSON or JSON lines, also .gz; - is standard input."
 Table = Annotated[Path, typer.Argument(help=_FORMATS)]
 Tables = Annotated[list[Path], typer.Argument(help=f"{_FORMATS} Several are put together.")]
 Model = Annotated[Path, typer.Argument(help="A model written by `vicinal fit`.")]
@@ -311,7 +311,7 @@ def predict_rows(
     model: Model,
     tables: Tables,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="A table; standard output by default.")
+        Path | None, typer.Option("--out", "-o", help="A table; - or nothing is standard output.")
     ] = None,
     keep: Annotated[
         list[str] | None,
@@ -322,7 +322,10 @@ def predict_rows(
     ] = False,
     interval: Annotated[
         float | None,
-        typer.Option(help="Add limits, or the classes, that hold the truth with this chance: 0.9."),
+        typer.Option(
+            help="Add a prediction interval (lower, upper) or, for classes, a prediction_set: the "
+            "true value is in it with this probability, such as 0.9."
+        ),
     ] = None,
     support: Annotated[
         bool, typer.Option("--support", help="Add how usual each row is, 0 (nothing like it) to 1.")
@@ -335,6 +338,10 @@ def predict_rows(
     vicinal predict people.vicinal new.csv --out answers.csv
     vicinal predict people.vicinal new.parquet --proba --key id --out answers.parquet
     vicinal predict prices.vicinal new.csv --interval 0.9 --support
+    cat new.json | vicinal predict people.vicinal - --out -
+
+    A prediction_set such as "no | yes" lists every class that cannot be excluded; an empty one
+    means that the row fits no class.
     """
     from vicinal.cli import _commands
 
@@ -366,7 +373,8 @@ def explain_row(
         str | None, typer.Option(help="The answer that the least change shall get.")
     ] = None,
     quick: Annotated[
-        bool, typer.Option("--quick", help="Leave out what compares with other rows of the table.")
+        bool,
+        typer.Option("--quick", help="Skip the counterfactual and other comparisons with rows."),
     ] = False,
     delimiter: Delimiter = None,
     as_json: AsJson = False,

@@ -48,6 +48,7 @@ def predict(
     """Predict every row of a table; ``keep`` names columns that are copied beside the answers."""
     if interval is not None and not 0 < interval < 1:
         raise InputError(f"--interval {interval:g} must be a chance between 0 and 1, such as 0.9")
+    out = None if out == Path("-") else out
     fitted = load_model(model)
     threshold = threshold_of(model)
     frame = read_tables(tables, delimiter)
@@ -91,13 +92,13 @@ def threshold_of(model: Path) -> Threshold | None:
 
 
 def _limits(fitted, X, coverage) -> dict[str, Any]:
-    """Return limits of numbers, or the classes that are possible."""
+    """Return limits of numbers, or the labels of prediction sets."""
     if not hasattr(fitted, "classes_"):
         ends = _asked(fitted, "predict_interval", "--interval", X, coverage=coverage)
         return {"lower": ends[:, 0], "upper": ends[:, 1]}
     sets = _asked(fitted, "predict_set", "--interval", X, coverage=coverage)
     labels = np.array([str(label) for label in fitted.classes_])
-    return {"possible": [" | ".join(labels[row]) for row in np.asarray(sets, dtype=bool)]}
+    return {"prediction_set": [" | ".join(labels[row]) for row in np.asarray(sets, dtype=bool)]}
 
 
 def _asked(fitted, method, option, X, **options) -> np.ndarray:
@@ -164,6 +165,10 @@ def explain(
     from vicinal.inspection import explain as explain_row
     from vicinal.report import ExplanationReport
 
+    if quick and (fixed or to is not None):
+        raise InputError(
+            "--quick skips the counterfactual, which --to and --fixed are about; leave out --quick"
+        )
     fitted = load_model(model)
     frame = read_table(table, delimiter)
     if not 0 <= row < frame.height:
@@ -182,12 +187,17 @@ def explain(
         "immutable": fixed,
         "target": None if to is None else _label(fitted, to, "--to"),
     }
-    others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
+    # The rows that the short explanation compares with, where the model has some of its own.
+    others = fitted.background(rows[row]) if hasattr(fitted, "background") else None
+    if others is None:
+        others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
+    if not len(others) and (fixed or to is not None):
+        raise InputError("--to and --fixed need other rows to compare with; the table has one")
     if (threshold := threshold_of(model)) is not None:
         say(f"answers are {threshold}")
         fitted = threshold.applied(fitted)
     found = explain_row(fitted, rows[row])
-    is_last = quick or not others.height
+    is_last = quick or not len(others)
     shown = found.text() if is_last else _known_already(found)
     if not as_json:
         print(shown, flush=True)

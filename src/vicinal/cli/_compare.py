@@ -5,7 +5,6 @@ import json
 import os
 import re
 import sys
-import time
 import warnings
 from dataclasses import replace
 from importlib.metadata import version
@@ -19,7 +18,7 @@ from sklearn.model_selection import TimeSeriesSplit
 from sklearn.pipeline import Pipeline
 
 import vicinal
-from vicinal._base import write_whole
+from vicinal._base import _clock, write_whole
 from vicinal._base._processes import processes_ahead
 from vicinal.cli._check_table import CheckedTable
 from vicinal.cli._errors import InputError, quoted
@@ -61,7 +60,7 @@ def compare(
     as_json: bool,
 ) -> None:
     """Rank models on a table, print the leaderboard and write the report."""
-    started = time.monotonic()
+    started = _clock.now()
     check_folder(out, "--out")
     if save is not None:
         check_folder(save, "--save")
@@ -91,7 +90,7 @@ def compare(
                 chosen,
                 metric=scorer,
                 positive=label,
-                seconds=max(1.0, end - page_seconds - time.monotonic()),
+                seconds=max(1.0, end - page_seconds - _clock.now()),
                 cv=folds if source.time is None else TimeSeriesSplit(folds),
                 seed=seed,
                 jobs=jobs,
@@ -103,6 +102,7 @@ def compare(
                 say("finished folds are kept: the same command goes on from there")
             raise
     if as_json:
+        say(board.warning)
         print(json.dumps(board.to_dict(), indent=2, ensure_ascii=False))
     else:
         print_leaderboard(board)
@@ -163,7 +163,7 @@ def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
     if not ours or mark.exists():
         return 0.0
     say("compiling, once after an installation; this is not part of the budget")
-    started = time.monotonic()
+    started = _clock.now()
     rows = np.linspace(0, checked.X.height - 1, min(_COMPILED_ROWS, checked.X.height)).astype(int)
     kinds = dict(list(checked.kinds.items())[:_COMPILED_COLUMNS])
     few = replace(checked, X=checked.X.select(list(kinds)), kinds=kinds)
@@ -178,7 +178,7 @@ def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
                 continue
     mark.parent.mkdir(parents=True, exist_ok=True)
     write_whole(mark, "")
-    seconds = time.monotonic() - started
+    seconds = _clock.now() - started
     say(f"compiled in {seconds:.0f} s")
     return seconds
 
@@ -211,7 +211,7 @@ def _closer_look(board, models, checked, seed, end, positive, threshold):
     """Fit the winner again on the rows of a fold, and ask it about those that it has not seen."""
     from vicinal.report import ModelReport
 
-    left = max(1.0, end - time.monotonic())
+    left = max(1.0, end - _clock.now())
     best = board.entries[0]
     train, unseen = board.fold_of(best)
     say(f"looking closer at {best.name}")
@@ -232,7 +232,7 @@ def _closer_look(board, models, checked, seed, end, positive, threshold):
         unseen=unseen,
         seen=used,
         n_explained=_EXPLAINED_ROWS,
-        time_budget=max(1.0, _REASONS_SHARE * (end - time.monotonic())),
+        time_budget=max(1.0, _REASONS_SHARE * (end - _clock.now())),
         notes=notes,
         random_state=seed,
     )
@@ -263,6 +263,10 @@ def _save_best(board, models, checked, source, path, seconds, positive, threshol
 
     best = board.entries[0]
     score = f"{board.metric_label} {board.sign * best.mean:.4f} on held-out rows"
+    if len(best.scores) < board.n_folds:
+        score += f" ({len(best.scores)} of {board.n_folds} folds)"
+    if board.warning:
+        say(f"  note: {best.name} is the best of the ranked models; unfinished ones are not ranked")
     fitted = fit_model(best.name, within(models[best.name], seconds), checked)
     about = {"score": score, "positive": positive, "threshold": threshold}
     save_model(best.name, fitted, checked, source, path, **about)
@@ -287,12 +291,19 @@ def parse_seconds(text: str) -> float:
 
 
 def resolve_metric(
-    name: str | None, checked: CheckedTable, positive: Any = None, n_folds: int = 5
+    name: str | None,
+    checked: CheckedTable,
+    positive: Any = None,
+    n_folds: int = 5,
+    hint: str = " (--metric accuracy)",
 ) -> str | None:
-    """Return the name of a scikit-learn scorer; a few short names are understood."""
+    """Return the name of a scikit-learn scorer; a few short names are understood.
+
+    ``hint`` is how the command lets one choose another, where it does.
+    """
     several = checked.task == "classification" and len(np.unique(checked.y)) > 2
     if name is None:
-        return _metric_for_rare(checked, several, n_folds)
+        return _metric_for_rare(checked, several, n_folds, hint)
     short = {
         "auc": "roc_auc_ovr" if several else "roc_auc",
         "logloss": "neg_log_loss",
@@ -323,7 +334,7 @@ def _refuse_single(checked: CheckedTable) -> None:
         )
 
 
-def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int) -> str | None:
+def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int, hint: str) -> str | None:
     """Return a score that a rare class counts in, and say so; ``None`` where none is rare."""
     if checked.task == "regression":
         return None
@@ -337,8 +348,8 @@ def _metric_for_rare(checked: CheckedTable, several: bool, n_folds: int) -> str 
         return None
     metric = "balanced_accuracy" if several else "roc_auc"
     say(
-        f"  note: {str(classes[rarest])!r} is {100 * share:.2g} % of the rows: ranked by "
-        f"{metric.replace('_', ' ')}, not accuracy (--metric accuracy); `vicinal check` shows more"
+        f"  note: {str(classes[rarest])!r} is {100 * share:.2g} % of the rows: the score is "
+        f"{metric.replace('_', ' ')}, not accuracy{hint}; `vicinal check` shows more"
     )
     return metric
 

@@ -2,7 +2,6 @@
 
 import hashlib
 import sys
-import time
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +9,7 @@ import numpy as np
 import polars as pl
 from sklearn.model_selection import TimeSeriesSplit
 
+from vicinal._base import _clock
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._compare import leaderboard, parse_seconds, resolve_metric, within
@@ -47,12 +47,12 @@ def fit(
     if positive is not None or cost is not None:
         label = positive_label(checked, positive, "--cost" if positive is None else "--positive")
     warn(checked, seed)
-    started = time.monotonic()
+    started = _clock.now()
     fitted = fit_model(name, estimator, checked)
     if cost is None:
         save_model(name, fitted, checked, source, out, positive=label)
     # Folds that will be done in time need no process of their own that could be stopped.
-    is_quick = 2 * _FOLDS * (time.monotonic() - started) < seconds
+    is_quick = 2 * _FOLDS * (_clock.now() - started) < seconds
     if hasattr(fitted, "score_error_") and source.time is None:
         line, answers = _own_judgement(fitted, checked)
     else:
@@ -133,7 +133,7 @@ def _judgement_by_folds(
     board = leaderboard(
         checked,
         {name: estimator},
-        metric=resolve_metric(None, checked),
+        metric=resolve_metric(None, checked, hint=""),
         seconds=seconds,
         cv=n_folds if source.time is None else TimeSeriesSplit(n_folds),
         seed=seed,

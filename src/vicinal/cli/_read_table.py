@@ -1,4 +1,4 @@
-"""Tables from files: CSV, TSV, Parquet, Arrow, JSON lines and Excel, by polars."""
+"""Tables from files: CSV, TSV, Parquet, Arrow, JSON and Excel, by polars."""
 
 import csv
 import gzip
@@ -26,6 +26,9 @@ _ONE_NAME = r"[\w.-]+"
 _LEADING_ZERO = r"^[+-]?0\d+$"
 _ISO_DATE = r"^\d{4}-\d{2}-\d{2}"
 _FIRST_LINES = 20
+_STARTS = {
+    b"PAR1": ".parquet", b"ARROW1": ".arrow", b"PK": ".xlsx", b"{": ".json", b"[": ".json",
+}  # fmt: skip
 
 
 def read_tables(paths: Sequence[Path], delimiter: str | None = None) -> pl.DataFrame:
@@ -68,8 +71,8 @@ def _bytes_of(path: Path) -> tuple[bytes, str]:
     """Return what a file holds, unpacked, and the ending that says what it is."""
     if str(path) == "-":
         data = sys.stdin.buffer.read()
-        starts = {b"PAR1": ".parquet", b"ARROW1": ".arrow", b"{": ".jsonl", b"PK": ".xlsx"}
-        return data, next((end for mark, end in starts.items() if data.startswith(mark)), ".csv")
+        first = data.lstrip()
+        return data, next((end for mark, end in _STARTS.items() if first.startswith(mark)), ".csv")
     if not path.is_file():
         what = "is a folder" if path.is_dir() else "does not exist"
         raise InputError(f"the table {str(path)!r} {what}")
@@ -221,8 +224,10 @@ def _read_arrow(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
         return pl.read_ipc_stream(io.BytesIO(data))
 
 
-def _read_json_lines(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
-    return pl.read_ndjson(io.BytesIO(data), infer_schema_length=None)
+def _read_json(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
+    """Read an array of objects, or one object in each line."""
+    read = pl.read_json if data.lstrip().startswith(b"[") else pl.read_ndjson
+    return read(io.BytesIO(data), infer_schema_length=None)
 
 
 def _read_sheet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
@@ -273,8 +278,9 @@ _READERS: dict[str, Callable[[bytes, Path, str | None], pl.DataFrame]] = {
     ".parquet": _read_parquet,
     ".arrow": _read_arrow,
     ".feather": _read_arrow,
-    ".jsonl": _read_json_lines,
-    ".ndjson": _read_json_lines,
+    ".json": _read_json,
+    ".jsonl": _read_json,
+    ".ndjson": _read_json,
     ".xlsx": _read_sheet,
 }
 
@@ -283,6 +289,7 @@ _WRITERS: dict[str, Callable[[pl.DataFrame, Any], Any]] = {
     ".tsv": lambda frame, file: without_formulas(frame).write_csv(file, separator="\t"),
     ".parquet": lambda frame, file: frame.write_parquet(file),
     ".arrow": lambda frame, file: frame.write_ipc(file),
+    ".json": lambda frame, file: frame.write_json(file),
     ".jsonl": lambda frame, file: frame.write_ndjson(file),
 }
 

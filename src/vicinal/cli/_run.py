@@ -2,10 +2,12 @@
 
 import sys
 import warnings
+from pathlib import Path
 
 import typer
 from typer.main import get_command
 
+import vicinal
 from vicinal.cli._errors import InputError
 
 _INTERRUPTED = 130
@@ -51,8 +53,20 @@ def _explain(error: Exception) -> int:
 
 
 def _note(message, category, filename, lineno, file=None, line=None) -> None:
-    """Print a warning as one line, without the place in the code that gave it."""
-    print(f"  note: {' '.join(str(message).split())}", file=sys.stderr)
+    """Print a warning as one line, without its location in the code.
+
+    Warnings of other libraries are about code that the reader has not written. One of them is of
+    use, in other words: that a fit did not converge.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    text = " ".join(str(message).split())
+    is_ours = Path(vicinal.__path__[0]) in Path(filename).parents
+    if issubclass(category, ConvergenceWarning):
+        text = text if is_ours else "the fit stopped before it converged; raise its max_iter"
+    elif not is_ours or category.__module__.startswith("sklearn."):
+        return
+    print(f"  note: {text}", file=sys.stderr)
 
 
 def _fail(message: str, code: int) -> int:

@@ -1,7 +1,6 @@
 """Leaderboards and notes on the terminal, by rich."""
 
 import sys
-import time
 from typing import Any
 
 from rich.console import Console
@@ -9,10 +8,13 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
+from vicinal._base import _clock
+
 
 def say(text: str) -> None:
-    """Print a line that is not the result, so that the result can be piped."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a line that is not the result, so that the result can be piped; no empty one."""
+    if text:
+        print(text, file=sys.stderr, flush=True)
 
 
 class LiveBoard:
@@ -20,7 +22,7 @@ class LiveBoard:
 
     def __init__(self, n_models: int, budget: float, quiet: bool = False) -> None:
         self.n_models, self.budget, self.quiet = n_models, budget, quiet
-        self.started = time.monotonic()
+        self.started = _clock.now()
         self.board: Any = None
         self.seen: set[tuple[str, int]] = set()
         console = Console(stderr=True)
@@ -52,10 +54,10 @@ class LiveBoard:
                 say(f"  {self._clock()}  {entry.name}  {score}  {note}".rstrip())
 
     def _clock(self) -> str:
-        return f"{time.monotonic() - self.started:5.0f} s"
+        return f"{_clock.now() - self.started:5.0f} s"
 
     def _render(self) -> Any:
-        left = f"{time.monotonic() - self.started:.0f} of at most {self.budget:.0f} s"
+        left = f"{_clock.now() - self.started:.0f} of at most {self.budget:.0f} s"
         if self.board is None:
             return Text(f"comparing {self.n_models} models, {left}", style="dim")
         table = leaderboard(self.board)
@@ -92,6 +94,8 @@ def print_leaderboard(board: Any) -> None:
     """Print a comparison on standard output; without colours and boxes where it is piped."""
     console = Console()
     if console.is_terminal:
+        if board.warning:
+            console.print(Text(board.warning, "yellow"))
         console.print(leaderboard(board))
     else:
         print(board)
