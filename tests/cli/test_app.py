@@ -64,7 +64,7 @@ def model(fitted_file, tmp_path):
 
 # --- compare ---
 
-QUICK = ["--models", "frequent,logistic", "--folds", "3", "--budget", "600s"]
+QUICK = ["--models", "frequent,logistic", "--folds", "3", "--budget", "24h"]
 
 
 def test_compare_prints_a_leaderboard_and_writes_the_report(csv, tmp_path, capsys):
@@ -92,6 +92,7 @@ def test_compare_as_json_has_the_leaderboard_alone_on_standard_output(csv, tmp_p
 @pytest.mark.parametrize("data", ["diabetes"])
 def test_without_a_table_an_embedded_set_is_used(data, tmp_path, capsys):
     arguments = ["compare", "--data", data, "--models", "mean,ridge", "--folds", "2"]
+    arguments += ["--budget", "24h"]
     assert run([*arguments, "--out", str(tmp_path / "page.html")]) == 0
     assert "442 rows, 10 columns; regression on 'target'" in capsys.readouterr().err
 

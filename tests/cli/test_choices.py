@@ -46,6 +46,10 @@ def folder(tmp_path_factory):
     return folder
 
 
+# The same base models however busy the machine is.
+LOCAL = ["--set", "members=['constant', 'local', 'linear']", "--budget", "24h"]
+
+
 def fit(folder, name, *arguments):
     model = folder / f"{name}.vicinal"
     assert run(["fit", str(folder / "claims.csv"), "-o", str(model), *arguments]) == 0
@@ -158,9 +162,7 @@ def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_pat
 
 
 def test_cost_of_a_mixture_is_chosen_on_its_held_out_answers(folder, capsys):
-    model = fit(
-        folder, "auto", "-t", "fraud", "--drop", "paid,day", "--cost", "5", "--budget", "5s"
-    )
+    model = fit(folder, "auto", "-t", "fraud", "--drop", "paid,day", "--cost", "5", *LOCAL)
     said = capsys.readouterr().err
     assert "'yes' from probability" in said  # the rarer class
     assert "a row on held-out rows" in said
@@ -177,7 +179,7 @@ def test_scores_are_about_the_class_that_is_named(folder, tmp_path, capsys):
 
     arguments = ["compare", str(folder / "claims.csv"), "-t", "fraud", "--models", "logistic,mean"]
     arguments = [*arguments[:-1], "logistic,frequent", "--drop", "paid", "--metric", "recall"]
-    arguments += ["--folds", "2", "--json", "--out", str(tmp_path / "page.html"), "--budget", "90s"]
+    arguments += ["--folds", "2", "--json", "--out", str(tmp_path / "page.html"), "--budget", "24h"]
     best = tmp_path / "best.vicinal"
     assert run([*arguments, "--positive", "yes", "--cost", "10", "--save", str(best)]) == 0
     stdout, stderr = capsys.readouterr()
@@ -228,7 +230,7 @@ def test_bad_choices_are_one_line(arguments, expected, folder, tmp_path, capsys)
 
 
 def test_limits_and_support_stand_beside_the_answers(folder, tmp_path, capsys):
-    model = fit(folder, "paid", "-t", "paid", "--drop", "day,fraud", "--budget", "5s")
+    model = fit(folder, "paid", "-t", "paid", "--drop", "day,fraud", *LOCAL)
     out = tmp_path / "answers.csv"
     arguments = ["predict", str(model), str(folder / "claims.csv"), "-o", str(out)]
     assert run([*arguments, "--interval", "0.8", "--support"]) == 0
@@ -242,7 +244,7 @@ def test_limits_and_support_stand_beside_the_answers(folder, tmp_path, capsys):
 
 
 def test_prediction_sets(folder, costly, capsys):
-    model = fit(folder, "sets", "-t", "town", "--drop", "day,paid", "--budget", "5s")
+    model = fit(folder, "sets", "-t", "town", "--drop", "day,paid", *LOCAL)
     capsys.readouterr()
     assert run(["predict", str(model), str(folder / "claims.csv"), "--interval", "0.9"]) == 0
     lines = capsys.readouterr().out.splitlines()
@@ -278,7 +280,7 @@ def test_exported_graph_takes_the_columns_and_agrees(costly, folder, tmp_path, c
 
 
 def test_a_part_without_a_graph_is_named(folder, tmp_path, capsys):
-    auto = fit(folder, "auto2", "-t", "fraud", "--drop", "day,paid", "--budget", "2s")
+    auto = fit(folder, "auto2", "-t", "fraud", "--drop", "day,paid", *LOCAL)
     assert run(["export", str(auto), str(tmp_path / "m.onnx")]) == 2
     assert "of AutoClassifier has no ONNX form: LocalClassifier" in capsys.readouterr().err
     assert run(["export", str(auto), str(tmp_path / "m.txt")]) == 2

@@ -18,7 +18,7 @@ from tests.common.discovery import public_estimators
 from tests.common.instances import make
 from tests.common.processes import module
 
-LIMIT = 60  # seconds after which a child hangs
+LIMIT = 600  # seconds after which a child hangs
 METHODS = ("predict_proba", "predict", "transform", "kneighbors", "distance")
 # Where the common instance takes another way than the one whose threads once hung.
 PARAMETERS = {

@@ -74,7 +74,7 @@ def browser():
     driver.quit()
 
 
-def wait_for(check, seconds=15.0):
+def wait_for(check, seconds=120.0):
     deadline = time.monotonic() + seconds
     while time.monotonic() < deadline:
         found = check()

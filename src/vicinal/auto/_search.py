@@ -1,6 +1,5 @@
 """Try base models one after another on rows they have not seen, and average the best."""
 
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
@@ -15,6 +14,7 @@ from sklearn.model_selection import GroupKFold, KFold, StratifiedGroupKFold
 from vicinal._base import (
     HeldOut,
     TrainingData,
+    _clock,
     draw_seeds,
     fold_entries,
     held_out,
@@ -46,7 +46,7 @@ _SEARCH_SHARE = 0.8
 
 def search_deadline(max_fit_time: float | None) -> float:
     """Return when trials must end, by the monotonic clock, in a fit that begins now."""
-    return time.monotonic() + (np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time)
+    return _clock.now() + (np.inf if max_fit_time is None else _SEARCH_SHARE * max_fit_time)
 
 
 @dataclass(frozen=True)
@@ -204,7 +204,7 @@ class Search:
 
     def _try(self, spec: Spec, cuts: bool) -> Trial:
         spec = replace(spec, estimator=seeded_clone(spec.estimator, self.seed))
-        start = time.monotonic()
+        start = _clock.now()
         if self.judged() and start > self._deadline:
             return Trial(spec, reason="no time was left")
         if self.data.is_weighted and not takes_weights(spec.estimator):
@@ -218,7 +218,7 @@ class Search:
         if not np.isfinite(found.answers).all():
             return Trial(spec, reason="it predicted NaN or infinity")
         losses = self.scorer.losses(found.answers)
-        seconds = time.monotonic() - start
+        seconds = _clock.now() - start
         fitted = found.fitted
         return Trial(spec, found.candidates, found.answers, losses, seconds, fitted=fitted)
 
@@ -230,7 +230,7 @@ class Search:
             found = self._predict_folds(spec, folds)
         else:
             first = self._predict_folds(spec, folds[:1])
-            seconds = (time.monotonic() - start) * (len(folds) + data.growth)
+            seconds = (_clock.now() - start) * (len(folds) + data.growth)
             if self.judged() and start + seconds > self._deadline:
                 raise Skipped(f"about {seconds:.1f} s would not fit the time")
             if cuts:

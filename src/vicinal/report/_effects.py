@@ -1,10 +1,10 @@
 """How the answer moves with one column, all others as they are."""
 
-import time
 from typing import Any
 
 import numpy as np
 
+from vicinal._base import _clock
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.report._charts import Axis
@@ -29,18 +29,18 @@ def effects(
     the middle 80 % of the rows; each row's curve is first moved to the mean height of all. All
     pictures share one scale.
     """
-    end, cost = time.monotonic() + seconds, 0.0
+    end, cost = _clock.now() + seconds, 0.0
     names, found = column_names(X), []
     step = max(1, num_samples(X) // _MOST_ROWS)
     rows = rows_of(X, np.arange(0, num_samples(X), step)[:_MOST_ROWS])
     for j in columns[:_MOST_COLUMNS]:
-        started = time.monotonic()
+        started = _clock.now()
         if started + cost > end:
             break
         grid = _grid(*column_in_order(X, j), column_values(X, j))
         if len(grid["rows"]) > 1:
             found.append({"name": names[j], **_effect(held_out, rows, X, j, grid, positive)})
-        cost = max(cost, time.monotonic() - started)
+        cost = max(cost, _clock.now() - started)
     if not found:
         return None
     points = [point for part in found for line in part["lines"] for point in line["points"]]

@@ -1,10 +1,10 @@
 """What each column is worth: held-out answers get worse when it is shuffled."""
 
-import time
 from typing import Any
 
 import numpy as np
 
+from vicinal._base import _clock
 from vicinal.report._held_out import UnseenAnswers, row_losses
 from vicinal.report._table import column_names, with_column
 
@@ -20,14 +20,14 @@ def importance(
     standard error is over the rows, each with the mean of its repeats. Columns for which there was
     no time are counted in ``n_left``.
     """
-    end, names = time.monotonic() + seconds, column_names(X)
-    started = time.monotonic()
+    end, names = _clock.now() + seconds, column_names(X)
+    started = _clock.now()
     before, unit = row_losses(held_out.ask(X), y)
-    cost = time.monotonic() - started
+    cost = _clock.now() - started
     repeats = int(np.clip(seconds / max(cost * len(names), 1e-9), 1, _MOST_REPEATS))
     found: list[dict[str, Any]] = []
     for j, name in enumerate(names):
-        if time.monotonic() + repeats * cost > end:
+        if _clock.now() + repeats * cost >= end:
             break
         rise = np.zeros(len(before))
         for _ in range(repeats):

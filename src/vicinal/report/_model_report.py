@@ -1,6 +1,5 @@
 """A fitted model on a table as one HTML file that needs no network."""
 
-import time
 from typing import Any
 
 import numpy as np
@@ -8,6 +7,7 @@ from scipy import sparse
 from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
+from vicinal._base import _clock
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal._base._thresholds import split_threshold
@@ -133,7 +133,7 @@ class ModelReport(Page):
         dict
             One entry per part of the page; parts that would say nothing are ``None`` or absent.
         """
-        end = time.monotonic() + self.time_budget
+        end = _clock.now() + self.time_budget
         held_out = held_out_answers(self.model, self.X, self.out_of_fold, self.unseen)
         answers = held_out.answers
         known = None if self.y is None else self.y[answers.rows]
@@ -154,7 +154,7 @@ class ModelReport(Page):
             content |= self._goodness(answers, known)
             if not sparse.issparse(self.X):
                 content |= self._columns(held_out, known)
-                content["findings"] = self._findings(answers) if time.monotonic() < end else []
+                content["findings"] = self._findings(answers) if _clock.now() < end else []
         explanations = self._explanations(self._chosen(held_out, known), end)
         explained = {part["row"] for part in explanations}
         content |= {
@@ -266,18 +266,18 @@ class ModelReport(Page):
         """Explain every row, then add what compares with other rows while there is time."""
         parts: list[dict[str, Any]] = []
         for row in rows.tolist():
-            if parts and time.monotonic() > end:
+            if parts and _clock.now() >= end:
                 return parts
             parts.append(self._explanation(row, None))
         others = np.setdiff1d(self._sample(num_samples(self.X), _BACKGROUND_ROWS), rows)
         background = rows_of(self.X, others) if len(others) > 1 else None
         cost = _cost_beside(self.model, background)
         for at, row in enumerate(rows.tolist()):
-            started = time.monotonic()
+            started = _clock.now()
             if started + cost > end:
                 break
             parts[at] = self._explanation(row, background)
-            cost = max(cost, time.monotonic() - started)
+            cost = max(cost, _clock.now() - started)
         return parts
 
     def _explanation(self, row: int, background: Any) -> dict[str, Any]:
@@ -363,9 +363,9 @@ def _cost_beside(model: Any, background: Any) -> float:
     """Guess the seconds of reasons that compare with other rows: a hundred times their answers."""
     if background is None:
         return np.inf
-    started = time.perf_counter()
+    started = _clock.now()
     model.predict(background)
-    return 100 * (time.perf_counter() - started)
+    return 100 * (_clock.now() - started)
 
 
 def _split(model: Any) -> tuple[list[Any], Any]:
