@@ -340,8 +340,7 @@ def predict_rows(
     vicinal predict prices.vicinal new.csv --interval 0.9 --support
     cat new.json | vicinal predict people.vicinal - --out -
 
-    A prediction_set such as "no | yes" lists every class that cannot be excluded; an empty one
-    means that the row fits no class.
+    A prediction_set such as "no | yes" lists the classes that cannot be excluded at that level.
     """
     from vicinal.cli import _commands
 
