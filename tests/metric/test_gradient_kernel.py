@@ -1,5 +1,7 @@
 """Kernel ridge in the metric of its own gradients."""
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -214,7 +216,7 @@ def test_without_rounds_more_rows_leave_the_columns_as_they_are(friedman, monkey
     monkeypatch.setattr(_gradient_kernel, "_LAST_ROWS", 200)
     model = GradientKernelRegressor(n_rounds=0, random_state=0).fit(X, y)
     components = model.blocks_[0]["components"]
-    assert_allclose(components, components[0, 0] * np.eye(12))
+    assert_allclose(components, np.full(12, components[0]))
 
 
 def test_the_order_of_penalties_does_not_matter(friedman):
@@ -225,3 +227,35 @@ def test_the_order_of_penalties_does_not_matter(friedman):
         for some in (alphas, np.sort(alphas))
     ]
     assert_array_equal(models[0].predict(X), models[1].predict(X))
+
+
+@pytest.mark.parametrize("metric", ["auto", "full"])
+def test_wide_tables_form_no_matrix_of_the_columns(metric):
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(20, 1000)), np.arange(20) % 2
+    X[:, :5] += 3 * y[:, None]
+    GradientKernelClassifier(n_rounds=0).fit(X[:, :3], y)  # imports allocate, too
+    tracemalloc.start()
+    try:
+        model = GradientKernelClassifier(metric=metric, random_state=0).fit(X, y)
+        model.predict_proba(X), model.local_coef(X[:2])
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 1000**2
+    assert model.feature_importances_.argmax() < 5
+    assert_allclose(np.diag(model.outer_product_).argmax(), model.feature_importances_.argmax())
+
+
+@pytest.mark.parametrize("max_block_size", [5000, 60])
+def test_stored_gradients_make_the_outer_product(friedman, max_block_size):
+    X, y = friedman
+    model = GradientKernelRegressor(max_block_size=max_block_size, random_state=0)
+    model.fit(X[:150], y[:150])
+    assert all(len(block["gradients"]) <= 12 for block in model.blocks_)
+    share = np.diag(model.outer_product_) / np.trace(model.outer_product_)
+    assert_allclose(share, model.feature_importances_)
+    # The mean outer product of the slopes that the model reports, where there is one block.
+    if len(model.blocks_) == 1:
+        slopes = model.local_coef(X[:150]) * model.scale_ / model.target_scale_
+        assert_allclose(slopes.T @ slopes / 150, model.outer_product_, rtol=1e-6, atol=1e-9)

@@ -13,12 +13,15 @@ from vicinal._base import Progress, row_blocks
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._maps import standard_scale
-from vicinal._kernels.local._gradient_metric import gradient_outer_product
+from vicinal._kernels.local._gradient_metric import gradient_rows
 from vicinal._kernels.metric._kernel_ridge import (
     KernelRidge,
+    gradient_directions,
     gradient_map,
     kernel_ridge,
     kernel_values,
+    map_rows,
+    map_slopes,
     ridge_slopes,
 )
 from vicinal._rows import HeldOutRows, some_rows
@@ -61,8 +64,8 @@ class _Candidates:
 
     def __init__(self, kernel, data, components, alphas, scales):
         self._kernel, self._data, self._alphas, self._scales = kernel, data, alphas, scales
-        self._components = components * _unit_distance(data.Z @ components, data.weights)
-        self._mapped = data.Z @ self._components
+        self._components = components * _unit_distance(map_rows(data.Z, components), data.weights)
+        self._mapped = map_rows(data.Z, self._components)
         self._distances = cdist(self._mapped, self._mapped)
         self._values: tuple[int, np.ndarray] | None = None
         self._ridges: dict[tuple[int, int], KernelRidge] = {}
@@ -103,12 +106,12 @@ class _Candidates:
         """Return the ridge of a place and what the next round needs."""
         ridge, bandwidth = self._ridges[place], float(self._scales[place[0]])
         slopes = ridge_slopes(self._mapped, self._mapped, ridge.dual_coef, bandwidth, self._kernel)
-        product = gradient_outer_product(slopes @ self._components.T, self._data.weights)
+        gradients = gradient_rows(map_slopes(slopes, self._components), self._data.weights)
         return {
             "components": self._components,
             "bandwidth": bandwidth,
             "alpha": float(self._alphas[place[1]]),
-            "outer_product": product,
+            "gradients": gradients,
             "error": ridge.error,
             "ridge": ridge,
         }
@@ -142,12 +145,14 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
     mean_, scale_ : ndarray of shape (n_features,)
         Columns are centred and scaled first; constant ones keep scale one.
     outer_product_ : ndarray of shape (n_features, n_features)
-        Mean outer product of the gradients in the scaled columns, over blocks.
+        Mean outer product of the gradients in the scaled columns, over blocks. Formed when asked
+        for.
     feature_importances_ : ndarray of shape (n_features,)
         Its diagonal, as shares.
     blocks_ : list of dict
-        Per block its ``rows``, map ``components``, ``bandwidth``, ``alpha``, ``dual_coef`` and
-        ``intercept``.
+        Per block its ``rows``, map ``components`` (of shape (n_features,) where it scales columns
+        alone), ``bandwidth``, ``alpha``, ``dual_coef``, ``intercept`` and ``gradients`` (the product
+        of their transpose with them is the mean outer product).
     splits_ : list of dict
         Cuts of the tree above the blocks: ``direction``, ``threshold``, ``width``, ``children``.
     """
@@ -175,11 +180,16 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         self.splits_: list[dict] = []
         self.blocks_: list[dict] = []
         self._root = self._grow(data, np.arange(len(data.Z)), alphas, rng)
-        product = sum(b["outer_product"] * len(b["rows"]) for b in self.blocks_)
-        self.outer_product_ = product / sum(len(b["rows"]) for b in self.blocks_)
-        importances = np.diag(self.outer_product_)
+        importances = sum(len(b["rows"]) * (b["gradients"] ** 2).sum(axis=0) for b in self.blocks_)
         self.feature_importances_ = importances / max(importances.sum(), np.finfo(float).tiny)
         return self._join_left_out(data.Z, data.Y.shape[1])
+
+    @property
+    def outer_product_(self):
+        """Mean outer product of the gradients in the scaled columns, over blocks."""
+        check_is_fitted(self)
+        product = sum(len(b["rows"]) * b["gradients"].T @ b["gradients"] for b in self.blocks_)
+        return product / sum(len(b["rows"]) for b in self.blocks_)
 
     def _keep_answers(self, X, answers, targets, weights) -> None:
         """Keep some rows with their leave-one-out answers."""
@@ -220,8 +230,8 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
     def _split(self, data, rows, alphas, rng):
         """Cut at the median along the direction in which the answer changes most."""
         some = data[_draw(np.arange(len(rows)), _ROUND_ROWS, rng)]
-        product = self._learn_metric(some, alphas, rng, n_rounds=1)["outer_product"]
-        direction = np.linalg.eigh(product)[1][:, -1]
+        gradients = self._learn_metric(some, alphas, rng, n_rounds=1)["gradients"]
+        direction = gradient_directions(gradients)[1][:, -1]
         places = data.Z @ direction
         threshold = _weighted_quantile(places, data.weights, 0.5)
         width = _weighted_quantile(np.abs(places - threshold), data.weights, 2 * _OVERLAP)
@@ -253,13 +263,16 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         """Learn the metric on some of the rows and the ridge on all of them."""
         block = data[rows]
         found, n_seen = self._choose(block, alphas, rng)
-        ridge = found.pop("ridge")
+        ridge, gradients = found.pop("ridge"), found.pop("gradients")
+        if len(gradients) > gradients.shape[1]:
+            gradients = np.linalg.qr(gradients, mode="r")  # fewer rows of the same product
         if n_seen < len(rows):
             ridge = self._ridge(block, found)
         return {
             **found,
             "rows": rows,
-            "mapped": block.Z @ found["components"],
+            "gradients": gradients,
+            "mapped": map_rows(block.Z, found["components"]),
             "dual_coef": ridge.dual_coef,
             "intercept": ridge.intercept,
             "left_out": ridge.left_out,
@@ -277,7 +290,7 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
 
     def _ridge(self, data, found, n_left_out: int | None = None) -> KernelRidge:
         """Solve the ridge of a metric, scale and penalty that were found."""
-        mapped = data.Z @ found["components"]
+        mapped = map_rows(data.Z, found["components"])
         K = kernel_values(cdist(mapped, mapped), found["bandwidth"], self.kernel)
         return kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
 
@@ -299,7 +312,6 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         another walk begins far below, and the metric follows both where they end apart.
         """
         components = found["components"]
-        is_diagonal = bool(np.count_nonzero(components) <= len(components))
         fit = _Candidates(self.kernel, data, components, alphas, _SCALES)
         lower = found | {"alpha": _LOWER * found["alpha"]}
         rounds = []
@@ -307,7 +319,7 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
             walk = fit.round(place)
             rounds.append(walk)
             if self.n_rounds:  # without rounds the columns stay as they are
-                own = gradient_map(walk["outer_product"], diagonal=is_diagonal)
+                own = gradient_map(walk["gradients"], diagonal=components.ndim == 1)
                 rounds.append(self._fit_round(data, own, alphas, _SCALES, walk))
         return min(rounds, key=_error)
 
@@ -339,11 +351,11 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
 
             def go_on(found, n, kind, scales):
                 for _ in range(n):
-                    components = gradient_map(found["outer_product"], diagonal=kind == "diagonal")
+                    components = gradient_map(found["gradients"], diagonal=kind == "diagonal")
                     found = fit(components, scales, found, kinds[kind])
                 return found
 
-            unit = np.eye(data.Z.shape[1])
+            unit = np.ones(data.Z.shape[1])
             firsts = [(fit(unit, scales), scales) for scales in starts]
             for kind in kinds:
                 tried = [go_on(found, n_first, kind, scales) for found, scales in firsts]
@@ -390,7 +402,7 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         """Add what a block says of some rows, by its share in their answers."""
         for part in row_blocks(len(rows), 24 * len(block["rows"])):
             some = rows[part]
-            distances = cdist(Z[some] @ block["components"], block["mapped"])
+            distances = cdist(map_rows(Z[some], block["components"]), block["mapped"])
             K = kernel_values(distances, block["bandwidth"], self.kernel)
             out[some] += share[some, None] * (K @ block["dual_coef"] + block["intercept"])
 
@@ -404,13 +416,13 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
             for part in row_blocks(len(asked), 8 * len(block["rows"]) * (3 + Z.shape[1])):
                 some = asked[part]
                 slopes = ridge_slopes(
-                    Z[some] @ block["components"],
+                    map_rows(Z[some], block["components"]),
                     block["mapped"],
                     block["dual_coef"],
                     block["bandwidth"],
                     self.kernel,
                 )
-                out[some] += share[some, None, None] * (slopes @ block["components"].T)
+                out[some] += share[some, None, None] * map_slopes(slopes, block["components"])
         return out
 
     def _join_left_out(self, Z, n_outputs) -> np.ndarray:

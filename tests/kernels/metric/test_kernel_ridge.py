@@ -6,9 +6,12 @@ from numpy.testing import assert_allclose
 from scipy.spatial.distance import cdist
 
 from vicinal._kernels.metric._kernel_ridge import (
+    gradient_directions,
     gradient_map,
     kernel_ridge,
     kernel_values,
+    map_rows,
+    map_slopes,
     ridge_slopes,
 )
 
@@ -91,14 +94,31 @@ def test_the_kink_of_the_laplace_kernel_has_slope_zero():
     assert_allclose(ridge_slopes(Z, Z, Y, 1.0, "laplace"), 0.0)
 
 
-def test_the_map_is_the_root_of_the_product():
-    A = np.random.RandomState(0).normal(size=(5, 3))
+@pytest.mark.parametrize("shape", [(5, 3), (3, 5)])
+def test_the_map_is_a_root_of_the_product(shape):
+    A = np.random.RandomState(0).normal(size=shape)
     product = A.T @ A
-    root = gradient_map(product, diagonal=False)
-    assert_allclose(root @ root, product / np.linalg.eigvalsh(product)[-1], atol=1e-12)
-    scaled = gradient_map(product, diagonal=True)
-    assert_allclose(scaled, np.diag(np.sqrt(np.diag(product) / np.diag(product).max())))
-    assert_allclose(gradient_map(np.zeros((3, 3)), diagonal=False), np.eye(3))
+    root = gradient_map(A, diagonal=False)
+    assert root.shape == (shape[1], 3)
+    assert_allclose(root @ root.T, product / np.linalg.eigvalsh(product)[-1], atol=1e-12)
+    factors = gradient_map(A, diagonal=True)
+    assert_allclose(factors, np.sqrt(np.diag(product) / np.diag(product).max()))
+    assert_allclose(gradient_map(np.zeros(shape), diagonal=False), np.ones(shape[1]))
+
+
+def test_directions_of_few_gradients_are_those_of_the_product():
+    A = np.random.RandomState(0).normal(size=(3, 5))
+    values, vectors = gradient_directions(A)
+    full_values, full_vectors = np.linalg.eigh(A.T @ A)
+    assert_allclose(values, full_values[2:])
+    assert_allclose(np.abs(np.sum(vectors * full_vectors[:, 2:], axis=0)), 1.0)
+
+
+def test_a_diagonal_map_is_its_matrix():
+    rng = np.random.RandomState(0)
+    Z, slopes, factors = rng.normal(size=(4, 3)), rng.normal(size=(4, 2, 3)), rng.uniform(size=3)
+    assert_allclose(map_rows(Z, factors), map_rows(Z, np.diag(factors)))
+    assert_allclose(map_slopes(slopes, factors), map_slopes(slopes, np.diag(factors)))
 
 
 def test_a_matrix_that_is_no_kernel_is_refused():

@@ -8,10 +8,15 @@ coordinates by U diag(w_j^(1/4) + floor w_1^(1/4)) U' for G = U diag(w_j) U'.
 import numpy as np
 
 
+def gradient_rows(slopes: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
+    """Return R of shape (n_queries * n_outputs, d) whose product R'R is the mean of B_q' B_q."""
+    share = np.ones(len(slopes)) if weights is None else weights
+    return (slopes * np.sqrt(share / share.sum())[:, None, None]).reshape(-1, slopes.shape[2])
+
+
 def gradient_outer_product(slopes: np.ndarray, weights: np.ndarray | None = None) -> np.ndarray:
     """Return the weighted mean of B_q' B_q over slopes of shape (n_queries, n_outputs, d)."""
-    share = np.ones(len(slopes)) if weights is None else weights
-    rows = (slopes * np.sqrt(share / share.sum())[:, None, None]).reshape(-1, slopes.shape[2])
+    rows = gradient_rows(slopes, weights)
     return rows.T @ rows
 
 

@@ -100,11 +100,41 @@ def ridge_slopes(
     return np.stack(pulls, axis=1) - (S @ dual_coef)[:, :, None] * Q[:, None, :]
 
 
-def gradient_map(product: np.ndarray, *, diagonal: bool) -> np.ndarray:
-    """Return the root of a mean outer product or of its diagonal; the unit if all is zero."""
-    values, vectors = np.linalg.eigh(np.diag(np.diag(product)) if diagonal else product)
-    if not values[-1] > 0.0:
-        return np.eye(len(values))
+def gradient_directions(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return eigenvalues, ascending, and eigenvectors of ``rows' rows``, which has d x d numbers.
+
+    With fewer rows than columns it is not formed, and directions without any gradient are omitted.
+    """
+    if len(rows) >= rows.shape[1]:
+        return np.linalg.eigh(rows.T @ rows)
+    _, roots, vectors = np.linalg.svd(rows, full_matrices=False)
+    return roots[::-1] ** 2, vectors[::-1].T
+
+
+def gradient_map(rows: np.ndarray, *, diagonal: bool) -> np.ndarray:
+    """Return a map C with CC' the mean outer product ``rows' rows``, or its diagonal, over its norm.
+
+    A diagonal map is the vector of its factors; another one has a column per direction. Without
+    any gradient it is the unit.
+    """
+    if diagonal:
+        values = np.einsum("ij,ij->j", rows, rows)
+    else:
+        values, vectors = gradient_directions(rows)
+    largest = values.max()
+    if not largest > 0.0:
+        return np.ones(rows.shape[1])
     # Rounding errors have visible roots.
-    values = np.where(values > 1e-12 * values[-1], values / values[-1], 0.0)
-    return (vectors * np.sqrt(values)) @ vectors.T
+    kept = values > 1e-12 * largest
+    roots = np.sqrt(np.where(kept, values / largest, 0.0))
+    return roots if diagonal else vectors[:, kept] * roots[kept]
+
+
+def map_rows(Z: np.ndarray, components: np.ndarray) -> np.ndarray:
+    """Return rows in the coordinates of a map, a matrix or the factors of a diagonal one."""
+    return Z * components if components.ndim == 1 else Z @ components
+
+
+def map_slopes(slopes: np.ndarray, components: np.ndarray) -> np.ndarray:
+    """Return slopes in the original columns of slopes in the coordinates of a map."""
+    return slopes * components if components.ndim == 1 else slopes @ components.T

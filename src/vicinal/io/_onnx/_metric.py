@@ -96,7 +96,9 @@ def _blended(graph: Graph, model: Any, node: int, z: str) -> str:
 
 
 def _block(graph: Graph, model: Any, block: dict[str, Any], z: str) -> str:
-    square = graph.square_distances(graph.affine(z, block["components"]), block["mapped"])
+    components = block["components"]
+    mapped = graph.times(z, components) if components.ndim == 1 else graph.affine(z, components)
+    square = graph.square_distances(mapped, block["mapped"])
     n = len(block["mapped"])
     if model.kernel == "laplace":
         exponent = graph.times(graph.add("Sqrt", square), -1.0 / block["bandwidth"], n)
