@@ -1,10 +1,14 @@
+import tracemalloc
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.base import clone
 from sklearn.datasets import load_wine
 
-from vicinal.subspace import FeatureSpaceDecomposition
+from vicinal.subspace import FeatureSpaceDecomposition, _feature_space_decomposition
+from vicinal.subspace._row_sums import RowSums
 
 METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
 
@@ -154,15 +158,59 @@ def test_names_of_columns_survive_where_columns_do(wine):
         parts.get_feature_names_out(["a", "b"])
 
 
-def test_errors_say_what_to_do(wine):
+@pytest.mark.parametrize("as_sparse", [False, True])
+@pytest.mark.parametrize("n_samples", [12, 35])
+@pytest.mark.parametrize("method", ["principal", "discriminant", "cholesky"])
+def test_the_row_space_of_wide_tables_gives_the_result_of_the_scatter_matrix(
+    method, n_samples, as_sparse, rng, monkeypatch
+):
+    X = rng.normal(size=(n_samples, 40)) * np.exp(rng.normal(size=40))
+    X[:, 4], X[:, 8] = 1.0, X[:, 5] - X[:, 6]  # constant and dependent columns
+    X = sp.csr_array(X) if as_sparse else X
+    y, weights = np.arange(n_samples) % 3, rng.uniform(0.5, 2.0, n_samples)
+    parts = FeatureSpaceDecomposition(method, n_blocks=3, random_state=0)
+    got = clone(parts).fit(X, y, weights)
+    monkeypatch.setattr(RowSums, "centered", lambda *_: None)
+    expected = parts.fit(X, y, weights)
+    for group, other in zip(got.groups_, expected.groups_, strict=True):
+        assert_array_equal(group, other)
+    for W, V in zip(got.components_, expected.components_, strict=True):
+        assert_allclose(W.toarray() if sp.issparse(W) else W, V, atol=1e-7)
+    assert_allclose(got.transform(X), expected.transform(X), rtol=1e-6, atol=1e-6)
+    for values, others in zip(got.eigenvalues_, expected.eigenvalues_, strict=True):
+        assert_allclose(values, others, rtol=1e-6)
+
+
+@pytest.mark.parametrize("method", ["principal", "discriminant", "cholesky"])
+def test_wide_tables_form_no_matrix_of_the_columns(method, rng):
+    X, y = rng.normal(size=(20, 2000)), np.arange(20) % 2
+    parts = FeatureSpaceDecomposition(method, random_state=0).fit(X[:, :30], y)
+    tracemalloc.start()
+    try:
+        parts.fit(X, y).transform(X)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 8 * 2000**2 / 4
+
+
+def test_a_scatter_too_large_to_form_is_not_needed_for_few_rows(rng):
+    X, y = sp.csr_array(rng.normal(size=(5, 21_000))), [0, 1, 0, 1, 0]
+    for method in ("discriminant", "cholesky"):
+        assert FeatureSpaceDecomposition(method).fit(X, y).transform(X).shape[0] == 5
+
+
+def test_errors_say_what_to_do(wine, monkeypatch):
     X, _ = wine
     with pytest.raises(ValueError, match="every column of X is constant.*n_samples=178"):
         FeatureSpaceDecomposition().fit(np.ones_like(X))
     with pytest.raises(ValueError, match="requires y.*use method='principal'"):
         FeatureSpaceDecomposition("discriminant").fit(X)
-    wide = sp.csr_array(np.random.RandomState(0).normal(size=(3, 21_000)))
-    with pytest.raises(ValueError, match="more than the 20000.*method='random'"):
-        FeatureSpaceDecomposition("cholesky").fit(wide)
+    with monkeypatch.context() as patch, pytest.raises(
+        ValueError, match="at most 12 rows or as many varying columns, got 178 rows and 13 columns"
+    ):
+        patch.setattr(_feature_space_decomposition, "MAX_SCATTER", 3)
+        FeatureSpaceDecomposition("cholesky").fit(X)
     with pytest.raises(IndexError, match="there are 4"):
         FeatureSpaceDecomposition().fit(X).transform_subspace(X, 4)
 

@@ -319,10 +319,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             available = columns
             self._maps = [None]
         else:
-            if self.method == "principal":
-                values, directions = self._principal(rows, columns, rng)
-            else:
-                values, directions = self._discriminant(rows, columns)
+            values, directions = self._directions(rows, columns, rng)
             components = np.zeros((len(directions), len(self.mean_)), dtype=rows.dtype)
             components[:, columns] = directions
             self.eigenvalues_ = [values]
@@ -344,23 +341,31 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             ]
         self.partition_of_ = np.zeros(len(self.groups_), dtype=np.intp)
 
-    def _principal(self, rows, columns, rng):
-        wanted = self.n_components
-        if len(columns) > MAX_SCATTER:
-            smaller = min(rows.n_samples, len(columns))
-            wanted = max(1, min(wanted or _DEFAULT_DIRECTIONS, smaller - 1))
+    def _directions(self, rows, columns, rng):
+        """Return eigenvalues and directions in the columns that vary."""
+        center, n_columns = self.mean_[columns], len(columns)
+        if self.method == "principal" and n_columns > MAX_SCATTER:
+            smaller = min(rows.n_samples, n_columns)
+            wanted = max(1, min(self.n_components or _DEFAULT_DIRECTIONS, smaller - 1))
             start = rng.uniform(-1.0, 1.0, size=smaller)
-            return rows.leading_directions(columns, self.mean_[columns], wanted, start)
-        S = rows.scatter(columns, self.mean_[columns])
-        values, directions = _scatter.principal_directions(S)
-        return values[:wanted], directions[:wanted]
-
-    def _discriminant(self, rows, columns):
-        self._refuse_wide(len(columns))
-        self.classes_, counts, means, within = rows.within_classes(columns)
-        offsets = means - self.mean_[columns]
-        between = (offsets.T * counts) @ offsets
-        return _scatter.discriminant_directions(between, within, self.shrinkage)
+            return rows.leading_directions(columns, center, wanted, start)
+        self._refuse_wide(rows, columns)
+        Z, basis = rows.centered(columns, center), None
+        if Z is not None:  # every direction with variance is in the space of the rows
+            Z, basis = _scatter.row_space(Z)
+            if not len(basis):
+                return np.empty(0), basis
+            rows, columns, center = rows.in_coordinates(Z), np.arange(len(basis)), 0.0 * Z[0]
+        if self.method == "principal":
+            values, directions = _scatter.principal_directions(rows.scatter(columns, center))
+            values, directions = values[: self.n_components], directions[: self.n_components]
+        else:
+            self.classes_, counts, means, within = rows.within_classes(columns)
+            between = ((means - center).T * counts) @ (means - center)
+            values, directions = _scatter.discriminant_directions(
+                between, within, self.shrinkage, n_columns
+            )
+        return values, directions if basis is None else _scatter.fix_signs(directions @ basis)
 
     def _fit_blocks(self, rows, columns, rng):
         """One transform per partition of the columns; the blocks are the groups."""
@@ -370,11 +375,12 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         ]
         self.groups_, owners, self._maps, self.eigenvalues_ = [], [], [], []
         if self.method == "cholesky":
-            self._refuse_wide(len(columns))
-            S = rows.scatter(columns, self.mean_[columns])
-            if not np.diag(S).all():
+            self._refuse_wide(rows, columns)
+            Z = rows.centered(columns, self.mean_[columns])
+            S = rows.scatter(columns, self.mean_[columns]) if Z is None else None
+            if not (np.diag(S).all() if Z is None else (Z**2).sum(axis=0).all()):
                 raise ValueError(_VANISHED.format("not every column"))
-            found = [self._eliminate(columns, blocks, S, rows.dtype) for blocks in partitions]
+            found = [self._eliminate(columns, blocks, S, Z, rows.dtype) for blocks in partitions]
         else:
             grams = rows.block_grams(self.mean_, partitions)
             found = [self._mix(*pair) for pair in zip(partitions, grams, strict=True)]
@@ -385,11 +391,19 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             raise ValueError(_VANISHED.format("no block"))
         self.partition_of_ = np.array(owners, dtype=np.intp)
 
-    def _eliminate(self, columns, blocks, S, dtype):
+    def _eliminate(self, columns, blocks, S, Z, dtype):
+        """Learn the transform of one partition from the scatter matrix S, or from few rows Z."""
         places = [np.searchsorted(columns, block) for block in blocks]
-        W, kept = _scatter.block_elimination(S, places)
-        full = np.zeros((len(self.mean_), len(self.mean_)), dtype=dtype)
-        full[np.ix_(columns, columns)] = W
+        n_features = len(self.mean_)
+        if Z is None:
+            W, kept = _scatter.block_elimination(S, places)
+            full = np.zeros((n_features, n_features), dtype=dtype)
+            full[np.ix_(columns, columns)] = W
+        else:
+            W, kept = _scatter.row_block_elimination(Z, places)
+            W = W.tocoo()
+            entries = W.data.astype(dtype), (columns[W.row], columns[W.col])
+            full = sp.csr_array(entries, shape=(n_features, n_features))
         self._maps.append(full)
         groups = [np.sort(columns[place[kept[place]]]) for place in places]
         return [group for group in groups if len(group)]
@@ -407,12 +421,12 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             if values[k] > 1e-12 * values[0]
         ]
 
-    def _refuse_wide(self, n_columns):
-        if n_columns > 4 * MAX_SCATTER:
+    def _refuse_wide(self, rows, columns):
+        if rows.order(columns) > 4 * MAX_SCATTER:
             raise ValueError(
-                f"method={self.method!r} needs the scatter matrix of {n_columns} varying columns, "
-                f"more than the {4 * MAX_SCATTER} it is made for; use method='random' or "
-                "'approximate', or reduce the columns first."
+                f"method={self.method!r} takes at most {4 * MAX_SCATTER} rows or as many varying "
+                f"columns, got {rows.n_samples} rows and {len(columns)} columns; use method='random' "
+                "or 'approximate', or reduce the columns first."
             )
 
     def _blocks_for(self, n_columns):
@@ -482,9 +496,11 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             blocks, vectors = transform
             width = max(len(block) for block in blocks)
             return _scatter.mix_blocks(X, blocks, vectors[:, group[0] // width])
+        chosen = transform[group].T
         if is_array_api(X):
-            return _scatter.device_map(X, transform[group].T)
-        return np.asarray(X @ transform[group].T)
+            return _scatter.device_map(X, chosen.toarray() if sp.issparse(chosen) else chosen)
+        mapped = X @ chosen
+        return mapped.toarray() if sp.issparse(mapped) else np.asarray(mapped)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

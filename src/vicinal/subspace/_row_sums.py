@@ -56,6 +56,22 @@ class RowSums:
         """Return the scatter matrix of some columns about their mean."""
         return _scatter.scatter_matrix(take_columns(self.X, columns), self.weights, center)
 
+    def order(self, columns: np.ndarray) -> int:
+        """Return the order of the matrix that is decomposed in place of the scatter matrix."""
+        return min(self.n_samples, len(columns))
+
+    def centered(self, columns: np.ndarray, center: np.ndarray) -> np.ndarray | None:
+        """Return rows whose product is the scatter matrix, where they are fewer than columns."""
+        if self.n_samples >= len(columns):
+            return None
+        return _scatter.centered_rows(take_columns(self.X, columns), self.weights, center)
+
+    def in_coordinates(self, Z: np.ndarray) -> "RowSums":
+        """Return the same rows, on the host, in coordinates Z times the roots of their weights."""
+        weights = as_numpy(self.weights)
+        y = as_numpy(self.y) if is_array_api(self.y) else self.y
+        return RowSums(Z / np.sqrt(weights)[:, None], y, weights)
+
     def within_classes(self, columns: np.ndarray) -> tuple:
         """Return classes, their weights and means, and the scatter about those means."""
         X = take_columns(self.X, columns)
@@ -111,6 +127,12 @@ class BlockSums:
 
     def scatter(self, columns: np.ndarray, center: np.ndarray) -> np.ndarray:
         return self.blocks.total(_sum_scatter, columns, center)
+
+    def order(self, columns: np.ndarray) -> int:
+        return len(columns)
+
+    def centered(self, columns, center) -> None:
+        return None
 
     def within_classes(self, columns: np.ndarray) -> tuple:
         classes = self.found.classes

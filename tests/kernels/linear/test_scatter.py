@@ -113,6 +113,18 @@ def test_block_elimination_survives_dependent_columns(data, scale):
     )
 
 
+@pytest.mark.parametrize("n_samples", [4, 8, 12])
+@pytest.mark.parametrize("n_blocks", [1, 2, 4, 13])
+def test_elimination_of_few_rows_is_that_of_their_scatter(rng, n_samples, n_blocks):
+    Z = rng.normal(size=(n_samples, 13)) * np.exp(rng.normal(size=13))
+    Z[:, 5] = Z[:, 2] - 2.0 * Z[:, 9]
+    blocks = np.array_split(rng.permutation(13), n_blocks)
+    W, kept = _scatter.row_block_elimination(Z, blocks)
+    expected, expected_kept = _scatter.block_elimination(Z.T @ Z, blocks)
+    np.testing.assert_array_equal(kept, expected_kept)
+    assert_allclose(W.toarray(), expected, atol=1e-8 * np.abs(expected).max())
+
+
 def test_block_residuals_are_least_squares_residuals(data):
     X, weights = data
     Z = X - _scatter.column_means(X, weights)

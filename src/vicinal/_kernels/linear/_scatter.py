@@ -95,6 +95,19 @@ def scatter_matrix(
     return as_numpy(S)
 
 
+def centered_rows(X: Matrix, weights: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return rows on the host whose product ``Z' Z`` is the scatter matrix, (n_samples, p)."""
+    X = X.toarray() if sp.issparse(X) else as_numpy(X)
+    return (X.astype(np.float64) - mean) * np.sqrt(as_numpy(weights))[:, None]
+
+
+def row_space(Z: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Return coordinates of rows in an orthonormal basis of them, and the basis as rows."""
+    left, singular, basis = scipy.linalg.svd(Z, full_matrices=False)
+    kept = singular > max(Z.shape) * np.finfo(np.float64).eps * singular[0]
+    return left[:, kept] * singular[kept], basis[kept]
+
+
 # --- orthogonal maps ------------------------------------------------------------------------------
 
 
@@ -139,21 +152,21 @@ def leading_principal_directions(
 
 
 def discriminant_directions(
-    S_between: np.ndarray, S_within: np.ndarray, ridge: float
+    S_between: np.ndarray, S_within: np.ndarray, ridge: float, n_features: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
     r"""Solve :math:`(S_b + S_w) v = \lambda (S_w + \rho I) v`, :math:`\rho` relative to the trace.
 
-    Returns the eigenvalues in descending order and the eigenvectors as rows of unit length: in
+    The matrices are those of ``n_features`` columns, or of coordinates in the row space: beyond it
+    every eigenvalue is zero. Returns the eigenvalues in descending order and the eigenvectors as rows of unit length: in
     their natural scale they whiten the data, which would leave a kernel width chosen for the
     original features without meaning.
     """
-    n_features = len(S_within)
     # Perfectly separated data have no scatter within classes; the total then sets the scale.
     within, between = np.trace(S_within), np.trace(S_between)
-    rho = ridge * max(within, _NO_VARIANCE * between) / n_features
+    rho = ridge * max(within, _NO_VARIANCE * between) / (n_features or len(S_within))
     # Subtracting the right side from the left shifts every eigenvalue by one: most of them lie
     # just below one, and their differences would be lost in rounding.
-    identity = rho * np.eye(n_features)
+    identity = rho * np.eye(len(S_within))
     values, vectors = scipy.linalg.eigh(S_between - identity, S_within + identity)
     values, vectors = values[::-1] + 1.0, vectors[:, ::-1]
     kept = values > _NO_EIGENVALUE
@@ -210,6 +223,49 @@ def block_elimination(S: np.ndarray, blocks: list[np.ndarray]) -> tuple[np.ndarr
         A[np.ix_(later, later)] -= gain @ A[np.ix_(live, later)]
         A[np.ix_(later, live)] = A[np.ix_(live, later)] = 0.0
     return W * scale[:, None] / scale, kept
+
+
+def row_block_elimination(Z: np.ndarray, blocks: list[np.ndarray]) -> tuple:
+    r"""Return ``block_elimination`` of the scatter matrix ``Z' Z``, which is not formed.
+
+    For fewer rows than columns. With :math:`U_i S_i V_i^\top` the residuals of the live columns of
+    block :math:`i`, each later column loses :math:`U_i U_i^\top` of its residual, so
+    :math:`W^\top = I - \sum_i B_i T_i` with :math:`T_i` the coordinates of the later columns and
+    :math:`B_i = W_i^\top V_i S_i^{-1}`. The ranks of all blocks add up to that of Z.
+
+    Returns
+    -------
+    W : sparse array of shape (n_features, n_features)
+        Rows of columns that the blocks before them tell entirely are empty.
+    kept : ndarray of bool of shape (n_features,)
+        The other rows.
+    """
+    n_features = Z.shape[1]
+    scale = np.linalg.norm(Z, axis=0)
+    R = Z / scale
+    kept = np.ones(n_features, dtype=bool)
+    B, T = np.zeros((n_features, 0)), np.zeros((0, n_features))
+    for i, block in enumerate(blocks):
+        kept[block] = (R[:, block] ** 2).sum(axis=0) > _NO_VARIANCE
+        live = block[kept[block]]
+        if i + 1 == len(blocks) or not len(live):
+            continue
+        left, singular, right = scipy.linalg.svd(R[:, live], full_matrices=False)
+        leading = singular**2 > _NO_VARIANCE * singular[0] ** 2
+        left, inverse = left[:, leading], right[leading].T / singular[leading]
+        gain = -B @ (T[:, live] @ inverse)
+        gain[live] += inverse
+        later = np.concatenate(blocks[i + 1 :])
+        coordinates = np.zeros((left.shape[1], n_features))
+        coordinates[:, later] = left.T @ R[:, later]
+        R[:, later] -= left @ coordinates[:, later]
+        B, T = np.hstack([B, gain]), np.vstack([T, coordinates])
+    mixed = np.flatnonzero(kept & T.any(axis=0))
+    place = sp.csr_array(
+        (np.ones(len(mixed)), (mixed, np.arange(len(mixed)))), shape=(n_features, len(mixed))
+    )
+    W = sp.diags_array(kept.astype(np.float64)) - place @ sp.csr_array((B @ T[:, mixed]).T)
+    return sp.csr_array(sp.diags_array(scale) @ W @ sp.diags_array(1.0 / scale)), kept
 
 
 # --- approximate block decomposition --------------------------------------------------------------
