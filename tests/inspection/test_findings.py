@@ -243,6 +243,22 @@ def test_identifiers_and_gaps_are_named():
     assert issues["issue"].tolist() == ["left out, an identifier", "most values missing"]
 
 
+def test_row_numbers_and_ids_are_named_and_not_compared():
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(0)
+    table = pd.DataFrame({"column_0": np.arange(1, 61), "a": rng.normal(size=60)})
+    table["Individual ID"] = [f"SSC {i:05d} p {i % 3}" for i in range(60)]
+    table.loc[30:, "a"] = table.loc[:29, "a"].to_numpy()  # each row twice
+    new = pd.DataFrame({"a": table["a"]})
+    found = check(table, against=new)
+    assert found["columns"]["column"].tolist() == ["column_0", "Individual ID"]
+    issues = ["left out, it counts the rows", "left out, an identifier"]
+    assert found["columns"]["issue"].tolist() == issues
+    assert "30 " in found["repeats"].summary
+    assert not found["drift"]
+    assert len(found["overlap"]) == 60
+
+
 def test_a_wrong_label_and_a_mistyped_target_are_found_by_check():
     X, y = load_breast_cancer(return_X_y=True)
     y = y[:300].copy()

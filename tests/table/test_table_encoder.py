@@ -10,6 +10,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 from sklearn.base import clone
+from sklearn.datasets import (
+    load_breast_cancer,
+    load_diabetes,
+    load_digits,
+    load_iris,
+    load_linnerud,
+    load_wine,
+)
 from sklearn.ensemble import HistGradientBoostingClassifier, HistGradientBoostingRegressor
 from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import cross_val_score
@@ -618,3 +626,87 @@ def test_infinities_one_below_another_are_gaps():
     """Their difference is no number, and no warning of it should reach the user."""
     table = pandas.DataFrame({"a": [np.inf] * 3 + list(range(9))})
     assert np.isnan(TableEncoder("tree").fit_transform(table)[:3, 0]).all()
+
+
+N = 60
+_SHUFFLED = np.random.RandomState(0).permutation(N)
+_COUNTED = "left out, it counts the rows"
+_NAMED = "left out, an identifier"
+_LEFT_OUT = {
+    "an unnamed counter": ("", np.arange(1, N + 1), _COUNTED),
+    "of polars": ("column_0", np.arange(1, N + 1), _COUNTED),
+    "of polars, shuffled": ("column_0", _SHUFFLED, _COUNTED),
+    "of pandas, shuffled": ("Unnamed: 0", _SHUFFLED + 1, _COUNTED),
+    "of pandas, twice": ("Unnamed: 0.1", np.arange(N), _COUNTED),
+    "an index, some rows of it": ("index", 3 * _SHUFFLED, _COUNTED),
+    "in row order, any name": ("z", np.arange(N), _COUNTED),
+    "as text": ("z", [str(i) for i in range(N)], _COUNTED),
+    "whole numbers": ("PatientID", 7 * _SHUFFLED + 1000, _NAMED),
+    "one repeats": ("patient_id", np.maximum(7 * _SHUFFLED, 14), _NAMED),
+    "digits as text": ("Individual ID", [f"{7 * i + 1000}" for i in _SHUFFLED], _NAMED),
+    "several words": ("Individual ID", [f"SSC {i:05d} p {i % 3}" for i in range(N)], _NAMED),
+    "several numbers": ("sample id", [f"{i}/{i + 3}" for i in _SHUFFLED], _NAMED),
+    "no name of an id": ("ref", [f"x{i:x}-{7 * i}" for i in range(N)], _NAMED),
+    "joined": ("userid", 5 * _SHUFFLED + 3, _NAMED),
+}
+
+
+@both
+@pytest.mark.parametrize("case", _LEFT_OUT)
+def test_columns_that_number_or_name_the_rows_are_left_out(library, case):
+    name, values, remark = _LEFT_OUT[case]
+    table = library.DataFrame({name: values, "x": np.sin(np.arange(N))})
+    encoder = TableEncoder().fit(table)
+    assert encoder.kinds_ == {name: "drop", "x": "number"}
+    assert encoder.decisions_ == [f"{remark}: {name!r}"]
+    assert encoder.identifiers_ == [name]
+    kept = TableEncoder(drop_identifiers=False).fit(table)
+    assert kept.kinds_[name] != "drop"
+    assert kept.identifiers_ == []
+    declared = TableEncoder(kinds={name: "category"}).fit(table)
+    assert declared.kinds_[name] == "category"
+
+
+_RNG = np.random.RandomState(1)
+_KEPT = {
+    "a counter of time": ("day", np.arange(N), "number"),
+    "from another start": ("z", np.arange(N) + 1950, "number"),
+    "shuffled, no name of a key": ("rank", _SHUFFLED, "number"),
+    "fractions": ("area", _RNG.uniform(size=N), "number"),
+    "prices": ("price", _RNG.choice(100_000, N, replace=False), "number"),
+    "time stamps": ("seen", 1_600_000_000 + np.cumsum(_RNG.randint(1, 999, N)), "number"),
+    "no row numbers": ("column_0", 1000 * _SHUFFLED, "number"),
+    "valid is no id": ("valid", 7 * _SHUFFLED, "number"),
+    "an id that repeats": ("customer_id", _SHUFFLED // 3, "category"),
+    "an id that sometimes repeats": ("ID", [f"P {i * 3 // 4} A" for i in range(N)], "category"),
+    "titles": ("name", [f"{t} Name{i}" for i in range(N // 3) for t in ("Mr", "Mrs", "Dr")], "text"),
+    "domains": ("mail", [f"u{i}@{('web.de', 'x.com')[i % 2]}" for i in range(N)], "text"),
+    "free text": ("note", [f"seen by {i} on the road to {7 * i}" for i in range(N)], "text"),
+}
+
+
+@both
+@pytest.mark.parametrize("case", _KEPT)
+def test_columns_that_are_merely_all_different_are_kept(library, case):
+    name, values, kind = _KEPT[case]
+    encoder = TableEncoder().fit(library.DataFrame({name: values, "x": np.sin(np.arange(N))}))
+    assert encoder.kinds_[name] == kind
+    assert encoder.identifiers_ == []
+
+
+@both
+def test_the_only_column_may_count_the_rows(library):
+    encoder = TableEncoder().fit(library.DataFrame({"x": np.arange(N)}))
+    assert encoder.decisions_ == ["kept, though it counts the rows: 'x'"]
+
+
+@pytest.mark.parametrize(
+    "load", [load_iris, load_wine, load_breast_cancer, load_diabetes, load_digits, load_linnerud]
+)
+def test_tables_of_scikit_learn_lose_no_column_to_identifiers(load):
+    X = load(as_frame=True).data
+    encoder = TableEncoder().fit(X)
+    assert encoder.identifiers_ == []
+    varying = X.columns[X.nunique() > 1]
+    assert encoder.get_feature_names_out().tolist() == varying.tolist()
+    np.testing.assert_array_equal(encoder.transform(X), X[varying].to_numpy())

@@ -11,6 +11,7 @@ from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._read_table import check_folder, read_tables
 from vicinal.cli._show import say
 from vicinal.cli._source import names_in
+from vicinal.table import TableEncoder
 from vicinal.table.keys import is_id
 
 _MORE = "`vicinal check` shows more"
@@ -48,6 +49,9 @@ def check(
         notes = [note for note in checked.notes if "left out" in note and "rows" in note]
     if new is not None:
         missing = [name for name in frame.columns if name not in new.columns]
+        if missing:  # row numbers and ids are not compared
+            unused = TableEncoder().fit(frame).identifiers_
+            missing = [name for name in missing if name not in unused]
         if missing:
             raise InputError(
                 f"--against {str(against)!r} lacks {quoted(missing)}; leave out with --drop what "

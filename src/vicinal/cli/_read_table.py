@@ -129,7 +129,7 @@ def _read_delimited(data: bytes, path: Path, delimiter: str | None) -> pl.DataFr
             f"{separator!r}; say what separates the columns with --delimiter"
         )
     frame = _cells(text, separator, quote, names, path)
-    return _without_row_numbers(_with_types(_missing_texts_as_null(frame)))
+    return _with_types(_missing_texts_as_null(frame))
 
 
 def _cells(text: str, separator: str, quote: str, names: list[str], path: Path) -> pl.DataFrame:
@@ -150,17 +150,6 @@ def _cells(text: str, separator: str, quote: str, names: list[str], path: Path) 
                 ) from None
             rows += [line] if line else []
         return pl.DataFrame(rows[1:], schema=dict.fromkeys(names, pl.String), orient="row")
-
-
-def _without_row_numbers(frame: pl.DataFrame) -> pl.DataFrame:
-    """Leave out a first column without a name that counts the rows, as pandas and R write it."""
-    first = frame.to_series(0)
-    if first.name not in ("", "column_0", "_duplicated_0") or not first.dtype.is_integer():
-        return frame
-    counts = any(
-        first.equals(pl.int_range(k, k + len(first), eager=True), check_names=False) for k in (0, 1)
-    )
-    return frame.drop(first.name) if counts and frame.width > 1 else frame
 
 
 def _decoded(data: bytes, path: Path) -> str:

@@ -31,7 +31,9 @@ def check(
 
     Gathers labels that the rows around them contradict, rows that repeat, columns that give the
     answer away or tell nothing, rare classes and, beside new rows, drift and rows in both tables.
-    Numbers in rows that stand apart from all others (one in a hundred) are not judged.
+    Numbers in rows that stand apart from all others (one in a hundred) are not judged. Columns that
+    number or name the rows are reported, and not compared when rows repeat, drift or are in both
+    tables.
     Takes seconds on ten thousand rows.
 
     Parameters
@@ -82,21 +84,23 @@ def check(
     encoder = TableEncoder()
     # Without statistics of the target: they are made of the very labels that are judged.
     Z = encoder.fit_transform(X)
+    rows = _without_identifiers(X, encoder)
     if y is None:
-        findings["repeats"] = duplicate_rows(X)
+        findings["repeats"] = duplicate_rows(rows)
         findings["columns"] = column_issues(X, encoder)
     else:
         check_consistent_length(X, y)
         y = _one_target(y)
         has_classes = is_classification(y, task)
         findings["labels"] = _labels(Z, y, has_classes, held_out)
-        findings["repeats"] = duplicate_rows(X, y)
+        findings["repeats"] = duplicate_rows(rows, y)
         findings["leaks"] = leaking_columns(X, y, task=task, random_state=random_state)
         findings["columns"] = column_issues(X, encoder)
         findings["imbalance"] = rare_classes(y) if has_classes else common_value(y)
     if against is not None:
-        findings["drift"] = drift(X, against, level=_LEVEL, random_state=random_state)
-        findings["overlap"] = overlap(X, against)
+        against = _without_identifiers(against, encoder)
+        findings["drift"] = drift(rows, against, level=_LEVEL, random_state=random_state)
+        findings["overlap"] = overlap(rows, against)
     return TableCheck(findings, *X.shape)
 
 
@@ -105,6 +109,13 @@ def _table(X: Any) -> Any:
     if X is None or is_frame(X):
         return X
     return check_array(X, dtype=None, ensure_all_finite=False)
+
+
+def _without_identifiers(X: Any, encoder: TableEncoder) -> Any:
+    """Return the columns that neither number nor name the rows."""
+    if not is_frame(X):
+        return X[:, [j for j, name in enumerate(encoder.kinds_) if name not in encoder.identifiers_]]
+    return X[[name for name in X.columns if str(name) not in encoder.identifiers_]]
 
 
 def _one_target(y: Any) -> np.ndarray:

@@ -29,7 +29,7 @@ def named_columns(X: Any) -> Iterator[tuple[str, np.ndarray]]:
 
 
 def column_issues(X: Any, encoder: TableEncoder) -> Findings:
-    """Find columns of one value, of nearly one, without most values, and identifiers.
+    """Find columns of one value, of nearly one, without most values, row counters, identifiers.
 
     ``encoder`` is fitted to the table.
     """
@@ -58,7 +58,7 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
         f"{n} column{'s' * (n > 1)} of {X.shape[1]} can tell little or nothing"
         f"{', or may hold gaps in disguise' * disguised}:"
         if rows
-        else f"All {X.shape[1]} columns vary, and none is an identifier."
+        else f"All {X.shape[1]} columns vary, and none numbers or names the rows."
     )
     return Findings(summary, table)
 

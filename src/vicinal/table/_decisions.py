@@ -33,12 +33,14 @@ from vicinal.table._parsing import (
     separator_of,
     unit_of,
 )
-from vicinal.table.keys import ENOUGH_ROWS, key_kind
+from vicinal.table.keys import ENOUGH_ROWS, NEARLY_UNIQUE, has_repeated_words, is_id, key_kind
 
 KINDS = ("number", "numbers", "category", "choices", "date", "text", "drop")
 # A column of texts is numbers, or dates, when so many of them are; the others count as missing.
 _MOST = 0.8
 _MOST_CLASSES = 20
+# What is said of columns that number or name the rows.
+COUNTER, IDENTIFIER = "left out, it counts the rows", "left out, an identifier"
 
 
 @dataclass
@@ -49,6 +51,8 @@ class Rules:
     max_levels: int
     text_components: int
     target_type: str | None
+    drop_identifiers: bool = True
+    one_column: bool = False
 
     @property
     def keep_gaps(self) -> bool:
@@ -82,14 +86,12 @@ def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Dec
     if values.dtype.kind == "M":
         return _dates(values, rules)
     if values.dtype == object:
-        return _texts(values, rules)
+        return _texts(name, values, rules)
     if values.dtype.kind == "f" and are_dates_in_digits(values):
         return _dates(values, rules, (DIGITS,))
-    key = key_kind(name, values)
-    if key == "drop":
-        return Decision("drop", None, ["left out, an identifier"])
-    if key == "category":
-        return _categories(values, rules, ["numbers of a key that repeat, taken as codes"])
+    found = _key(name, values, values, rules)
+    if found is not None:
+        return found
     counts_rows = len(values) >= ENOUGH_ROWS and bool((values[1:] == values[:-1] + 1).all())
     return _numbers(values, rules, remarks=["kept, though it counts the rows"] * counts_rows)
 
@@ -103,6 +105,16 @@ def lines(decisions: dict[str, Decision]) -> list[str]:
             shown = repr(name) if example is None else f"{name!r} ({example!r})"
             groups.setdefault(remark, []).append(shown)
     return [f"{remark}: {', '.join(names)}" for remark, names in groups.items()]
+
+
+def _key(name, numbers, values, rules):
+    """Return what is done with a column of numbers that is a key, ``None`` if it is none."""
+    kind = key_kind(name, numbers, rules.one_column)
+    if kind == "category":
+        return _categories(values, rules, ["numbers of a key that repeat, taken as codes"])
+    if kind is None or not rules.drop_identifiers:
+        return None
+    return Decision("drop", None, [COUNTER if kind == "counter" else IDENTIFIER])
 
 
 # --- kinds --------------------------------------------------------------------------------------
@@ -195,16 +207,21 @@ _DECLARED: dict[str, Any] = {
 }
 
 
-def _texts(values, rules):
+def _texts(name, values, rules):
     """Say what a column of texts is: numbers, dates, levels, free text or an identifier."""
     known = _known(values)
     levels = list(dict.fromkeys(known))
+    if is_id(name) and len(known) >= ENOUGH_ROWS:
+        if len(levels) <= NEARLY_UNIQUE * len(known):
+            return _categories(values, rules)
+        if rules.drop_identifiers:
+            return Decision("drop", None, [IDENTIFIER])
     if has_leading_zeros(levels):
         remark = "digits with leading zeros, taken as codes"
         return _levels_or_text(known, levels, values, rules, [remark])
     found = _numbers_in_text(known, levels, values, rules)
     if found is not None:
-        return found
+        return _key(name, found.encoder.plain(values), values, rules) or found
     forms = date_forms_of(levels, _MOST)
     if forms:
         return _dates(values, rules, forms)
@@ -233,12 +250,18 @@ def _levels_or_text(known, levels, values, rules, remarks=()):
             return _several_numbers(values, rules)
         if _are_choices(known, rules):
             return _choices(values, rules)
-    n_words = np.mean([len(text.split()) for text in levels[:1000]])
-    if len(levels) > 0.9 * len(known) and n_words < 3 and len(known) >= ENOUGH_ROWS:
-        return Decision("drop", None, ["left out, an identifier"])
+    if rules.drop_identifiers and _are_identifiers(known, levels):
+        return Decision("drop", None, [IDENTIFIER])
     if len(levels) <= rules.max_levels or len(levels) <= 0.5 * len(known):
         return _categories(values, rules, remarks)
     return _free_text(values, rules)
+
+
+def _are_identifiers(known, levels) -> bool:
+    """Tell whether nearly every row has a short text of its own, without words that rows share."""
+    n_words = np.mean([len(text.split()) for text in levels[:1000]])
+    is_short = len(levels) > NEARLY_UNIQUE * len(known) and n_words < 3
+    return is_short and len(known) >= ENOUGH_ROWS and not has_repeated_words(known)
 
 
 def _are_several_numbers(known) -> bool:

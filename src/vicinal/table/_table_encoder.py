@@ -10,7 +10,15 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, check_groups, documented, is_frame
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
-from vicinal.table._decisions import KINDS, Rules, decide, lines, target_type_of
+from vicinal.table._decisions import (
+    COUNTER,
+    IDENTIFIER,
+    KINDS,
+    Rules,
+    decide,
+    lines,
+    target_type_of,
+)
 from vicinal.table._frames import column_names, is_category, quoted, read_column
 
 
@@ -37,8 +45,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Texts such as ``$1,234.50``, ``15%``, ``1.234,5``, ``85 m²`` and ``31.12.2020`` are read as
     numbers and dates; digits with leading zeros, and numbers of an id that repeats, are codes.
-    Columns without a value, with one value in all rows, with nested values, or with a text or key
-    of its own in every row are left out.
+    Columns without a value, with one value in all rows or with nested values are left out, and so
+    are columns that number or name the rows (see Notes).
 
     Read more in the :doc:`user guide </guide/table>`.
 
@@ -56,6 +64,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         none, the most frequent levels get a column and the others share one.
     text_components : int, default=10
         Latent columns of a free text.
+    drop_identifiers : bool, default=True
+        Whether columns that number or name the rows are left out.
 
     Attributes
     ----------
@@ -65,6 +75,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         What is worth knowing, one line for each kind of decision with all its columns.
     remarks_ : dict of str to list of str
         The same, column by column.
+    identifiers_ : list of str
+        Columns left out because they number or name the rows.
     input_to_outputs_ : dict of str to list of str
         The encoded columns that each column became, as skrub's encoders name this.
     sources_ : ndarray of shape (n_features_out,)
@@ -82,6 +94,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     ``fit_transform`` encodes the levels of each row by targets of rows in other folds, so a model
     fitted on the result does not see a row's own target; ``fit(X, y).transform(X)`` uses all
     targets and would leak them. A pipeline calls ``fit_transform``.
+
+    What numbers or names the rows says nothing about new rows, but follows the target where rows
+    are sorted or were collected in batches. In tables of ten rows or more, left out are
+
+    - row counters: whole numbers, all different, without a name or named ``Unnamed: 0``,
+      ``index``, ``row`` and the like; and exactly 0, 1, ... or 1, 2, ... from the first row to the
+      last under any name but one of time (``day``, ``step``, ``year``, ...), unless it is the only
+      column;
+    - identifiers: whole numbers or texts named ``id``, ``customer_id``, ``PatientID``, ... of which
+      more than 90 % are different, whole numbers that are all different named ``key`` or
+      ``number``, and short texts (fewer than three words) of which more than 90 % are different
+      and that share no words, as titles and domains are.
+
+    Kept are fractions, dates and whole numbers that are merely all different (prices, time stamps),
+    whole numbers that count on from another start (``kept, though it counts the rows``: a trend or
+    a row number), and texts with words. An id that repeats is a category. ``kinds`` overrules all
+    of this for a column, a categorical type does too, and ``drop_identifiers=False`` for all.
 
     Columns are found by name and others ignored, as by scikit-learn's ``ColumnTransformer``.
 
@@ -112,13 +141,23 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         "kinds": [dict, None],
         "max_levels": [Interval(Integral, 2, None, closed="left")],
         "text_components": [Interval(Integral, 1, None, closed="left")],
+        "drop_identifiers": ["boolean"],
     }
 
-    def __init__(self, form="distance", *, kinds=None, max_levels=20, text_components=10):
+    def __init__(
+        self,
+        form="distance",
+        *,
+        kinds=None,
+        max_levels=20,
+        text_components=10,
+        drop_identifiers=True,
+    ):
         self.form = form
         self.kinds = kinds
         self.max_levels = max_levels
         self.text_components = text_components
+        self.drop_identifiers = drop_identifiers
 
     @atomic_fit
     def fit(self, X, y=None):
@@ -272,7 +311,14 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         target = None if y is None else np.asarray(y)
         if target is not None:
             check_consistent_length(X, target)
-        rules = Rules(self.form, self.max_levels, self.text_components, target_type_of(target))
+        rules = Rules(
+            self.form,
+            self.max_levels,
+            self.text_components,
+            target_type_of(target),
+            self.drop_identifiers,
+            one_column=len(self._names) == 1,
+        )
         columns = [read_column(X, j) for j in range(len(self._names))]
         declared = {name: "category" for j, name in enumerate(self._names) if is_category(X, j)} | (
             self.kinds or {}
@@ -284,6 +330,11 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         self.kinds_ = {name: decision.kind for name, decision in decisions.items()}
         self.remarks_ = {name: decision.remarks for name, decision in decisions.items()}
         self.decisions_ = lines(decisions)
+        self.identifiers_ = [
+            name
+            for name, decision in decisions.items()
+            if not {COUNTER, IDENTIFIER}.isdisjoint(decision.remarks)
+        ]
         self._encoders = [
             (j, decision.encoder)
             for j, decision in enumerate(decisions.values())

@@ -1,4 +1,4 @@
-"""Columns of whole numbers that are keys, by their name: an order of them means nothing."""
+"""Columns that number the rows or name them: row counters, identifiers and keys."""
 
 import re
 from typing import Any
@@ -9,11 +9,23 @@ from vicinal.table._frames import MISSING, column_names, read_column
 
 # From this many rows on, a value of its own in every row makes an identifier.
 ENOUGH_ROWS = 10
+# An id with more different values per known one is an identifier, with fewer a category.
+NEARLY_UNIQUE = 0.9
 # Words in customerID, customer_id and customer id.
 _WORD = re.compile(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|\d+")
-_IDS = ("id", "identifier")
-_KEYS = (*_IDS, "key", "uuid", "guid", "no", "nr", "number")
-_COUNTERS = ("", "index", "obs", "rownames", "rownum", "unnamed 0")
+_IDS = ("id", "ids", "identifier", "uuid", "guid")
+_JOINED_ID = re.compile(
+    "(?:account|case|client|customer|device|employee|event|item|member|object|order|patient|person"
+    "|product|record|row|sample|session|student|study|subject|transaction|user)ids?"
+)
+_KEYS = ("key", "no", "nr", "number")
+# What pandas and R call a column of row numbers, and what polars calls one without a name.
+_COUNTERS = re.compile(r"|index|obs|row ?names|row ?num|row|unnamed 0(?: \d+)*")
+_NAMELESS = re.compile(r"(?:column|duplicated|level) 0")
+_TIMES = frozenset(
+    "t time timestamp date day days week weeks month months quarter year years hour hours minute "
+    "minutes second seconds step steps epoch period tick age".split()
+)
 
 
 def is_missing(text: str) -> bool:
@@ -23,31 +35,66 @@ def is_missing(text: str) -> bool:
 
 def is_id(name: str) -> bool:
     """Tell whether a column has the name of an id, which rows of one customer, say, share."""
-    return _words(name)[-1] in _IDS
+    words = [word for word in _words(name) if not word.isdigit()] or [""]
+    return any(word in _IDS or _JOINED_ID.fullmatch(word) for word in (words[0], words[-1]))
 
 
-def key_kind(name: str, numbers: np.ndarray) -> str | None:
-    """Return what is done with a column of numbers if it is a key, ``None`` if it is none.
+def key_kind(name: str, numbers: np.ndarray, alone: bool = False) -> str | None:
+    """Return what a column of whole numbers is if it is a key, ``None`` if it is none.
 
-    One with a number of its own in every row is an identifier and left out ("drop"). An id that
-    repeats (of a customer, of a place) stands for what its rows have in common: a "category".
+    A "counter" numbers the rows: it has the name that a library gives to row numbers and a number
+    of its own in every row, or it is exactly 0, 1, ... or 1, 2, ... from the first row to the last
+    under a name that is no time (a trend is worth learning) and not ``alone`` in its table. An
+    "identifier" has the name of a key and (nearly) as many numbers as rows. An id that repeats (of
+    a customer, of a location) stands for what its rows have in common: a "category".
     """
-    words = _words(name)
-    has_the_name = words[-1] in _KEYS or " ".join(words) in _COUNTERS
-    if not has_the_name or numbers.dtype.kind != "f" or len(numbers) < ENOUGH_ROWS:
+    if numbers.dtype.kind != "f" or len(numbers) < ENOUGH_ROWS:
         return None
     known = numbers[~np.isnan(numbers)]
     if not len(known) or not (known == np.round(known)).all():
         return None
-    if len(np.unique(known)) == len(numbers):
-        return "drop"
-    return "category" if is_id(name) else None
+    words = _words(name)
+    label = " ".join(words)
+    n_different = len(np.unique(known))
+    is_unique = n_different == len(numbers)
+    in_order = is_unique and known[0] in (0, 1) and bool((np.diff(known) == 1).all())
+    if in_order and not alone and _TIMES.isdisjoint(words):
+        return "counter"
+    if is_unique and _COUNTERS.fullmatch(label):
+        return "counter"
+    if is_unique and _NAMELESS.fullmatch(label) and np.ptp(known) < 2 * len(known):
+        return "counter"
+    if is_id(name):
+        return "identifier" if n_different > NEARLY_UNIQUE * len(known) else "category"
+    return "identifier" if is_unique and words[-1] in _KEYS else None
 
 
 def has_keys(X: Any) -> bool:
     """Tell whether a frame of numbers has a column that is a key."""
-    columns = enumerate(column_names(X))
-    return any(key_kind(name, read_column(X, j)) is not None for j, name in columns)
+    names = column_names(X)
+    return any(
+        key_kind(name, read_column(X, j), alone=len(names) == 1) is not None
+        for j, name in enumerate(names)
+    )
+
+
+def has_repeated_words(texts: list[str]) -> bool:
+    """Tell whether most texts have a word that some others share, as a title or a domain is.
+
+    Some are 5 % to 90 %, and at least three texts; a word that nearly all have tells nothing.
+    """
+    words = [set(re.split(r"[\W_]+", text.casefold())) for text in texts]
+    counts: dict[str, int] = {}
+    for own in words:
+        for word in own:
+            counts[word] = counts.get(word, 0) + 1
+    least, most = max(3, 0.05 * len(texts)), 0.9 * len(texts)
+    shared = {
+        word
+        for word, count in counts.items()
+        if least <= count <= most and len(word) > 1 and not word.isdigit()
+    }
+    return sum(not shared.isdisjoint(own) for own in words) >= 0.5 * len(texts)
 
 
 def _words(name: str) -> list[str]:
