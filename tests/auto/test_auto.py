@@ -1,5 +1,6 @@
 """Mixtures of members by their held-out answers."""
 
+import warnings
 from dataclasses import replace
 
 import numpy as np
@@ -1109,3 +1110,17 @@ def test_evidence_is_the_slope_of_the_likelihood():
     twice = ClassScorer(np.tile(codes, 2), np.tile(scorer.share, 2), 80)
     again = twice.evidence(np.tile(answers, (2, 1)), np.tile(np.arange(80), 2))
     assert again == pytest.approx(scorer.evidence(answers, np.arange(80)))
+
+
+def test_a_class_rarer_than_the_folds_is_named():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(60, 3)), np.array(["well"] * 59 + ["sick"])
+    model = AutoClassifier(members=["constant", "linear"], random_state=0)
+    with pytest.warns(UserWarning, match="too few rows of a class for 5 folds: 'sick' has 1;"):
+        model.fit(X, y)
+    many = np.r_[np.zeros(40), np.arange(1, 11).repeat(2)].astype(int)
+    with pytest.warns(UserWarning, match="1 has 2, 2 has 2, .* and 5 more classes"):
+        model.fit(X, many)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, np.arange(60) % 12)

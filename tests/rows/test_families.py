@@ -142,3 +142,13 @@ def test_explanations_tell_the_support_of_the_row(line):
     section = explain(model, [[9.0]])["support"]
     assert section.values["support"] == model.support([[9.0]])[0]
     assert "unlike most" in section.summary
+
+
+@pytest.mark.parametrize(
+    "model", [SpacePartitioningRegressor(), FunctionalGradientBoostingRegressor(n_estimators=2)]
+)
+def test_one_row_has_no_held_out_error(model):
+    model.fit([[1.0, 2.0]], [1.0])
+    assert model.predict([[3.0, 4.0]]) == [1.0]
+    with pytest.raises(ValueError, match="n_samples=1 cannot be both learned from and held out"):
+        model.predict_interval([[1.0, 2.0]])

@@ -399,7 +399,7 @@ def test_bad_tables_are_named(library):
     with pytest.raises(ValueError, match="inconsistent numbers of samples"):
         TableEncoder().fit(library.DataFrame({"a": [1, 2]}), [1])
     if library is pandas:
-        with pytest.raises(ValueError, match="two columns have the same name: 'a'"):
+        with pytest.raises(ValueError, match="X has 2 columns named 'a'"):
             TableEncoder().fit(pandas.DataFrame([[1, 2], [3, 4]], columns=["a", "a"]))
     else:
         with pytest.raises(TypeError, match=r"collect\(\)"):
@@ -710,3 +710,22 @@ def test_tables_of_scikit_learn_lose_no_column_to_identifiers(load):
     varying = X.columns[X.nunique() > 1]
     assert encoder.get_feature_names_out().tolist() == varying.tolist()
     np.testing.assert_array_equal(encoder.transform(X), X[varying].to_numpy())
+
+
+@pytest.mark.parametrize("freq", ["h", "D", "W", "M", "Q", "Y"])
+def test_periods_are_read_as_the_dates_of_their_starts(freq):
+    periods = pandas.Series(pandas.period_range("2019-12-28", periods=30, freq=freq))
+    periods[3] = pandas.NaT
+    starts = pandas.DataFrame({"p": periods.dt.to_timestamp()})
+    encoder = TableEncoder().fit(pandas.DataFrame({"p": periods}))
+    assert encoder.kinds_ == {"p": "date"}
+    expected = TableEncoder().fit(starts)
+    np.testing.assert_array_equal(
+        encoder.transform(pandas.DataFrame({"p": periods})), expected.transform(starts)
+    )
+
+
+def test_queries_that_are_no_table_are_refused():
+    encoder = TableEncoder().fit(pandas.DataFrame({"a": [1.0, 2.0, 4.0]}))
+    with pytest.raises(ValueError, match="list of dictionaries"):
+        encoder.transform([{"a": 1.0}])

@@ -59,6 +59,7 @@ from vicinal._base._training_data import (
 from vicinal._base._validation import (
     check_device_weights,
     check_fold_count,
+    check_is_table,
     check_groups,
     check_labels,
     check_magnitude,
@@ -99,6 +100,7 @@ __all__ = [
     "block_moments",
     "check_device_weights",
     "check_fold_count",
+    "check_is_table",
     "check_groups",
     "check_labels",
     "check_magnitude",

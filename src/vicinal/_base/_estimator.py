@@ -7,7 +7,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from vicinal._base._compat import fit_context
-from vicinal._base._validation import check_magnitude
+from vicinal._base._validation import check_is_table, check_magnitude, no_numbers_in
 
 # State that belongs to the user's set-up of an estimator, not to what it learned.
 _CONFIGURATION = {
@@ -30,7 +30,7 @@ def atomic_fit(method):
     """Decorate ``fit`` or ``partial_fit`` so that it either succeeds or changes nothing.
 
     Parameters are validated first (``_parameter_constraints``), and numbers whose squares would
-    overflow are refused, in X and in y. A ``fit`` starts from a clean
+    overflow are refused, in X and in y, and an X that is no table. A ``fit`` starts from a clean
     object, so that refitting equals fitting afresh; when anything goes wrong, Ctrl-C included, the
     object is put back as it was: unfitted if it was unfitted. A ``partial_fit`` must not write into
     arrays it learned earlier, because only the attributes themselves are put back.
@@ -41,6 +41,7 @@ def atomic_fit(method):
     @functools.wraps(method)
     def wrapper(self, *args, **kwargs):
         given = {**dict(zip(("X", "y", "sample_weight"), args, strict=False)), **kwargs}
+        check_is_table(given.get("X"))
         for name in ("X", "y"):
             check_magnitude(name, given.get(name))
         before = dict(vars(self))
@@ -54,16 +55,26 @@ def atomic_fit(method):
             advice = _advice(error, self, given)
             if advice is None:
                 raise
-            raise ValueError(f"{str(error).splitlines()[0].rstrip('.')}. {advice}") from error
+            raise ValueError(advice) from error
 
     return wrapper
 
 
 def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | None:
-    """Return what to do about an error of scikit-learn's about the data, if it is a known one."""
-    text = str(error)
-    if error.__cause__ is not None:  # a model inside has said it
+    """Return an error about the data and what to do about it, if it is a known one."""
+    if error.__cause__ is not None or not str(error):  # a model inside has said it
         return None
+    what, remedy = str(error).splitlines()[0].rstrip("."), None
+    if isinstance(error, TypeError):
+        what = no_numbers_in(given.get("X"))
+        remedy = what and _numbers_wanted(estimator, given)
+    else:
+        remedy = _remedy(what, estimator, given)
+    return remedy and f"{what}. {remedy}"
+
+
+def _remedy(text: str, estimator, given: dict[str, Any]) -> str | None:
+    """Return what to do about an error of scikit-learn's."""
     if text.startswith("could not convert string to float"):
         return _numbers_wanted(estimator, given)
     if text.startswith("Input X contains NaN"):

@@ -1,5 +1,7 @@
 """Checks of data that scikit-learn does not make, or makes with less help in the message."""
 
+from collections import Counter
+from collections.abc import Mapping
 from decimal import Decimal
 from typing import Any
 
@@ -48,6 +50,8 @@ def check_labels(y: np.ndarray) -> None:
 
 
 def _check_two_classes(classes: np.ndarray) -> None:
+    if not len(classes):
+        raise ValueError("y is empty (n_samples=0); a classifier needs samples of two classes.")
     if len(classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes.tolist()[0]!r}); a classifier needs samples of at "
@@ -202,6 +206,14 @@ def check_magnitude(name: str, values: Any, dtype: Any = np.float64) -> None:
         )
 
 
+def no_numbers_in(X: Any) -> str | None:
+    """Return which column of a frame holds no numbers, ``None`` where all do."""
+    if not is_frame(X) or not hasattr(X, "dtypes"):
+        return None
+    found = (pair for pair in zip(X.columns, X.dtypes, strict=True) if not _is_number(pair[1]))
+    return next((f"the column {name!r} of X holds {dtype}, no numbers" for name, dtype in found), None)
+
+
 def _is_number(dtype: Any) -> bool:
     """Tell whether a type of pandas or polars is one of numbers."""
     return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "biuf"
@@ -298,6 +310,29 @@ def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
             f"{estimator.n_features_in_} features as input."
         )
     return X
+
+
+def check_is_table(X: Any) -> None:
+    """Refuse a list of dictionaries, a frame without rows or columns, and repeated column names."""
+    if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
+        raise ValueError(
+            "X is a list of dictionaries; rows of numbers, an array or a frame are needed, so hand "
+            "pandas.DataFrame(X) in."
+        )
+    if not is_frame(X) or hasattr(X, "column_names"):  # columns of Arrow tables are no names
+        return
+    if 0 in X.shape:
+        what = "sample(s)" if X.shape[0] == 0 else "feature(s)"
+        raise ValueError(
+            f"Found array with 0 {what} (shape={tuple(X.shape)}) while a minimum of 1 is required."
+        )
+    counts = Counter(map(str, X.columns))
+    name, count = counts.most_common(1)[0]
+    if count > 1:
+        raise ValueError(
+            f"X has {count} columns named {name!r}; columns are found by name, so give every "
+            "column its own."
+        )
 
 
 def is_frame(X: Any) -> bool:

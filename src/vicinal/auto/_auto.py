@@ -33,6 +33,8 @@ from vicinal.auto._fit import fit_ensemble, fit_to_blocks, resolve, sample_block
 
 # Training rows that a row is compared with.
 _MOST_COMPARED = 200
+# Rare classes that a warning names.
+_SHOWN_CLASSES = 5
 
 
 @documented
@@ -359,6 +361,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         self._labels_on_device = is_array_api(y)
         self.classes_, self.n_samples_fit_ = data.classes, len(data)
         settings = resolve(self, on_device)
+        _warn_of_rare_classes(data.classes, np.bincount(data.y), min(self.cv, len(data)))
         with _warned_once() if 2 * len(self.classes_) > len(data) else nullcontext():
             fit = fit_ensemble(data, self.class_weight, num_samples(X), settings)
         self._store(fit, data)
@@ -528,3 +531,18 @@ def _warned_once():
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "The number of unique classes is greater")
         yield
+
+
+def _warn_of_rare_classes(classes: np.ndarray, counts: np.ndarray, n_folds: int) -> None:
+    """Name classes with fewer rows than folds: some folds hold none of them out."""
+    rare = np.flatnonzero(counts < n_folds)
+    if len(rare):
+        labels = classes.tolist()
+        shown = [f"{labels[k]!r} has {counts[k]}" for k in rare[:_SHOWN_CLASSES]]
+        more = f" and {len(rare) - len(shown)} more classes" if len(rare) > len(shown) else ""
+        warnings.warn(
+            f"too few rows of a class for {n_folds} folds: {', '.join(shown)}{more}; score_ and "
+            "probabilities tell little about it, so give more rows or merge it with another class.",
+            UserWarning,
+            stacklevel=4,
+        )

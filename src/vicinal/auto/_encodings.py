@@ -157,13 +157,6 @@ def is_mixed_frame(X) -> bool:
             f"X is a {type(X).__module__}.{type(X).__name__}; frames of pandas and polars are "
             "read, so hand X.to_pandas() or polars.from_arrow(X) in."
         )
-    names = list(X.columns)
-    twice = [name for i, name in enumerate(names) if name in names[:i]]
-    if twice:
-        raise ValueError(
-            f"X has {names.count(twice[0])} columns named {twice[0]!r}; predictions are explained "
-            "by name, so give every column its own."
-        )
     is_plain = all(np.asarray(X[name]).dtype.kind in "bfiu" for name in X.columns)
     return not is_plain or has_keys(X)
 

@@ -6,7 +6,7 @@ import numpy as np
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length
 
-from vicinal._base import check_labels, is_frame, narrowed
+from vicinal._base import check_is_table, check_labels, is_frame, narrowed
 from vicinal._rows import HeldOutRows
 from vicinal.inspection._column_issues import column_issues, common_value, overlap, rare_classes
 from vicinal.inspection._drift import drift
@@ -106,6 +106,7 @@ def check(
 
 def _table(X: Any) -> Any:
     """Return a frame as it is, and anything else as an array."""
+    check_is_table(X)
     if X is None or is_frame(X):
         return X
     return check_array(X, dtype=None, ensure_all_finite=False)

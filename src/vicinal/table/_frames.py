@@ -26,11 +26,7 @@ def column_names(X: Any) -> list[str]:
     """Return the names of the columns as texts; of an array, x0, x1, ..."""
     if not is_frame(X):
         return [f"x{j}" for j in range(X.shape[1])]
-    names = [str(name) for name in X.columns]
-    if len(set(names)) < len(names):
-        twice = sorted({name for name in names if names.count(name) > 1})
-        raise ValueError(f"two columns have the same name: {quoted(twice)}; rename one of them.")
-    return names
+    return [str(name) for name in X.columns]
 
 
 def read_column(X: Any, j: int) -> np.ndarray:
@@ -84,6 +80,8 @@ def _read_array(column: np.ndarray) -> np.ndarray:
 
 
 def _read_pandas(series: Any) -> np.ndarray:
+    if type(series.dtype).__name__ == "PeriodDtype":
+        series = series.dt.to_timestamp()  # the start of each
     kind = getattr(series.dtype, "kind", "O")
     if kind in "biuf":
         return series.to_numpy(dtype=np.float64, na_value=np.nan)

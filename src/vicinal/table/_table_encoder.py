@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from vicinal._base import atomic_fit, check_groups, documented, is_frame
+from vicinal._base import atomic_fit, check_groups, check_is_table, documented, is_frame
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
 from vicinal.table._decisions import (
     COUNTER,
@@ -377,12 +377,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
 def _checked(X):
     """Return a frame as it is, and anything else as an array of two dimensions."""
+    check_is_table(X)
     if is_frame(X):
-        if 0 in X.shape:
-            raise ValueError(
-                f"Found array with 0 {'sample(s)' if X.shape[0] == 0 else 'feature(s)'} "
-                f"(shape={X.shape}) while a minimum of 1 is required."
-            )
         return X
     if hasattr(X, "collect"):
         raise TypeError(f"a table in memory is needed, got {type(X).__name__}; call collect().")

@@ -57,6 +57,8 @@ def key_kind(name: str, numbers: np.ndarray, alone: bool = False) -> str | None:
     label = " ".join(words)
     n_different = len(np.unique(known))
     is_unique = n_different == len(numbers)
+    if is_id(name):
+        return "identifier" if n_different > NEARLY_UNIQUE * len(known) else "category"
     in_order = is_unique and known[0] in (0, 1) and bool((np.diff(known) == 1).all())
     if in_order and not alone and _TIMES.isdisjoint(words):
         return "counter"
@@ -64,8 +66,6 @@ def key_kind(name: str, numbers: np.ndarray, alone: bool = False) -> str | None:
         return "counter"
     if is_unique and _NAMELESS.fullmatch(label) and np.ptp(known) < 2 * len(known):
         return "counter"
-    if is_id(name):
-        return "identifier" if n_different > NEARLY_UNIQUE * len(known) else "category"
     return "identifier" if is_unique and words[-1] in _KEYS else None
 
 
