@@ -56,6 +56,7 @@ def tried_on_few(monkeypatch):
     monkeypatch.setattr(auto_search, "_MAX_TABLE", 150)
 
 
+@pytest.mark.filterwarnings("ignore:too few rows of a class")
 def test_members_are_tried_on_some_rows_and_fitted_to_all(tried_on_few):
     X = np.random.RandomState(0).normal(size=(400, 3))
     y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
@@ -528,6 +529,7 @@ def test_answers_do_not_depend_on_threads():
 # --- tables of every kind -------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:too few rows of a class")
 @pytest.mark.parametrize("n_rows", [2, 3, 4, 6, 10, 20, 30])
 def test_tables_of_few_rows_get_an_answer(n_rows):
     rng = np.random.RandomState(n_rows)
@@ -543,6 +545,7 @@ def test_one_row_is_one_clear_error():
         AutoRegressor().fit([[1.0, 2.0]], [1.0])
 
 
+@pytest.mark.filterwarnings("ignore:too few rows of a class")
 def test_a_class_of_one_row_is_known():
     X, y = blobs(n_rows=60)
     y = np.where(np.arange(60) == 7, 9, y)
@@ -551,6 +554,7 @@ def test_a_class_of_one_row_is_known():
     assert np.isfinite(model.predict_proba(X)).all()
 
 
+@pytest.mark.filterwarnings("ignore:too few rows of a class")
 def test_one_in_a_hundred():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(300, 4))

@@ -35,5 +35,7 @@ def test_periods_are_read_or_refused_with_the_remedy(name):
     if reads_frames(model) or name.startswith("Auto"):
         model.fit(PERIODS, np.arange(N) % 2)
         return
-    with pytest.raises(ValueError, match=r"column 'p' of X holds period\[W-SUN\].*TableEncoder\(\)"):
+    with pytest.raises(
+        ValueError, match=r"column 'p' of X holds period\[W-SUN\].*TableEncoder\(\)"
+    ):
         model.fit(PERIODS, np.arange(N) % 2)

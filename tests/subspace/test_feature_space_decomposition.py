@@ -206,8 +206,12 @@ def test_errors_say_what_to_do(wine, monkeypatch):
         FeatureSpaceDecomposition().fit(np.ones_like(X))
     with pytest.raises(ValueError, match="requires y.*use method='principal'"):
         FeatureSpaceDecomposition("discriminant").fit(X)
-    with monkeypatch.context() as patch, pytest.raises(
-        ValueError, match="at most 12 rows or as many varying columns, got 178 rows and 13 columns"
+    with (
+        monkeypatch.context() as patch,
+        pytest.raises(
+            ValueError,
+            match="at most 12 rows or as many varying columns, got 178 rows and 13 columns",
+        ),
     ):
         patch.setattr(_feature_space_decomposition, "MAX_SCATTER", 3)
         FeatureSpaceDecomposition("cholesky").fit(X)

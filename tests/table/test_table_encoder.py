@@ -679,7 +679,11 @@ _KEPT = {
     "valid is no id": ("valid", 7 * _SHUFFLED, "number"),
     "an id that repeats": ("customer_id", _SHUFFLED // 3, "category"),
     "an id that sometimes repeats": ("ID", [f"P {i * 3 // 4} A" for i in range(N)], "category"),
-    "titles": ("name", [f"{t} Name{i}" for i in range(N // 3) for t in ("Mr", "Mrs", "Dr")], "text"),
+    "titles": (
+        "name",
+        [f"{t} Name{i}" for i in range(N // 3) for t in ("Mr", "Mrs", "Dr")],
+        "text",
+    ),
     "domains": ("mail", [f"u{i}@{('web.de', 'x.com')[i % 2]}" for i in range(N)], "text"),
     "free text": ("note", [f"seen by {i} on the road to {7 * i}" for i in range(N)], "text"),
 }

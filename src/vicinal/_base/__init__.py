@@ -59,8 +59,8 @@ from vicinal._base._training_data import (
 from vicinal._base._validation import (
     check_device_weights,
     check_fold_count,
-    check_is_table,
     check_groups,
+    check_is_table,
     check_labels,
     check_magnitude,
     check_neighbor_count,

@@ -211,7 +211,9 @@ def no_numbers_in(X: Any) -> str | None:
     if not is_frame(X) or not hasattr(X, "dtypes"):
         return None
     found = (pair for pair in zip(X.columns, X.dtypes, strict=True) if not _is_number(pair[1]))
-    return next((f"the column {name!r} of X holds {dtype}, no numbers" for name, dtype in found), None)
+    return next(
+        (f"the column {name!r} of X holds {dtype}, no numbers" for name, dtype in found), None
+    )
 
 
 def _is_number(dtype: Any) -> bool:

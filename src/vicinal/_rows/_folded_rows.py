@@ -81,8 +81,8 @@ def _folds(y: np.ndarray, classes) -> list[np.ndarray]:
     n = len(y)
     if n < 2:
         raise ValueError(
-            f"n_samples={n} cannot be both learned from and held out, so errors are unknown; fit to "
-            "2 rows or more."
+            f"n_samples={n} cannot be both learned from and held out, so errors are unknown; fit "
+            "to 2 rows or more."
         )
     if classes is None or np.unique(y, return_counts=True)[1].min() < _N_FOLDS:
         splitter: Any = KFold(min(_N_FOLDS, n), shuffle=True, random_state=0)

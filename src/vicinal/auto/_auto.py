@@ -361,8 +361,10 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         self._labels_on_device = is_array_api(y)
         self.classes_, self.n_samples_fit_ = data.classes, len(data)
         settings = resolve(self, on_device)
-        _warn_of_rare_classes(data.classes, np.bincount(data.y), min(self.cv, len(data)))
-        with _warned_once() if 2 * len(self.classes_) > len(data) else nullcontext():
+        nearly_all_differ = 2 * len(self.classes_) > len(data)
+        if not nearly_all_differ:
+            _warn_of_rare_classes(data.classes, np.bincount(data.y), min(self.cv, len(data)))
+        with _warned_once() if nearly_all_differ else nullcontext():
             fit = fit_ensemble(data, self.class_weight, num_samples(X), settings)
         self._store(fit, data)
         return self

@@ -114,9 +114,10 @@ def _table(X: Any) -> Any:
 
 def _without_identifiers(X: Any, encoder: TableEncoder) -> Any:
     """Return the columns that neither number nor name the rows."""
+    unused = encoder.identifiers_
     if not is_frame(X):
-        return X[:, [j for j, name in enumerate(encoder.kinds_) if name not in encoder.identifiers_]]
-    return X[[name for name in X.columns if str(name) not in encoder.identifiers_]]
+        return X[:, [j for j, name in enumerate(encoder.kinds_) if name not in unused]]
+    return X[[name for name in X.columns if str(name) not in unused]]
 
 
 def _one_target(y: Any) -> np.ndarray:

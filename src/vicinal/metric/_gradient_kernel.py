@@ -151,8 +151,8 @@ class BaseGradientKernel(ExplainRowMixin, BaseEstimator):
         Its diagonal, as shares.
     blocks_ : list of dict
         Per block its ``rows``, map ``components`` (of shape (n_features,) where it scales columns
-        alone), ``bandwidth``, ``alpha``, ``dual_coef``, ``intercept`` and ``gradients`` (the product
-        of their transpose with them is the mean outer product).
+        alone), ``bandwidth``, ``alpha``, ``dual_coef``, ``intercept`` and ``gradients`` (their
+        transpose times them is the mean outer product).
     splits_ : list of dict
         Cuts of the tree above the blocks: ``direction``, ``threshold``, ``width``, ``children``.
     """

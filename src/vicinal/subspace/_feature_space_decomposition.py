@@ -425,8 +425,8 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         if rows.order(columns) > 4 * MAX_SCATTER:
             raise ValueError(
                 f"method={self.method!r} takes at most {4 * MAX_SCATTER} rows or as many varying "
-                f"columns, got {rows.n_samples} rows and {len(columns)} columns; use method='random' "
-                "or 'approximate', or reduce the columns first."
+                f"columns, got {rows.n_samples} rows and {len(columns)} columns; use "
+                "method='random' or 'approximate', or reduce the columns first."
             )
 
     def _blocks_for(self, n_columns):

@@ -157,7 +157,9 @@ def discriminant_directions(
     r"""Solve :math:`(S_b + S_w) v = \lambda (S_w + \rho I) v`, :math:`\rho` relative to the trace.
 
     The matrices are those of ``n_features`` columns, or of coordinates in the row space: beyond it
-    every eigenvalue is zero. Returns the eigenvalues in descending order and the eigenvectors as rows of unit length: in
+    every eigenvalue is zero.
+
+    Returns the eigenvalues in descending order and the eigenvectors as rows of unit length: in
     their natural scale they whiten the data, which would leave a kernel width chosen for the
     original features without meaning.
     """

@@ -112,7 +112,7 @@ def gradient_directions(rows: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def gradient_map(rows: np.ndarray, *, diagonal: bool) -> np.ndarray:
-    """Return a map C with CC' the mean outer product ``rows' rows``, or its diagonal, over its norm.
+    """Return a map C whose CC' is ``rows' rows``, or its diagonal, over its largest eigenvalue.
 
     A diagonal map is the vector of its factors; another one has a column per direction. Without
     any gradient it is the unit.
