@@ -64,12 +64,11 @@ def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | Non
     """Return an error about the data and what to do about it, if it is a known one."""
     if error.__cause__ is not None or not str(error):  # a model inside has said it
         return None
-    what, remedy = str(error).splitlines()[0].rstrip("."), None
     if isinstance(error, TypeError):
-        what = no_numbers_in(given.get("X"))
-        remedy = what and _numbers_wanted(estimator, given)
-    else:
-        remedy = _remedy(what, estimator, given)
+        strange = no_numbers_in(given.get("X"))
+        return strange and f"{strange}. {_numbers_wanted(estimator, given)}"
+    what = str(error).splitlines()[0].rstrip(".")
+    remedy = _remedy(what, estimator, given)
     return remedy and f"{what}. {remedy}"
 
 

@@ -259,7 +259,7 @@ def _levels_or_text(known, levels, values, rules, remarks=()):
 
 def _are_identifiers(known, levels) -> bool:
     """Tell whether nearly every row has a short text of its own, without words that rows share."""
-    n_words = np.mean([len(text.split()) for text in levels[:1000]])
+    n_words = float(np.mean([len(text.split()) for text in levels[:1000]]))
     is_short = len(levels) > NEARLY_UNIQUE * len(known) and n_words < 3
     return is_short and len(known) >= ENOUGH_ROWS and not has_repeated_words(known)
 
