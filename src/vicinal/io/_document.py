@@ -22,14 +22,18 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import check_parameters, check_saved, is_array_api
+from vicinal._base import check_parameters, check_saved, is_array_api, n_threads
 from vicinal.io._errors import ModelFileError
-from vicinal.io._foreign import FORMS, check_foreign, restore_foreign, state_of
+from vicinal.io._foreign import FORMS, check_foreign, check_form, check_state, restore_foreign, state_of
 from vicinal.io._types import Vocabulary, full_name, refusal, value_type, value_type_name
 
 _PLAIN_KINDS = "biufcSUmM"
+_MAX_OBJECTS = 10**6  # in one another
+_MAX_COPIES = 32  # of all arrays, in what is built from them
+_SEARCHED = ("_fit_X", "_engine")  # rows that search trees are built from
+# A file does not choose how many processes and threads work.
+_THREADS = {"n_jobs": None, "n_threads": None, "_n_threads": n_threads(None)}
 _FUNCTIONS = types.FunctionType | types.BuiltinFunctionType | types.MethodType | np.ufunc
-_TUPLE_STATE = "*"
 
 
 class Writer:
@@ -109,15 +113,16 @@ class Writer:
                 f"the model holds a {full_name(type(x))}; only models fitted on NumPy arrays (or "
                 "sparse matrices and frames) can be saved: fit it on numpy.asarray of the data."
             )
-        form = FORMS.get(full_name(type(x)))
-        if form is not None:
-            name, state = full_name(type(x)), form.take_apart(x)
+        name = full_name(type(x))
+        # What cannot be read must not be written.
+        if name in FORMS:
+            state = FORMS[name].take_apart(x)
+            check_form(name, state)
         else:
-            name = self.vocabulary.name_of(type(x))
-            # What cannot be read must not be written.
+            name, state = self.vocabulary.name_of(type(x)), _state(x)
+            check_state(type(x), state)
             check_foreign(x)
             check_saved(x)
-            state = _state(x)
         return {"class": name, "state": {key: self.value(part) for key, part in state.items()}}
 
 
@@ -136,10 +141,6 @@ _PACKERS: dict[type, Callable[[Writer, Any], Any]] = {
 
 
 def _state(x: Any) -> dict[str, Any]:
-    if isinstance(x, tuple):
-        return {_TUPLE_STATE: tuple(x)}
-    if isinstance(x, dict):
-        return {_TUPLE_STATE: dict(x)}
     if hasattr(type(x), "__saved_state__"):
         return x.__saved_state__()
     return state_of(x)
@@ -160,11 +161,20 @@ class Reader:
         self.vocabulary = vocabulary
         self.arrays = arrays
         self.objects: list[Any] = []
+        # How many objects each holds, counted as often as it holds them: what walks over one
+        # takes. What is built from arrays is copied.
+        self._counts: list[int] = []
+        self._count = 0
+        self._bytes_left = _MAX_COPIES * sum(array.nbytes for array in arrays) + 2**20
 
     def model(self, document: dict[str, Any]) -> Any:
         """Return the model; everything it is made of is made first, in the order of the list."""
         for entry in document["objects"]:
+            self._count = 1
             self.objects.append(self._object(entry["class"], entry["state"]))
+            self._counts.append(self._count)
+            if self._count > _MAX_OBJECTS:
+                raise ModelFileError("the document holds objects in one another without end.")
         return self.value(document["model"])
 
     def value(self, x: Any) -> Any:
@@ -182,7 +192,26 @@ class Reader:
         return [self.value(item) for item in content]
 
     def _dict(self, content: list) -> dict:
-        return {self.value(key): self.value(item) for key, item in content}
+        return {self._key(key): self.value(item) for key, item in content}
+
+    def _key(self, x: Any) -> Any:
+        key = self.value(x)
+        for part in key if type(key) is tuple else (key,):
+            if not isinstance(part, str | int | float | np.generic | None):
+                raise ModelFileError("the document has a key that is neither number nor text.")
+        return key
+
+    def _part(self, content: list) -> Any:
+        part = self._at(self.objects, content)
+        self._count += self._counts[content[0]]
+        return part
+
+    def _spend(self, name: str, values: dict[str, Any]) -> None:
+        """Count the bytes that an object copies when it is built."""
+        copied = values.values() if name in FORMS else map(values.get, _SEARCHED)
+        self._bytes_left -= sum(getattr(getattr(x, "data", x), "nbytes", 0) for x in copied)
+        if self._bytes_left < 0:
+            raise ModelFileError("the document builds too many objects from the same arrays.")
 
     def _at(self, things: list, content: list) -> Any:
         (index,) = content
@@ -227,11 +256,15 @@ class Reader:
             if attribute.startswith("__"):
                 raise ModelFileError(f"the document sets the special attribute {attribute!r}.")
         values = {attribute: self.value(part) for attribute, part in state.items()}
+        self._spend(name, values)
         if name in FORMS:
+            check_form(name, values)
             return FORMS[name].build(values)
         kind = self.vocabulary.find_class(name)
         if kind is None:
             raise refusal([name], "the file")
+        values.update((own, _THREADS[own]) for own in _THREADS if own in values)
+        check_state(kind, values)
         made = _made(kind, values)
         check_foreign(made)
         check_saved(made)
@@ -242,7 +275,7 @@ class Reader:
 _UNPACKERS = {
     "list": Reader._values,
     "tuple": lambda reader, content: tuple(reader._values(content)),
-    "set": lambda reader, content: set(reader._values(content)),
+    "set": lambda reader, content: set(map(reader._key, content)),
     "dict": Reader._dict,
     "slice": lambda reader, content: slice(*reader._values(content)),
     "float": Reader._float,
@@ -254,20 +287,20 @@ _UNPACKERS = {
     "dtype": lambda reader, content: plain_dtype(*content),
     "type": Reader._type,
     "function": Reader._function,
-    "object": lambda reader, content: reader._at(reader.objects, content),
+    "object": Reader._part,
 }
 
 
 def _made(kind: type, state: dict[str, Any]) -> Any:
     """Return a bare object of a class with its attributes; no constructor of ours is called."""
     if issubclass(kind, tuple):
-        values = state[_TUPLE_STATE]
+        values = state["*"]
         if len(values) != len(kind._fields):  # type: ignore[attr-defined]
             raise ModelFileError(f"the document has a {kind.__name__} of {len(values)} values.")
         return tuple.__new__(kind, values)
     made: Any = kind.__new__(kind)
     if isinstance(made, dict):
-        made.update(state[_TUPLE_STATE])
+        made.update(state["*"])
     elif hasattr(kind, "__restore__"):
         made.__restore__(state)
     else:

@@ -15,35 +15,34 @@ from scipy import sparse
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.utils import check_array
 
+from vicinal.io._attributes import check_attributes
 from vicinal.io._errors import ModelFileError
 
-_BIT_GENERATORS = {"MT19937", "PCG64", "PCG64DXSM", "Philox", "SFC64"}
-_TREE_COLUMNS = {
-    "left_child": "i",
-    "right_child": "i",
-    "feature": "i",
-    "threshold": "f",
-    "impurity": "f",
-    "n_node_samples": "i",
-    "weighted_n_node_samples": "f",
-    "missing_go_to_left": "u",
-}
-_PREDICTOR_COLUMNS = {
-    "value": "f",
-    "count": "u",
-    "feature_idx": "i",
-    "num_threshold": "f",
-    "missing_go_to_left": "u",
-    "left": "u",
-    "right": "u",
-    "gain": "f",
-    "depth": "u",
-    "is_leaf": "u",
-    "bin_threshold": "u",
-    "is_categorical": "u",
-    "bitset_idx": "u",
-}
-_LOSS_SETTINGS = ("n_classes", "quantile", "power", "delta")
+_TREE_COLUMNS = (
+    "left_child",
+    "right_child",
+    "feature",
+    "threshold",
+    "impurity",
+    "n_node_samples",
+    "weighted_n_node_samples",
+    "missing_go_to_left",
+)
+_PREDICTOR_COLUMNS = (
+    "value",
+    "count",
+    "feature_idx",
+    "num_threshold",
+    "missing_go_to_left",
+    "left",
+    "right",
+    "gain",
+    "depth",
+    "is_leaf",
+    "bin_threshold",
+    "is_categorical",
+    "bitset_idx",
+)
 
 
 class Form(NamedTuple):
@@ -71,22 +70,20 @@ def _random_state_parts(random_state) -> dict[str, Any]:
 
 
 def _random_state(state) -> np.random.RandomState:
-    _require(state["bit_generator"] == "MT19937", "a RandomState is no Mersenne twister.")
+    _require(
+        state["bit_generator"] == "MT19937" and 0 <= state["state"]["pos"] <= 624,
+        "a RandomState is no Mersenne twister.",
+    )
     made = np.random.RandomState(0)
     made.set_state(state)
     return made
 
 
 def _generator(state) -> np.random.Generator:
-    name = state["bit_generator"]
-    _require(name in _BIT_GENERATORS, f"there is no random number generator {name!r}.")
-    bits = getattr(np.random, name)(0)
+    _require(state["bit_generator"] == "PCG64", "a Generator of random numbers is no PCG64.")
+    bits = np.random.PCG64(0)
     bits.state = state
     return np.random.Generator(bits)
-
-
-def _masked(state) -> np.ma.MaskedArray:
-    return np.ma.MaskedArray(state["data"], mask=state["mask"])
 
 
 def _compressed_parts(matrix) -> dict[str, Any]:
@@ -100,14 +97,9 @@ def _compressed_parts(matrix) -> dict[str, Any]:
 
 def _compressed(kind) -> Callable[[dict[str, Any]], Any]:
     def build(state):
+        # Copied: a matrix that shares its indices with another may change them.
         parts = state["data"], state["indices"], state["indptr"]
-        for name, part in zip(("data", "indices", "indptr"), parts, strict=True):
-            kinds = "biufc" if name == "data" else "i"
-            _require(
-                isinstance(part, np.ndarray) and part.ndim == 1 and part.dtype.kind in kinds,
-                f"a sparse matrix has {name} that are no list of numbers.",
-            )
-        made = kind(parts, shape=state["shape"], copy=False)
+        made = kind(parts, shape=state["shape"], copy=True)
         made.check_format(full_check=True)
         return made
 
@@ -134,7 +126,7 @@ def _tree_parts(tree) -> dict[str, Any]:
 
 
 def _tree(state) -> Any:
-    columns = _columns(state, _TREE_COLUMNS)
+    columns = {name: state[name] for name in _TREE_COLUMNS}
     n_nodes = len(columns["left_child"])
     n_features, n_classes, value = state["n_features"], state["n_classes"], state["value"]
     left, right = (columns[name].astype(np.int64) for name in ("left_child", "right_child"))
@@ -142,16 +134,11 @@ def _tree(state) -> Any:
     _require(np.array_equal(inner, right != -1), "a decision tree has nodes that lead nowhere.")
     depth = _check_nodes(inner, left, right, columns["feature"], n_features)
     _require(
-        _is_numbers(n_classes, "iu", 1) and len(n_classes) and n_classes.min() >= 1,
-        "a decision tree has no number of classes.",
-    )
-    shape = n_nodes, len(n_classes), int(n_classes.max())
-    _require(
-        isinstance(value, np.ndarray)
-        and value.dtype == np.float64
-        and value.shape == shape
-        and np.isfinite(value).all(),
-        f"a decision tree has other values than the {shape} finite numbers that it needs.",
+        len(n_classes)
+        and n_classes.min() >= 1
+        and value.shape[2] == n_classes.max()
+        and value.dtype == np.float64,
+        "a decision tree has other values than its classes need.",
     )
     tree = _private("tree._tree", "Tree")(n_features, n_classes.astype(np.intp), len(n_classes))
     nodes = np.zeros(n_nodes, dtype=_private("tree._tree", "NODE_DTYPE"))
@@ -178,16 +165,11 @@ def _predictor_parts(predictor) -> dict[str, Any]:
 
 def _predictor(state) -> Any:
     """Build a tree of histogram boosting; its features are checked with the model around it."""
-    columns = _columns(state, _PREDICTOR_COLUMNS)
+    columns = {name: state[name] for name in _PREDICTOR_COLUMNS}
     inner = columns["is_leaf"] == 0
     left, right = (columns[name].astype(np.int64) for name in ("left", "right"))
     _check_nodes(inner, left, right, columns["feature_idx"], np.iinfo(np.int64).max)
     sets = state["binned_sets"], state["raw_sets"]
-    for one in sets:
-        _require(
-            isinstance(one, np.ndarray) and one.dtype == np.uint32 and one.shape[1:] == (8,),
-            "a boosted tree has sets of categories of a wrong shape.",
-        )
     asked = inner & (columns["is_categorical"] != 0)
     _require(
         not asked.any() or columns["bitset_idx"][asked].max() < min(map(len, sets)),
@@ -200,20 +182,9 @@ def _predictor(state) -> Any:
     return _private(f"{module}.predictor", "TreePredictor")(nodes, *sets)
 
 
-def _columns(state, kinds) -> dict[str, np.ndarray]:
-    """Return the columns of nodes, all of one length and of the right kind of number."""
-    columns = {name: state[name] for name in kinds}
-    lengths = set()
-    for name, column in columns.items():
-        _require(_is_numbers(column, kinds[name], 1), f"a tree has nodes without {name!r}.")
-        lengths.add(len(column))
-    _require(len(lengths) == 1 and 0 not in lengths, "a tree has no nodes, or too few.")
-    return columns
-
-
 def _check_nodes(inner, left, right, feature, n_features) -> int:
     """Return the depth of a tree in which every node but the first has one parent before it."""
-    _require(isinstance(n_features, int) and n_features > 0, "a tree has no number of features.")
+    _require(len(inner), "a decision tree has no nodes.")
     rows = np.flatnonzero(inner)
     children = np.concatenate([left[rows], right[rows]])
     in_range = (children > np.tile(rows, 2)) & (children < len(inner))
@@ -234,16 +205,12 @@ def _check_nodes(inner, left, right, feature, n_features) -> int:
     return depth
 
 
-def _is_numbers(array: Any, kinds: str, ndim: int) -> bool:
-    return isinstance(array, np.ndarray) and array.dtype.kind in kinds and array.ndim == ndim
-
-
 # --- losses and search trees ---
 
 
 def _loss_parts(loss) -> dict[str, Any]:
     settings = {"n_classes": loss.n_classes} if loss.is_multiclass else {}
-    for name in _LOSS_SETTINGS[1:]:
+    for name in ("quantile", "power", "delta"):
         if hasattr(loss.closs, name):
             settings[name] = float(getattr(loss.closs, name))
     return settings
@@ -251,7 +218,6 @@ def _loss_parts(loss) -> dict[str, Any]:
 
 def _loss(name: str) -> Callable[[dict[str, Any]], Any]:
     def build(state):
-        _require(set(state) <= set(_LOSS_SETTINGS), f"the loss {name} has unknown settings.")
         return _private("_loss.loss", name)(**state)
 
     return build
@@ -259,12 +225,7 @@ def _loss(name: str) -> Callable[[dict[str, Any]], Any]:
 
 def _compiled_loss(module: str, name: str) -> Callable[[dict[str, Any]], Any]:
     def build(state):
-        numbers = state["numbers"]
-        _require(
-            type(numbers) is tuple and all(type(number) is float for number in numbers),
-            f"the loss {name} has settings that are no numbers.",
-        )
-        return _private(module, name)(*numbers)
+        return _private(module, name)(*state["numbers"])
 
     return build
 
@@ -343,9 +304,6 @@ FORMS: dict[str, Form] = {
     # full name of the class: how it is taken apart and built again
     "numpy.random.mtrand.RandomState": Form(_random_state_parts, _random_state),
     "numpy.random._generator.Generator": Form(lambda rng: rng.bit_generator.state, _generator),
-    "numpy.ma.MaskedArray": Form(
-        lambda array: {"data": array.data, "mask": np.ma.getmaskarray(array)}, _masked
-    ),
     "scipy.interpolate._bsplines.BSpline": Form(
         lambda spline: {name: getattr(spline, name) for name in ("t", "c", "k", "extrapolate")},
         _spline,
@@ -376,17 +334,48 @@ FORMS: dict[str, Form] = {
 
 
 def state_of(part: Any) -> dict[str, Any]:
-    """Return the attributes of a foreign object that a file keeps: all but its search tree."""
-    state = part.__getstate__() or {}
+    """Return the attributes of a foreign object that a file keeps."""
+    if isinstance(part, tuple | dict):
+        return {"*": tuple(part) if isinstance(part, tuple) else dict(part)}
+    state = dict(part.__getstate__() or {})
     if state.get("_fit_method") in _SEARCH_TREES:
-        return {name: value for name, value in state.items() if name != "_tree"}
+        del state["_tree"]
+    if "_cached_dict" in state:
+        state["_cached_dict"] = None
+    if isinstance(results := state.get("cv_results_"), dict):
+        state["cv_results_"] = {key: _unmasked(column) for key, column in results.items()}
     return state
+
+
+def _unmasked(column: Any) -> Any:
+    """Return a masked column of a search as a plain one, ``None`` where it is masked."""
+    is_masked = isinstance(column, np.ma.MaskedArray)
+    return np.asarray(column.astype(object).filled(None)) if is_masked else column
+
+
+def check_state(kind: type, state: dict[str, Any]) -> None:
+    """Raise unless the attributes of a scikit-learn object are what is declared of them.
+
+    A child of ours may have further attributes, which it declares itself.
+    """
+    package = kind.__module__.partition(".")[0]
+    is_child = any(
+        base.__module__.startswith("sklearn.") and "_parameter_constraints" in vars(base)
+        for base in kind.__mro__
+    )
+    if package == "sklearn" or (package == "vicinal" and is_child):
+        names = [base.__name__ for base in kind.__mro__]
+        constraints = getattr(kind, "_parameter_constraints", {})
+        check_attributes(names, state, constraints, may_have_others=package != "sklearn")
+
+
+def check_form(name: str, state: dict[str, Any]) -> None:
+    """Raise unless the parts that an object is built from are what is declared of them."""
+    check_attributes([name.rpartition(".")[2]], state)
 
 
 def check_foreign(part: Any) -> None:
     """Raise where an estimator would act when used, or would read beyond its arrays."""
-    if type(part).__module__.startswith("sklearn."):
-        _check_finite(part)
     for kind in type(part).__mro__:
         check = _CHECKS.get(f"{kind.__module__}.{kind.__name__}")
         if check is not None:
@@ -409,37 +398,6 @@ def restore_foreign(part: Any, state: dict[str, Any]) -> None:
         )
 
 
-# Numbers that every answer is computed from; other arrays of scikit-learn may have gaps.
-_FINITE = (
-    "_dual_coef_",
-    "_intercept_",
-    "cluster_centers_",
-    "coef_",
-    "components_",
-    "dual_coef_",
-    "intercept_",
-    "support_vectors_",
-    "theta_",
-)
-# Of a column that is all gaps, a scaler keeps NaN; infinity it never keeps.
-_NOT_INFINITE = ("mean_", "scale_")
-
-
-def _check_finite(part) -> None:
-    values: Any
-    for name in _NOT_INFINITE:
-        values = getattr(part, "__dict__", {}).get(name)
-        if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-            _require(~np.isinf(values).any(), f"{type(part).__name__}.{name} holds infinity.")
-    for name in _FINITE:
-        values = getattr(part, "__dict__", {}).get(name)
-        values = values.data if sparse.issparse(values) else values
-        if isinstance(values, np.ndarray) and values.dtype.kind == "f":
-            _require(
-                np.isfinite(values).all(), f"{type(part).__name__}.{name} holds NaN or infinity."
-            )
-
-
 _SEARCH_TREES = {"kd_tree": KDTree, "ball_tree": BallTree}
 
 
@@ -459,6 +417,7 @@ def _check_function_transformer(part) -> None:
 
 
 def _check_vectorizer(part) -> None:
+    _check_vocabulary(part)
     _require(
         part.input == "content",
         f"a {type(part).__name__} reads files (input={part.input!r}), which a file may not ask "
@@ -498,70 +457,90 @@ def _check_gradient_boosting(part) -> None:
 
 
 def _check_hist_gradient_boosting(part) -> None:
-    for round_ in getattr(part, "_predictors", []):
-        for predictor in round_:
-            nodes = predictor.nodes
-            _require(
-                np.all(nodes["feature_idx"][nodes["is_leaf"] == 0] < part.n_features_in_),
-                "a boosted tree asks about a feature that it was not given.",
-            )
-    if hasattr(part, "_bin_mapper"):
+    if not hasattr(part, "_predictors"):
+        return
+    bins, width = part._bin_mapper, part.n_features_in_
+    _require(
+        type(bins.is_categorical_) is np.ndarray
+        and len(bins.is_categorical_) == len(bins.bin_thresholds_) == width,
+        "a histogram boosting has bins for another number of features.",
+    )
+    for predictor in (predictor for round_ in part._predictors for predictor in round_):
+        nodes = predictor.nodes[predictor.nodes["is_leaf"] == 0]
+        feature = nodes["feature_idx"]
         _require(
-            part._bin_mapper.is_categorical_.shape == (part.n_features_in_,),
-            "a histogram boosting has bins for another number of features.",
+            np.all(feature < width) and bins.is_categorical_[feature[nodes["is_categorical"] != 0]].all(),
+            "a boosted tree asks about a feature or a category that it was not given.",
         )
 
 
 def _check_neighbors(part) -> None:
+    """Hold the codes of targets against the classes, which compiled code counts."""
     if not hasattr(part, "_fit_X"):
         return
-    rows = part._fit_X
     _require(
-        rows.ndim == 2 and rows.shape == (part.n_samples_fit_, part.n_features_in_),
-        f"a {type(part).__name__} has other rows than the {part.n_samples_fit_} x "
-        f"{part.n_features_in_} that it says.",
+        part._fit_X.shape[0] == part.n_samples_fit_,
+        f"a {type(part).__name__} has other rows than the {part.n_samples_fit_} that it says.",
     )
-    targets = getattr(part, "_y", None)
-    if targets is not None:
-        _require(len(targets) == len(rows), f"a {type(part).__name__} has too few targets.")
-        classes = getattr(part, "classes_", None)
-        if isinstance(classes, np.ndarray) and targets.ndim == 1:
-            _require(
-                np.all((targets >= 0) & (targets < len(classes))),
-                f"a {type(part).__name__} has a row of an unknown class.",
-            )
-
-
-def _check_kmeans(part) -> None:
-    if hasattr(part, "cluster_centers_"):
+    classes, targets = getattr(part, "classes_", None), getattr(part, "_y", None)
+    if targets is not None and classes is not None:
+        one = type(classes) is np.ndarray
         _require(
-            part.cluster_centers_.shape[1:] == (part.n_features_in_,),
-            f"a {type(part).__name__} has centres with another number of features.",
+            one == (targets.ndim == 1) == (not part.outputs_2d_)
+            and (one or len(classes) == targets.shape[1]),
+            f"a {type(part).__name__} has a row of an unknown class.",
         )
+
+
+def _check_one_hot_encoder(part) -> None:
+    """Hold the columns against the categories: compiled code writes where they say."""
+    if not hasattr(part, "categories_"):
+        return
+    n = len(part.categories_)
+    mappings = getattr(part, "_default_to_infrequent_mappings", None) or [None] * n
+    dropped = part._drop_idx_after_grouping
+    widths = []
+    for k, categories in enumerate(part.categories_):
+        mapping = mappings[k]
+        _require(
+            mapping is None or (len(mapping) == len(categories) and mapping.min() >= 0),
+            "a OneHotEncoder has infrequent categories that it lacks.",
+        )
+        last = len(categories) - 1 if mapping is None else int(mapping.max())
+        widths.append(last + (dropped is None or dropped[k] is None))
+    _require(
+        len(mappings) == n and widths == list(part._n_features_outs),
+        "a OneHotEncoder has other columns than its categories need.",
+    )
+
+
+def _check_vocabulary(part) -> None:
+    columns = getattr(part, "vocabulary_", {}).values()
+    _require(
+        sorted(columns) == list(range(len(columns))),
+        f"a {type(part).__name__} has a vocabulary whose columns are not 0, 1, 2, ...",
+    )
 
 
 def _check_libsvm(part) -> None:
-    if not hasattr(part, "support_vectors_"):
+    if not hasattr(part, "support_"):
         return
-    n_support, intercept = part._n_support, part._intercept_
-    n_vectors, n_classes = part.support_vectors_.shape[0], len(n_support)
+    n_support, intercept, coefficients = part._n_support, part._intercept_, part._dual_coef_
+    n_vectors, n_classes = len(part.support_), len(part._n_support)
     n_pairs = n_classes * (n_classes - 1) // 2
-    coefficients = part._dual_coef_
-    size = coefficients.nnz if sparse.issparse(coefficients) else coefficients.size
     is_precomputed = part.kernel == "precomputed" or callable(part.kernel)
     _require(
-        _is_numbers(n_support, "i", 1)
-        and n_classes >= 2
+        n_classes >= 2
         and n_support.min() >= 0
         and (n_support.sum() == n_vectors or part._impl not in ("c_svc", "nu_svc"))
-        and part.support_.shape == (n_vectors,)
         and (
-            (part.support_ < part.shape_fit_[0]).all() and (part.support_ >= 0).all()
+            len(part.shape_fit_) == 2
+            and (part.support_ < part.shape_fit_[0]).all()
+            and (part.support_ >= 0).all()
             if is_precomputed
-            else part.support_vectors_.shape[1] == part.n_features_in_
+            else part.support_vectors_.shape == (n_vectors, part.n_features_in_)
         )
-        and coefficients.shape == (n_classes - 1, n_vectors)
-        and size == (n_classes - 1) * n_vectors
+        and (not sparse.issparse(coefficients) or coefficients.nnz == (n_classes - 1) * n_vectors)
         and intercept.shape == (n_pairs,)
         and all(len(p) in (0, n_pairs) for p in (part._probA, part._probB)),
         f"a {type(part).__name__} has support vectors, coefficients and intercepts of shapes that "
@@ -582,6 +561,7 @@ _CHECKS: dict[str, Callable[[Any], None]] = {
         _check_hist_gradient_boosting
     ),
     "sklearn.neighbors._base.NeighborsBase": _check_neighbors,
-    "sklearn.cluster._kmeans._BaseKMeans": _check_kmeans,
+    "sklearn.feature_extraction._dict_vectorizer.DictVectorizer": _check_vocabulary,
+    "sklearn.preprocessing._encoders.OneHotEncoder": _check_one_hot_encoder,
     "sklearn.svm._base.BaseLibSVM": _check_libsvm,
 }

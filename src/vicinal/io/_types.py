@@ -71,8 +71,8 @@ _SKLEARN = {
     "TweedieRegressor",
     "mixture": "BayesianGaussianMixture GaussianMixture",
     "model_selection": "FixedThresholdClassifier GridSearchCV GroupKFold GroupShuffleSplit KFold "
-    "LeaveOneGroupOut LeaveOneOut PredefinedSplit RandomizedSearchCV RepeatedKFold "
-    "RepeatedStratifiedKFold ShuffleSplit StratifiedGroupKFold StratifiedKFold "
+    "LeaveOneGroupOut LeaveOneOut PredefinedSplit RandomizedSearchCV ShuffleSplit "
+    "StratifiedGroupKFold StratifiedKFold "
     "StratifiedShuffleSplit TimeSeriesSplit TunedThresholdClassifierCV",
     "multiclass": "OneVsOneClassifier OneVsRestClassifier OutputCodeClassifier",
     "multioutput": "ClassifierChain MultiOutputClassifier MultiOutputRegressor RegressorChain",
