@@ -1,45 +1,95 @@
 """Files that appear whole or not at all."""
 
 import contextlib
+import errno
 import os
+import re
 import secrets
 import stat
 from collections.abc import Iterator
 from pathlib import Path
+from types import ModuleType
 from typing import BinaryIO
+
+fcntl: ModuleType | None
+try:
+    import fcntl
+except ImportError:  # Windows, where a file that is open cannot be replaced or removed
+    fcntl = None
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
 # Absent on Windows, where only the last is needed: without it newlines would be translated.
 _FLAGS = _NEW_FILE | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 
+_OLD_FLAGS = os.O_RDONLY | sum(
+    getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_NONBLOCK")
+)
+
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Open a draft that takes the place of ``path`` when the block ends well.
+    """Open a temporary file that replaces ``path`` when the block ends well.
 
-    A reader sees the old file or the new one, never half. The draft lies in the same folder,
-    because only then is the final rename atomic; it must be new, so nobody can have laid a link in
-    its way. The mode of a file that is replaced is kept.
+    A reader sees the old file or the new one, never half. The temporary file lies in the same
+    folder, because only then is the final rename atomic; it must be new, so nobody can have laid a
+    link in its way. The mode of a file that is replaced is kept. Temporary files that a killed
+    process left behind are removed.
     """
     target = Path(path)
-    draft = target.with_name(f".{secrets.token_hex(8)}.tmp")
+    draft = None
     try:
         mode = _mode(target)
-        with open(os.open(draft, _FLAGS, 0o666), "wb") as file:
+        _remove_abandoned(target)
+        draft, file = _new_draft(target)
+        with file:
             yield file
             file.flush()
             os.fsync(file.fileno())
-        if mode is not None:
-            os.chmod(draft, mode)
-        os.replace(draft, target)
+            if fcntl is not None:  # renamed under its lock, so that no other process removes it
+                _replace(draft, target, mode)
+        if fcntl is None:
+            _replace(draft, target, mode)
     except OSError as error:
         if error.errno is None:
             raise
         # A full disk names no file, and the name of the draft says nothing.
         raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
-        with contextlib.suppress(OSError):
-            draft.unlink(missing_ok=True)
+        if draft is not None:
+            with contextlib.suppress(OSError):
+                draft.unlink(missing_ok=True)
+
+
+def _replace(draft: Path, target: Path, mode: int | None) -> None:
+    if mode is not None:
+        os.chmod(draft, mode)
+    os.replace(draft, target)
+
+
+def _new_draft(target: Path) -> tuple[Path, BinaryIO]:
+    """Return a new file and lock it: the lock ends with the process, however that ends."""
+    while True:
+        draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(8)}.tmp")
+        file = open(os.open(draft, _FLAGS, 0o666), "wb")
+        if fcntl is None:
+            return draft, file
+        with contextlib.suppress(OSError):  # of file systems without locks
+            fcntl.flock(file, fcntl.LOCK_EX)
+        with contextlib.suppress(FileNotFoundError):
+            if os.path.samestat(os.stat(draft), os.fstat(file.fileno())):
+                return draft, file
+        file.close()  # another process took it for abandoned before it was locked
+
+
+def _remove_abandoned(target: Path) -> None:
+    """Remove temporary files of ``target`` that no process holds the lock of."""
+    if fcntl is None:
+        return
+    pattern = re.compile(re.escape(f".{target.name[:200]}.") + r"[0-9a-f]{16}\.tmp")
+    for draft in filter(lambda path: pattern.fullmatch(path.name), target.parent.iterdir()):
+        with contextlib.suppress(OSError), open(os.open(draft, _OLD_FLAGS), "rb") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            draft.unlink()
 
 
 def write_whole(path: str | os.PathLike, content: str | bytes) -> Path:
@@ -50,8 +100,11 @@ def write_whole(path: str | os.PathLike, content: str | bytes) -> Path:
 
 
 def _mode(path: Path) -> int | None:
-    """Return the permissions of an existing file."""
+    """Return the permissions of an existing file; raise where it is a device or the like."""
     try:
-        return stat.S_IMODE(path.stat().st_mode)
+        mode = path.stat().st_mode
     except FileNotFoundError:
         return None
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise OSError(errno.EINVAL, "not a regular file, choose another path", str(path))
+    return stat.S_IMODE(mode)

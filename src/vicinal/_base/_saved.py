@@ -97,9 +97,7 @@ def _arrays(part: Any, attribute: str) -> list:
     """Return the arrays of an attribute, or of an attribute of an attribute, without gaps."""
     for name in attribute.split("."):
         part = getattr(part, name, None)
-    if isinstance(part, list | tuple | dict):
-        return [leaf for leaf in _leaves(part) if getattr(leaf, "ndim", 0)]
-    return [] if part is None else [part]
+    return [leaf for leaf in _leaves(part) if leaf is not None]
 
 
 def _leaves(part: Any) -> Iterator[Any]:
@@ -121,7 +119,9 @@ def _matching(shape: str, array: Any) -> list[str]:
 
 
 def _check_axes(label: str, array: Any, axes: list[str], sizes: dict[str, int]) -> None:
-    shape = getattr(array, "shape", None)
+    # A subclass of NumPy's array, such as a masked one, may hide what compiled code reads.
+    is_hidden = isinstance(array, np.ndarray) and type(array) not in (np.ndarray, np.memmap)
+    shape = None if is_hidden else getattr(array, "shape", None)
     if shape is None or len(shape) != len(axes):
         got = f"a {type(array).__name__}" if shape is None else f"the shape {shape}"
         raise ValueError(f"{label} must have {len(axes)} axes, got {got}.")

@@ -353,6 +353,7 @@ def _route_name(model: Path) -> str:
 def info(model: Path, *, as_json: bool) -> None:
     """Print what a model file says of itself."""
     from vicinal.io import info as read_info
+    from vicinal.io._model_file import printable
 
     if not model.is_file():
         raise InputError(f"the model {str(model)!r} does not exist")
@@ -361,7 +362,7 @@ def info(model: Path, *, as_json: bool) -> None:
     except (ValueError, TypeError) as error:
         raise InputError(f"the model {str(model)!r} cannot be read: {error}") from error
     if as_json:
-        print(json.dumps(asdict(facts), indent=2, ensure_ascii=False, default=str))
+        print(json.dumps(asdict(facts), indent=2, default=str))
         return
     threshold = Threshold.of(facts.metadata)
     lines = {
@@ -373,14 +374,16 @@ def info(model: Path, *, as_json: bool) -> None:
     lines["versions"] = ", ".join(f"{name} {text}" for name, text in facts.versions.items())
     lines["classes"] = None if facts.classes is None else quoted(facts.classes, 12)
     lines.pop("rows", None)
-    columns = lines.pop("columns", dict.fromkeys(facts.feature_names_in or [], ""))
+    columns = lines.pop("columns", None)
+    if not isinstance(columns, dict):
+        columns = dict.fromkeys(facts.feature_names_in or [], "")
     lines.setdefault("model", facts.model)
     for key, value in lines.items():
         if value is not None:
-            print(f"{key:<9} {value}")
+            print(printable(f"{key:<9} {value}"))
     print(f"columns   {len(columns)}")
     for name, dtype in columns.items():
-        print(f"  {name}  {dtype}")
+        print(printable(f"  {name}  {dtype}"))
 
 
 # --- reproduce ----------------------------------------------------------------------------------

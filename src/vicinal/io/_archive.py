@@ -7,6 +7,7 @@ the other in the order of the document, none can overlap another or reach beyond
 import json
 import math
 import os
+import sys
 import zipfile
 from typing import Any, BinaryIO
 
@@ -63,6 +64,11 @@ def _array(part: Any, dtype: np.dtype, shape: tuple[int, ...], order: str) -> np
     if content.size and part.readinto(content.data) != content.size:
         raise ModelFileError("the file was cut short.")
     array = content.view(dtype) if content.size else np.empty(0, dtype)
+    # Truth values and characters may have any bytes in a file, and only some in memory.
+    if dtype.kind == "b":
+        array = content != 0
+    elif dtype.kind == "U" and content.size and array.view(np.uint32).max() > sys.maxunicode:
+        raise ModelFileError("its arrays hold texts of characters that do not exist.")
     return array.reshape(shape, order=order)  # type: ignore[call-overload]
 
 

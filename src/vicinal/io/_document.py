@@ -360,10 +360,10 @@ def describe_array(array: np.ndarray) -> list:
 def _dtype_text(dtype: np.dtype) -> str:
     if dtype.kind == "O":
         return "|O"
-    if dtype.kind not in _PLAIN_KINDS:
+    if dtype.kind not in _PLAIN_KINDS or not dtype.isnative or dtype.char in "gG":
         raise ModelFileError(
             f"the model holds an array of dtype {dtype}, which model files do not know; use "
-            "numbers, texts or dates."
+            "numbers of at most 64 bits, texts or dates in the byte order of this machine."
         )
     return dtype.str
 
@@ -373,7 +373,8 @@ def plain_dtype(text: str) -> np.dtype:
     if type(text) is not str or len(text) > 16 or "," in text:
         raise ModelFileError(f"the document has a dtype {text!r}.")
     dtype = np.dtype(text)
-    if dtype.kind not in _PLAIN_KINDS + "O" or dtype.names or dtype.shape:
+    is_plain = dtype.kind in _PLAIN_KINDS + "O" and dtype.isnative and dtype.char not in "gG"
+    if not is_plain or dtype.names or dtype.shape:
         raise ModelFileError(f"the document has a dtype {text!r}.")
     return dtype
 

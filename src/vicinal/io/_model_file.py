@@ -5,7 +5,7 @@ import json
 import os
 import platform
 import warnings
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -309,12 +309,19 @@ class _refusing:
 
     def __exit__(self, kind, error, traceback) -> None:
         if isinstance(error, ModelFileError):
-            raise ModelFileError(f"{self.path!r}: {error}") from error.__cause__
+            raise ModelFileError(f"{self.path!r}: {printable(str(error))}") from error.__cause__
         if isinstance(error, Exception):
-            reason = " ".join(f"{type(error).__name__}: {error}".split())
+            reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
             raise ModelFileError(
                 f"{self.path!r}: the file is damaged or no model file ({reason[:300]})."
             ) from error
+
+
+def printable(text: str) -> str:
+    """Return a text of a file without characters that would steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _check_format(document: dict[str, Any]) -> None:
@@ -326,6 +333,31 @@ def _check_format(document: dict[str, Any]) -> None:
             f"{vicinal.__version__}, which reads version {_FORMAT_VERSION}; update vicinal, or "
             "fit and save again."
         )
+    for holder, keys in ((document, _DOCUMENT), (document["about"], _ABOUT)):
+        for key, is_right in keys.items():
+            if not is_right(holder[key]):
+                raise ModelFileError(f"the document has {key!r} of a wrong type.")
+
+
+def _are_texts(value: Any) -> bool:
+    items = value.items() if isinstance(value, dict) else [value]
+    return all(isinstance(text, str) for item in items for text in item)
+
+
+# What a document says besides its objects.
+_DOCUMENT: dict[str, Callable[[Any], bool]] = {
+    "versions": lambda value: isinstance(value, dict) and _are_texts(value),
+    "saved": lambda value: isinstance(value, str),
+    "metadata": lambda value: isinstance(value, dict),
+    "about": lambda value: isinstance(value, dict),
+}
+_ABOUT: dict[str, Callable[[Any], bool]] = {
+    "model": lambda value: isinstance(value, str),
+    "parameters": lambda value: isinstance(value, dict) and _are_texts(value),
+    "n_features_in": lambda value: value is None or type(value) is int,
+    "feature_names_in": lambda value: value is None or type(value) is list and _are_texts(value),
+    "classes": lambda value: value is None or type(value) is list and _are_texts(value),
+}
 
 
 def _names(document: dict[str, Any], vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
@@ -353,7 +385,7 @@ def _warn_of_versions(path: str | os.PathLike, then: Mapping[str, str]) -> None:
     different = []
     for name, now in _versions().items():
         parts = 2 if name in ("numpy", "python") else None
-        before = str(then.get(name))
+        before = printable(str(then.get(name)))
         if before.split(".")[:parts] != now.split(".")[:parts]:
             different.append(f"{name} {before} (now {now})")
     if different:
