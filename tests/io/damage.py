@@ -1,12 +1,15 @@
-"""Damage every array and every number of a model file, checksums made right again.
+"""Damage the arrays, numbers and attributes of a model file, checksums made right again.
 
-``python -m tests.io.damage FOLDER FIRST`` loads and asks every damaged form of the models in a
-folder, from a number on, and prints a line for each, before it is tried and after: a crash is then
-known by its name. `outcomes` goes on after it.
+``python -m tests.io.damage FOLDER WAYS FIRST EVERY`` loads damaged forms of the models in a folder
+and predicts with them, and prints a line for each, before it is tried and after: a crash is then
+known by its name. `outcomes` goes on after it. The ways are ``damages`` (of arrays and numbers) or
+``structures`` (another structure in the position of each attribute of each object).
 """
 
 import json
+import os
 import resource
+import signal
 import subprocess
 import sys
 import warnings
@@ -16,15 +19,19 @@ import numpy as np
 from scipy import sparse
 from tests.common.instances import all_instances
 from tests.common.processes import module
+from tests.io import foreign
 from tests.io.helpers import LABELS, NAMES, TARGET, X, answers, fitted, repacked, unpacked
 
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
-from vicinal.io import ModelFileError, load, save
+from vicinal.inspection import explain
+from vicinal.io import ModelFileError, info, load, save
 from vicinal.local import LocalClassifier, LocalRegressor, LoessRegressor
 from vicinal.neighbors import NeighborSearch
 from vicinal.uncertainty import ConformalRegressor
 
 LARGE = 10**6
+SECONDS = 120  # for one damage
+EXPLAINED = 50  # of so many damages, one is explained too
 
 
 def _changed(array, value):
@@ -107,14 +114,146 @@ def _number_damage(i, attribute, value):
     return damage
 
 
-def outcome(path):
-    """Return what comes of loading and asking a model: one word, and the error."""
+# --- another structure ---
+
+
+def _array_of(value, arrays):
+    is_array = isinstance(value, list) and value[:1] == ["array"]
+    return arrays[value[1]] if is_array and arrays[value[1]].size else None
+
+
+def _scaled(number):
+    def change(value, arrays):
+        array = _array_of(value, arrays)
+        if array is None or array.dtype.kind not in "iuf" or array.ndim == 0:
+            return number
+        arrays.append(_changed(array, np.clip(number, *_limits(array.dtype))))
+        return ["array", len(arrays) - 1]
+
+    return change
+
+
+def _limits(dtype):
+    info = np.iinfo(dtype) if dtype.kind in "iu" else np.finfo(dtype)
+    return info.min, info.max
+
+
+def _as(kind):
+    def change(value, arrays):
+        array = _array_of(value, arrays)
+        cells = [value] if array is None else array.ravel()[:200].tolist()
+        cells = [str(x) if isinstance(x, float) and not np.isfinite(x) else x for x in cells]
+        cells = [x if isinstance(x, str | int | float | list | None) else str(x) for x in cells]
+        return ["cells", [len(cells)], *cells] if kind == "cells" else [kind, *cells]
+
+    return change
+
+
+def _longer(value, arrays):
+    array = _array_of(value, arrays)
+    if array is None or array.ndim == 0:
+        return [*value, value[-1]] if isinstance(value, list) and value else [value, value]
+    arrays.append(np.concatenate([array, array[-1:]]))
+    return ["array", len(arrays) - 1]
+
+
+def _another_type(value, arrays):
+    array = _array_of(value, arrays)
+    if array is None:
+        return ["array", 0]
+    arrays.append(array.astype(np.float32 if array.dtype.kind in "iub" else str))
+    return ["array", len(arrays) - 1]
+
+
+STRUCTURES = {
+    "a list": _as("list"),
+    "a tuple": _as("tuple"),
+    "cells": _as("cells"),
+    "masked": None,
+    "another type": _another_type,
+    "longer": _longer,
+    "huge": _scaled(10**15),
+    "negative": _scaled(-(10**9)),
+    "small": _scaled(5),
+    "a fraction": lambda value, arrays: 0.5,
+    "nothing": lambda value, arrays: None,
+    "a text": lambda value, arrays: "x",
+    "a flag": lambda value, arrays: True,
+    "a dictionary": lambda value, arrays: ["dict", ["n_jobs", 12]],
+    "a function": lambda value, arrays: ["function", "numpy.exp"],
+    "the first object": lambda value, arrays: ["object", 0],
+}
+
+
+def structures(path):
+    """Return functions of the document and arrays by name, for every attribute of every class."""
+    return dict(_all_structures(unpacked(path)[0]))
+
+
+def _all_structures(document):
+    for i, entry in enumerate(document["objects"]):
+        for attribute in entry["state"]:
+            for name, change in STRUCTURES.items():
+                label = f"{entry['class'].rpartition('.')[2]}.{attribute} {name}"
+                yield label, _masked(i, attribute) if change is None else _other(i, attribute, change)
+            yield f"{entry['class'].rpartition('.')[2]}.{attribute} missing", _missing(i, attribute)
+
+
+def _other(i, attribute, change):
+    def damage(document, arrays):
+        state = document["objects"][i]["state"]
+        state[attribute] = change(state[attribute], arrays)
+
+    return damage
+
+
+def _missing(i, attribute):
+    def damage(document, arrays):
+        del document["objects"][i]["state"][attribute]
+
+    return damage
+
+
+def _masked(i, attribute):
+    """Put a masked array in the position of an attribute; what is masked is out of range."""
+
+    def damage(document, arrays):
+        state = document["objects"][i]["state"]
+        array = _array_of(state[attribute], arrays)
+        data = np.full(3, 10**9) if array is None else array
+        arrays += [data, np.ones(data.shape, bool)]
+        parts = {"data": ["array", len(arrays) - 2], "mask": ["array", len(arrays) - 1]}
+        entry = {"class": "numpy.ma.MaskedArray", "state": parts}
+        document["objects"] = [entry, *_shifted(document["objects"])]
+        document["model"] = _shifted(document["model"])
+        document["objects"][i + 1]["state"][attribute] = ["object", 0]
+
+    return damage
+
+
+def _shifted(part):
+    """Return a part of a document in which every object has the next number."""
+    if isinstance(part, dict):
+        return {key: _shifted(item) for key, item in part.items()}
+    if isinstance(part, list):
+        return ["object", part[1] + 1] if part[:1] == ["object"] else [*map(_shifted, part)]
+    return part
+
+
+# --- what comes of it ---
+
+
+def outcome(path, rows=X, explained=False):
+    """Return what comes of loading a model and predicting with it: one word, and the error."""
     try:
+        info(path)
         model = load(path)
     except ModelFileError as error:
         return "refused", str(error).partition("': ")[2]
     try:
-        said = answers(model)
+        said = answers(model, rows)
+        if explained:
+            explain(model, rows[0]).text()
     except Exception as error:
         # Compiled code that looks at its bounds says no more than this.
         is_beyond = str(error) == "index is out of bounds"
@@ -123,20 +262,28 @@ def outcome(path):
     return "answered" if all(np.isfinite(part).all() for part in numbers) else "not finite", ""
 
 
-def main(folder, first):
-    """Try the damages from a number on, over all files of a folder in order."""
+def main(folder, ways, first, every):
+    """Try damages from a number on, over all files of a folder in order."""
     warnings.simplefilter("ignore")
     resource.setrlimit(resource.RLIMIT_AS, (2**34, 2**34))
     victim = Path(folder) / f"{first}.victim"
+    lines = os.fdopen(os.dup(1), "w")
+    os.dup2(os.open(os.devnull, os.O_WRONLY), 1)  # for what a damaged model prints
     n = 0
     for path in sorted(Path(folder).glob("*.vicinal")):
-        for name, damage in damages(path).items():
-            if n >= first:
-                print(json.dumps([n, f"{path.stem}: {name}"]), flush=True)
-                document, arrays = unpacked(path)
-                damage(document, arrays)
-                print(json.dumps([n, *outcome(repacked(victim, document, arrays))]), flush=True)
+        rows = foreign.rows(path.stem)
+        for name, damage in {"damages": damages, "structures": structures}[ways](path).items():
             n += 1
+            if n <= first or n % every:
+                continue
+            print(json.dumps([n, f"{path.stem}: {name}"]), file=lines, flush=True)
+            document, arrays = unpacked(path)
+            damage(document, arrays)
+            repacked(victim, document, arrays)
+            signal.alarm(SECONDS)  # ends the process
+            came = outcome(victim, rows, explained=n // every % EXPLAINED == 0)
+            signal.alarm(0)
+            print(json.dumps([n, *came]), file=lines, flush=True)
 
 
 # --- the models that are damaged, and all damages of them ---
@@ -172,18 +319,18 @@ def variants():
     }
 
 
-def outcomes(models, folder, bounds=None):
+def outcomes(models, folder, bounds=None, ways="damages", every=1):
     """Damage models in every way; return {name of the damage: (outcome, why)}.
 
     Compiled code looks at every index where ``bounds`` names a folder for it, in which it is
-    compiled again.
+    compiled again. Of all ways, every so-many-th is tried.
     """
     for name, model in models.items():
         save(model, folder / f"{name}.vicinal")
     looks = {"NUMBA_BOUNDSCHECK": "1", "NUMBA_CACHE_DIR": str(bounds)} if bounds else {}
     found, first = {}, 0
     while True:
-        command = module("io.damage", folder, first, **looks)
+        command = module("io.damage", folder, ways, first, every, **looks)
         lines = subprocess.run(**command, capture_output=True, text=True, check=False)
         rows = [json.loads(line) for line in lines.stdout.splitlines()]
         names = {row[0]: row[1] for row in rows if len(row) == 2}
@@ -192,13 +339,16 @@ def outcomes(models, folder, bounds=None):
             return found
         if not names or len(names) * 2 == len(rows):
             raise RuntimeError(lines.stderr)
-        first = max(names) + 1
-        found[names[first - 1]] = ("crashed", f"exit status {lines.returncode}")
+        first = max(names)
+        found[names[first]] = ("crashed", f"exit status {lines.returncode}")
 
 
-def wrong(found):
-    """Return the damages that neither were refused, raised an error, nor gave finite answers."""
-    allowed = ("refused", "answered", "raised")
+def wrong(found, unlike=()):
+    """Return the damages that neither were refused, raised an error, nor gave finite answers.
+
+    Other outcomes that are allowed may be named.
+    """
+    allowed = ("refused", "answered", "raised", *unlike)
     # A scaler of scikit-learn may hold NaN, for a column that is all gaps, and so may its answers.
     gaps = ("StandardScaler.mean_ NaN", "StandardScaler.scale_ NaN")
     return {
@@ -209,4 +359,4 @@ def wrong(found):
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], int(sys.argv[2]))
+    main(sys.argv[1], sys.argv[2], *map(int, sys.argv[3:]))

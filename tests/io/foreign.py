@@ -26,6 +26,8 @@ from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import Bunch
 
+from tests.io import helpers
+
 from vicinal.io._types import _SKLEARN, _listed_class
 
 X, Y = make_classification(
@@ -210,9 +212,11 @@ SPECIAL = {  # class: what it is fitted to
     "GaussianMixture": (X, None),
 }
 
+OTHERS = ('kernels', 'binary', 'frame', 'constant', 'logs', 'union', 'columns', 'quantile', 'density', 'rough', 'splitters', 'bunch', 'generator')
+
 
 def instances():
-    """Return fitted models by name, with the rows that they may be asked about."""
+    """Return fitted models by name."""
     found = {}
     for package, names in _SKLEARN.items():
         for name in names.split():
@@ -233,7 +237,19 @@ def fit(model):
         target = [TARGET]
     if getattr(model, "kernel", None) == "precomputed":
         rows = X @ X.T
-    return model.fit(rows, *target), rows
+    return model.fit(rows, *target)
+
+
+def rows(name):
+    """Return the rows that a model of `instances` was fitted to, or the common rows of tests."""
+    kind = name.rstrip("0123456789")
+    if kind in SPECIAL:
+        return SPECIAL[kind][0]
+    known = {"frame": pd.DataFrame(X, columns=list("abcd")), "SVC2": X @ X.T}
+    is_listed = any(kind in names.split() for names in _SKLEARN.values())
+    if name.startswith("sparse "):
+        return THIN
+    return known.get(name, X if is_listed or " " in name or name in OTHERS else helpers.X)
 
 
 def others():
@@ -253,25 +269,25 @@ def others():
         if name.endswith(("Fold", "Out", "Split")) and name != "PredefinedSplit"
     ]  # fmt: skip
     return {
-        "kernels": (GaussianProcessRegressor(kernel, alpha=99.0, optimizer=None).fit(X, TARGET), X),
-        "binary": (GaussianProcessClassifier().fit(X, Y > 0), X),
-        "frame": (by_name.fit(frame), frame),
-        "constant": (OneVsRestClassifier(LogisticRegression()).fit(X, np.c_[Y > 0, Y > 9] * 1), X),
-        "logs": (make_pipeline(FunctionTransformer(np.cbrt), Ridge()).fit(X, TARGET), X),
-        "union": (FeatureUnion([("a", "passthrough"), ("b", StandardScaler())]).fit(X), X),
-        "columns": (ColumnTransformer([("a", "drop", [0]), ("b", "passthrough", [1])]).fit(X), X),
-        "two boosted": (HistGradientBoostingClassifier(max_iter=2).fit(X, Y > 0), X),
-        "two trees": (DecisionTreeClassifier(max_depth=2).fit(X, two), X),
-        "two forests": (RandomForestClassifier(2, max_depth=2).fit(X, two), X),
-        "two neighbors": (KNeighborsClassifier(algorithm="brute").fit(X, two), X),
-        "sparse neighbors": (KNeighborsRegressor().fit(THIN, TARGET), THIN),
-        "sparse machine": (SVC().fit(THIN, LABELS), THIN),
-        "likely machine": (SVC(probability=True, random_state=0).fit(X, LABELS), X),
-        "sparse line": (LogisticRegression().fit(X, LABELS).sparsify(), X),
-        "quantile": (GradientBoostingRegressor(loss="quantile", n_estimators=2).fit(X, TARGET), X),
-        "density": (KernelDensity(algorithm="ball_tree").fit(X), X),
-        "rough": (RandomForestRegressor(5, max_depth=2, oob_score=True).fit(X, TARGET), X),
-        "splitters": ([*folds, model_selection.PredefinedSplit(Y)], X),
-        "bunch": (Bunch(a=X, b=kernels.CompoundKernel([kernels.RBF()])), X),
-        "generator": (np.random.default_rng(0), X),
+        "kernels": GaussianProcessRegressor(kernel, alpha=99.0, optimizer=None).fit(X, TARGET),
+        "binary": GaussianProcessClassifier().fit(X, Y > 0),
+        "frame": by_name.fit(frame),
+        "constant": OneVsRestClassifier(LogisticRegression()).fit(X, np.c_[Y > 0, Y > 9] * 1),
+        "logs": make_pipeline(FunctionTransformer(np.cbrt), Ridge()).fit(X, TARGET),
+        "union": FeatureUnion([("a", "passthrough"), ("b", StandardScaler())]).fit(X),
+        "columns": ColumnTransformer([("a", "drop", [0]), ("b", "passthrough", [1])]).fit(X),
+        "two boosted": HistGradientBoostingClassifier(max_iter=2).fit(X, Y > 0),
+        "two trees": DecisionTreeClassifier(max_depth=2).fit(X, two),
+        "two forests": RandomForestClassifier(2, max_depth=2).fit(X, two),
+        "two neighbors": KNeighborsClassifier(algorithm="brute").fit(X, two),
+        "sparse neighbors": KNeighborsRegressor().fit(THIN, TARGET),
+        "sparse machine": SVC().fit(THIN, LABELS),
+        "likely machine": SVC(probability=True, random_state=0).fit(X, LABELS),
+        "sparse line": LogisticRegression().fit(X, LABELS).sparsify(),
+        "quantile": GradientBoostingRegressor(loss="quantile", n_estimators=2).fit(X, TARGET),
+        "density": KernelDensity(algorithm="ball_tree").fit(X),
+        "rough": RandomForestRegressor(5, max_depth=2, oob_score=True).fit(X, TARGET),
+        "splitters": [*folds, model_selection.PredefinedSplit(Y)],
+        "bunch": Bunch(a=X, b=kernels.CompoundKernel([kernels.RBF()])),
+        "generator": np.random.default_rng(0),
     }

@@ -28,13 +28,13 @@ def fitted(model):
     return model.fit(X, y)
 
 
-def answers(model):
-    """Everything the model says about the rows."""
+def answers(model, rows=X):
+    """Everything the model predicts for the rows."""
     found = []
     for method in METHODS:
         if hasattr(model, method):
-            said = getattr(model, method)(X)
-            found += list(said) if isinstance(said, tuple) else [said]
+            said = getattr(model, method)(rows)
+            found += list(said) if isinstance(said, tuple | list) else [said]
     return [np.asarray(part.toarray() if hasattr(part, "toarray") else part) for part in found]
 
 
