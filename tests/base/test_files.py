@@ -115,3 +115,25 @@ def test_killed_at_any_moment_the_file_is_the_old_or_the_new_one(tmp_path, n_kil
         content = path.read_bytes()
         assert len(content) == 2_000_000
         assert len(set(content)) == 1
+
+
+@pytest.mark.skipif(not hasattr(os, "mkfifo"), reason="needs pipes")
+def test_a_pipe_or_device_is_not_replaced(tmp_path):
+    os.mkfifo(tmp_path / "pipe")
+    for path in (tmp_path / "pipe", Path(os.devnull)):
+        with pytest.raises(OSError, match="not a regular file, choose another path"):
+            write_whole(path, "text")
+    assert [entry.is_fifo() for entry in tmp_path.iterdir()] == [True]
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="needs locks that end with a process")
+def test_abandoned_temporary_files_are_removed_and_those_in_use_are_kept(tmp_path):
+    path, other = tmp_path / "page.html", tmp_path / f".other.html.{'0' * 16}.tmp"
+    other.touch()
+    (tmp_path / f".page.html.{'0' * 16}.tmp").touch()
+    with whole_file(path) as file:
+        file.write(b"first")
+        write_whole(path, "second")
+        assert len(list(tmp_path.iterdir())) == 3
+    assert path.read_text() == "first"
+    assert sorted(tmp_path.iterdir()) == [other, path]

@@ -43,6 +43,10 @@ def main(path, n_kills):
         assert np.ptp(marks) == 0
         assert np.array_equal(model.decision_function(X), said[marks[0]])
         found[marks[0]] += 1
+        # The next save has removed what the kill before left behind.
+        assert len(os.listdir(os.path.dirname(path))) <= 2
+    save(models[0], path)
+    assert os.listdir(os.path.dirname(path)) == [os.path.basename(path)]
     print(*found)
 
 

@@ -2,10 +2,11 @@
 
 import numpy as np
 import pytest
+from tests.io import foreign
 from tests.io.damage import damages, models, outcomes, wrong
-from tests.io.helpers import NAMES, X, repacked, unpacked
+from tests.io.helpers import NAMES, X, answers, gap, repacked, unpacked
 
-from vicinal.io import ModelFileError, load, save
+from vicinal.io import ModelFileError, _attributes, load, save
 from vicinal.local import LocalClassifier, PrincipalSurface
 from vicinal.neighbors import NeighborSearch
 
@@ -33,6 +34,37 @@ def test_damages_of_a_search_are_refused_or_answered(tmp_path):
     assert not wrong(found)
     assert found["search: NeighborSearch._engine narrower"][0] == "refused"
     assert found["search: NeighborSearch._engine negative"][0] == "answered"
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_other_structures_of_attributes_are_refused_or_predicted_with(tmp_path):
+    """A sample of all attributes of all scikit-learn classes; the benchmark tries them all."""
+    found = outcomes(foreign.instances(), tmp_path, ways="structures", every=199)
+    assert len(found) > 400
+    assert not wrong(found, ["not finite"])
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_every_class_of_scikit_learn_survives_and_every_entry_of_the_table_is_needed(
+    tmp_path, monkeypatch
+):
+    used = set()
+
+    class Watched(dict):
+        def __contains__(self, key):
+            used.update({key} & self.keys())
+            return super().__contains__(key)
+
+        def get(self, key, default=None):
+            return self[key] if key in self else default
+
+    monkeypatch.setattr(_attributes, "_SPECS", Watched(_attributes._SPECS))
+    for name, model in foreign.instances().items():
+        again = load(save(model, tmp_path / "model.vicinal"))
+        rows = foreign.rows(name)
+        assert gap(answers(again, rows), answers(model, rows)) < 1e-9, name
+    never = {key for key in _attributes._SPECS if key not in used}
+    assert not {key for key in never if not key.startswith("MetadataRequest.")}
 
 
 @pytest.mark.statistical

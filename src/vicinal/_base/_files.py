@@ -39,7 +39,8 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     draft = None
     try:
         mode = _mode(target)
-        _remove_abandoned(target)
+        with contextlib.suppress(OSError):
+            _remove_abandoned(target)
         draft, file = _new_draft(target)
         with file:
             yield file
@@ -68,25 +69,25 @@ def _replace(draft: Path, target: Path, mode: int | None) -> None:
 
 def _new_draft(target: Path) -> tuple[Path, BinaryIO]:
     """Return a new file and lock it: the lock ends with the process, however that ends."""
-    while True:
+    for attempt in range(3):
         draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(8)}.tmp")
         file = open(os.open(draft, _FLAGS, 0o666), "wb")
-        if fcntl is None:
-            return draft, file
-        with contextlib.suppress(OSError):  # of file systems without locks
-            fcntl.flock(file, fcntl.LOCK_EX)
-        with contextlib.suppress(FileNotFoundError):
-            if os.path.samestat(os.stat(draft), os.fstat(file.fileno())):
-                return draft, file
-        file.close()  # another process took it for abandoned before it was locked
+        if fcntl is not None:
+            with contextlib.suppress(OSError):  # of file systems without locks
+                fcntl.flock(file, fcntl.LOCK_EX)
+        # Another process may have taken it for abandoned before it was locked.
+        if attempt == 2 or draft.exists():
+            break
+        file.close()
+    return draft, file
 
 
 def _remove_abandoned(target: Path) -> None:
     """Remove temporary files of ``target`` that no process holds the lock of."""
-    if fcntl is None:
-        return
     pattern = re.compile(re.escape(f".{target.name[:200]}.") + r"[0-9a-f]{16}\.tmp")
-    for draft in filter(lambda path: pattern.fullmatch(path.name), target.parent.iterdir()):
+    names = [name for name in os.listdir(target.parent) if pattern.fullmatch(name)]
+    for name in names if fcntl is not None else ():
+        draft = target.with_name(name)
         with contextlib.suppress(OSError), open(os.open(draft, _OLD_FLAGS), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
             draft.unlink()
