@@ -6,6 +6,7 @@ import stat
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -37,7 +38,7 @@ def test_a_link_laid_in_the_way_of_the_draft_is_not_followed(tmp_path, monkeypat
     monkeypatch.setattr(_files.secrets, "token_hex", lambda n: "guessed")
     victim = tmp_path / "victim"
     victim.write_text("mine")
-    (tmp_path / ".guessed.tmp").symlink_to(victim)
+    (tmp_path / ".model.guessed.tmp").symlink_to(victim)
     with pytest.raises(FileExistsError):
         write_whole(tmp_path / "model", "new")
     assert victim.read_text() == "mine"
@@ -67,7 +68,7 @@ def test_the_mode_of_a_replaced_file_is_kept(tmp_path):
 def test_what_cannot_be_written_is_one_line_that_names_the_file(tmp_path, name, code, monkeypatch):
     if code is None:  # every write fails for want of room
         name, code, full = "model", errno.ENOSPC, os.open(name, os.O_WRONLY)
-        monkeypatch.setattr(_files.os, "open", lambda *args: full)
+        monkeypatch.setattr(_files.os, "open", lambda *args: os.dup(full))
     with pytest.raises(OSError) as caught, whole_file(tmp_path / name) as file:  # noqa: PT011
         file.write(bytes(10_000))
     assert caught.value.errno == code
