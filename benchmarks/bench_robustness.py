@@ -20,7 +20,7 @@ from _harness import ROOT, MissingCaseError, ResultsPage
 sys.path.insert(0, str(ROOT))
 from tests.common import forks, fuzz, interruption
 from tests.common.discovery import public_estimators
-from tests.io import damage
+from tests.io import damage, foreign
 from tests.io.kills import killed
 from tests.statistical.test_auto_score import coin_score
 
@@ -146,6 +146,56 @@ def files(page):
         page.text(f"- {name}")
 
 
+# --- other structures ---
+
+
+@cache
+def structured_models():
+    """Return groups of models of scikit-learn and of ours, and which share of damages is tried."""
+    theirs, ours = list(foreign.instances().items()), saved_models()
+    return {
+        **{f"scikit-learn {k}": (dict(theirs[k::N_GROUPS]), 6) for k in range(N_GROUPS)},
+        **{f"vicinal {k}": (dict(ours[k::N_GROUPS]), 16) for k in range(N_GROUPS)},
+    }
+
+
+def other_structures(key):
+    """Return the outcomes of structural damages of a group of models, and what was wrong."""
+    models, every = structured_models()[key]
+    bounds = Path(compiled().name) if key.startswith("vicinal") else None
+    with tempfile.TemporaryDirectory() as folder:
+        outcomes = damage.outcomes(models, Path(folder), bounds, "structures", every)
+    return {
+        "files": len(models),
+        "found": {key.rpartition(" ")[0]: Counter(word for word, _ in outcomes.values())},
+        "wrong": damage.wrong(outcomes, ["not finite"]),
+    }
+
+
+def structures(page):
+    keys = [f"{name} {k}" for name in ("scikit-learn", "vicinal") for k in range(N_GROUPS)]
+    parts = stored_cases(page, "structures", keys, other_structures)
+    words = ("refused", "answered", "raised", "not finite", "reads beyond", "crashed")
+    rows = totals(part["found"] for part in parts).items()
+    page.text(
+        "## Model files with other structures\n\nEvery attribute of every object in a model file "
+        "is replaced in turn by a list, a tuple, a masked array, an array of objects, of another "
+        "type, of another length or with an extreme value, a huge or negative number, a fraction, "
+        "None, a text, a flag, a dictionary, a function, another object, or nothing. Of these "
+        "damages, every 6th of scikit-learn's classes (one file or more for each class that a file "
+        "may name) and every 16th of vicinal's is tried: `info`, `load`, predictions, and for one "
+        f"in {damage.EXPLAINED} an explanation, in a process that may crash. vicinal's compiled "
+        "code checks its bounds. Crashed: the process ended, also for taking longer than "
+        f"{damage.SECONDS} s. Not finite: a prediction is NaN or infinite."
+    )
+    page.table(
+        ["classes of", "damages", *words],
+        [[name, sum(n.values()), *(n[word] for word in words)] for name, n in rows],
+    )
+    for name in (name for part in parts for name in part["wrong"]):
+        page.text(f"- {name}")
+
+
 # --- signals, forks, kills ---
 
 
@@ -217,6 +267,7 @@ def coins(page):
 PARTS = {
     "inputs": inputs,
     "files": files,
+    "structures": structures,
     "signals": signals,
     "forks": children,
     "kills": kills,

@@ -195,7 +195,10 @@ def _all_structures(document):
         for attribute in entry["state"]:
             for name, change in STRUCTURES.items():
                 label = f"{entry['class'].rpartition('.')[2]}.{attribute} {name}"
-                yield label, _masked(i, attribute) if change is None else _other(i, attribute, change)
+                yield (
+                    label,
+                    _masked(i, attribute) if change is None else _other(i, attribute, change),
+                )
             yield f"{entry['class'].rpartition('.')[2]}.{attribute} missing", _missing(i, attribute)
 
 

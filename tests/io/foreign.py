@@ -25,7 +25,6 @@ from sklearn.preprocessing import FunctionTransformer, OneHotEncoder, StandardSc
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import Bunch
-
 from tests.io import helpers
 
 from vicinal.io._types import _SKLEARN, _listed_class
@@ -212,7 +211,21 @@ SPECIAL = {  # class: what it is fitted to
     "GaussianMixture": (X, None),
 }
 
-OTHERS = ('kernels', 'binary', 'frame', 'constant', 'logs', 'union', 'columns', 'quantile', 'density', 'rough', 'splitters', 'bunch', 'generator')
+OTHERS = (
+    "kernels",
+    "binary",
+    "frame",
+    "constant",
+    "logs",
+    "union",
+    "columns",
+    "quantile",
+    "density",
+    "rough",
+    "splitters",
+    "bunch",
+    "generator",
+)
 
 
 def instances():

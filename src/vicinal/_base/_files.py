@@ -85,8 +85,9 @@ def _new_draft(target: Path) -> tuple[Path, BinaryIO]:
 def _remove_abandoned(target: Path) -> None:
     """Remove temporary files of ``target`` that no process holds the lock of."""
     pattern = re.compile(re.escape(f".{target.name[:200]}.") + r"[0-9a-f]{16}\.tmp")
-    names = [name for name in os.listdir(target.parent) if pattern.fullmatch(name)]
-    for name in names if fcntl is not None else ():
+    if fcntl is None:
+        return
+    for name in filter(pattern.fullmatch, os.listdir(target.parent)):
         draft = target.with_name(name)
         with contextlib.suppress(OSError), open(os.open(draft, _OLD_FLAGS), "rb") as file:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)

@@ -94,10 +94,14 @@ _CONTENTS = ("labels", "gaps", "logs", "shares")
 
 
 def _arrays(part: Any, attribute: str) -> list:
-    """Return the arrays of an attribute, or of an attribute of an attribute, without gaps."""
+    """Return the arrays of an attribute, or of an attribute of an attribute.
+
+    Where there are none, what is there instead: a list of numbers is no array.
+    """
     for name in attribute.split("."):
         part = getattr(part, name, None)
-    return [leaf for leaf in _leaves(part) if leaf is not None]
+    leaves = [leaf for leaf in _leaves(part) if leaf is not None]
+    return [leaf for leaf in leaves if getattr(leaf, "ndim", 0)] or leaves
 
 
 def _leaves(part: Any) -> Iterator[Any]:

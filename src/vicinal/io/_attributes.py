@@ -7,8 +7,8 @@ without an entry is refused. An entry lists alternatives, separated by ``|``:
   ``object`` (what a file must name), ``any``; with a capital letter, an object of that class;
 - ``numbers``: a number, ``None``, an array of numbers, or lists and dictionaries of those;
 - ``list ...`` and ``dict ...``: a list or tuple, or a dictionary, whose items are all as said;
-- ``float``, ``int``, ``bool``, ``real`` (any number), ``labels`` (scalars), ``objects``, then axes: a
-  NumPy array; with ``/sparse``, or a sparse matrix. An axis is ``*`` or a name that stands for one
+- ``float``, ``int``, ``bool``, ``real`` (any number), ``labels`` (scalars), ``objects``, then
+  axes: a NumPy array; with ``/sparse``, or a sparse matrix. An axis is ``*`` or a name that stands for one
   length in the whole object; ``p`` is the number of features, ``c`` of classes. The last word may
   be ``finite``, ``nan`` (finite or missing), or ``<c`` (from 0 to below that length).
 """
@@ -40,7 +40,8 @@ _TABLE = {
     "_sparse _use_validation_data converged_ do_early_stopping_ fixed_vocabulary_ increasing_ "
     "multimetric_ outputs_2d_ sparse_input_ sparse_output_ nesterov",
     "text": "_algorithm _fit_method _fit_svd_solver _sklearn_version chain_method_ "
-    "out_activation_ y_type_ target_type_ lr_schedule method bit_generator KDTree.metric BallTree.metric",
+    "out_activation_ y_type_ target_type_ lr_schedule method bit_generator KDTree.metric "
+    "BallTree.metric",
     "text | list text": "_response_method _strategy solver_",
     "text | object": "effective_metric_ init_",
     "list text": "stack_method_ estimator_params feature_names_",
@@ -120,8 +121,8 @@ _TABLE = {
     # Training rows.
     "real/sparse n p": "X_fit_ X_train_",
     "real n": "_lrd W_sr_ f_cached pi_",
-    "real n | real n *": "y_train_ X_transformed_fit_ eigenvectors_ GaussianProcessRegressor.alpha_ "
-    "KernelRidge.dual_coef_ KernelPCA.dual_coef_ _distances_fit_X_",
+    "real n | real n *": "y_train_ X_transformed_fit_ eigenvectors_ _distances_fit_X_ "
+    "GaussianProcessRegressor.alpha_ KernelRidge.dual_coef_ KernelPCA.dual_coef_",
     "real n n": "L_",
     # Nodes, rows, codes and coefficients that compiled code reads without looking.
     "real n p": "KNNImputer._fit_X",
@@ -181,7 +182,14 @@ _TABLE = {
     "pairwise_kernels_kwargs *",
 }  # fmt: skip
 _SPECS = {name: spec for spec, names in _TABLE.items() for name in names.split()}
-_KINDS = {"float": "f", "int": "iu", "bool": "b", "real": "biuf", "labels": "biufSUOmM", "objects": "O"}
+_KINDS = {
+    "float": "f",
+    "int": "iu",
+    "bool": "b",
+    "real": "biuf",
+    "labels": "biufSUOmM",
+    "objects": "O",
+}
 _CONTENTS = ("finite", "nan")
 _METRIC_PARAMETERS = ("p", "w", "V", "VI")
 
@@ -246,7 +254,10 @@ def _fits(value: Any, words: list[str], sizes: dict[str, int]) -> bool:
     if word == "metric":
         return isinstance(value, dict) and all(
             key in _METRIC_PARAMETERS
-            and (_is_number(item) or any(_is_array(item, "float", [*"pp"[:n]], sizes) for n in (1, 2)))
+            and (
+                _is_number(item)
+                or any(_is_array(item, "float", [*"pp"[:n]], sizes) for n in (1, 2))
+            )
             for key, item in value.items()
         )
     if word in _IS:
@@ -257,7 +268,7 @@ def _fits(value: Any, words: list[str], sizes: dict[str, int]) -> bool:
 def _is_array(value: Any, word: str, axes: list[str], sizes: dict[str, int]) -> bool:
     word, _, may_be_sparse = word.partition("/")
     is_sparse = bool(may_be_sparse) and sparse.issparse(value)
-    if not is_sparse and type(value) is not np.ndarray or value.dtype.kind not in _KINDS[word]:
+    if (not is_sparse and type(value) is not np.ndarray) or value.dtype.kind not in _KINDS[word]:
         return False
     content = axes.pop() if axes and (axes[-1] in _CONTENTS or axes[-1][0] == "<") else ""
     if len(axes) != value.ndim:
@@ -273,7 +284,7 @@ def _is_array(value: Any, word: str, axes: list[str], sizes: dict[str, int]) -> 
     if content == "finite":
         return value.dtype.kind != "f" or bool(np.isfinite(cells).all())
     if content == "nan":
-        return value.dtype.kind != "f" or not np.isinf(cells).any()
+        return value.dtype.kind != "f" or not bool(np.isinf(cells).any())
     if content:
         return bool(np.all((cells >= 0) & (cells < sizes.get(content[1:], 0))))
     return True

@@ -24,7 +24,14 @@ import numpy as np
 
 from vicinal._base import check_parameters, check_saved, is_array_api, n_threads
 from vicinal.io._errors import ModelFileError
-from vicinal.io._foreign import FORMS, check_foreign, check_form, check_state, restore_foreign, state_of
+from vicinal.io._foreign import (
+    FORMS,
+    check_foreign,
+    check_form,
+    check_state,
+    restore_foreign,
+    state_of,
+)
 from vicinal.io._types import Vocabulary, full_name, refusal, value_type, value_type_name
 
 _PLAIN_KINDS = "biufcSUmM"

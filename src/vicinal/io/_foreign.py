@@ -469,7 +469,8 @@ def _check_hist_gradient_boosting(part) -> None:
         nodes = predictor.nodes[predictor.nodes["is_leaf"] == 0]
         feature = nodes["feature_idx"]
         _require(
-            np.all(feature < width) and bins.is_categorical_[feature[nodes["is_categorical"] != 0]].all(),
+            np.all(feature < width)
+            and bins.is_categorical_[feature[nodes["is_categorical"] != 0]].all(),
             "a boosted tree asks about a feature or a category that it was not given.",
         )
 

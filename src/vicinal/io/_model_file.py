@@ -355,8 +355,8 @@ _ABOUT: dict[str, Callable[[Any], bool]] = {
     "model": lambda value: isinstance(value, str),
     "parameters": lambda value: isinstance(value, dict) and _are_texts(value),
     "n_features_in": lambda value: value is None or type(value) is int,
-    "feature_names_in": lambda value: value is None or type(value) is list and _are_texts(value),
-    "classes": lambda value: value is None or type(value) is list and _are_texts(value),
+    "feature_names_in": lambda value: value is None or (type(value) is list and _are_texts(value)),
+    "classes": lambda value: value is None or (type(value) is list and _are_texts(value)),
 }
 
 
