@@ -8,9 +8,9 @@ without an entry is refused. An entry lists alternatives, separated by ``|``:
 - ``numbers``: a number, ``None``, an array of numbers, or lists and dictionaries of those;
 - ``list ...`` and ``dict ...``: a list or tuple, or a dictionary, whose items are all as said;
 - ``float``, ``int``, ``bool``, ``real`` (any number), ``labels`` (scalars), ``objects``, then
-  axes: a NumPy array; with ``/sparse``, or a sparse matrix. An axis is ``*`` or a name that stands for one
-  length in the whole object; ``p`` is the number of features, ``c`` of classes. The last word may
-  be ``finite``, ``nan`` (finite or missing), or ``<c`` (from 0 to below that length).
+  axes: a NumPy array; with ``/sparse``, or a sparse matrix. An axis is ``*`` or a name that stands
+  for one length in the whole object; ``p`` is the number of features, ``c`` of classes. The last
+  word may be ``finite``, ``nan`` (finite or missing), or ``<c`` (from 0 to below that length).
 """
 
 import functools
