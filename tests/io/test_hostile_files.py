@@ -540,6 +540,29 @@ def test_a_category_where_a_model_has_none_is_refused(tmp_path):
     refused(tampered(model, tmp_path, change), "a category that it was not given")
 
 
+def test_boosting_whose_encoder_gives_fewer_columns_is_refused(tmp_path):
+    """Compiled code reads as many columns as the trees ask about."""
+
+    def change(document, arrays):
+        inner = objects(document, "ColumnTransformer")[0]["state"]
+        del inner["transformers_"][2]
+
+    rows = np.c_[LABELS, X]
+    model = HistGradientBoostingClassifier(max_iter=2, categorical_features=[0]).fit(rows, LABELS)
+    refused(tampered(model, tmp_path, change), "encodes another number of features")
+
+
+@pytest.mark.parametrize("value", [["dict", ["w", ["array", 1]]], ["dict", ["n_jobs", 12]]])
+def test_settings_of_metrics_that_compiled_code_reads_are_refused(tmp_path, value):
+    def change(document, arrays):
+        arrays[1] = np.ones(1)
+        objects(document, "KNeighborsClassifier")[0]["state"]["metric_params"] = value
+
+    model = KNeighborsClassifier(algorithm="brute").fit(X, LABELS)
+    path = save([np.ones(1), np.ones(2), model], tmp_path / "model.vicinal")
+    refused(edit(path, change), "metric_params is a dict, but must be")
+
+
 def test_states_of_random_numbers_beyond_their_end_are_refused(tmp_path):
     def change(document, arrays):
         state = objects(document, "RandomState")[0]["state"]["state"]

@@ -19,7 +19,11 @@ from sklearn.ensemble import (
 )
 from sklearn.feature_extraction.text import TfidfVectorizer
 from sklearn.impute import SimpleImputer
-from sklearn.linear_model import LogisticRegression, SGDClassifier
+from sklearn.linear_model import (
+    LogisticRegression,
+    OrthogonalMatchingPursuitCV,
+    SGDClassifier,
+)
 from sklearn.model_selection import GridSearchCV, StratifiedKFold
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
 from sklearn.pipeline import make_pipeline
@@ -338,6 +342,15 @@ def test_classes_from_elsewhere_are_named_by_the_reader(tmp_path):
     for trusted in ([Shift], [name], Shift):
         again = load(path, trusted=trusted)
         assert np.array_equal(again.predict(X), model.predict(X))
+
+
+def test_classes_of_scikit_learn_on_no_list_can_be_trusted(tmp_path):
+    model = OrthogonalMatchingPursuitCV(cv=2).fit(X, TARGET)
+    with pytest.raises(ModelFileError, match="do not know"):
+        save(model, tmp_path / "model.vicinal")
+    path = save(model, tmp_path / "model.vicinal", trusted=[OrthogonalMatchingPursuitCV])
+    again = load(path, trusted=[OrthogonalMatchingPursuitCV])
+    assert same(answers(again), answers(model))
 
 
 def test_tensors_are_refused_with_the_remedy(tmp_path):

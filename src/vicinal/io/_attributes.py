@@ -116,6 +116,7 @@ _TABLE = {
     "dict whole": "vocabulary_ _missing_indices",
     "dict scalar": "_requests _kwargs",
     "metric": "effective_metric_params_",
+    "metric | none": "NeighborsBase.metric_params",
     "labels * | none": "_drop_idx_after_grouping drop_idx_",
     "objects *": "bin_edges_",
     # Training rows.
@@ -216,21 +217,19 @@ def check_attributes(
     if type(state.get("classes_")) is np.ndarray:
         sizes["c"] = state["classes_"].size
     for attribute, value in state.items():
-        if attribute in constraints:
+        own = (_SPECS[key] for name in names if (key := f"{name}.{attribute}") in _SPECS)
+        rule = next(own, None)
+        if rule is None and attribute in constraints:
             rules, rule = constraints[attribute], "what its class allows"
             is_right = rules == "no_validation" or any(
                 make_constraint(each).is_satisfied_by(value) for each in rules
             )
-        else:
-            rule = next(
-                (_SPECS[key] for name in names if (key := f"{name}.{attribute}") in _SPECS),
-                _SPECS.get(attribute, ""),
-            )
-            if not rule and may_have_others:
-                continue
-            if not rule:
-                raise ModelFileError(f"model files know no attribute {names[0]}.{attribute}.")
+        elif (rule := rule or _SPECS.get(attribute)) is not None:
             is_right = any(_fits(value, words, sizes) for words in _words(rule))
+        elif may_have_others:
+            continue
+        else:
+            raise ModelFileError(f"model files know no attribute {names[0]}.{attribute}.")
         if not is_right:
             raise ModelFileError(f"{names[0]}.{attribute} is {_shown(value)}, but must be {rule}.")
 

@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy import sparse
 from sklearn.neighbors import BallTree, KDTree
+from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from sklearn.utils import check_array
 
 from vicinal.io._attributes import check_attributes
@@ -465,6 +466,15 @@ def _check_hist_gradient_boosting(part) -> None:
         and len(bins.is_categorical_) == len(bins.bin_thresholds_) == width,
         "a histogram boosting has bins for another number of features.",
     )
+    if part._preprocessor is not None:
+        # It must give compiled code as many columns as the trees ask about.
+        parts = part._preprocessor.transformers_[:2]
+        masks = [mask for _, _, mask in parts if type(mask) is np.ndarray and mask.dtype == bool]
+        _require(
+            [type(encoder) for _, encoder, _ in parts] == [OrdinalEncoder, FunctionTransformer]
+            and sum(map(np.count_nonzero, masks)) == width,
+            "a histogram boosting encodes another number of features.",
+        )
     for predictor in (predictor for round_ in part._predictors for predictor in round_):
         nodes = predictor.nodes[predictor.nodes["is_leaf"] == 0]
         feature = nodes["feature_idx"]

@@ -160,6 +160,10 @@ class Vocabulary:
         found = self._vouched(name) or _listed_functions().get(name)
         return None if isinstance(found, type) else found
 
+    def is_trusted(self, name: str) -> bool:
+        """Tell whether the caller vouches for a class of this name."""
+        return name in self._trusted
+
     def name_of(self, kind: type) -> str:
         """Return the name under which files speak of a class; one that is on no list is refused."""
         for name in (_public_name(kind), full_name(kind)):
