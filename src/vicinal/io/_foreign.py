@@ -6,7 +6,7 @@ follow is checked here, whole, before the object exists or before anyone sees it
 """
 
 from collections.abc import Callable
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from typing import Any, NamedTuple
 
@@ -15,6 +15,7 @@ from scipy import sparse
 from sklearn.neighbors import BallTree, KDTree
 from sklearn.preprocessing import FunctionTransformer, OrdinalEncoder
 from sklearn.utils import check_array
+from sklearn.utils._param_validation import HasMethods, make_constraint
 
 from vicinal.io._attributes import check_attributes
 from vicinal.io._errors import ModelFileError
@@ -366,8 +367,17 @@ def check_state(kind: type, state: dict[str, Any]) -> None:
     )
     if package == "sklearn" or (package == "vicinal" and is_child):
         names = [base.__name__ for base in kind.__mro__]
-        constraints = getattr(kind, "_parameter_constraints", {})
-        check_attributes(names, state, constraints, may_have_others=package != "sklearn")
+        check_attributes(names, state, _constraints(kind), may_have_others=package != "sklearn")
+
+
+@cache
+def _constraints(kind: type) -> dict[str, list]:
+    """Return the constraints of parameters that a class declares."""
+    declared = getattr(kind, "_parameter_constraints", {})
+    return {
+        name: [HasMethods([])] if rules == "no_validation" else list(map(make_constraint, rules))
+        for name, rules in declared.items()
+    }
 
 
 def check_form(name: str, state: dict[str, Any]) -> None:
