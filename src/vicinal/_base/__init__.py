@@ -18,7 +18,7 @@ from vicinal._base._capture import captured
 from vicinal._base._docs import documented
 from vicinal._base._draws import hold_out, row_uniforms
 from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
-from vicinal._base._files import whole_file, write_whole
+from vicinal._base._files import printable, whole_file, write_whole
 from vicinal._base._forests import fit_forest, forest_leaves, forest_proba
 from vicinal._base._held_out import (
     HeldOut,
@@ -143,6 +143,7 @@ __all__ = [
     "parallel_map",
     "narrowed",
     "positive_rows",
+    "printable",
     "reads_frames",
     "refuse",
     "row_blocks",

@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all."""
+"""Files that appear whole or not at all, and texts of files."""
 
 import contextlib
 import errno
@@ -110,3 +110,10 @@ def _mode(path: Path) -> int | None:
     if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
         raise OSError(errno.EINVAL, "not a regular file, choose another path", str(path))
     return stat.S_IMODE(mode)
+
+
+def printable(text: str) -> str:
+    """Return a text of a file without characters that would steer a terminal."""
+    if text.isprintable():
+        return text
+    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

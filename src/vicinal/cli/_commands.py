@@ -13,7 +13,7 @@ import numpy as np
 import polars as pl
 
 import vicinal
-from vicinal._base import last_step, write_whole
+from vicinal._base import last_step, printable, write_whole
 from vicinal._base._pipelines import ask, can
 from vicinal.cli._check_table import as_numbers, rows_with_target
 from vicinal.cli._errors import InputError, quoted
@@ -353,7 +353,6 @@ def _route_name(model: Path) -> str:
 def info(model: Path, *, as_json: bool) -> None:
     """Print what a model file says of itself."""
     from vicinal.io import info as read_info
-    from vicinal.io._model_file import printable
 
     if not model.is_file():
         raise InputError(f"the model {str(model)!r} does not exist")

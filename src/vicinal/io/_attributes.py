@@ -18,7 +18,6 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.utils._metadata_requests import METHODS
 
 from vicinal.io._errors import ModelFileError
 
@@ -159,7 +158,10 @@ _TABLE = {
     "objects * *": "BaseGradientBoosting.estimators_",
     "_BinMapper": "_bin_mapper",
     "MetadataRequest": "_metadata_request",
-    "MethodMetadataRequest": " ".join(f"MetadataRequest.{method}" for method in METHODS),
+    "MethodMetadataRequest": "MetadataRequest.decision_function MetadataRequest.fit "
+    "MetadataRequest.inverse_transform MetadataRequest.partial_fit MetadataRequest.predict "
+    "MetadataRequest.predict_log_proba MetadataRequest.predict_proba MetadataRequest.score "
+    "MetadataRequest.split MetadataRequest.transform",
     "OneHotEncoder": "_encoder",
     "TfidfTransformer": "_tfidf",
     "KernelCenterer": "_centerer",

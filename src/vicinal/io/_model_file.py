@@ -15,7 +15,7 @@ import sklearn
 from sklearn.exceptions import InconsistentVersionWarning
 
 import vicinal
-from vicinal._base import whole_file
+from vicinal._base import printable, whole_file
 from vicinal.io._archive import read_archive, read_document, write_archive
 from vicinal.io._document import Reader, Writer, names_in
 from vicinal.io._errors import ModelFileError, ModelVersionWarning
@@ -315,13 +315,6 @@ class _refusing:
             raise ModelFileError(
                 f"{self.path!r}: the file is damaged or no model file ({reason[:300]})."
             ) from error
-
-
-def printable(text: str) -> str:
-    """Return a text of a file without characters that would steer a terminal."""
-    if text.isprintable():
-        return text
-    return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)
 
 
 def _check_format(document: dict[str, Any]) -> None:
