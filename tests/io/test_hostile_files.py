@@ -387,6 +387,16 @@ def test_support_vector_machines_that_lie_are_refused(tmp_path, name):
     refused(tampered(SVC().fit(X, LABELS), tmp_path, change), "do not fit|SVC.*but must be")
 
 
+def test_probabilities_without_their_sigmoids_are_refused(tmp_path):
+    """Compiled code read the first sigmoid of none."""
+
+    def change(document, arrays):
+        objects(document, "SVC")[0]["state"]["_effective_probability"] = True
+
+    rows = sparse.csr_matrix(X)
+    refused(tampered(SVC().fit(rows, LABELS), tmp_path, change), "do not fit")
+
+
 def test_neighbours_and_centres_that_lie_are_refused(tmp_path):
     def narrow(name):
         def change(document, arrays):

@@ -563,7 +563,8 @@ def _check_libsvm(part) -> None:
         )
         and (not sparse.issparse(coefficients) or coefficients.nnz == (n_classes - 1) * n_vectors)
         and intercept.shape == (n_pairs,)
-        and all(len(p) in (0, n_pairs) for p in (part._probA, part._probB)),
+        # Sigmoids of probabilities: one for each pair of classes, or none.
+        and len(part._probA) == len(part._probB) == n_pairs * part._effective_probability,
         f"a {type(part).__name__} has support vectors, coefficients and intercepts of shapes that "
         "do not fit.",
     )
