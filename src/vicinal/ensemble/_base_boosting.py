@@ -2,11 +2,10 @@
 
 import warnings
 from abc import ABCMeta, abstractmethod
-from itertools import repeat
 from numbers import Integral, Real
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.model_selection import KFold, train_test_split
 from sklearn.tree import DecisionTreeRegressor
 from sklearn.utils import check_random_state
@@ -14,7 +13,6 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     Progress,
-    atomic_fit_blocks,
     check_magnitude,
     documented,
     draw_seeds,
@@ -32,7 +30,6 @@ from vicinal._kernels.ensemble._corrective import (
 from vicinal._kernels.ensemble._line_search import deviation, step_length
 from vicinal._kernels.ensemble._losses import best_constant
 from vicinal._rows import FoldedRowsMixin
-from vicinal.ensemble._boosting_blocks import fit_boosting
 from vicinal.ensemble._explain import boosting_sections
 from vicinal.ensemble._learners import fresh_learner, usable_weights
 
@@ -148,14 +145,6 @@ class BaseFunctionalGradientBoosting(
     def _make_loss(self, y):
         """Return the loss, if the targets (or class codes) are such that it has one."""
 
-    @atomic_fit_blocks
-    def fit_blocks(self, blocks):
-        """Boost a table in blocks of rows.
-
-        Up to 100,000 rows are fitted as in memory; of more, every round draws about as many.
-        """
-        fit_boosting(self, blocks, has_classes=is_classifier(self))
-
     def _boost(self, X, y, weight, loss, stratify):
         """Fit all rounds; ``y`` is numbers or class codes, ``loss`` an object of ``_losses``."""
         rng = check_random_state(self.random_state)
@@ -170,26 +159,15 @@ class BaseFunctionalGradientBoosting(
                 stratify=y if stratify else None,
             )
             held_out = held_X, held_y, held_weight
-        return self._run_rounds(repeat((X, y, weight)), loss, held_out, rng)
-
-    def _run_rounds(self, supply, loss, held_out, rng):
-        """Fit each round to the next (X, y, weight) of ``supply``, most often always the same."""
         learner = DecisionTreeRegressor(max_depth=3) if self.estimator is None else self.estimator
         kind = self.coefficients
         if kind == "auto":
             kind = "leaf" if isinstance(learner, DecisionTreeRegressor) else "line_search"
         self._check_combination(learner, loss)
-        rounds, shown, stalled = None, None, 0
+        learner_weight = usable_weights(learner, weight, type(self).__name__)
+        rounds, stalled = _Rounds(self, kind, loss, y, weight, held_out), 0
         with Progress(self.n_estimators, type(self).__name__, verbose=self.verbose) as progress:
             for _ in range(self.n_estimators):
-                rows_of_round = next(supply)
-                if rows_of_round is not shown:
-                    shown, (X, y, weight) = rows_of_round, rows_of_round
-                    learner_weight = usable_weights(learner, weight, type(self).__name__)
-                    if rounds is None:
-                        rounds = _Rounds(self, kind, loss, y, weight, held_out)
-                    else:
-                        rounds.move_to(X, y, weight)
                 residual, curvature = rounds.targets()
                 if not np.isfinite(residual).all():
                     raise ValueError(
@@ -374,13 +352,6 @@ class _Rounds:
     def _flat(self, score):
         """Losses of one score take vectors."""
         return score[:, 0] if self.n_scores == 1 else score
-
-    def move_to(self, X, y, weight):
-        """Go on with other rows, from the scores that the rounds so far give them."""
-        self.y, self.weight = y, weight
-        self.score = np.tile(self.intercept, (len(y), 1))
-        for coef, group in zip(self.coef, self.groups, strict=True):
-            self.score += coef * np.column_stack([member.predict(X) for member in group])
 
     def targets(self):
         """Negative gradients and second derivatives at the current scores (equation 9)."""

@@ -4,12 +4,11 @@ from abc import ABCMeta, abstractmethod
 from numbers import Integral
 
 import numpy as np
-from sklearn.base import BaseEstimator, is_classifier
+from sklearn.base import BaseEstimator
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
-    atomic_fit_blocks,
     check_magnitude,
     documented,
     draw_seeds,
@@ -21,7 +20,6 @@ from vicinal._base import (
 from vicinal._base._compat import HasMethods, Interval, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._rows import HeldOutRows, some_rows
-from vicinal.ensemble._bootstrap_blocks import fit_bootstrap
 from vicinal.ensemble._explain import bootstrap_sections
 from vicinal.ensemble._learners import draw_rows, fresh_learner, row_count
 from vicinal.table import TableEncoder
@@ -103,14 +101,6 @@ class BaseBootstrapEnsemble(ExplainRowMixin, BaseEstimator, metaclass=ABCMeta):
     @abstractmethod
     def _keep_out_of_bag(self, X, mean, target, weight):
         """Keep mean out-of-bag outputs (NaN where there is none) and how right they are."""
-
-    @atomic_fit_blocks
-    def fit_blocks(self, blocks):
-        """Fit the members to a table in blocks of rows.
-
-        Up to 100,000 rows are fitted as in memory; of more, each member draws about as many.
-        """
-        fit_bootstrap(self, blocks, has_classes=is_classifier(self))
 
     def _fit_members(self, X, y, weight, codes=None):
         """Fit all members; returns the mean out-of-bag output per row, NaN where there is none."""
