@@ -40,7 +40,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC, SVR
 
 from _harness import ResultsPage, is_rebuilding, reset_peak_memory, resident_mb, stored
-from vicinal._kernels.ensemble._pool_weights import pool_weights
+from vicinal._kernels.ensemble._weights import pool_weights
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.datasets import load_dataset
 

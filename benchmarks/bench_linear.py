@@ -17,8 +17,8 @@ from sklearn.linear_model import LogisticRegression, SGDClassifier
 from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
-from vicinal._kernels.linear._logistic import fit_logistic, logistic_sums
 from vicinal._kernels.linear._perceptron import fit_perceptron
+from vicinal._kernels.linear._regression import fit_logistic, logistic_sums
 from vicinal.datasets import load_dataset
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 

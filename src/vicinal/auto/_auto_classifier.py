@@ -20,7 +20,7 @@ from vicinal._base import (
     is_array_api,
 )
 from vicinal._base._compat import StrOptions
-from vicinal._kernels.ensemble._pool import log_proba
+from vicinal._kernels.ensemble._weights import log_proba
 from vicinal._rows import LabelSetMixin
 from vicinal.auto._base import BaseAuto
 from vicinal.auto._scorers import ClassScorer

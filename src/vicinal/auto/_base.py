@@ -41,7 +41,7 @@ from vicinal._base._compat import (
     threadpool_controller,
 )
 from vicinal._base._explanation import ExplainRowMixin, column_names, member_section
-from vicinal._kernels.ensemble._pool import mean_and_error
+from vicinal._kernels.ensemble._weights import mean_and_error
 from vicinal._rows import HeldOutRows
 from vicinal.auto._blocks import draw_sample, fit_to_blocks
 from vicinal.auto._default_members import KINDS, Shape, Spec, default_kinds

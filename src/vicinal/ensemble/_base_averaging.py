@@ -26,7 +26,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, NamedParts, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.ensemble._simplex import (
+from vicinal._kernels.ensemble._weights import (
     bootstrapped_weights,
     effective_number,
     information_weights,

@@ -21,14 +21,15 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.ensemble._corrective import (
+from vicinal._kernels.ensemble._boosting import (
     LeastSquaresRefit,
+    best_constant,
     corrective_coefficients,
+    deviation,
     l1_path,
     largest_useful_penalty,
+    step_length,
 )
-from vicinal._kernels.ensemble._line_search import deviation, step_length
-from vicinal._kernels.ensemble._losses import best_constant
 from vicinal._rows import FoldedRowsMixin
 from vicinal.ensemble._explain import boosting_sections
 from vicinal.ensemble._learners import fresh_learner, usable_weights

@@ -21,7 +21,7 @@ from vicinal._kernels.cascade._hard import (
     nearest_center,
     route,
 )
-from vicinal._kernels.linear._logistic import logistic_sums
+from vicinal._kernels.linear._regression import logistic_sums
 from vicinal.partition._block_learners import BlockLogistic, MixedPerceptron, Start
 from vicinal.partition._linear_learners import training_margins
 from vicinal.partition._sweeps import Engine, GateProblem, Outcome, RegionProblem, Run

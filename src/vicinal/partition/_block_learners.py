@@ -15,8 +15,8 @@ from scipy.linalg import solve
 from sklearn.linear_model import Ridge
 
 from vicinal._kernels.linear._lda import LDAStatistics, lda_statistics
-from vicinal._kernels.linear._logistic import Steps, logistic_steps
 from vicinal._kernels.linear._perceptron import fit_perceptron
+from vicinal._kernels.linear._regression import Steps, logistic_steps
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._linear_learners import is_plain_lda, is_plain_logistic, is_plain_ridge
 from vicinal.partition.stages import (
