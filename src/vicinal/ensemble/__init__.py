@@ -1,15 +1,15 @@
 """Ensembles of any learner: boosting, averaging, bootstrap, and cross-validated trees."""
 
-from vicinal.ensemble._bayesian_model_averaging_classifier import BayesianModelAveragingClassifier
-from vicinal.ensemble._bayesian_model_averaging_regressor import BayesianModelAveragingRegressor
+from vicinal.ensemble._bayesian_model_averaging import (
+    BayesianModelAveragingClassifier,
+    BayesianModelAveragingRegressor,
+)
 from vicinal.ensemble._bootstrap_ensemble import (
     BootstrapEnsembleClassifier,
     BootstrapEnsembleRegressor,
 )
-from vicinal.ensemble._functional_gradient_boosting_classifier import (
+from vicinal.ensemble._functional_gradient_boosting import (
     FunctionalGradientBoostingClassifier,
-)
-from vicinal.ensemble._functional_gradient_boosting_regressor import (
     FunctionalGradientBoostingRegressor,
 )
 from vicinal.ensemble._pruned_tree import PrunedTreeClassifier, PrunedTreeRegressor
