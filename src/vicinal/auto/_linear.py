@@ -17,7 +17,7 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import threadpool_controller
-from vicinal._kernels.linear._lda import (
+from vicinal._kernels.linear._covariance import (
     LDAStatistics,
     add_statistics,
     lda_coefficients,

@@ -25,11 +25,10 @@ from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, path_section
 from vicinal._kernels.ensemble._pruning import (
     choose_penalty,
-    collapse_alphas,
     leaf_counts,
     path_losses,
     penalty_grid,
-    terminal_ranges,
+    pruning_path,
 )
 from vicinal.ensemble._learners import fold_count
 
@@ -37,34 +36,16 @@ from vicinal.ensemble._learners import fold_count
 _POWERS = {"squared_error": 2, "absolute_error": 1}
 
 
-def pruning_path(tree: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Collapse penalty, parent and limit of each node of a fitted scikit-learn tree."""
-    nodes = tree.tree_
-    left, right = nodes.children_left, nodes.children_right
-    share = nodes.weighted_n_node_samples / nodes.weighted_n_node_samples[0]
-    alphas = collapse_alphas(left, right, nodes.impurity * share)
-    return alphas, *terminal_ranges(left, right, alphas)
-
-
 def _fold_losses(tree: Any, data: TrainingData, train, test, grid: np.ndarray) -> np.ndarray:
     """Losses of one fold's held-out rows under each pruned tree: one fit, one pass to the root."""
     inside, outside = data.take(train), data.take(test)
     tree = clone(tree).fit(inside.X, inside.y, sample_weight=inside.weights)
-    alphas, parent, limit = pruning_path(tree)
     values = tree.tree_.value[:, 0]
     # A fold may lack classes.
     node_values = tree.classes_[values.argmax(axis=1)] if is_classifier(tree) else values[:, 0]
-    return path_losses(
-        tree.apply(outside.X),
-        parent,
-        alphas,
-        limit,
-        node_values,
-        outside.y,
-        outside.weights,
-        grid,
-        power=_POWERS.get(tree.criterion, 0),
-    )
+    rows = tree.apply(outside.X), outside.y, outside.weights
+    power = _POWERS.get(tree.criterion, 0)
+    return path_losses(pruning_path(tree.tree_), node_values, grid, rows, power=power)
 
 
 def _folds(model: Any, data: TrainingData) -> list[tuple[np.ndarray, np.ndarray]]:
@@ -147,14 +128,14 @@ class _PrunedTree(ExplainRowMixin, BaseEstimator):
     def _fit_pruned(self, tree: Any, data: TrainingData):
         """Grow the tree, cross-validate its pruning path, and fit it at the chosen penalty."""
         grown = clone(tree).fit(data.X, data.y, sample_weight=data.weights)
-        alphas, _, limit = pruning_path(grown)
-        grid = penalty_grid(alphas)
+        path = pruning_path(grown.tree_)
+        grid = penalty_grid(path.alphas)
         folds = _folds(self, data)
         tasks = [(tree, data, train, test, grid) for train, test in folds]
         losses = np.array(parallel_map(_fold_losses, tasks, n_jobs=self.n_jobs))
         size = np.array([data.weights[test].sum() for _, test in folds])
         self.alphas_ = grid
-        self.n_leaves_ = leaf_counts(alphas, limit, grid)
+        self.n_leaves_ = leaf_counts(path, grid)
         self.cv_error_ = losses.sum(axis=0) / size.sum()
         self.cv_error_se_ = np.full(len(grid), np.nan)
         if len(folds) > 1:

@@ -21,7 +21,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, linear_sections
-from vicinal._kernels.linear._lda import (
+from vicinal._kernels.linear._covariance import (
     add_statistics,
     class_means,
     lda_coefficients,

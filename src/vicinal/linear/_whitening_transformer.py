@@ -8,8 +8,13 @@ from sklearn.utils.validation import check_array, check_is_fitted
 
 from vicinal._base import atomic_fit, documented, query_rows, saved, training_data
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
-from vicinal._kernels.linear._lda import class_means, lda_statistics, within_covariance
-from vicinal._kernels.linear._whitening import WHITENINGS, refine_whitening
+from vicinal._kernels.linear._covariance import (
+    WHITENINGS,
+    class_means,
+    lda_statistics,
+    refine_whitening,
+    within_covariance,
+)
 
 
 @saved(mean_="p", whitening_="p k", unwhitening_="k p")

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.linalg import solve
 from sklearn.linear_model import Ridge
 
-from vicinal._kernels.linear._lda import LDAStatistics, lda_statistics
+from vicinal._kernels.linear._covariance import LDAStatistics, lda_statistics
 from vicinal._kernels.linear._perceptron import fit_perceptron
 from vicinal._kernels.linear._regression import Steps, logistic_steps
 from vicinal.linear import AveragedPerceptron, WeightedLDA

@@ -13,7 +13,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 
 from vicinal._base import draw_seeds
 from vicinal._kernels.cascade._hard import linear_errors, weighted_ridge
-from vicinal._kernels.linear._lda import lda_coefficients, lda_statistics
+from vicinal._kernels.linear._covariance import lda_coefficients, lda_statistics
 from vicinal._kernels.linear._perceptron import as_float32_csr, fit_perceptron, margin_scale
 from vicinal._kernels.linear._regression import fit_logistic
 from vicinal.linear import AveragedPerceptron, WeightedLDA

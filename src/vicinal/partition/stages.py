@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from vicinal._base import saved
-from vicinal._kernels.linear._lda import LDAStatistics, lda_coefficients
+from vicinal._kernels.linear._covariance import LDAStatistics, lda_coefficients
 
 
 @saved(classes_="c labels", coef_="c q", intercept_="c logs")

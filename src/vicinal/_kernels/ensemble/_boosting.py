@@ -50,7 +50,6 @@ def weighted_quantile(values: np.ndarray, q, weights: np.ndarray) -> np.ndarray:
 class SquaredError:
     """Half the squared residual, ``(y - F)^2 / 2``."""
 
-    has_curvature = True
     is_quadratic = True
 
     def value(self, y, score):
@@ -147,8 +146,6 @@ class Huber:
 class Poisson:
     """Half the Poisson deviance with a logarithmic link; the mean is ``exp(F)``."""
 
-    has_curvature = True
-
     def value(self, y, score):
         with np.errstate(over="ignore"):
             return np.exp(score) - y * score + xlogy(y, y) - y
@@ -173,8 +170,6 @@ class Poisson:
 class Logistic:
     """Negative log-likelihood of ``y`` in {0, 1} with log-odds ``F``."""
 
-    has_curvature = True
-
     def value(self, y, score):
         return np.logaddexp(0.0, score) - y * score
 
@@ -197,8 +192,6 @@ class Logistic:
 @dataclass(frozen=True)
 class Exponential:
     """Loss of AdaBoost, ``exp(-(2y - 1) F)`` with ``y`` in {0, 1}; ``F`` is half the log-odds."""
-
-    has_curvature = True
 
     def value(self, y, score):
         with np.errstate(over="ignore"):
@@ -223,7 +216,6 @@ class Multinomial:
     """Negative log-likelihood of a class code under the softmax of ``n_classes`` scores."""
 
     n_classes: int
-    has_curvature = True
 
     def value(self, y, score):
         return -log_softmax(score, axis=1)[np.arange(len(y)), y]
@@ -362,10 +354,10 @@ def _scores(Phi, theta, n_samples):
     return score if len(score) == n_samples else score.reshape((n_samples, -1), order="F")
 
 
-def objective(loss: Any, y, share, Phi, theta, ridge) -> float:
-    """Mean loss plus ``ridge_j theta_j^2 / 2`` summed over the coefficients."""
-    score = _scores(Phi, theta, len(y))
-    return float(share @ loss.value(y, score)) + 0.5 * float(ridge @ theta**2)
+def objective(loss: Any, y, share, Phi, theta, ridge=0.0, charge=0.0) -> float:
+    """Mean loss plus ``ridge_j theta_j^2 / 2 + charge_j |theta_j|`` summed over coefficients."""
+    penalty = np.sum(0.5 * ridge * theta**2 + charge * np.abs(theta))
+    return float(share @ loss.value(y, _scores(Phi, theta, len(y)))) + float(penalty)
 
 
 def derivatives(loss: Any, y, share, Phi, theta) -> tuple[np.ndarray, np.ndarray]:
@@ -411,26 +403,33 @@ def corrective_coefficients(
 ) -> np.ndarray:
     """Minimise the mean loss plus the ridge over all coefficients by damped Newton steps."""
     share = weight / weight.sum()
-    theta = start.copy()
-    value = objective(loss, y, share, Phi, theta, ridge)
-    for _ in range(max_iter):
+
+    def step(theta):
         gradient, hessian = derivatives(loss, y, share, Phi, theta)
-        gradient += ridge * theta
         hessian[np.diag_indices_from(hessian)] += ridge
-        step = -_solve(hessian, gradient)
-        if -gradient @ step <= tol * max(1.0, abs(value)):
-            theta_next = theta + step
-            if objective(loss, y, share, Phi, theta_next, ridge) <= value:
-                theta = theta_next
-            break
+        return -_solve(hessian, gradient + ridge * theta)
+
+    def value(theta):
+        return objective(loss, y, share, Phi, theta, ridge)
+
+    return _damped_newton(value, step, start.copy(), max_iter, tol)
+
+
+def _damped_newton(objective, step_from, theta, max_iter: int, tol: float) -> np.ndarray:
+    """Take steps, halved until the objective does not rise, until it falls by ``tol`` or less."""
+    value = objective(theta)
+    for _ in range(max_iter):
+        step = step_from(theta)
         for _ in range(_MAX_HALVINGS):
-            trial = objective(loss, y, share, Phi, theta + step, ridge)
+            trial = objective(theta + step)
             if trial <= value:
                 break
             step *= 0.5
         else:
             break
-        theta, value = theta + step, trial
+        gained, theta, value = value - trial, theta + step, trial
+        if gained <= tol * max(1.0, abs(value)):
+            break
     return theta
 
 
@@ -517,33 +516,26 @@ def l1_path(
     each solved by coordinate descent, from the previous penalty's answer.
     """
     share = weight / weight.sum()
-    none = np.zeros(Phi.shape[1])
     theta, path = start.astype(np.float64), []
+    # The second derivative of a quadratic loss is the same everywhere.
     is_quadratic = getattr(loss, "is_quadratic", False)
-    hessian = derivatives(loss, y, share, Phi, theta)[1]
+    fixed = derivatives(loss, y, share, Phi, theta)[1] if is_quadratic else None
     for penalty in penalties:
         charge = np.full(Phi.shape[1], penalty)
         charge[:n_free] = 0.0
-        value = objective(loss, y, share, Phi, theta, none) + charge @ np.abs(theta)
-        for _ in range(max_iter):
+
+        def step(theta, charge=charge):
             if is_quadratic:
-                score = _scores(Phi, theta, len(y))
-                gradient, H = Phi.T @ (share * loss.gradient(y, score)), hessian
+                gradient = Phi.T @ (share * loss.gradient(y, _scores(Phi, theta, len(y))))
+                hessian = fixed
             else:
-                gradient, H = derivatives(loss, y, share, Phi, theta)
-            step = _quadratic_l1(H, gradient, theta, charge, 500, 1e-3 * tol) - theta
-            for _ in range(_MAX_HALVINGS):
-                candidate = theta + step
-                trial = objective(loss, y, share, Phi, candidate, none)
-                trial += charge @ np.abs(candidate)
-                if trial <= value:
-                    break
-                step *= 0.5
-            else:
-                break
-            gained, theta, value = value - trial, candidate, trial
-            if gained <= tol * max(1.0, abs(value)):
-                break
+                gradient, hessian = derivatives(loss, y, share, Phi, theta)
+            return _quadratic_l1(hessian, gradient, theta, charge, 500, 1e-3 * tol) - theta
+
+        def value(theta, charge=charge):
+            return objective(loss, y, share, Phi, theta, charge=charge)
+
+        theta = _damped_newton(value, step, theta, max_iter, tol)
         path.append(theta)
     return np.array(path)
 
