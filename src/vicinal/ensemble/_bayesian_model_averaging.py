@@ -8,7 +8,7 @@ from numbers import Integral, Real
 from typing import Any
 
 import numpy as np
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 from sklearn.base import ClassifierMixin, RegressorMixin, clone, is_classifier, is_regressor
 from sklearn.compose import ColumnTransformer
 from sklearn.exceptions import ConvergenceWarning
@@ -16,12 +16,7 @@ from sklearn.linear_model import BayesianRidge, LinearRegression, Ridge
 from sklearn.model_selection import KFold, LeaveOneOut, StratifiedKFold
 from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import FunctionTransformer, PolynomialFeatures
-from sklearn.utils import (
-    check_array,
-    check_consistent_length,
-    check_random_state,
-    get_tags,
-)
+from sklearn.utils import check_array, check_consistent_length, check_random_state, get_tags
 
 from vicinal._base import (
     Progress,
@@ -44,7 +39,6 @@ from vicinal._base._explanation import ExplainRowMixin, member_section, show
 from vicinal._kernels.ensemble._weights import (
     bootstrapped_weights,
     effective_number,
-    information_weights,
     stacked_mean_weights,
     stacking_weights,
 )
@@ -281,7 +275,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         elif self.weighting == "stacking_mean":
             found = stacked_mean_weights(predictions[:, usable], data.y, share)
         elif self.weighting == "pseudo_bma":
-            found = information_weights(self.elpd_[usable])
+            found = softmax(self.elpd_[usable])
         elif self.weighting == "pseudo_bma+":
             # Gamma variables over their sum are Dirichlet; a weight of two is the row twice.
             rng = check_random_state(draw_seeds(self.random_state, 2)[1])
@@ -289,7 +283,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
             found = bootstrapped_weights(density, weight, list(draws))
         else:
             values = [log_evidence(*item) for item in self.named_estimators_.items()]
-            found = information_weights(np.array(values)[usable])
+            found = softmax(np.array(values)[usable])
         self.weights_ = np.zeros(len(usable))
         self.weights_[usable] = found
         self.n_effective_ = effective_number(self.weights_)

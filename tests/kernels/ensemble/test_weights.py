@@ -4,13 +4,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.testing import assert_allclose
 from scipy.optimize import minimize
-from scipy.special import logsumexp
+from scipy.special import logsumexp, softmax
 
 from vicinal._kernels.ensemble._weights import (
     bootstrapped_weights,
     effective_number,
     few_weights,
-    information_weights,
     log_proba,
     mean_and_error,
     nested_answers,
@@ -235,13 +234,9 @@ def test_perfect_members_share_without_error():
     assert_allclose(found, [0.5, 0.5])
 
 
-def test_information_weights_are_posterior_odds():
-    assert_allclose(information_weights(np.array([-1000.0, -1000.0 - np.log(3)])), [0.75, 0.25])
-
-
 def test_flat_draws_give_pseudo_bma(densities):
     draw = np.full(80, 1 / 80)
-    expected = information_weights(densities.sum(axis=0))
+    expected = softmax(densities.sum(axis=0))
     assert_allclose(bootstrapped_weights(densities, np.ones(80), [draw]), expected)
 
 

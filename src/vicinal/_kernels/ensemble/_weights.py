@@ -204,11 +204,6 @@ def stacked_mean_weights(
     return weights
 
 
-def information_weights(log_evidence: np.ndarray) -> np.ndarray:
-    """Weights proportional to ``exp(log_evidence)`` (equations 18 and 19)."""
-    return softmax(log_evidence)
-
-
 def bootstrapped_weights(log_density: np.ndarray, counts: np.ndarray, draws) -> np.ndarray:
     """Pseudo-BMA+ (equation 20): mean over ``draws`` of the softmax of reweighted log scores.
 

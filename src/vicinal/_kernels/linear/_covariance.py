@@ -9,6 +9,7 @@ from scipy import sparse
 from scipy.linalg import cho_solve, eigh, lapack, solve_triangular
 
 from vicinal._base import as_numpy, row_blocks, saved
+from vicinal._kernels.linear._scatter import fix_signs
 
 # A Cholesky pivot below this share of its diagonal entry marks a dependent column.
 _PIVOT_TOL = 1e-12
@@ -331,9 +332,7 @@ def _principal_axes(
     values, axes = np.linalg.eigh(covariance)
     values, axes = values[::-1], axes[:, ::-1]
     kept = np.flatnonzero(values > tol * np.trace(covariance) / len(covariance))
-    values, axes = values[kept], axes[:, kept]
-    largest = np.abs(axes).argmax(axis=0)
-    return values, axes * np.sign(axes[largest, np.arange(len(kept))]), kept
+    return values[kept], fix_signs(axes[:, kept].T).T, kept
 
 
 def standard_scale(X: np.ndarray, weights: np.ndarray | None) -> tuple[np.ndarray, np.ndarray]:
@@ -421,6 +420,4 @@ def whitening_map(
     # Classes without inner variance along some direction would make it infinitely important.
     inner[np.diag_indices(len(inner))] += 1e-6 * within
     spread, axes = eigh(inner)
-    rows = (basis @ (axes / np.sqrt(spread))).T
-    rows *= np.sign(rows[np.arange(len(rows)), np.abs(rows).argmax(axis=1)])[:, None]
-    return rows / found.scale
+    return fix_signs((basis @ (axes / np.sqrt(spread))).T) / found.scale

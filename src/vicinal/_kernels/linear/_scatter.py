@@ -42,24 +42,16 @@ def column_means(X: Matrix, weights: Any) -> np.ndarray:
     return as_numpy(sums / namespace(X).sum(weights))
 
 
-def class_means(X: Matrix, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple:
+def class_means(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
     """Weight and mean of every class: (n_classes,), (n_classes, n_features)."""
-    if is_array_api(X):
-        return _device_class_means(X, codes, weights, n_classes)
-    counts = np.bincount(codes, weights=weights, minlength=n_classes)
-    rows = np.arange(len(codes))
-    memberships = sp.csr_array((weights, (codes, rows)), shape=(n_classes, len(codes)))
-    sums = np.asarray(
-        (memberships @ X).toarray() if sp.issparse(X) else memberships @ X, dtype=np.float64
-    )
-    return counts, sums / counts[:, None]
-
-
-def _device_class_means(X, codes, weights, n_classes) -> tuple:
+    if sp.issparse(X):
+        counts = np.bincount(codes, weights=weights, minlength=n_classes)
+        rows = np.arange(len(codes))
+        memberships = sp.csr_array((weights, (codes, rows)), shape=(n_classes, len(codes)))
+        return counts, np.asarray((memberships @ X).toarray(), np.float64) / counts[:, None]
     xp = namespace(X)
     kinds = xp.arange(n_classes, device=compat.device(X))
-    counts: Any = 0.0
-    sums: Any = 0.0
+    counts, sums = 0.0, 0.0
     for rows, Z in _wide_blocks(X, 16 * X.shape[1] + 16 * n_classes):
         member = xp.astype(codes[rows][:, None] == kinds[None, :], xp.float64)
         member = member * weights[rows][:, None]
