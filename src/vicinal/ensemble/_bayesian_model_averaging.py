@@ -104,7 +104,8 @@ def _fold_rows(model: Any, data: TrainingData) -> list[np.ndarray]:
 
 def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, weight) -> list:
     """Return the output of every held-out row by every learner, ``None`` for those that failed."""
-    folds, found = _fold_rows(model, data), []
+    folds = _fold_rows(model, data)
+    found: list[Any] = []
     with Progress(len(learners), type(model).__name__, verbose=model.verbose) as progress:
         for m, learner in enumerate(learners):
             try:
@@ -502,12 +503,13 @@ def _log_evidence(model: Any, data: TrainingData, name: str, member: Any) -> flo
                 f"positive alpha, or BayesianRidge, on dense columns; the member {name!r} is "
                 f"{last!r}. Use weighting='stacking' for other members."
             )
-        noise, alpha = model.noise_variance, getattr(last, "alpha", None)
-        if not is_ridge:
-            noise, alpha = 1.0 / last.alpha_, last.lambda_ / last.alpha_
+        if is_ridge:
+            noise, alpha = model.noise_variance, float(last.alpha)
+        else:
+            noise, alpha = 1.0 / last.alpha_, float(last.lambda_ / last.alpha_)
         options = {"fit_intercept": last.fit_intercept, "noise_variance": noise}
         columns = np.asarray(columns, dtype=np.float64)
-        return ridge_log_evidence(columns, y, weight, float(alpha), **options)
+        return ridge_log_evidence(columns, y, weight, alpha, **options)
     if is_ridge and not is_sparse:
         columns, options = np.asarray(columns, np.float64), {"fit_intercept": last.fit_intercept}
         summary = ridge_summary(columns, y, weight, float(last.alpha), **options)

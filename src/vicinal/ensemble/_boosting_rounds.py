@@ -41,7 +41,7 @@ class BoostingSettings:
     alpha: float
     subsample: float
     validation_fraction: float
-    n_iter_no_change: int | None
+    n_iter_no_change: Any
     tol: float
     random_state: Any
     verbose: int
@@ -126,7 +126,8 @@ class Rounds:
     """Scores, members and coefficients while the rounds go on."""
 
     def __init__(self, data: TrainingData, held: TrainingData | None, settings: BoostingSettings):
-        self.data, self.held, self.settings, self.loss = data, held, settings, settings.loss
+        self.data, self.settings, self.loss = data, settings, settings.loss
+        self.held: Any = held
         self.y, self.weight = data.y, data.weights
         self.learner_weight = usable_weights(settings.estimator, self.weight, settings.owner)
         start = best_constant(self.loss, self.y, self.weight)
@@ -139,10 +140,10 @@ class Rounds:
         self.coef, self.scale = np.empty(0), np.empty(0)
         self.train_score: list[float] = []
         self.validation_score: list[float] = []
-        self.stages: list[tuple] | None = None
+        self.stages: Any = None
         is_corrective = settings.coefficients == "corrective"
         columns = self.n_scores + settings.n_estimators
-        self.Phi = None
+        self.Phi: Any = None
         if is_corrective or settings.post_fit is not None:
             self.Phi = np.zeros((len(data) * self.n_scores, columns), order="F")
             for k in range(self.n_scores):

@@ -52,8 +52,10 @@ def fit_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float]:
     design = np.column_stack([scores / size, np.ones(len(scores))])
     start = np.array([0.0, np.log((n_positive + 1.0) / (n_negative + 1.0))])
     ridge = np.array([1.0 / (c * size**2 * weights.sum()), 0.0])
-    targets, options = smoothed_targets(positive, weights), {"max_iter": 100, "tol": 1e-20}
-    A, B = corrective_coefficients(Logistic(), targets, weights, design, start, ridge, **options)
+    targets = smoothed_targets(positive, weights)
+    A, B = corrective_coefficients(
+        Logistic(), targets, weights, design, start, ridge, max_iter=100, tol=1e-20
+    )
     return float(A / size), float(B)
 
 

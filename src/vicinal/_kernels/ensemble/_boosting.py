@@ -16,14 +16,16 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-from scipy import linalg
 from scipy.optimize import minimize_scalar
 from scipy.special import expit, log_softmax, softmax, xlogy
 
 from vicinal._base import saved
 from vicinal._kernels._jit import jit
+from vicinal._kernels.linear._scatter import solve_semidefinite
 
 _MAX_HALVINGS = 30
+# Squared pivots below this share of the largest mark members that repeat others.
+_NO_PIVOT = 1e-13
 
 
 def weighted_quantile(values: np.ndarray, q, weights: np.ndarray) -> np.ndarray:
@@ -377,19 +379,6 @@ def derivatives(loss: Any, y, share, Phi, theta) -> tuple[np.ndarray, np.ndarray
     return gradient, hessian
 
 
-def _solve(A, b):
-    """Solve a symmetric system; identical members make it singular, then the shortest answer."""
-    try:
-        factor = linalg.cho_factor(A)
-    except linalg.LinAlgError:
-        return linalg.lstsq(A, b, cond=1e-13)[0]
-    # Cholesky passes on an exactly dependent column with a pivot of the size of rounding.
-    pivots = np.diag(factor[0])
-    if pivots.min() <= 1e-7 * pivots.max():
-        return linalg.lstsq(A, b, cond=1e-13)[0]
-    return linalg.cho_solve(factor, b)
-
-
 def corrective_coefficients(
     loss: Any,
     y: np.ndarray,
@@ -407,7 +396,7 @@ def corrective_coefficients(
     def step(theta):
         gradient, hessian = derivatives(loss, y, share, Phi, theta)
         hessian[np.diag_indices_from(hessian)] += ridge
-        return -_solve(hessian, gradient + ridge * theta)
+        return -solve_semidefinite(hessian, gradient + ridge * theta, _NO_PIVOT)
 
     def value(theta):
         return objective(loss, y, share, Phi, theta, ridge)
@@ -465,7 +454,7 @@ class LeastSquaresRefit:
         m = self.n_columns
         A = self.gram[:m, :m].copy()
         A[np.diag_indices(m)] += ridge
-        return _solve(A, self.right[:m])
+        return solve_semidefinite(A, self.right[:m], _NO_PIVOT)
 
 
 @jit

@@ -292,36 +292,25 @@ def refine_whitening(
     sample_weight: np.ndarray | None,
     method: str,
 ) -> Whitening:
-    """Whiten the whitened data once more, which removes what rounding left of the correlations.
+    """Whiten the whitened data again, which removes what rounding left of the correlations.
 
     The error of the first pass grows with the condition number of the covariance, that of the
     second does not (as in CholeskyQR2, Yamamoto et al. 2015). A factor of the same kind keeps a
     triangular map triangular. Directions that do not vary are left alone.
     """
     n_components = whitening.forward.shape[1]
+    share = np.full(len(X), 1.0 / len(X))
+    if sample_weight is not None:
+        share = sample_weight / sample_weight.sum()
     second = np.zeros((n_components, n_components))
-    total = 0.0
     for span in row_blocks(len(X), 16 * (X.shape[1] + n_components)):
-        Z = (X[span] - mean) @ whitening.forward
-        if sample_weight is None:
-            total += len(Z)
-        else:
-            total += sample_weight[span].sum()
-            Z *= np.sqrt(sample_weight[span])[:, None]
+        Z = (X[span] - mean) @ whitening.forward * np.sqrt(share[span])[:, None]
         second += Z.T @ Z
-    second /= total
-    if method == "cholesky":
-        lower = np.linalg.cholesky(second)
-        return whitening._replace(
-            forward=solve_triangular(lower, whitening.forward.T, lower=True).T,
-            backward=lower.T @ whitening.backward,
-        )
-    values, axes = np.linalg.eigh(second)
     # Symmetric whitening of data of lower rank leaves directions without variance.
-    root = np.sqrt(np.where(values > 0.5, values, 1.0))
+    is_triangular = method == "cholesky"
+    again = cholesky_whitening(second, 0.0) if is_triangular else zca_whitening(second, 1e-3)
     return whitening._replace(
-        forward=whitening.forward @ ((axes / root) @ axes.T),
-        backward=((axes * root) @ axes.T) @ whitening.backward,
+        forward=whitening.forward @ again.forward, backward=again.backward @ whitening.backward
     )
 
 

@@ -70,18 +70,18 @@ def fit_perceptron(
     lag = np.zeros_like(weights)
     mistakes = np.zeros(n_epochs, dtype=np.int64)
     state = np.array([seed], dtype=np.uint64)
-    table: Any
+    stored: Any
     if sparse.issparse(X):
         X = as_float32_csr(X)
-        table = X.data, X.indices, X.indptr
+        stored = X.data, X.indices, X.indptr
         run_epoch = _binary_csr if n_classes == 2 else _multiclass_csr
     else:
-        table = np.ascontiguousarray(X, dtype=np.float32)
+        stored = np.ascontiguousarray(X, dtype=np.float32)
         run_epoch = _binary_dense if n_classes == 2 else _multiclass_dense
     for epoch in range(n_epochs):
         _shuffle(rows, state)
         t = epoch * len(rows)
-        mistakes[epoch] = run_epoch(table, codes, steps, rows, t, n_classes, weights, lag)
+        mistakes[epoch] = run_epoch(stored, codes, steps, rows, t, n_classes, weights, lag)
         # Without a mistake nothing will ever change: the other epochs would repeat this one.
         if mistakes[epoch] == 0:
             break

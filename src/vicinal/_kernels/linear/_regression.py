@@ -11,7 +11,7 @@ be added up over blocks, and so that one pass may serve many problems.
 """
 
 from collections import deque
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -39,8 +39,14 @@ Steps = Generator[Question, tuple, Any]
 
 def gram_sums(X: np.ndarray | sparse.csr_array, weights: np.ndarray) -> np.ndarray:
     """Return ``[X 1]' diag(weights) [X 1]``, of sparse or wide rows its diagonal alone."""
-    is_wide = sparse.issparse(X) or X.shape[1] > GRAM_FEATURES
-    return gram_diagonal(X, weights) if is_wide else weighted_gram(X, weights)
+    if not sparse.issparse(X) and X.shape[1] <= GRAM_FEATURES:
+        return weighted_gram(X, weights)
+    squares = np.zeros(X.shape[1])
+    for span in row_blocks(X.shape[0], 8 * X.shape[1]):
+        block: Any = X[span]
+        # The square of a sparse matrix is a matrix product.
+        squares += (block.multiply(block) if sparse.issparse(block) else block**2).T @ weights[span]
+    return np.append(squares, weights.sum())
 
 
 def gram_metric(gram: np.ndarray, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
@@ -54,21 +60,15 @@ def gram_metric(gram: np.ndarray, alpha: float) -> Callable[[np.ndarray], np.nda
     return lambda right: right / diagonal[:, None]
 
 
-def gram_diagonal(X: np.ndarray | sparse.csr_array, weights: np.ndarray) -> np.ndarray:
-    """Return the diagonal of ``[X 1]' diag(weights) [X 1]``."""
-    squares = np.zeros(X.shape[1])
-    for span in row_blocks(X.shape[0], 8 * X.shape[1]):
-        block: Any = X[span]
-        # The square of a sparse matrix is a matrix product.
-        squares += (block.multiply(block) if sparse.issparse(block) else block**2).T @ weights[span]
-    return np.append(squares, weights.sum())
-
-
 def weighted_gram(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
     """Return ``[X 1]' diag(weights) [X 1]``; rows of weight 0 cost nothing."""
     n_features = X.shape[1]
     gram = np.zeros((n_features + 1, n_features + 1))
-    for block, w in _weighted_blocks(X, weights):
+    for span in row_blocks(len(X), 16 * n_features):
+        block, w = X[span], weights[span]
+        chosen = np.flatnonzero(w)
+        if len(chosen) < len(w):
+            block, w = block[chosen], w[chosen]
         first = w @ block
         gram[:-1, -1] += first
         gram[-1, :-1] += first
@@ -76,16 +76,6 @@ def weighted_gram(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
         gram[:-1, :-1] += block.T @ block
     gram[-1, -1] = weights.sum()
     return gram
-
-
-def _weighted_blocks(X, weights) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    for span in row_blocks(len(X), 16 * X.shape[1]):
-        w = weights[span]
-        chosen = np.flatnonzero(w)
-        if len(chosen) == len(w):
-            yield X[span], w
-        elif len(chosen):
-            yield X[span][chosen], w[chosen]
 
 
 def penalised_factor(hessian: np.ndarray, alpha: float) -> np.ndarray:
@@ -243,16 +233,11 @@ def fit_logistic(
     codes: np.ndarray,
     sample_weight: np.ndarray | None,
     n_classes: int,
-    *,
-    alpha: float,
-    start: tuple[np.ndarray, np.ndarray] | None = None,
-    fit_intercept: bool = True,
-    tol: float = 1e-4,
-    max_iter: int = 200,
+    **options: Any,
 ) -> LinearFit:
     r"""Minimise the penalised log-loss until no gradient entry exceeds ``tol * sum(weights)``.
 
-    ``start`` holds coefficients and intercepts of an earlier, similar fit. ``C`` of scikit-learn's
+    Options are those of :func:`logistic_steps`. ``C`` of scikit-learn's
     ``LogisticRegression`` is ``1 / alpha``; the intercept is not penalised there either. Two
     classes give one vector, the log-odds of class 1. Classes without rows are legal for three
     classes or more: their probability falls as far as the penalty and ``tol`` let it.
@@ -271,18 +256,8 @@ def fit_logistic(
             return multinomial_value_gradient(question, blocks, n_classes)
         return _binary_sums(X, codes, weights, question)
 
-    steps = logistic_steps(
-        weights.sum(),
-        X.shape[1],
-        n_classes,
-        alpha=alpha,
-        start=start,
-        fit_intercept=fit_intercept,
-        tol=tol,
-        max_iter=max_iter,
-        is_sparse=sparse.issparse(X),
-    )
-    return answer_all(steps, answer)
+    options["is_sparse"] = sparse.issparse(X)
+    return answer_all(logistic_steps(weights.sum(), X.shape[1], n_classes, **options), answer)
 
 
 def logistic_sums(
@@ -315,10 +290,10 @@ def logistic_steps(
     n_classes: int,
     *,
     alpha: float,
-    start: tuple[np.ndarray, np.ndarray] | None,
-    fit_intercept: bool,
-    tol: float,
-    max_iter: int,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
+    fit_intercept: bool = True,
+    tol: float = 1e-4,
+    max_iter: int = 200,
     is_sparse: bool = False,
 ) -> Steps:
     """Ask for sums until the gradient is small; return the :class:`LinearFit`.
