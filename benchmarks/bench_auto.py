@@ -41,7 +41,7 @@ from sklearn.svm import SVC, SVR
 
 from _datasets import load_dataset
 from _harness import ResultsPage, is_rebuilding, reset_peak_memory, resident_mb, stored
-from vicinal._kernels.ensemble._pool_weights import pool_weights
+from vicinal._kernels.ensemble._weights import pool_weights
 from vicinal.auto import AutoClassifier, AutoRegressor
 
 OURS = "vicinal"

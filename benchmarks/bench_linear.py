@@ -18,8 +18,8 @@ from sklearn.preprocessing import StandardScaler
 from threadpoolctl import threadpool_limits
 
 from _datasets import load_dataset
-from vicinal._kernels.linear._logistic import fit_logistic, logistic_sums
 from vicinal._kernels.linear._perceptron import fit_perceptron
+from vicinal._kernels.linear._regression import fit_logistic, logistic_sums
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 
 sys.path.insert(0, str(Path(__file__).parent))

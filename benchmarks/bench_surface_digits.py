@@ -9,7 +9,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import LinearSVC
 
 from _harness import ResultsPage, clocked
-from vicinal._kernels.calibration._platt import fit_platt
+from vicinal._kernels.calibration._probabilities import fit_platt
 from vicinal.local import LocalClassifier
 from vicinal.surface import DecisionSurface
 

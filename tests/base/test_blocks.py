@@ -8,7 +8,6 @@ from sklearn.linear_model import LogisticRegression
 from tests.base.memory_blocks import MemoryBlocks
 
 from vicinal._base import Block, join_blocks, row_uniforms, rows_at, sample_rows, survey
-from vicinal.ensemble import BootstrapEnsembleRegressor
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.subspace import (
     DivideConquerSVC,
@@ -145,5 +144,5 @@ def test_a_fit_that_fails_changes_nothing(table):
     with pytest.raises(ValueError, match="one class only"):
         model.fit_blocks(MemoryBlocks.of(X, np.full(len(y), "up"), size=50))
     assert_array_equal(model.predict_proba(X), before)
-    with pytest.raises(ValueError, match="n_estimators"):
-        BootstrapEnsembleRegressor(n_estimators=1).fit_blocks(MemoryBlocks.of(X, X[:, 0], size=50))
+    with pytest.raises(ValueError, match="n_regions"):
+        SpacePartitioningClassifier(n_regions=0).fit_blocks(MemoryBlocks.of(X, y, size=50))

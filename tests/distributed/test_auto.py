@@ -9,7 +9,8 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
-from vicinal.auto import AutoClassifier, AutoRegressor, _blocks
+from vicinal._kernels.linear._covariance import _blocks
+from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.partition import SpacePartitioningClassifier
 

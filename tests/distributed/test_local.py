@@ -17,6 +17,12 @@ from sklearn.tree import DecisionTreeRegressor
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
 from vicinal.distributed import local_predict, predict
+from vicinal.ensemble import (
+    BootstrapEnsembleClassifier,
+    FunctionalGradientBoostingClassifier,
+    PrunedTreeClassifier,
+    RealAdaBoostClassifier,
+)
 from vicinal.local import (
     AnchoredLocalClassifier,
     AnchoredLocalRegressor,
@@ -248,10 +254,21 @@ def test_what_anchors_cannot_have_is_refused(table, params, match):
         distributed.fit(model, as_dask(X, 100), as_dask(z, 100))
 
 
-def test_lazy_models_are_not_fitted_to_blocks(table):
+@pytest.mark.parametrize(
+    "model",
+    [
+        LocalClassifier(**FIXED),
+        BootstrapEnsembleClassifier(),
+        FunctionalGradientBoostingClassifier(),
+        PrunedTreeClassifier(),
+        RealAdaBoostClassifier(),
+    ],
+    ids=lambda model: type(model).__name__,
+)
+def test_models_without_a_fit_by_blocks_name_the_remedy(table, model):
     X, y, _ = table
-    with pytest.raises(TypeError, match="LocalClassifier"):
-        distributed.fit(LocalClassifier(**FIXED), as_dask(X, 100), as_dask(y, 100))
+    with pytest.raises(TypeError, match=f"{type(model).__name__} cannot .* fit it in memory"):
+        distributed.fit(model, as_dask(X, 100), as_dask(y, 100))
 
 
 def test_blocks_without_rows_are_answered_with_nothing():

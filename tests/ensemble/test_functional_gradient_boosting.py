@@ -17,7 +17,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVR
 from sklearn.tree import DecisionTreeRegressor
 
-from vicinal._kernels.ensemble._losses import SquaredError
+from vicinal._kernels.ensemble._boosting import SquaredError
 from vicinal.ensemble import (
     FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,

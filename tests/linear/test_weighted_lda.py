@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.datasets import load_digits, load_iris
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from vicinal._kernels.linear._lda import LDAStatistics, lda_coefficients
+from vicinal._kernels.linear._covariance import LDAStatistics, lda_coefficients
 from vicinal.linear import WeightedLDA
 
 

@@ -14,7 +14,7 @@ from sklearn.neighbors import KNeighborsClassifier
 from sklearn.svm import LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal._kernels.calibration._temperature import fit_temperature
+from vicinal._kernels.calibration._probabilities import fit_temperature
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.local._classification import probabilities
 

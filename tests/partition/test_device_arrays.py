@@ -13,7 +13,7 @@ from vicinal._kernels.cascade._device import (
     rows_by_region,
 )
 from vicinal._kernels.cascade._hard import assign_hyperplanes, assign_kmeans
-from vicinal._kernels.linear._lda import lda_statistics
+from vicinal._kernels.linear._covariance import lda_statistics
 from vicinal.partition import SpacePartitioningClassifier
 
 

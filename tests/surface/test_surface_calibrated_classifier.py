@@ -12,7 +12,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import FunctionTransformer
 from sklearn.svm import SVC
 
-from vicinal._kernels.calibration._platt import fit_platt, fit_saturated_platt
+from vicinal._kernels.calibration._probabilities import fit_platt, fit_saturated_platt
 from vicinal.local import LocalClassifier
 from vicinal.surface import DecisionSurface, SurfaceCalibratedClassifier
 

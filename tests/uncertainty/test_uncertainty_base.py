@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.linear._principal_axes import class_covariances, whitening_map
+from vicinal._kernels.linear._covariance import class_covariances, whitening_map
 from vicinal.uncertainty._base import merge_copies
 
 

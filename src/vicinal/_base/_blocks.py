@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from operator import add
 from typing import Any
@@ -85,10 +84,6 @@ class Blocks(ABC):
         ``join(pieces, *own)`` makes the new block of a group from its pieces, in the order of the
         table, and the group's own arguments.
         """
-
-    def workers(self) -> AbstractContextManager:
-        """Return a context in which joblib's tasks run where the blocks are."""
-        return nullcontext()
 
 
 def _same(block: Any) -> Any:

@@ -30,7 +30,7 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import HasMethods, threadpool_controller
-from vicinal._kernels.ensemble._pool import mean_and_error
+from vicinal._kernels.ensemble._weights import mean_and_error
 from vicinal._rows import HeldOutRows
 from vicinal.auto._base_models import FAMILIES, Spec, TableShape, default_families
 from vicinal.auto._encodings import Encodings

@@ -17,16 +17,22 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import threadpool_controller
-from vicinal._kernels.linear._lbfgs import answer_all
-from vicinal._kernels.linear._lda import (
+from vicinal._kernels.linear._covariance import (
     LDAStatistics,
     add_statistics,
     lda_coefficients,
     lda_statistics,
     within_covariance,
 )
-from vicinal._kernels.linear._logistic import LinearFit, fit_logistic, logistic_steps, logistic_sums
-from vicinal._kernels.linear._ridge_path import path_of_sums, ridge_path
+from vicinal._kernels.linear._regression import (
+    LinearFit,
+    answer_all,
+    fit_logistic,
+    logistic_steps,
+    logistic_sums,
+    path_of_sums,
+    ridge_path,
+)
 
 _ALPHAS = {
     "ridge": (1e-4, 1e-3, 1e-2, 0.1, 1.0),

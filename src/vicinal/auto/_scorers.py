@@ -5,10 +5,8 @@ from typing import Protocol
 import numpy as np
 from scipy.special import log_softmax, softmax
 
-from vicinal._kernels.calibration._temperature import fit_slopes
-from vicinal._kernels.ensemble._pool import log_proba
-from vicinal._kernels.ensemble._pool_weights import pool_weights
-from vicinal._kernels.ensemble._simplex import stacked_mean_weights
+from vicinal._kernels.calibration._probabilities import fit_slopes
+from vicinal._kernels.ensemble._weights import log_proba, pool_weights, stacked_mean_weights
 
 # Candidates whose errors exceed the least by this factor cannot have the least loss.
 _WORTH = 1.2

@@ -24,7 +24,7 @@ from vicinal._base import (
     seeded_clone,
     takes_weights,
 )
-from vicinal._kernels.ensemble._pool import few_weights, mean_and_error, nested_answers
+from vicinal._kernels.ensemble._weights import few_weights, mean_and_error, nested_answers
 from vicinal.auto._base_models import Spec
 from vicinal.auto._scorers import Scorer
 

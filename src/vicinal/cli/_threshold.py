@@ -7,7 +7,7 @@ import numpy as np
 from scipy.special import expit, logit
 
 from vicinal._base._out_of_fold import OutOfFold
-from vicinal._kernels.calibration._platt import fit_platt
+from vicinal._kernels.calibration._probabilities import fit_platt
 from vicinal.cli._check_table import CheckedTable
 from vicinal.cli._errors import InputError, quoted
 from vicinal.cli._show import say

@@ -1,19 +1,17 @@
 """Blocks of rows held by a Dask collection."""
 
 from collections.abc import Callable, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
 
-import joblib
 import numpy as np
 import scipy.sparse as sp
 from dask import delayed
 
 from vicinal._base import Block, Blocks
-from vicinal.distributed._compute import compute, connected_client, persist
+from vicinal.distributed._compute import compute, persist
 
 # Sums are taken over this many results at a time, so that no task ever holds more of them.
 _FAN_IN = 8
@@ -100,10 +98,6 @@ class DaskBlocks(Blocks):
             ],
             n_features=0,
         )
-
-    def workers(self) -> AbstractContextManager:
-        is_cluster = connected_client() is not None
-        return joblib.parallel_config(backend="dask") if is_cluster else nullcontext()
 
     def map(self, function: Callable, *shared: Any) -> list:
         """Return lazy ``function(block, *shared)`` for every block; shared values are sent once."""

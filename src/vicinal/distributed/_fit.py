@@ -39,8 +39,8 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     Where a model is a function of sums over rows, or of the nearest rows, its fit equals that in
     memory to rounding. Where it draws rows, the draw belongs to the row and not to its block, so
     that the same table in other blocks gives the same model. Of the models fitted to draws or begun
-    on a sample (local models at anchors, starts of mixtures, members of ensembles), tables of up to
-    100,000 rows are fitted as in memory. The guide says for each family what is exact.
+    on a sample (local models at anchors, starts of mixtures), tables of up to 100,000 rows are
+    fitted as in memory. The guide says for each family what is exact.
 
     A worker that is lost takes its blocks with it; they are made again elsewhere.
 
@@ -60,8 +60,8 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     model = clone(estimator)
     if not hasattr(model, "fit_blocks"):
         raise TypeError(
-            f"{type(model).__name__} has no distributed fit: it has no method fit_blocks. Fit it "
-            "to a sample in memory, or as the member of a bootstrap ensemble."
+            f"{type(model).__name__} cannot be fitted to blocks of rows; fit it in memory, to a "
+            "random sample of the rows where the table is too large."
         )
     if y is None and get_tags(model).target_tags.required:
         raise ValueError(f"{type(model).__name__} requires y, and it is None; pass the targets.")

@@ -1,17 +1,18 @@
 """Ensembles of any learner: boosting, averaging, bootstrap, and cross-validated trees."""
 
-from vicinal.ensemble._bayesian_model_averaging_classifier import BayesianModelAveragingClassifier
-from vicinal.ensemble._bayesian_model_averaging_regressor import BayesianModelAveragingRegressor
-from vicinal.ensemble._bootstrap_ensemble_classifier import BootstrapEnsembleClassifier
-from vicinal.ensemble._bootstrap_ensemble_regressor import BootstrapEnsembleRegressor
-from vicinal.ensemble._functional_gradient_boosting_classifier import (
-    FunctionalGradientBoostingClassifier,
+from vicinal.ensemble._bayesian_model_averaging import (
+    BayesianModelAveragingClassifier,
+    BayesianModelAveragingRegressor,
 )
-from vicinal.ensemble._functional_gradient_boosting_regressor import (
+from vicinal.ensemble._bootstrap_ensemble import (
+    BootstrapEnsembleClassifier,
+    BootstrapEnsembleRegressor,
+)
+from vicinal.ensemble._functional_gradient_boosting import (
+    FunctionalGradientBoostingClassifier,
     FunctionalGradientBoostingRegressor,
 )
-from vicinal.ensemble._pruned_tree_classifier import PrunedTreeClassifier
-from vicinal.ensemble._pruned_tree_regressor import PrunedTreeRegressor
+from vicinal.ensemble._pruned_tree import PrunedTreeClassifier, PrunedTreeRegressor
 from vicinal.ensemble._real_adaboost_classifier import RealAdaBoostClassifier
 
 __all__ = [

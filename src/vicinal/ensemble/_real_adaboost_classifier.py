@@ -7,27 +7,20 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     Progress,
     atomic_fit,
-    check_magnitude,
     documented,
-    encode_labels,
     fit_weighted,
-    positive_rows,
+    predicted_labels,
+    query_rows,
     takes_weights,
+    training_data,
 )
 from vicinal._base._compat import HasMethods, Interval
-from vicinal._base._explanation import ExplainRowMixin
-from vicinal.ensemble._explain import adaboost_sections
-from vicinal.ensemble._learners import (
-    class_probabilities,
-    draw_rows,
-    fresh_learner,
-    row_count,
-)
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
+from vicinal.ensemble._learners import class_probabilities, draw_rows, fresh_learner, row_count
 
 
 @documented
@@ -140,15 +133,14 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights before the first round.
         """
-        X, y = validate_data(self, X, y, accept_sparse="csr", dtype=[np.float64, np.float32])
-        weight, X, y = positive_rows(sample_weight, X, y)
-        self.classes_, codes = encode_labels(y)
+        data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
+        self.classes_, X, codes = data.classes, data.X, data.y
         learner = (
             DecisionTreeClassifier(max_leaf_nodes=5) if self.estimator is None else self.estimator
         )
         rng = check_random_state(self.random_state)
-        n_draws = row_count(weight)
-        log_weight = np.log(weight)
+        n_draws = row_count(data.weights)
+        log_weight = np.log(data.weights)
         self.estimators_, errors = [], []
         with Progress(self.n_estimators, type(self).__name__, verbose=self.verbose) as progress:
             for _ in range(self.n_estimators):
@@ -184,9 +176,8 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return np.log(np.clip(probability, self.eps, 1.0 - self.eps))
 
     def _staged_scores(self, X):
-        check_is_fitted(self)
-        check_magnitude("X", X)
-        X = validate_data(self, X, accept_sparse="csr", dtype=[np.float64, np.float32], reset=False)
+        """Yield the scores of all classes after each round."""
+        X = query_rows(self, X, accept_sparse="csr")
         n_classes = len(self.classes_)
         score = np.zeros((X.shape[0], n_classes))
         for member in self.estimators_:
@@ -200,9 +191,6 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             pass
         return last
 
-    def _decision(self, score):
-        return score[:, 1] if len(self.classes_) == 2 else score
-
     def decision_function(self, X):
         """Sum of the members' scores.
 
@@ -212,7 +200,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             For two classes half the log-odds of the second, else one column per class.
         """
         score, dtype = self._final_scores(X)
-        return self._decision(score).astype(dtype)
+        return (score[:, 1] if len(self.classes_) == 2 else score).astype(dtype)
 
     def predict_proba(self, X):
         """Probabilities of the classes, the softmax of the scores over ``n_classes - 1``."""
@@ -221,8 +209,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """Predict the most probable class."""
-        probability = self.predict_proba(X)
-        return self.classes_.take(probability.argmax(axis=1))
+        return predicted_labels(self, self.predict_proba(X))
 
     def staged_predict(self, X):
         """Predict after each round.
@@ -233,10 +220,26 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             Class labels after one more member.
         """
         for score, _ in self._staged_scores(X):
-            yield self.classes_.take(score.argmax(axis=1))
+            yield predicted_labels(self, score)
 
     def _sections(self, X, columns):
-        return adaboost_sections(self, X)
+        """Return what every round adds to the score of the predicted class."""
+        chosen = int(np.argmax(self.predict_proba(X)[0]))
+        scores = np.array([score[0, chosen] for score, _ in self._staged_scores(X)])
+        steps = np.diff(scores, prepend=0.0)
+        rows = [
+            (f"round {m + 1}", float(self.estimator_errors_[m]), float(steps[m]))
+            for m in np.argsort(-np.abs(steps), kind="stable")
+        ]
+        n_agreeing = int((steps > 0).sum())
+        summary = (
+            f"{n_agreeing} of {len(steps)} members vote for {show(self.classes_[chosen])}; "
+            f"together they give it the score {show(float(scores[-1]))}. The largest steps come "
+            "first."
+        )
+        head = ("round", "weighted error", "contribution")
+        values = {"score": float(scores[-1]), "n_agreeing": n_agreeing}
+        return [ExplanationSection("members", "Rounds", summary, head, rows, head[-1], values)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -8,7 +8,7 @@ from sklearn.utils import check_array, check_consistent_length
 from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._kernels.calibration._label_noise import confident_count, sure_ranks, wrong_share
-from vicinal._kernels.ensemble._pool import log_proba
+from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.inspection._findings import Findings
 
 # Targets so far off that normal noise would put one into this share of tables are reported, if they

@@ -1,7 +1,6 @@
 """Linear learners that take weights, and whitening: building blocks that the families share."""
 
-from vicinal.linear._averaged_perceptron import AveragedPerceptron
-from vicinal.linear._weighted_lda import WeightedLDA
+from vicinal.linear._classifiers import AveragedPerceptron, WeightedLDA
 from vicinal.linear._whitening_transformer import WhiteningTransformer
 
 __all__ = ["AveragedPerceptron", "WeightedLDA", "WhiteningTransformer"]

@@ -4,12 +4,17 @@ from numbers import Real
 
 import numpy as np
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from vicinal._base import atomic_fit, check_magnitude, documented, positive_rows, saved
+from vicinal._base import atomic_fit, documented, query_rows, saved, training_data
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in
-from vicinal._kernels.linear._lda import class_means, lda_statistics, within_covariance
-from vicinal._kernels.linear._whitening import WHITENINGS, refine_whitening
+from vicinal._kernels.linear._covariance import (
+    WHITENINGS,
+    class_means,
+    lda_statistics,
+    refine_whitening,
+    within_covariance,
+)
 
 
 @saved(mean_="p", whitening_="p k", unwhitening_="k p")
@@ -115,23 +120,25 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
         y : None
             Ignored.
         """
-        X = validate_data(self, X, dtype=[np.float64, np.float32], ensure_min_samples=2)
-        weights, rows = positive_rows(sample_weight, X, compact=True)
-        mean, covariance = _mean_and_covariance(rows, weights)
+        data = training_data(self, X, None, sample_weight, ensure_min_samples=2)
+        mean, covariance = _mean_and_covariance(data.X, data.sample_weight)
         if not covariance.any():
             raise ValueError(
                 "No column of X varies, so there is no variance to scale to one; drop constant "
                 "columns and check sample_weight."
             )
-        whitening = WHITENINGS[self.method](_shrink(covariance, self.shrinkage), self.tol)
+        shrunk = (1.0 - self.shrinkage) * covariance
+        shrunk[np.diag_indices(len(shrunk))] += self.shrinkage * np.trace(covariance) / len(shrunk)
+        whitening = WHITENINGS[self.method](shrunk, self.tol)
         if self.shrinkage == 0:
-            whitening = refine_whitening(whitening, rows, mean, weights, self.method)
-        self.mean_ = mean.astype(X.dtype)
+            whitening = refine_whitening(whitening, data.X, mean, data.sample_weight, self.method)
+        dtype = data.X.dtype
+        self.mean_ = mean.astype(dtype)
         self.covariance_ = covariance
-        self.whitening_ = whitening.forward.astype(X.dtype)
-        self.unwhitening_ = whitening.backward.astype(X.dtype)
+        self.whitening_ = whitening.forward.astype(dtype)
+        self.unwhitening_ = whitening.backward.astype(dtype)
         self.rank_ = len(whitening.kept)
-        dropped = np.setdiff1d(np.arange(X.shape[1]), whitening.kept)
+        dropped = np.setdiff1d(np.arange(data.n_features), whitening.kept)
         self.dependent_features_ = dropped if self.method == "cholesky" else dropped[:0]
         return self
 
@@ -143,10 +150,7 @@ class WhiteningTransformer(TransformerMixin, BaseEstimator):
         Z : ndarray of shape (n_samples, n_components)
             Whitened samples.
         """
-        check_is_fitted(self)
-        check_magnitude("X", X)
-        X = validate_data(self, X, dtype=[np.float64, np.float32], reset=False)
-        return (X - self.mean_) @ self.whitening_
+        return (query_rows(self, X) - self.mean_) @ self.whitening_
 
     def inverse_transform(self, X):
         """Map whitened samples back to the original coordinates.
@@ -207,9 +211,3 @@ def _mean_and_covariance(X, weights):
     covariance[constant] = 0.0
     covariance[:, constant] = 0.0
     return mean[0], covariance
-
-
-def _shrink(covariance, shrinkage):
-    shrunk = (1.0 - shrinkage) * covariance
-    shrunk[np.diag_indices(len(shrunk))] += shrinkage * np.trace(covariance) / len(shrunk)
-    return shrunk

@@ -19,7 +19,7 @@ from vicinal._base import (
     validate_array_api,
     weighted_device_rows,
 )
-from vicinal._kernels.calibration._temperature import fit_temperature, fit_temperatures
+from vicinal._kernels.calibration._probabilities import fit_temperature, fit_temperatures
 from vicinal.local._arrays import ArrayApiEngine, ArrayLabels, check_array_parameters
 from vicinal.local._base import BaseLocal
 from vicinal.local._coordinates import sees_labels

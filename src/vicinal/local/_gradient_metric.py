@@ -25,7 +25,7 @@ from vicinal._base import (
     weighted_device_rows,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels.linear._maps import standard_scale
+from vicinal._kernels.linear._covariance import standard_scale
 from vicinal.local._arrays import ArrayLabels, ArrayNumbers, ArrayRows, learn_map
 from vicinal.local._coordinates import Coordinates, Placement
 from vicinal.local._data import (

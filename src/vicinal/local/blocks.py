@@ -14,8 +14,8 @@ from sklearn.base import BaseEstimator, TransformerMixin, clone, is_classifier
 from sklearn.frozen import FrozenEstimator
 
 from vicinal._base import Block, Blocks, Survey, draw_seeds, rows_at, sample_rows, survey
-from vicinal._kernels.calibration._temperature import fit_temperature
-from vicinal._kernels.linear._maps import usable_scale
+from vicinal._kernels.calibration._probabilities import fit_temperature
+from vicinal._kernels.linear._covariance import usable_scale
 from vicinal.local._blending import Plan, plan_neighborhoods, planned
 from vicinal.local._coordinates import FORESTS, search_metric
 from vicinal.local._coordinates import location_mask as columns_mask

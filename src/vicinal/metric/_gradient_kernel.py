@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import Progress, row_blocks
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.linear._maps import standard_scale
+from vicinal._kernels.linear._covariance import standard_scale
 from vicinal._kernels.local._gradient_metric import gradient_rows
 from vicinal._kernels.metric._kernel_ridge import (
     KernelRidge,

@@ -44,8 +44,8 @@ from vicinal._kernels.cascade._hard import (
     nearest_center,
     route,
 )
-from vicinal._kernels.linear._lda import LDAStatistics, lda_statistics
-from vicinal._kernels.linear._logistic import Steps, logistic_steps, logistic_sums
+from vicinal._kernels.linear._covariance import LDAStatistics, lda_statistics
+from vicinal._kernels.linear._regression import Steps, logistic_steps, logistic_sums
 from vicinal.linear import WeightedLDA
 from vicinal.partition._fit import CascadeFit, Settings, choose_n_regions, limit_regions, resolve
 from vicinal.partition._learners import is_plain_lda, is_plain_logistic, is_plain_ridge

@@ -16,9 +16,9 @@ from sklearn.linear_model import LogisticRegression, Ridge
 from vicinal._base import TrainingData, draw_seeds, fit_weighted, takes_weights
 from vicinal._kernels.cascade._device import device_lda_statistics, device_linear_errors
 from vicinal._kernels.cascade._hard import linear_errors, weighted_ridge
-from vicinal._kernels.linear._lda import lda_coefficients, lda_statistics
-from vicinal._kernels.linear._logistic import fit_logistic
+from vicinal._kernels.linear._covariance import lda_coefficients, lda_statistics
 from vicinal._kernels.linear._perceptron import as_float32_csr, fit_perceptron, margin_scale
+from vicinal._kernels.linear._regression import fit_logistic
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition.stages import (
     LinearGate,

@@ -16,7 +16,7 @@ from vicinal._kernels.cascade._device import (
 )
 from vicinal._kernels.cascade._hard import route
 from vicinal._kernels.cascade._soft import gate_log_priors
-from vicinal._kernels.linear._lda import LDAStatistics, lda_coefficients
+from vicinal._kernels.linear._covariance import LDAStatistics, lda_coefficients
 
 
 @saved(classes_="c labels", coef_="c q", intercept_="c logs")

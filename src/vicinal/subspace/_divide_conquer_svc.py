@@ -30,7 +30,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.calibration._temperature import fit_slope
+from vicinal._kernels.calibration._probabilities import fit_slope
 from vicinal._kernels.subspace import _svm_dual
 from vicinal.subspace._clusters import CenterClusters, KernelClusters
 from vicinal.subspace._divide_conquer_blocks import fit_divide_conquer

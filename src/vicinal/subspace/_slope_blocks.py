@@ -3,7 +3,7 @@
 import numpy as np
 
 from vicinal._base import Block, Blocks, Survey
-from vicinal._kernels.calibration._temperature import score_spread, slope_derivatives, solve_slope
+from vicinal._kernels.calibration._probabilities import score_spread, slope_derivatives, solve_slope
 
 
 def slope_of(scores: Blocks, found: Survey) -> float:

@@ -21,7 +21,7 @@ from vicinal._base import (
     saved,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels.calibration._temperature import device_slope, fit_slope
+from vicinal._kernels.calibration._probabilities import device_slope, fit_slope
 from vicinal._kernels.subspace._truncated_rbf import feature_blocks, fit_logistic_features
 from vicinal.subspace._base import BaseTruncatedRBF
 from vicinal.subspace._truncated_rbf_blocks import fit_classifier_blocks

@@ -4,7 +4,7 @@ import copy
 
 import numpy as np
 
-from vicinal._kernels.linear._maps import standard_scale
+from vicinal._kernels.linear._covariance import standard_scale
 
 METRICS = ("euclidean", "standardized", "mad", "mahalanobis")
 

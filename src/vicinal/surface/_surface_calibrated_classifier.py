@@ -24,7 +24,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
 from vicinal._base._explanation import ExplainRowMixin, show
-from vicinal._kernels.calibration._platt import couple_pairs, fit_saturated_platt
+from vicinal._kernels.calibration._probabilities import couple_pairs, fit_saturated_platt
 from vicinal.surface._decision_surface import DecisionSurface
 from vicinal.surface._explain import distance_section
 from vicinal.surface._metric import METRICS

@@ -29,7 +29,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.linear._principal_axes import class_covariances, whitening_map
+from vicinal._kernels.linear._covariance import class_covariances, whitening_map
 from vicinal._kernels.metric._block_map import block_threads, one_blas_thread, one_thread_each
 from vicinal._kernels.metric._mixture import COVARIANCE_TYPES
 from vicinal._kernels.metric._soft_votes import nearest_votes, soft_votes

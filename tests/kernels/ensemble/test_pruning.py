@@ -5,21 +5,15 @@ from sklearn.datasets import make_classification, make_friedman1
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from vicinal._kernels.ensemble._pruning import (
+    PruningPath,
     choose_penalty,
     collapse_alphas,
     leaf_counts,
     path_losses,
     penalty_grid,
+    pruning_path,
     terminal_ranges,
 )
-
-
-def path_of(tree):
-    nodes = tree.tree_
-    share = nodes.weighted_n_node_samples / nodes.weighted_n_node_samples[0]
-    left, right = nodes.children_left, nodes.children_right
-    alphas = collapse_alphas(left, right, nodes.impurity * share)
-    return alphas, *terminal_ranges(left, right, alphas)
 
 
 @pytest.fixture(scope="module")
@@ -38,7 +32,10 @@ def test_path_by_hand():
     parent, limit = terminal_ranges(left, right, alphas)
     assert_array_equal(parent, [-1, 0, 1, 1, 0])
     assert_allclose(limit, [np.inf, 0.5, 0.2, 0.2, 0.5])
-    assert_array_equal(leaf_counts(alphas, limit, np.array([0.0, 0.2, 0.3, 0.5])), [3, 2, 2, 1])
+    assert_array_equal(
+        leaf_counts(PruningPath(alphas, parent, limit), np.array([0.0, 0.2, 0.3, 0.5])),
+        [3, 2, 2, 1],
+    )
 
 
 def test_a_node_that_goes_with_its_ancestor_never_is_a_leaf():
@@ -51,34 +48,26 @@ def test_a_node_that_goes_with_its_ancestor_never_is_a_leaf():
 
 def test_path_equals_scikit_learns(regression):
     X, y, tree = regression
-    alphas, _, limit = path_of(tree)
+    path = pruning_path(tree.tree_)
+    alphas = path.alphas
     reference = tree.cost_complexity_pruning_path(X, y).ccp_alphas
     ours = np.unique(np.append(alphas[np.isfinite(alphas)], 0.0))
     for alpha in reference:
         assert np.abs(ours - alpha).min() < 1e-12
     for alpha in penalty_grid(alphas)[1::20]:
         pruned = DecisionTreeRegressor(random_state=0, ccp_alpha=alpha).fit(X, y)
-        assert leaf_counts(alphas, limit, np.array([alpha]))[0] == pruned.get_n_leaves()
+        assert leaf_counts(path, np.array([alpha]))[0] == pruned.get_n_leaves()
 
 
 def test_losses_equal_those_of_refitted_trees(regression):
     X, y, tree = regression
     X_new, y_new = make_friedman1(n_samples=150, noise=1.0, random_state=1)
     weight = np.random.RandomState(0).uniform(size=150)
-    alphas, parent, limit = path_of(tree)
-    grid = penalty_grid(alphas)[1::15]
+    path = pruning_path(tree.tree_)
+    grid = penalty_grid(path.alphas)[1::15]
+    rows = tree.apply(X_new), y_new, weight
     for power in (1, 2):
-        found = path_losses(
-            tree.apply(X_new),
-            parent,
-            alphas,
-            limit,
-            tree.tree_.value[:, 0, 0],
-            y_new,
-            weight,
-            grid,
-            power=power,
-        )
+        found = path_losses(path, tree.tree_.value[:, 0, 0], grid, rows, power=power)
         for alpha, loss in zip(grid, found, strict=True):
             pruned = DecisionTreeRegressor(random_state=0, ccp_alpha=alpha).fit(X, y)
             expected = weight @ np.abs(y_new - pruned.predict(X_new)) ** power
@@ -88,11 +77,11 @@ def test_losses_equal_those_of_refitted_trees(regression):
 def test_misclassification_equals_that_of_refitted_trees():
     X, y = make_classification(300, n_informative=5, n_classes=3, flip_y=0.2, random_state=0)
     tree = DecisionTreeClassifier(random_state=0).fit(X[:200], y[:200])
-    alphas, parent, limit = path_of(tree)
-    grid = penalty_grid(alphas)[1:]
+    path = pruning_path(tree.tree_)
+    grid = penalty_grid(path.alphas)[1:]
     classes = tree.tree_.value[:, 0, :].argmax(axis=1)
-    leaf = tree.apply(X[200:])
-    found = path_losses(leaf, parent, alphas, limit, classes, y[200:], np.ones(100), grid, power=0)
+    rows = tree.apply(X[200:]), y[200:], np.ones(100)
+    found = path_losses(path, classes, grid, rows, power=0)
     for alpha, loss in zip(grid, found, strict=True):
         pruned = DecisionTreeClassifier(random_state=0, ccp_alpha=alpha).fit(X[:200], y[:200])
         assert loss == np.sum(pruned.predict(X[200:]) != y[200:])

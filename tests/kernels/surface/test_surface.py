@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal._kernels.calibration._platt import couple_pairs, fit_platt, fit_saturated_platt
+from vicinal._kernels.calibration._probabilities import couple_pairs, fit_platt, fit_saturated_platt
 from vicinal._kernels.surface import _labels
 from vicinal._kernels.surface._labels import bisect, contract, label_normals, mixed_distance
 from vicinal._kernels.surface._leaf_boxes import leaf_boxes, nearest_in_boxes

@@ -11,7 +11,7 @@ import array_api_compat as compat
 import numpy as np
 
 from vicinal._base import as_numpy, free_memory, namespace, row_blocks
-from vicinal._kernels.linear._lda import LDAStatistics
+from vicinal._kernels.linear._covariance import LDAStatistics
 
 
 def device_lda_statistics(

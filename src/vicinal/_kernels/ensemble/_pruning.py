@@ -5,6 +5,7 @@ children numbered after their parents) and ``risk``, the loss a node would have 
 """
 
 import heapq
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -87,11 +88,27 @@ def terminal_ranges(left, right, alphas):
     return parent, limit
 
 
-def leaf_counts(alphas: np.ndarray, limit: np.ndarray, grid: np.ndarray) -> np.ndarray:
+class PruningPath(NamedTuple):
+    """Of each node: the penalty at which it becomes a leaf, its parent, and when it is gone."""
+
+    alphas: np.ndarray
+    parent: np.ndarray
+    limit: np.ndarray
+
+
+def pruning_path(nodes: Any) -> PruningPath:
+    """Return the path of a fitted scikit-learn tree, given its ``tree_``."""
+    left, right = nodes.children_left, nodes.children_right
+    share = nodes.weighted_n_node_samples / nodes.weighted_n_node_samples[0]
+    alphas = collapse_alphas(left, right, nodes.impurity * share)
+    return PruningPath(alphas, *terminal_ranges(left, right, alphas))
+
+
+def leaf_counts(path: PruningPath, grid: np.ndarray) -> np.ndarray:
     """Return the number of leaves of the pruned tree at each penalty of ``grid``."""
-    exists = alphas < limit
-    begun = np.searchsorted(np.sort(alphas[exists]), grid, side="right")
-    ended = np.searchsorted(np.sort(limit[exists]), grid, side="right")
+    exists = path.alphas < path.limit
+    begun = np.searchsorted(np.sort(path.alphas[exists]), grid, side="right")
+    ended = np.searchsorted(np.sort(path.limit[exists]), grid, side="right")
     return begun - ended
 
 
@@ -117,14 +134,10 @@ def _path_losses(leaf, parent, first, stop, value, y, weight, power, n_grid):
 
 
 def path_losses(
-    leaf: np.ndarray,
-    parent: np.ndarray,
-    alphas: np.ndarray,
-    limit: np.ndarray,
+    path: PruningPath,
     value: np.ndarray,
-    y: np.ndarray,
-    weight: np.ndarray,
     grid: np.ndarray,
+    rows: tuple[np.ndarray, np.ndarray, np.ndarray],
     *,
     power: int,
 ) -> np.ndarray:
@@ -132,30 +145,23 @@ def path_losses(
 
     Parameters
     ----------
-    leaf : ndarray of shape (n_rows,)
-        Leaf of the grown tree that each row falls in.
-    parent, alphas, limit : ndarray of shape (n_nodes,)
-        From :func:`terminal_ranges` and :func:`collapse_alphas`.
+    path : PruningPath
+        The grown tree.
     value : ndarray of shape (n_nodes,)
         What each node predicts as a leaf (a class code for ``power=0``).
-    y, weight : ndarray of shape (n_rows,)
-        Targets (class codes for ``power=0``) and weights.
     grid : ndarray of shape (n_grid,)
         Rising penalties.
+    rows : tuple of ndarray of shape (n_rows,)
+        Leaf of the grown tree that each row falls in, targets (class codes for ``power=0``) and
+        weights.
     power : {0, 1, 2}
         Misclassification, absolute or squared error.
     """
-    return _path_losses(
-        leaf.astype(np.int64),
-        parent,
-        np.searchsorted(grid, alphas, side="left"),
-        np.searchsorted(grid, limit, side="left"),
-        np.ascontiguousarray(value, dtype=np.float64),
-        np.ascontiguousarray(y, dtype=np.float64),
-        np.ascontiguousarray(weight, dtype=np.float64),
-        power,
-        len(grid),
-    )
+    leaf, y, weight = rows
+    first, stop = (np.searchsorted(grid, part, side="left") for part in (path.alphas, path.limit))
+    value, y, weight = (np.ascontiguousarray(part, np.float64) for part in (value, y, weight))
+    nodes = leaf.astype(np.int64), path.parent, first, stop, value
+    return _path_losses(*nodes, y, weight, power, len(grid))
 
 
 def penalty_grid(alphas: np.ndarray) -> np.ndarray:

@@ -8,7 +8,7 @@ these four cases are written out: one loop that calls for each what differs take
 long.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
@@ -70,14 +70,21 @@ def fit_perceptron(
     lag = np.zeros_like(weights)
     mistakes = np.zeros(n_epochs, dtype=np.int64)
     state = np.array([seed], dtype=np.uint64)
-    learner = (codes, steps, rows, state, n_classes, weights, lag, mistakes)
+    stored: Any
     if sparse.issparse(X):
         X = as_float32_csr(X)
-        run_csr = _binary_csr if n_classes == 2 else _multiclass_csr
-        run_csr((X.data, X.indices, X.indptr), *learner)
+        stored = X.data, X.indices, X.indptr
+        run_epoch = _binary_csr if n_classes == 2 else _multiclass_csr
     else:
-        run_dense = _binary_dense if n_classes == 2 else _multiclass_dense
-        run_dense(np.ascontiguousarray(X, dtype=np.float32), *learner)
+        stored = np.ascontiguousarray(X, dtype=np.float32)
+        run_epoch = _binary_dense if n_classes == 2 else _multiclass_dense
+    for epoch in range(n_epochs):
+        _shuffle(rows, state)
+        t = epoch * len(rows)
+        mistakes[epoch] = run_epoch(stored, codes, steps, rows, t, n_classes, weights, lag)
+        # Without a mistake nothing will ever change: the other epochs would repeat this one.
+        if mistakes[epoch] == 0:
+            break
 
     average = weights - lag / np.float32(len(rows) * n_epochs + 1)
     if n_classes == 2:
@@ -143,170 +150,145 @@ def _rival(scores, y, n_classes):
 
 
 @_ordered_jit
-def _multiclass_dense(X, codes, steps, rows, state, n_classes, weights, lag, mistakes):
+def _multiclass_dense(X, codes, steps, rows, t, n_classes, weights, lag):
+    """Run one epoch, of which ``t`` steps came before, and return its number of mistakes."""
     n_features = X.shape[1]
     width = weights.shape[1]
     scores = np.empty(width, dtype=np.float32)
-    t = 0
-    for epoch in range(len(mistakes)):
-        _shuffle(rows, state)
-        wrong = 0
-        for i in rows:
-            t += 1
+    wrong = 0
+    for i in rows:
+        t += 1
+        for c in range(width):
+            scores[c] = weights[n_features, c]
+        j = 0
+        while j + 4 <= n_features:
+            x0, x1, x2, x3 = X[i, j], X[i, j + 1], X[i, j + 2], X[i, j + 3]
             for c in range(width):
-                scores[c] = weights[n_features, c]
-            j = 0
-            while j + 4 <= n_features:
-                x0, x1, x2, x3 = X[i, j], X[i, j + 1], X[i, j + 2], X[i, j + 3]
-                for c in range(width):
-                    s = scores[c]
-                    s += x0 * weights[j, c]
-                    s += x1 * weights[j + 1, c]
-                    s += x2 * weights[j + 2, c]
-                    s += x3 * weights[j + 3, c]
-                    scores[c] = s
-                j += 4
-            while j < n_features:
-                x0 = X[i, j]
-                for c in range(width):
-                    scores[c] += x0 * weights[j, c]
-                j += 1
-            y = codes[i]
-            q = _rival(scores, y, n_classes)
-            if scores[q] >= scores[y]:
-                wrong += 1
-                step = steps[i] if len(steps) > 1 else steps[0]
-                late = np.float32(t) * step
-                for j in range(n_features):
-                    x = X[i, j]
-                    weights[j, y] += step * x
-                    weights[j, q] -= step * x
-                    lag[j, y] += late * x
-                    lag[j, q] -= late * x
-                weights[n_features, y] += step
-                weights[n_features, q] -= step
-                lag[n_features, y] += late
-                lag[n_features, q] -= late
-        mistakes[epoch] = wrong
-        # Without a mistake nothing will ever change: the other epochs would repeat this one.
-        if wrong == 0:
-            break
+                s = scores[c]
+                s += x0 * weights[j, c]
+                s += x1 * weights[j + 1, c]
+                s += x2 * weights[j + 2, c]
+                s += x3 * weights[j + 3, c]
+                scores[c] = s
+            j += 4
+        while j < n_features:
+            x0 = X[i, j]
+            for c in range(width):
+                scores[c] += x0 * weights[j, c]
+            j += 1
+        y = codes[i]
+        q = _rival(scores, y, n_classes)
+        if scores[q] >= scores[y]:
+            wrong += 1
+            step = steps[i] if len(steps) > 1 else steps[0]
+            late = np.float32(t) * step
+            for j in range(n_features):
+                x = X[i, j]
+                weights[j, y] += step * x
+                weights[j, q] -= step * x
+                lag[j, y] += late * x
+                lag[j, q] -= late * x
+            weights[n_features, y] += step
+            weights[n_features, q] -= step
+            lag[n_features, y] += late
+            lag[n_features, q] -= late
+    return wrong
 
 
 @_ordered_jit
-def _multiclass_csr(X, codes, steps, rows, state, n_classes, weights, lag, mistakes):
+def _multiclass_csr(X, codes, steps, rows, t, n_classes, weights, lag):
     data, indices, indptr = X
     n_features = weights.shape[0] - 1
     width = weights.shape[1]
     scores = np.empty(width, dtype=np.float32)
-    t = 0
-    for epoch in range(len(mistakes)):
-        _shuffle(rows, state)
-        wrong = 0
-        for i in rows:
-            t += 1
+    wrong = 0
+    for i in rows:
+        t += 1
+        for c in range(width):
+            scores[c] = weights[n_features, c]
+        for k in range(indptr[i], indptr[i + 1]):
+            x = data[k]
+            j = indices[k]
             for c in range(width):
-                scores[c] = weights[n_features, c]
+                scores[c] += x * weights[j, c]
+        y = codes[i]
+        q = _rival(scores, y, n_classes)
+        if scores[q] >= scores[y]:
+            wrong += 1
+            step = steps[i] if len(steps) > 1 else steps[0]
+            late = np.float32(t) * step
             for k in range(indptr[i], indptr[i + 1]):
                 x = data[k]
                 j = indices[k]
-                for c in range(width):
-                    scores[c] += x * weights[j, c]
-            y = codes[i]
-            q = _rival(scores, y, n_classes)
-            if scores[q] >= scores[y]:
-                wrong += 1
-                step = steps[i] if len(steps) > 1 else steps[0]
-                late = np.float32(t) * step
-                for k in range(indptr[i], indptr[i + 1]):
-                    x = data[k]
-                    j = indices[k]
-                    weights[j, y] += step * x
-                    weights[j, q] -= step * x
-                    lag[j, y] += late * x
-                    lag[j, q] -= late * x
-                weights[n_features, y] += step
-                weights[n_features, q] -= step
-                lag[n_features, y] += late
-                lag[n_features, q] -= late
-        mistakes[epoch] = wrong
-        if wrong == 0:
-            break
+                weights[j, y] += step * x
+                weights[j, q] -= step * x
+                lag[j, y] += late * x
+                lag[j, q] -= late * x
+            weights[n_features, y] += step
+            weights[n_features, q] -= step
+            lag[n_features, y] += late
+            lag[n_features, q] -= late
+    return wrong
 
 
 @_ordered_jit
-def _binary_dense(X, codes, steps, rows, state, n_classes, weights, lag, mistakes):
+def _binary_dense(X, codes, steps, rows, t, n_classes, weights, lag):
     n_features = X.shape[1]
-    w = weights[:, 0]
-    a = lag[:, 0]
+    w, a = weights[:, 0], lag[:, 0]
     lanes = np.zeros(_LANES, dtype=np.float32)
-    t = 0
-    for epoch in range(len(mistakes)):
-        _shuffle(rows, state)
-        wrong = 0
-        for i in rows:
-            t += 1
+    wrong = 0
+    for i in rows:
+        t += 1
+        for c in range(_LANES):
+            lanes[c] = 0.0
+        j = 0
+        while j + _LANES <= n_features:
             for c in range(_LANES):
-                lanes[c] = 0.0
-            j = 0
-            while j + _LANES <= n_features:
-                for c in range(_LANES):
-                    lanes[c] += X[i, j + c] * w[j + c]
-                j += _LANES
-            for c in range(n_features - j):
                 lanes[c] += X[i, j + c] * w[j + c]
-            score = w[n_features]
-            for c in range(_LANES):
-                score += lanes[c]
-            sign = np.float32(1.0) if codes[i] == 1 else np.float32(-1.0)
-            if score * sign <= 0.0:
-                wrong += 1
-                step = sign * np.float32(2.0) * (steps[i] if len(steps) > 1 else steps[0])
-                late = np.float32(t) * step
-                for j in range(n_features):
-                    x = X[i, j]
-                    w[j] += step * x
-                    a[j] += late * x
-                w[n_features] += step
-                a[n_features] += late
-        mistakes[epoch] = wrong
-        if wrong == 0:
-            break
+            j += _LANES
+        for c in range(n_features - j):
+            lanes[c] += X[i, j + c] * w[j + c]
+        score = w[n_features]
+        for c in range(_LANES):
+            score += lanes[c]
+        sign = np.float32(1.0) if codes[i] == 1 else np.float32(-1.0)
+        if score * sign <= 0.0:
+            wrong += 1
+            step = sign * np.float32(2.0) * (steps[i] if len(steps) > 1 else steps[0])
+            late = np.float32(t) * step
+            for j in range(n_features):
+                w[j] += step * X[i, j]
+                a[j] += late * X[i, j]
+            w[n_features] += step
+            a[n_features] += late
+    return wrong
 
 
 @_ordered_jit
-def _binary_csr(X, codes, steps, rows, state, n_classes, weights, lag, mistakes):
+def _binary_csr(X, codes, steps, rows, t, n_classes, weights, lag):
     data, indices, indptr = X
     n_features = weights.shape[0] - 1
-    w = weights[:, 0]
-    a = lag[:, 0]
+    w, a = weights[:, 0], lag[:, 0]
     lanes = np.zeros(_LANES, dtype=np.float32)
-    t = 0
-    for epoch in range(len(mistakes)):
-        _shuffle(rows, state)
-        wrong = 0
-        for i in rows:
-            t += 1
-            for c in range(_LANES):
-                lanes[c] = 0.0
+    wrong = 0
+    for i in rows:
+        t += 1
+        for c in range(_LANES):
+            lanes[c] = 0.0
+        for k in range(indptr[i], indptr[i + 1]):
+            j = indices[k]
+            lanes[j % _LANES] += data[k] * w[j]
+        score = w[n_features]
+        for c in range(_LANES):
+            score += lanes[c]
+        sign = np.float32(1.0) if codes[i] == 1 else np.float32(-1.0)
+        if score * sign <= 0.0:
+            wrong += 1
+            step = sign * np.float32(2.0) * (steps[i] if len(steps) > 1 else steps[0])
+            late = np.float32(t) * step
             for k in range(indptr[i], indptr[i + 1]):
-                j = indices[k]
-                lanes[j % _LANES] += data[k] * w[j]
-            score = w[n_features]
-            for c in range(_LANES):
-                score += lanes[c]
-            sign = np.float32(1.0) if codes[i] == 1 else np.float32(-1.0)
-            if score * sign <= 0.0:
-                wrong += 1
-                step = sign * np.float32(2.0) * (steps[i] if len(steps) > 1 else steps[0])
-                late = np.float32(t) * step
-                for k in range(indptr[i], indptr[i + 1]):
-                    x = data[k]
-                    j = indices[k]
-                    w[j] += step * x
-                    a[j] += late * x
-                w[n_features] += step
-                a[n_features] += late
-        mistakes[epoch] = wrong
-        if wrong == 0:
-            break
+                w[indices[k]] += step * data[k]
+                a[indices[k]] += late * data[k]
+            w[n_features] += step
+            a[n_features] += late
+    return wrong

@@ -42,31 +42,24 @@ def column_means(X: Matrix, weights: Any) -> np.ndarray:
     return as_numpy(sums / namespace(X).sum(weights))
 
 
-def class_means(X: Matrix, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple:
+def class_means(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
     """Weight and mean of every class: (n_classes,), (n_classes, n_features)."""
-    if is_array_api(X):
-        return _device_class_means(X, codes, weights, n_classes)
-    counts = np.bincount(codes, weights=weights, minlength=n_classes)
-    rows = np.arange(len(codes))
-    memberships = sp.csr_array((weights, (codes, rows)), shape=(n_classes, len(codes)))
-    sums = np.asarray(
-        (memberships @ X).toarray() if sp.issparse(X) else memberships @ X, dtype=np.float64
-    )
-    return counts, sums / counts[:, None]
-
-
-def _device_class_means(X, codes, weights, n_classes) -> tuple:
+    if sp.issparse(X):
+        shape = (n_classes, len(codes))
+        memberships = sp.csr_array((weights, (codes, np.arange(len(codes)))), shape=shape)
+        counts = np.bincount(codes, weights=weights, minlength=n_classes)
+        return counts, np.asarray((memberships @ X).toarray(), np.float64) / counts[:, None]
     xp = namespace(X)
     kinds = xp.arange(n_classes, device=compat.device(X))
-    counts: Any = 0.0
+    total: Any = 0.0
     sums: Any = 0.0
     for rows, Z in _wide_blocks(X, 16 * X.shape[1] + 16 * n_classes):
         member = xp.astype(codes[rows][:, None] == kinds[None, :], xp.float64)
         member = member * weights[rows][:, None]
-        counts = counts + xp.sum(member, axis=0)
+        total = total + xp.sum(member, axis=0)
         sums = sums + member.T @ Z
-    counts, sums = as_numpy(counts), as_numpy(sums)
-    return counts, sums / counts[:, None]
+    total = as_numpy(total)
+    return total, as_numpy(sums) / total[:, None]
 
 
 def scatter_matrix(
@@ -180,15 +173,16 @@ def discriminant_directions(
 # --- block Cholesky -------------------------------------------------------------------------------
 
 
-def _solve_block(A: np.ndarray, B: np.ndarray) -> np.ndarray:
-    """Return ``A^+ B`` for a positive semidefinite correlation block."""
+def solve_semidefinite(A: np.ndarray, B: np.ndarray, rtol: float) -> np.ndarray:
+    """Return ``A^+ B`` for a positive semidefinite matrix."""
     try:
-        factor = scipy.linalg.cho_factor(A, lower=True)
+        factor = scipy.linalg.cho_factor(A)
     except np.linalg.LinAlgError:
-        return scipy.linalg.pinvh(A, rtol=_NO_VARIANCE) @ B
+        return scipy.linalg.pinvh(A, rtol=rtol) @ B
+    # Cholesky passes on an exactly dependent column with a pivot of the size of rounding.
     pivots = np.diag(factor[0]) ** 2
-    if pivots.min() <= _NO_VARIANCE * pivots.max():
-        return scipy.linalg.pinvh(A, rtol=_NO_VARIANCE) @ B
+    if pivots.min() <= rtol * pivots.max():
+        return scipy.linalg.pinvh(A, rtol=rtol) @ B
     return scipy.linalg.cho_solve(factor, B)
 
 
@@ -220,7 +214,8 @@ def block_elimination(S: np.ndarray, blocks: list[np.ndarray]) -> tuple[np.ndarr
         if i + 1 == len(blocks) or not len(live):
             continue
         later = np.concatenate(blocks[i + 1 :])
-        gain = _solve_block(A[np.ix_(live, live)], A[np.ix_(live, later)]).T  # (later, live)
+        within, across = A[np.ix_(live, live)], A[np.ix_(live, later)]
+        gain = solve_semidefinite(within, across, _NO_VARIANCE).T  # (later, live)
         W[later] -= gain @ W[live]
         A[np.ix_(later, later)] -= gain @ A[np.ix_(live, later)]
         A[np.ix_(later, live)] = A[np.ix_(live, later)] = 0.0

@@ -15,9 +15,13 @@ import numpy as np
 import scipy.linalg
 
 from vicinal._base import add_tuples, free_memory, is_array_api, is_torch, namespace, row_blocks
-from vicinal._kernels.linear._gram import weighted_gram
-from vicinal._kernels.linear._lbfgs import answer_all
-from vicinal._kernels.linear._logistic import LinearFit, logistic_steps, logistic_sums
+from vicinal._kernels.linear._regression import (
+    LinearFit,
+    answer_all,
+    logistic_steps,
+    logistic_sums,
+    weighted_gram,
+)
 
 
 class MonomialPlan(NamedTuple):

@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn.pipeline import Pipeline
 
-from vicinal._kernels.ensemble._pool import log_proba
+from vicinal._kernels.ensemble._weights import log_proba
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Writer

@@ -4,7 +4,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._kernels.ensemble import _losses
+from vicinal._kernels.ensemble import _boosting
 from vicinal.ensemble import (
     BayesianModelAveragingClassifier,
     BayesianModelAveragingRegressor,
@@ -69,7 +69,7 @@ def _boosted(graph: Graph, model: Any, x: str, factor: float = 1.0) -> str:
 
 def _boosted_proba(graph: Graph, model: Any, x: str) -> str:
     slopes: dict[Any, float] = {"log_loss": 1.0, "exponential": 2.0}
-    slopes |= {_losses.Logistic: 1.0, _losses.Exponential: 2.0, _losses.Multinomial: 1.0}
+    slopes |= {_boosting.Logistic: 1.0, _boosting.Exponential: 2.0, _boosting.Multinomial: 1.0}
     slope = slopes.get(model.loss if isinstance(model.loss, str) else type(model.loss))
     if slope is None:
         raise OnnxExportError(
@@ -81,10 +81,10 @@ def _boosted_proba(graph: Graph, model: Any, x: str) -> str:
 
 def _boosted_value(graph: Graph, model: Any, x: str) -> str:
     scores, loss = _boosted(graph, model, x), model.loss
-    loss = _losses.REGRESSION_LOSSES[loss](model.quantile) if isinstance(loss, str) else loss
+    loss = _boosting.REGRESSION_LOSSES[loss](model.quantile) if isinstance(loss, str) else loss
     if not hasattr(loss, "mean"):
         return scores
-    if type(loss) is _losses.Poisson:
+    if type(loss) is _boosting.Poisson:
         return graph.add("Exp", scores)
     raise OnnxExportError(f"the mean of loss={model.loss!r} is code; use a loss by name.")
 

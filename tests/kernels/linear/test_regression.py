@@ -1,24 +1,49 @@
-"""Logistic regression: derivatives, optima, warm starts, weights, rows in blocks."""
-
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 from scipy.optimize import approx_fprime
 from sklearn import config_context
-from sklearn.linear_model import LogisticRegression
+from sklearn.linear_model import LogisticRegression, Ridge
 
-from vicinal._kernels.linear import _gram, _logistic
-from vicinal._kernels.linear._gram import gram_metric, gram_sums, weighted_gram
-from vicinal._kernels.linear._lbfgs import answer_all, lbfgs_steps
-from vicinal._kernels.linear._logistic import (
+from vicinal._kernels.linear import _regression
+from vicinal._kernels.linear._regression import (
+    answer_all,
     fit_logistic,
+    gram_metric,
+    gram_sums,
+    lbfgs_steps,
     logistic_loss,
     logistic_steps,
     logistic_sums,
     multinomial_blocks,
     multinomial_value_gradient,
+    ridge_path,
+    weighted_gram,
 )
+
+
+@pytest.mark.parametrize("shape", [(30, 4), (5, 9)])
+def test_path_equals_ridge(rng, shape):
+    n, d = shape
+    Z, Y, w = rng.normal(size=shape) + 3.0, rng.normal(size=(n, 2)), rng.uniform(0.5, 2.0, n)
+    path = ridge_path(Z, Y, w, [0.01, 1.0])
+    centred = Z - w @ Z / w.sum()
+    unit = w @ (centred**2).sum(axis=1) / d
+    for a, alpha in enumerate((0.01, 1.0)):
+        model = Ridge(alpha * unit, tol=1e-12).fit(Z, Y, w)
+        assert_allclose(path.predict(Z)[a], model.predict(Z), rtol=1e-7)
+
+
+def test_constant_columns_predict_the_mean():
+    path = ridge_path(np.ones((4, 2)), np.arange(4.0)[:, None], None, [0.0, 1.0])
+    assert_allclose(path.predict(np.array([[9.0, -9.0]])), 1.5)
+
+
+def test_no_penalty_is_the_limit_of_a_small_one(rng):
+    Z, Y = rng.normal(size=(20, 3)), rng.normal(size=(20, 1))
+    path = ridge_path(Z, Y, None, [0.0, 1e-9])
+    assert_allclose(path.coef[0], path.coef[1], rtol=1e-6)
 
 
 @pytest.fixture(params=[2, 4])
@@ -33,9 +58,9 @@ def data(request, rng):
 def path(request, monkeypatch):
     """Force each of the three ways to solve."""
     if request.param != "newton":
-        monkeypatch.setattr(_logistic, "NEWTON_FEATURES", 0)
+        monkeypatch.setattr(_regression, "NEWTON_FEATURES", 0)
     if request.param == "diagonal metric":
-        monkeypatch.setattr(_gram, "GRAM_FEATURES", 0)
+        monkeypatch.setattr(_regression, "GRAM_FEATURES", 0)
 
 
 @pytest.mark.parametrize("kind", [sparse.csr_matrix, sparse.csr_array])

@@ -1,4 +1,4 @@
-r"""Weighted logistic regression of two or more classes, with warm starts.
+r"""Weighted ridge and logistic regression of two or more classes, with warm starts.
 
 More than two classes: with scores :math:`s_{ic} = \beta_c^\top x_i + b_c` and probabilities
 :math:`p_{ic} = e^{s_{ic}} / \sum_k e^{s_{ik}}` the objective is :math:`-\sum_i w_i \log p_{i y_i} +
@@ -6,31 +6,216 @@ More than two classes: with scores :math:`s_{ic} = \beta_c^\top x_i + b_c` and p
 X^\top W X` (Böhning, "Multinomial logistic regression algorithm", 1992), whose factor serves as the
 metric of a quasi-Newton method. Two classes take the binary form with one vector.
 
-The minimisation asks for sums over the rows, so that these may lie in memory or be added up over
-blocks, and so that many problems may be answered in one pass.
+The minimisation is a generator that requests sums over the rows, so that these may lie in memory or
+be added up over blocks, and so that one pass may serve many problems.
 """
 
-from collections.abc import Generator
+from collections import deque
+from collections.abc import Callable, Generator
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy import sparse
-from scipy.linalg import cho_solve
+from scipy.linalg import cho_factor, cho_solve, lapack
 
 from vicinal._base import row_blocks
 from vicinal._kernels._jit import fast_jit
-from vicinal._kernels.linear._gram import gram_metric, gram_sums, penalised_factor, weighted_gram
-from vicinal._kernels.linear._lbfgs import Minimum, answer_all, lbfgs_steps
 
+# Above this many columns the metric of the quasi-Newton method is diagonal.
+GRAM_FEATURES = 2000
 # Up to here a Newton step, which costs one Gram matrix, beats the passes that it saves.
 NEWTON_FEATURES = 200
+# Without a penalty columns that repeat one another have no solution.
+_LEAST_ALPHA = 1e-10
+_SUFFICIENT_DECREASE = 1e-4
 _MAX_HALVINGS = 30
 
-# What is asked: parameters at which the loss is wanted with its derivatives, or None for the Gram
-# matrix of the rows. What is answered: a tuple of sums over rows.
+# What is requested: parameters at which the loss is wanted with its derivatives, or None for the
+# Gram matrix of the rows. What is sent back: a tuple of sums over rows.
 Question = np.ndarray | None
 Steps = Generator[Question, tuple, Any]
+
+
+def gram_sums(X: np.ndarray | sparse.csr_array, weights: np.ndarray) -> np.ndarray:
+    """Return ``[X 1]' diag(weights) [X 1]``, of sparse or wide rows its diagonal alone."""
+    if not sparse.issparse(X) and X.shape[1] <= GRAM_FEATURES:
+        return weighted_gram(X, weights)
+    squares = np.zeros(X.shape[1])
+    for span in row_blocks(X.shape[0], 8 * X.shape[1]):
+        block: Any = X[span]
+        # The square of a sparse matrix is a matrix product.
+        squares += (block.multiply(block) if sparse.issparse(block) else block**2).T @ weights[span]
+    return np.append(squares, weights.sum())
+
+
+def gram_metric(gram: np.ndarray, alpha: float) -> Callable[[np.ndarray], np.ndarray]:
+    """Return the solver with ``gram + alpha I``, the intercept unpenalised, for columns."""
+    if gram.ndim == 2:
+        factor = penalised_factor(gram, alpha)
+        return lambda right: cho_solve((factor, True), right)
+    diagonal = gram.copy()
+    diagonal[:-1] += alpha
+    diagonal += 1e-10 * diagonal.max()
+    return lambda right: right / diagonal[:, None]
+
+
+def weighted_gram(X: np.ndarray, weights: np.ndarray) -> np.ndarray:
+    """Return ``[X 1]' diag(weights) [X 1]``; rows of weight 0 cost nothing."""
+    n_features = X.shape[1]
+    gram = np.zeros((n_features + 1, n_features + 1))
+    for span in row_blocks(len(X), 16 * n_features):
+        block, w = X[span], weights[span]
+        chosen = np.flatnonzero(w)
+        if len(chosen) < len(w):
+            block, w = block[chosen], w[chosen]
+        first = w @ block
+        gram[:-1, -1] += first
+        gram[-1, :-1] += first
+        block = block * np.sqrt(w)[:, None]
+        gram[:-1, :-1] += block.T @ block
+    gram[-1, -1] = weights.sum()
+    return gram
+
+
+def penalised_factor(hessian: np.ndarray, alpha: float) -> np.ndarray:
+    """Add the penalty to ``hessian``, in place, and return its lower Cholesky factor."""
+    diagonal = np.diag_indices(len(hessian))
+    hessian[diagonal] += alpha
+    hessian[-1, -1] -= alpha
+    # The intercept is not penalised, and rows without curvature leave nothing in its place.
+    hessian[diagonal] += 1e-12 * max(hessian[diagonal].max(), np.finfo(float).tiny)
+    factor, info = lapack.dpotrf(hessian, lower=1)
+    if info != 0:
+        hessian[diagonal] += 1e-8 * hessian[diagonal].max()
+        factor, _ = lapack.dpotrf(hessian, lower=1)
+    return factor
+
+
+class RidgePath(NamedTuple):
+    """Linear fits ``level + (Z - centre) @ coef[a].T`` for each penalty."""
+
+    centre: np.ndarray
+    level: np.ndarray
+    coef: np.ndarray
+
+    def predict(self, Z: np.ndarray) -> np.ndarray:
+        """Return the fits at rows, shape (n_alphas, n_rows, n_outputs)."""
+        return self.level + (Z - self.centre) @ self.coef.transpose(0, 2, 1)
+
+
+def ridge_path(Z: np.ndarray, Y: np.ndarray, weights: np.ndarray | None, alphas) -> RidgePath:
+    """Fit with a free intercept and the penalty ``alpha tr(V) / d``, V the scatter of the rows."""
+    share = np.ones(len(Z)) if weights is None else weights
+    centre = share @ Z / share.sum()
+    level = share @ Y / share.sum()
+    root = np.sqrt(share)[:, None]
+    A = root * (Z - centre)
+    return path_of_sums(centre, level, A.T @ A, A.T @ (root * (Y - level)), alphas)
+
+
+def path_of_sums(centre, level, scatter: np.ndarray, products: np.ndarray, alphas) -> RidgePath:
+    """Fit from the means of rows and targets, the scatter V and sum_i w_i (z_i - centre) y_i'."""
+    d = len(scatter)
+    unit = np.trace(scatter) / d
+    coef = []
+    for alpha in alphas:
+        # A factor of each sum costs a tenth of the eigenvectors that they have in common.
+        penalised = scatter.copy()
+        penalised.flat[:: d + 1] += max(max(alpha, _LEAST_ALPHA) * unit, np.finfo(float).tiny)
+        factor = cho_factor(penalised, overwrite_a=True, check_finite=False)
+        coef.append(cho_solve(factor, products, check_finite=False).T)
+    return RidgePath(centre, level, np.stack(coef))
+
+
+class Minimum(NamedTuple):
+    """Where a minimisation ended; ``converged`` means the gradient fell below its bound."""
+
+    point: np.ndarray
+    value: float
+    n_iter: int
+    converged: bool
+
+
+def answer_all(steps: Generator[Any, Any, Any], answer: Callable[[Any], Any]) -> Any:
+    """Answer what a generator asks for until it returns, and return that."""
+    try:
+        question = next(steps)
+        while True:
+            question = steps.send(answer(question))
+    except StopIteration as end:
+        return end.value
+
+
+def lbfgs_steps(
+    start: np.ndarray,
+    precondition: Callable[[np.ndarray], np.ndarray],
+    *,
+    gradient_tol: float,
+    max_iter: int,
+    memory: int = 15,
+) -> Generator[np.ndarray, tuple[float, np.ndarray], Minimum]:
+    """Minimise a convex function until its largest gradient entry is at most ``gradient_tol``.
+
+    Yields the points at which value and gradient are needed, so that many minimisations can be
+    answered together, by one pass over the rows of all. ``precondition`` applies a fixed, positive
+    definite approximation of the inverse Hessian; it takes the place of the multiple of the
+    identity in the two-loop recursion (Nocedal and Wright, "Numerical Optimization", 2006,
+    algorithm 7.4). For a loss of linear scores such a matrix costs one Gram matrix, and a unit step
+    is then nearly always accepted.
+    """
+    point = np.array(start, dtype=np.float64)
+    value, gradient, *_ = yield point
+    pairs: deque[tuple[np.ndarray, np.ndarray, float]] = deque(maxlen=memory)
+    scale = 1.0
+    for iteration in range(max_iter):
+        if np.abs(gradient).max() <= gradient_tol:
+            return Minimum(point, float(value), iteration, True)
+        direction = -_two_loops(gradient, pairs, precondition, scale)
+        step = yield from _backtrack(point, value, gradient, direction)
+        if step is None:
+            break
+        moved, new_value, new_gradient = step
+        difference, change = moved - point, new_gradient - gradient
+        curvature = difference @ change
+        # Rounding can take the curvature of a convex function below zero near the minimum.
+        if curvature > 1e-14 * np.linalg.norm(difference) * np.linalg.norm(change):
+            pairs.append((difference, change, 1.0 / curvature))
+            scale = curvature / (change @ precondition(change))
+        point, value, gradient = moved, new_value, new_gradient
+    else:
+        iteration = max_iter
+    return Minimum(point, float(value), iteration, bool(np.abs(gradient).max() <= gradient_tol))
+
+
+def _two_loops(gradient, pairs, precondition, scale):
+    """Apply the quasi-Newton inverse Hessian to the gradient."""
+    q = gradient.copy()
+    shares = []
+    for difference, change, inverse in reversed(pairs):
+        share = inverse * (difference @ q)
+        shares.append(share)
+        q -= share * change
+    q = scale * precondition(q)
+    for (difference, change, inverse), share in zip(pairs, reversed(shares), strict=True):
+        q += difference * (share - inverse * (change @ q))
+    return q
+
+
+def _backtrack(point, value, gradient, direction):
+    """Shorten the step until the value falls enough; ``None`` when rounding leaves no descent."""
+    slope = gradient @ direction
+    slack = 4 * np.finfo(float).eps * abs(value)
+    step = 1.0
+    for _ in range(_MAX_HALVINGS):
+        moved = point + step * direction
+        new_value, new_gradient, *_ = yield moved
+        if new_value <= value + _SUFFICIENT_DECREASE * step * slope + slack:
+            return moved, new_value, new_gradient
+        # Minimum of the parabola through both values and the slope, kept within [0.1, 0.5] steps.
+        parabola = -slope * step**2 / (2 * (new_value - value - step * slope))
+        step = min(max(parabola, 0.1 * step), 0.5 * step)
+    return None
 
 
 class LinearFit(NamedTuple):
@@ -48,16 +233,11 @@ def fit_logistic(
     codes: np.ndarray,
     sample_weight: np.ndarray | None,
     n_classes: int,
-    *,
-    alpha: float,
-    start: tuple[np.ndarray, np.ndarray] | None = None,
-    fit_intercept: bool = True,
-    tol: float = 1e-4,
-    max_iter: int = 200,
+    **options: Any,
 ) -> LinearFit:
     r"""Minimise the penalised log-loss until no gradient entry exceeds ``tol * sum(weights)``.
 
-    ``start`` holds coefficients and intercepts of an earlier, similar fit. ``C`` of scikit-learn's
+    Options are those of :func:`logistic_steps`. ``C`` of scikit-learn's
     ``LogisticRegression`` is ``1 / alpha``; the intercept is not penalised there either. Two
     classes give one vector, the log-odds of class 1. Classes without rows are legal for three
     classes or more: their probability falls as far as the penalty and ``tol`` let it.
@@ -76,18 +256,8 @@ def fit_logistic(
             return multinomial_value_gradient(question, blocks, n_classes)
         return _binary_sums(X, codes, weights, question)
 
-    steps = logistic_steps(
-        weights.sum(),
-        X.shape[1],
-        n_classes,
-        alpha=alpha,
-        start=start,
-        fit_intercept=fit_intercept,
-        tol=tol,
-        max_iter=max_iter,
-        is_sparse=sparse.issparse(X),
-    )
-    return answer_all(steps, answer)
+    options["is_sparse"] = sparse.issparse(X)
+    return answer_all(logistic_steps(weights.sum(), X.shape[1], n_classes, **options), answer)
 
 
 def logistic_sums(
@@ -120,10 +290,10 @@ def logistic_steps(
     n_classes: int,
     *,
     alpha: float,
-    start: tuple[np.ndarray, np.ndarray] | None,
-    fit_intercept: bool,
-    tol: float,
-    max_iter: int,
+    start: tuple[np.ndarray, np.ndarray] | None = None,
+    fit_intercept: bool = True,
+    tol: float = 1e-4,
+    max_iter: int = 200,
     is_sparse: bool = False,
 ) -> Steps:
     """Ask for sums until the gradient is small; return the :class:`LinearFit`.
@@ -136,7 +306,7 @@ def logistic_steps(
         table[:-1], table[-1] = start[0].T, start[1]
     bounds: dict[str, Any] = {"gradient_tol": tol * total_weight, "max_iter": max_iter}
     if n_classes == 2 and n_features <= NEWTON_FEATURES and not is_sparse:
-        minimum = yield from _newton_steps(table[:, 0], alpha, fit_intercept, **bounds)
+        steps = _newton_steps(table[:, 0], alpha, fit_intercept, **bounds)
     else:
         # The curvature at equal probabilities; the quasi-Newton method rescales it as it goes.
         curvature = 0.25 if n_classes == 2 else (1.0 - 1.0 / n_classes) / n_classes
@@ -150,7 +320,7 @@ def logistic_steps(
             return solved.ravel()
 
         steps = lbfgs_steps(table.ravel(), precondition, **bounds)
-        minimum = yield from _penalised_steps(steps, shape, alpha, fit_intercept)
+    minimum = yield from _penalised_steps(steps, shape, alpha, fit_intercept)
     table = minimum.point.reshape(shape)
     return LinearFit(np.ascontiguousarray(table[:-1].T), table[-1].copy(), *minimum[1:])
 
@@ -160,30 +330,22 @@ def _penalised_steps(steps, shape, alpha, fit_intercept):
     try:
         point = next(steps)
         while True:
-            value, gradient, *_ = yield point
+            value, gradient, *curvature = yield point
             coef = point.reshape(shape)[:-1]
             gradient = gradient.reshape(shape).copy()
             gradient[:-1] += alpha * coef
             if not fit_intercept:
                 gradient[-1] = 0.0
-            point = steps.send((value + 0.5 * alpha * np.sum(coef * coef), gradient.ravel()))
+            value += 0.5 * alpha * np.sum(coef * coef)
+            point = steps.send((value, gradient.ravel(), *curvature))
     except StopIteration as end:
         return end.value
 
 
 def _newton_steps(start, alpha, fit_intercept, gradient_tol, max_iter):
     """Damped Newton; the curvature, an array or a function, is looked at where a step begins."""
-
-    def penalised(parameters, answer):
-        value, gradient, curvature = answer
-        coef, gradient = parameters[:-1], gradient.copy()
-        gradient[:-1] += alpha * coef
-        if not fit_intercept:
-            gradient[-1] = 0.0
-        return value + 0.5 * alpha * (coef @ coef), gradient, curvature
-
     parameters = np.array(start, dtype=np.float64)
-    value, gradient, curvature = penalised(parameters, (yield parameters))
+    value, gradient, curvature = yield parameters
     converged, iteration = False, 0
     for iteration in range(max_iter + 1):
         converged = bool(np.abs(gradient).max() <= gradient_tol)
@@ -198,7 +360,7 @@ def _newton_steps(start, alpha, fit_intercept, gradient_tol, max_iter):
         step = 1.0
         for _ in range(_MAX_HALVINGS):
             trial = parameters + step * direction
-            found = penalised(trial, (yield trial))
+            found = yield trial
             if found[0] <= value + 1e-4 * step * slope + slack:
                 break
             step *= 0.5

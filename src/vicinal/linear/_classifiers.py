@@ -1,0 +1,438 @@
+"""Linear classifiers with sample weights: discriminant analysis and the averaged perceptron."""
+
+from numbers import Integral, Real
+
+import numpy as np
+from scipy.special import expit, log_expit, log_softmax, softmax
+from sklearn.base import BaseEstimator, ClassifierMixin
+from sklearn.utils import get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.multiclass import check_classification_targets
+
+from vicinal._base import (
+    atomic_fit,
+    class_factors,
+    documented,
+    draw_seeds,
+    query_rows,
+    row_blocks,
+    saved,
+    training_data,
+)
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin, linear_sections
+from vicinal._kernels.linear._covariance import (
+    add_statistics,
+    class_means,
+    lda_coefficients,
+    lda_statistics,
+    ledoit_wolf_shrinkage,
+    statistics_means,
+    within_covariance,
+)
+from vicinal._kernels.linear._perceptron import fit_perceptron, margin_scale
+
+
+@documented
+class _LinearScores(ExplainRowMixin, ClassifierMixin, BaseEstimator):
+    """Predictions from ``coef_``, ``intercept_`` and ``classes_``, as scikit-learn shapes them.
+
+    Two classes share one row of coefficients, whose score is that of ``classes_[1]`` less that of
+    ``classes_[0]``. Probabilities are the softmax of the scores over ``margin_scale_``, 1 where
+    the model has none.
+    """
+
+    def decision_function(self, X):
+        """Return the score of each class."""
+        X = query_rows(self, X, accept_sparse="csr" if get_tags(self).input_tags.sparse else False)
+        scores = X @ self.coef_.T + self.intercept_
+        return scores[:, 0] if scores.shape[1] == 1 else scores
+
+    def predict(self, X):
+        """Predict the class of each sample."""
+        scores = self.decision_function(X)
+        codes = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+        return self.classes_[codes]
+
+    def predict_proba(self, X):
+        """Predict the probability of each class."""
+        scores = self._scaled_scores(X)
+        if scores.ndim == 1:
+            return np.column_stack([expit(-scores), expit(scores)])
+        return softmax(scores, axis=1)
+
+    def predict_log_proba(self, X):
+        """Predict the logarithm of the probability of each class.
+
+        Returns
+        -------
+        log_probabilities : ndarray of shape (n_samples, n_classes)
+            Logarithms in the order of ``classes_``, exact also where probabilities underflow.
+        """
+        scores = self._scaled_scores(X)
+        if scores.ndim == 1:
+            return np.column_stack([log_expit(-scores), log_expit(scores)])
+        return log_softmax(scores, axis=1)
+
+    def _scaled_scores(self, X):
+        scores = self.decision_function(X)
+        return scores / scores.dtype.type(getattr(self, "margin_scale_", 1.0))
+
+    def _sections(self, X, columns):
+        return linear_sections(self, X, columns)
+
+    def _store_scores(self, coef, intercept, dtype):
+        """Keep the coefficients in ``dtype``, one row for two classes."""
+        if len(coef) == 2:
+            coef, intercept = coef[1:] - coef[:1], intercept[1:] - intercept[:1]
+        self.coef_ = coef.astype(dtype)
+        self.intercept_ = intercept.astype(dtype)
+
+
+def _adds_up(estimator):
+    """Tell whether the shrinkage can be had from sums alone."""
+    if estimator.shrinkage == "auto":
+        raise AttributeError(
+            "shrinkage='auto' needs a second pass over all rows and cannot be updated block by "
+            "block; give shrinkage a number, or use fit."
+        )
+    return True
+
+
+@saved(classes_="c labels", means_="c p", coef_="r p", intercept_="r")
+@documented
+class WeightedLDA(_LinearScores):
+    r"""Linear discriminant analysis with sample weights and reusable statistics.
+
+    Gaussian classes with one covariance, estimated by weighted maximum likelihood. Without weights
+    it gives the predictions of scikit-learn's ``LinearDiscriminantAnalysis(solver="lsqr")``, which
+    takes none. Everything it learns follows from sums over the rows (``statistics_``), so that it
+    can be fitted block by block with :meth:`partial_fit`, and so that sums taken on several
+    machines can be added.
+
+    Read more in the :doc:`user guide </guide/linear>`.
+
+    Parameters
+    ----------
+    shrinkage : float in [0, 1] or "auto", default=None
+        Convex shrinkage `s` of the covariance `S` towards a multiple of the identity,
+        ``(1 - s) S + s trace(S) / n_features I``. ``None`` means 0. ``"auto"`` is the value of
+        Ledoit and Wolf for the pooled residuals, which takes a second pass over the data and is
+        therefore not available in :meth:`partial_fit`.
+    priors : array-like of shape (n_classes,), default=None
+        Prior probabilities in the order of ``classes_``; ``None`` takes each class's share of the
+        weight. They move the intercepts only.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Coefficients of the scores.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Intercepts of the scores.
+    means_ : ndarray of shape (n_classes, n_features)
+        Class means.
+    covariance_ : ndarray of shape (n_features, n_features)
+        Pooled within-class covariance before shrinkage, normalised by the sum of weights.
+    priors_ : ndarray of shape (n_classes,)
+        Priors in use.
+    shrinkage_ : float
+        Shrinkage in use.
+    statistics_ : LDAStatistics
+        Class weights, class sums and Gram matrix, see Notes.
+
+    See Also
+    --------
+    sklearn.discriminant_analysis.LinearDiscriminantAnalysis : The unweighted analysis, with a
+        transform.
+    vicinal.linear.AveragedPerceptron : A linear classifier without a model of the density.
+
+    Notes
+    -----
+    With class weights :math:`n_c = \sum_{y_i = c} w_i`, :math:`n = \sum_c n_c`, means
+    :math:`m_c` and
+
+    .. math:: S = \frac1n \sum_i w_i (x_i - m_{y_i})(x_i - m_{y_i})^\top,\qquad
+       \Sigma = (1-s)\,S + s\,\frac{\mathrm{tr}\,S}{d}\,I,
+
+    a sample belongs to the class of greatest
+    :math:`x^\top\Sigma^{-1}m_c - \tfrac12 m_c^\top\Sigma^{-1}m_c + \log\pi_c`, which is
+    section 4.3 of [1]_. Scores are taken about the weighted mean of the data: this adds the same
+    number to all classes of a sample and makes the coefficients independent of the origin. Where
+    :math:`\Sigma` is singular (pivots of its Cholesky factor are tested), :math:`10^{-9}` of the
+    mean variance is added to its diagonal.
+
+    ``statistics_`` holds, about a shift :math:`a_c` for each class, :math:`n_c`,
+    :math:`\sum w_i (x_i - a_c)` and
+    :math:`\sum_i w_i (x_i - a_{y_i})(x_i - a_{y_i})^\top`; shifts are the class means of the
+    first block of data, which keeps :math:`S` free of cancellation.
+
+    Two choices differ from scikit-learn: priors given by the user do not reweight the classes'
+    covariances, and ``"auto"`` is one shrinkage for the pooled residuals [2]_ rather than one per
+    class on scaled features.
+
+    References
+    ----------
+    .. [1] T. Hastie, R. Tibshirani, J. Friedman, "The Elements of Statistical Learning", second
+       edition, Springer, 2009. :doi:`10.1007/978-0-387-84858-7`
+    .. [2] O. Ledoit, M. Wolf, "A well-conditioned estimator for large-dimensional covariance
+       matrices", Journal of Multivariate Analysis 88, 2004, equations (14)-(16).
+       :doi:`10.1016/S0047-259X(03)00096-4`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal.linear import WeightedLDA
+    >>> X, y = load_iris(return_X_y=True)
+    >>> model = WeightedLDA(shrinkage=1e-4).fit(X, y)
+    >>> round(model.score(X, y), 3)
+    0.98
+
+    A row of weight 3 counts as three rows:
+
+    >>> model.fit(X, y, sample_weight=1.0 + 2.0 * (y == 2)).priors_
+    array([0.2, 0.2, 0.6])
+    """
+
+    _parameter_constraints = {
+        "shrinkage": [Interval(Real, 0, 1, closed="both"), StrOptions({"auto"}), None],
+        "priors": ["array-like", None],
+    }
+
+    def __init__(self, shrinkage=None, *, priors=None):
+        self.shrinkage = shrinkage
+        self.priors = priors
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit to all rows at once.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+        """
+        data = training_data(self, X, y, sample_weight, task="classification")
+        self.classes_ = data.classes
+        rows = data.X, data.y, data.sample_weight
+        shifts = class_means(*rows, len(data.classes))
+        statistics = lda_statistics(*rows, len(data.classes), shifts=shifts)
+        if self.shrinkage == "auto":
+            shrinkage = ledoit_wolf_shrinkage(*rows, statistics)
+        else:
+            shrinkage = float(self.shrinkage or 0.0)
+        return self._solve(statistics, shrinkage, data.X.dtype)
+
+    @available_if(_adds_up)
+    @atomic_fit
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Add rows to those seen so far; the result equals one fit to all of them.
+
+        Parameters
+        ----------
+        classes : array-like of shape (n_classes,), default=None
+            All labels that will ever come; needed at the first call.
+        """
+        first = not hasattr(self, "statistics_")
+        data = training_data(self, X, y, sample_weight, reset=first)
+        check_classification_targets(data.y)
+        if first:
+            self.classes_ = _check_classes(classes)
+        elif classes is not None and not np.array_equal(np.unique(classes), self.classes_):
+            raise ValueError(
+                f"classes={classes!r} differ from those of the first call, "
+                f"{self.classes_.tolist()!r}; leave classes out, or start again with fit."
+            )
+        rows = data.X, _codes_of(data.y, self.classes_), data.sample_weight
+        n_classes = len(self.classes_)
+        shifts = class_means(*rows, n_classes) if first else self.statistics_.shifts
+        statistics = lda_statistics(*rows, n_classes, shifts=shifts)
+        if not first:
+            statistics = add_statistics(self.statistics_, statistics)
+        return self._solve(statistics, float(self.shrinkage or 0.0), data.X.dtype)
+
+    def _solve(self, statistics, shrinkage, dtype):
+        """Turn the statistics into coefficients."""
+        priors = _check_priors(self.priors, len(self.classes_))
+        coef, intercept = lda_coefficients(statistics, shrinkage, priors)
+        self.statistics_ = statistics
+        self.shrinkage_ = shrinkage
+        self.priors_ = statistics.weights / statistics.weights.sum() if priors is None else priors
+        self.means_ = statistics_means(statistics)
+        self.covariance_ = within_covariance(statistics)
+        self._store_scores(coef, intercept, dtype)
+        return self
+
+
+def _check_classes(classes):
+    if classes is None:
+        raise ValueError(
+            "classes must be given at the first call of partial_fit, because later blocks may "
+            "hold labels that this one lacks; pass np.unique of all labels."
+        )
+    classes = np.unique(classes)
+    if len(classes) < 2:
+        raise ValueError(f"classes={classes.tolist()!r} has one label; at least two are needed.")
+    return classes
+
+
+def _codes_of(y, classes):
+    codes = np.minimum(np.searchsorted(classes, y), len(classes) - 1)
+    unknown = classes[codes] != y
+    if unknown.any():
+        raise ValueError(
+            f"y holds the label {y[unknown].tolist()[0]!r}, which is not among classes="
+            f"{classes.tolist()!r}; name all labels at the first call of partial_fit."
+        )
+    return codes
+
+
+def _check_priors(priors, n_classes):
+    if priors is None:
+        return None
+    priors = np.asarray(priors, dtype=np.float64)
+    if priors.shape != (n_classes,) or priors.min() < 0 or abs(priors.sum() - 1.0) > 1e-5:
+        raise ValueError(
+            f"priors={priors.tolist()!r} must be {n_classes} non-negative numbers, one for each "
+            "class, that sum to 1; use None for the shares found in the data."
+        )
+    return priors / priors.sum()
+
+
+@saved(classes_="c labels", coef_="r p", intercept_="r")
+@documented
+class AveragedPerceptron(_LinearScores):
+    r"""Multi-class perceptron whose weights are the mean over all steps of training.
+
+    One weight vector per class, moved only by rows that are classified wrongly. It makes no
+    assumption on the distribution of the features, reads sparse rows as they are, and takes a few
+    milliseconds an epoch. It needs features of similar scale: put a ``StandardScaler`` (or, for
+    sparse data, a ``MaxAbsScaler``) before it.
+
+    Read more in the :doc:`user guide </guide/linear>`.
+
+    Parameters
+    ----------
+    max_iter : int, default=10
+        Number of passes over the data, each in a new random order.
+    class_weight : dict or "balanced", default=None
+        Factors on the weights of the rows of each class; ``"balanced"`` counts weights.
+    random_state : int, RandomState instance or None, default=None
+        Draws the orders. An integer gives the same result at each call.
+
+    Attributes
+    ----------
+    coef_ : ndarray of shape (1, n_features) or (n_classes, n_features)
+        Averaged weights.
+    intercept_ : ndarray of shape (1,) or (n_classes,)
+        Averaged biases.
+    mistakes_ : ndarray of shape (max_iter,)
+        Mistakes made in each epoch, by the weights of the moment.
+    n_iter_ : int
+        Epochs run: an epoch without a mistake ends training, because no other would change it.
+    margin_scale_ : float
+        Standard deviation of the training margins, by which scores are divided before the softmax
+        in :meth:`predict_proba`. These probabilities rank well but are not calibrated.
+
+    See Also
+    --------
+    sklearn.linear_model.SGDClassifier : With ``loss="perceptron", average=True``, one perceptron
+        per class against the rest.
+    vicinal.linear.WeightedLDA : A linear classifier in closed form.
+
+    Notes
+    -----
+    With scores :math:`s_c = W_c^\top x + b_c` and the rival
+    :math:`q = \arg\max_{c\neq y} s_c`, a row with :math:`s_q \ge s_y` changes
+
+    .. math:: (W_y, b_y) \leftarrow (W_y, b_y) + w_i (x, 1),\qquad
+       (W_q, b_q) \leftarrow (W_q, b_q) - w_i (x, 1),
+
+    the multi-class rule of [2]_; the mean over all steps is that of [1]_, section 2.2 (there over
+    the surviving perceptrons, weighted by how long they survive, which is the same mean). It is
+    kept lazily as :math:`W - A/(t+1)` with :math:`A = \sum_t t\,\Delta W_t`. Training is done in
+    single precision.
+
+    ``sample_weight`` scales the step. Rows of weight 0 are left out before the orders are drawn, so
+    that they change nothing at all; a row of weight 2 equals the row twice only on average, because
+    the path depends on the order.
+
+    References
+    ----------
+    .. [1] Y. Freund, R. Schapire, "Large margin classification using the perceptron algorithm",
+       Machine Learning 37, 1999. :doi:`10.1023/A:1007662407062`
+    .. [2] M. Collins, "Discriminative training methods for hidden Markov models: theory and
+       experiments with perceptron algorithms", EMNLP, 2002. :doi:`10.3115/1118693.1118694`
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.model_selection import train_test_split
+    >>> from vicinal.linear import AveragedPerceptron
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X / 16, y, random_state=0)
+    >>> model = AveragedPerceptron(random_state=0).fit(X_train, y_train)
+    >>> model.score(X_test, y_test) > 0.93
+    True
+    """
+
+    _parameter_constraints = {
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "random_state": ["random_state"],
+    }
+
+    def __init__(self, max_iter=10, *, class_weight=None, random_state=None):
+        self.max_iter = max_iter
+        self.class_weight = class_weight
+        self.random_state = random_state
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Train from zero weights.
+
+        Parameters
+        ----------
+        X : {array-like, CSR} of shape (n_samples, n_features)
+            Training samples.
+        y : array-like of shape (n_samples,)
+            Labels of at least two classes.
+        sample_weight : array-like of shape (n_samples,), default=None
+            Factors on the steps; 0 equals the row removed.
+        """
+        options = {"accept_sparse": "csr", "accept_large_sparse": False}
+        data = training_data(self, X, y, sample_weight, task="classification", **options)
+        self.classes_, weights = data.classes, data.sample_weight
+        if self.class_weight is not None:
+            factors = class_factors(self.class_weight, data.classes, data.y, data.weights)
+            weights = data.weights * factors[data.y]
+        fitted = fit_perceptron(
+            data.X,
+            data.y,
+            weights,
+            len(data.classes),
+            seed=draw_seeds(self.random_state, 1)[0],
+            n_epochs=self.max_iter,
+        )
+        self.mistakes_ = fitted.mistakes
+        self.n_iter_ = int(min(np.count_nonzero(fitted.mistakes) + 1, self.max_iter))
+        self.margin_scale_ = margin_scale(_margins(data.X, data.y, fitted), weights)
+        self._store_scores(fitted.coef, fitted.intercept, data.X.dtype)
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+def _margins(X, codes, fitted):
+    """Return the score of the own class less the best of the others, for each training row."""
+    n_classes = len(fitted.intercept)
+    margins = np.empty(X.shape[0])
+    for span in row_blocks(X.shape[0], 16 * n_classes):
+        scores = X[span] @ fitted.coef.T + fitted.intercept
+        index = np.arange(len(scores))
+        own = scores[index, codes[span]]
+        scores[index, codes[span]] = -np.inf
+        margins[span] = own - scores.max(axis=1)
+    return margins
