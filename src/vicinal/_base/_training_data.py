@@ -228,7 +228,6 @@ def training_data(
         X = validate_data(estimator, X, reset=reset, **options)
     else:
         X, y = validate_data(estimator, X, y, reset=reset, **options)
-    check_magnitude("X", X)
     n_given = num_samples(X)
     groups = check_groups(groups, n_given)
     if groups is not None:
