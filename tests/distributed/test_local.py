@@ -26,6 +26,7 @@ from vicinal.local import (
 from vicinal.local._blending import Plan, planned
 from vicinal.local._data import Labels, PlacedRows, TrainingTable, number_targets
 from vicinal.local._neighborhoods import NearestRule
+from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 BLOCKS = (35, 70, 1000)
 FIXED = {"n_neighbors": 25, "alpha": 0.5, "random_state": 0}
@@ -248,10 +249,11 @@ def test_what_anchors_cannot_have_is_refused(table, params, match):
         distributed.fit(model, as_dask(X, 100), as_dask(z, 100))
 
 
-def test_lazy_models_are_not_fitted_to_blocks(table):
+@pytest.mark.parametrize("model", [LocalClassifier(**FIXED), LocallyAdaptiveClassifier()], ids=str)
+def test_models_that_store_all_rows_are_not_fitted_to_blocks(table, model):
     X, y, _ = table
-    with pytest.raises(TypeError, match="LocalClassifier"):
-        distributed.fit(LocalClassifier(**FIXED), as_dask(X, 100), as_dask(y, 100))
+    with pytest.raises(TypeError, match=f"{type(model).__name__} .* Fit it to a sample in memory"):
+        distributed.fit(model, as_dask(X, 100), as_dask(y, 100))
 
 
 def test_blocks_without_rows_are_answered_with_nothing():

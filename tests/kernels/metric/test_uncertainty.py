@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.metric._block_map import block_map, block_threads
 from vicinal._kernels.metric._uncertainty import (
     blank,
+    block_map,
+    block_threads,
     class_blocks,
     class_bounds,
     hide_unweighted,
@@ -73,9 +74,9 @@ def test_mean_distance_to_the_kth_neighbour():
     assert_allclose(mean_neighbor_distance(LINE, 1, weights), (3 + 36) / 4)
 
 
-def test_some_rows_are_asked_in_runs(rng):
+def test_some_rows_are_queried_in_runs(rng):
     X = rng.normal(size=(400, 2))
-    some = mean_neighbor_distance(X, 3, np.ones(400), n_asked=64)
+    some = mean_neighbor_distance(X, 3, np.ones(400), max_queries=64)
     asked = np.concatenate(
         [np.arange(start, start + 16) for start in np.linspace(0, 384, 4).astype(int)]
     )

@@ -1,4 +1,4 @@
-"""Ascent on an expected accuracy over matrices: L-BFGS, Adam on batches, simulated annealing.
+"""Ascent on an expected accuracy over matrices: L-BFGS and simulated annealing.
 
 Every solver keeps the best iterate by the score it is given to watch (the accuracy expected on rows
 held out, or the objective itself) and stops when that has not risen for a while. Matrices stay on
@@ -87,42 +87,6 @@ def lbfgs_ascent(
         options={"maxiter": max_iter, "ftol": tol, "gtol": 1e-8},
     )
     return result.nit < max_iter or watch.has_stopped()
-
-
-def adam_ascent(
-    batch_objective: Callable[[np.ndarray, np.ndarray], tuple[float, np.ndarray]],
-    n_anchors: int,
-    start: np.ndarray,
-    watch: BestIterate,
-    *,
-    max_iter: int,
-    batch_size: int,
-    learning_rate: float,
-    random_state: np.random.RandomState,
-) -> bool:
-    """Adam with ``max_iter`` epochs over shuffled batches of anchors.
-
-    ``batch_objective(A, anchors)`` is the mean objective of some anchors. Steps are
-    ``learning_rate`` of the start's root mean square entry per row, falling to a tenth of it along
-    a cosine.
-    """
-    A = start.copy()
-    step = learning_rate * float(np.sqrt(np.sum(start**2) / len(start)))
-    mean, square, t = np.zeros_like(A), np.zeros_like(A), 0
-    watch.update(A)
-    for epoch in range(max_iter):
-        rate = step * (0.55 + 0.45 * np.cos(np.pi * epoch / max_iter))
-        order = random_state.permutation(n_anchors)
-        for first in range(0, n_anchors, batch_size):
-            _, gradient = batch_objective(A, np.sort(order[first : first + batch_size]))
-            t += 1
-            mean = 0.9 * mean + 0.1 * gradient
-            square = 0.99 * square + 0.01 * gradient**2
-            direction = (mean / (1 - 0.9**t)) / (np.sqrt(square / (1 - 0.99**t)) + 1e-12)
-            A = A + rate * direction
-        if watch.update(A):
-            return True
-    return False
 
 
 def annealed_ascent(

@@ -1,13 +1,51 @@
 """Uncertainty of nearest-neighbour classification at each row, in blocks of distances."""
 
+import functools
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from vicinal._base import is_torch, row_blocks
-from vicinal._kernels.metric._block_map import block_map, block_threads
+from vicinal._base import is_array_api, is_torch, row_blocks, thread_map
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    # Looking for the loaded libraries takes milliseconds, so it is done once per process.
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS keeps to one thread, so that threads of ours can call it."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def one_thread_each() -> Any:
+    """Return a context in which BLAS and OpenMP keep to one thread.
+
+    Small work gains little by more of them, and on a busy machine threads that wait for one another
+    take several times as long.
+    """
+    return _controller().limit(limits=1)
+
+
+def block_threads(X: Any, n_jobs: int | None) -> int | None:
+    """Return ``n_jobs`` for rows on the host, one for a device: it divides the work itself."""
+    return 1 if is_array_api(X) else n_jobs
+
+
+def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = None) -> list:
+    """Apply ``function`` to each block in threads and return the results in order.
+
+    BLAS is held to one thread meanwhile: element-wise work, which BLAS does not thread, is as large
+    as the products here, so threads pay only around both.
+    """
+    with one_blas_thread():
+        return thread_map(function, blocks, n_jobs)
+
 
 _RUN = 16
 
@@ -81,11 +119,11 @@ def kth_smallest(values: Any, k: int, xp: Any) -> Any:
 
 
 def mean_neighbor_distance(
-    X: Any, k: int, weights: Any, *, n_asked: int | None = None, n_jobs: int | None = None
+    X: Any, k: int, weights: Any, *, max_queries: int | None = None, n_jobs: int | None = None
 ) -> float:
     """Weighted mean over rows of the squared distance to their ``k``-th neighbour.
 
-    With ``n_asked``, over about so many rows, in short runs spread evenly.
+    With ``max_queries``, over about so many rows, in short runs spread evenly.
     """
     xp = compat.array_namespace(X)
     n = X.shape[0]
@@ -95,10 +133,10 @@ def mean_neighbor_distance(
         d2 = squared_distance_block(X, norms, hidden, rows, xp)
         return float(xp.sum(kth_smallest(d2, k, xp) * weights[rows])), float(xp.sum(weights[rows]))
 
-    if n_asked is None or n_asked >= n:
+    if max_queries is None or max_queries >= n:
         blocks = list(row_blocks(n, 4 * 8 * n, max_rows=cached_rows(X)))
     else:
-        starts = np.linspace(0, n - _RUN, max(1, n_asked // _RUN)).astype(int).tolist()
+        starts = np.linspace(0, n - _RUN, max(1, max_queries // _RUN)).astype(int).tolist()
         blocks = [slice(start, start + _RUN) for start in starts]
     parts = block_map(of_block, blocks, block_threads(X, n_jobs))
     return sum(part[0] for part in parts) / sum(part[1] for part in parts)
