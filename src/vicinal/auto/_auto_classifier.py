@@ -20,8 +20,8 @@ from vicinal._base import (
     is_array_api,
 )
 from vicinal._base._compat import StrOptions
+from vicinal._conformal import LabelSetMixin
 from vicinal._kernels.ensemble._pool import log_proba
-from vicinal._rows import LabelSetMixin
 from vicinal.auto._base import BaseAuto
 from vicinal.auto._scorers import ClassScorer
 

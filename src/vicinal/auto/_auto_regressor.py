@@ -6,7 +6,7 @@ from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import as_given, atomic_fit, documented
-from vicinal._rows import IntervalMixin
+from vicinal._conformal import IntervalMixin
 from vicinal.auto._base import BaseAuto
 from vicinal.auto._scorers import NumberScorer
 

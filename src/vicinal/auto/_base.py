@@ -41,8 +41,8 @@ from vicinal._base._compat import (
     threadpool_controller,
 )
 from vicinal._base._explanation import ExplainRowMixin, column_names, member_section
+from vicinal._conformal import HeldOutRows
 from vicinal._kernels.ensemble._pool import mean_and_error
-from vicinal._rows import HeldOutRows
 from vicinal.auto._blocks import draw_sample, fit_to_blocks
 from vicinal.auto._default_members import KINDS, Shape, Spec, default_kinds
 from vicinal.auto._explain import is_local, neighbor_section

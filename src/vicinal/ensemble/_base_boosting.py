@@ -23,6 +23,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
+from vicinal._conformal import FoldedRowsMixin
 from vicinal._kernels.ensemble._corrective import (
     LeastSquaresRefit,
     corrective_coefficients,
@@ -31,7 +32,6 @@ from vicinal._kernels.ensemble._corrective import (
 )
 from vicinal._kernels.ensemble._line_search import deviation, step_length
 from vicinal._kernels.ensemble._losses import best_constant
-from vicinal._rows import FoldedRowsMixin
 from vicinal.ensemble._boosting_blocks import fit_boosting
 from vicinal.ensemble._explain import boosting_sections
 from vicinal.ensemble._learners import fresh_learner, usable_weights

@@ -20,7 +20,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._rows import HeldOutRows, some_rows
+from vicinal._conformal import HeldOutRows, some_rows
 from vicinal.ensemble._bootstrap_blocks import fit_bootstrap
 from vicinal.ensemble._explain import bootstrap_sections
 from vicinal.ensemble._learners import draw_rows, fresh_learner, row_count

@@ -7,7 +7,7 @@ from sklearn.base import ClassifierMixin
 from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._base import atomic_fit, documented, encode_labels, is_frame
-from vicinal._rows import LabelSetMixin
+from vicinal._conformal import LabelSetMixin
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 from vicinal.ensemble._learners import class_probabilities
 

@@ -6,7 +6,7 @@ from sklearn.metrics import r2_score
 from sklearn.tree import DecisionTreeRegressor
 
 from vicinal._base import atomic_fit, documented, is_frame
-from vicinal._rows import IntervalMixin
+from vicinal._conformal import IntervalMixin
 from vicinal.ensemble._base_bootstrap import BaseBootstrapEnsemble
 
 

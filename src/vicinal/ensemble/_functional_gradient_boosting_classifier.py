@@ -7,8 +7,8 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, documented, encode_labels, positive_rows, saved
 from vicinal._base._compat import HasMethods, StrOptions
+from vicinal._conformal import LabelSetMixin
 from vicinal._kernels.ensemble._losses import Exponential, Logistic, Multinomial
-from vicinal._rows import LabelSetMixin
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 

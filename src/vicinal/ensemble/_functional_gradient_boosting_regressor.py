@@ -8,8 +8,8 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, documented, positive_rows, saved
 from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal._conformal import IntervalMixin
 from vicinal._kernels.ensemble._losses import REGRESSION_LOSSES
-from vicinal._rows import IntervalMixin
 from vicinal.ensemble._base_boosting import BaseFunctionalGradientBoosting
 
 

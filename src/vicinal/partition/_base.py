@@ -26,7 +26,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection
-from vicinal._rows import FoldedRowsMixin
+from vicinal._conformal import FoldedRowsMixin
 from vicinal.partition._array_engine import ArrayEngine, HardStart
 from vicinal.partition._cascade import Cascade
 from vicinal.partition._device_training_set import DeviceLDALearner, DeviceTrainingSet

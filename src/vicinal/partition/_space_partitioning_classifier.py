@@ -29,8 +29,8 @@ from vicinal._base import (
     weighted_device_rows,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal._conformal import LabelSetMixin
 from vicinal._kernels.cascade._soft import fit_soft_cascade
-from vicinal._rows import LabelSetMixin
 from vicinal.linear import AveragedPerceptron, WeightedLDA
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._block_fit import fit_classifier_blocks

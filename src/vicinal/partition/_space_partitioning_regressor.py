@@ -7,7 +7,7 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, atomic_fit_blocks, documented, import_optional, saved
 from vicinal._base._compat import HasMethods, StrOptions
-from vicinal._rows import IntervalMixin
+from vicinal._conformal import IntervalMixin
 from vicinal.partition._base import BaseSpacePartitioning
 from vicinal.partition._block_fit import fit_regressor_blocks
 from vicinal.partition._cascade import Cascade
