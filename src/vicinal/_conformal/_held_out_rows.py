@@ -18,7 +18,7 @@ from vicinal._base import (
     positive_rows,
     saved,
 )
-from vicinal._conformal._intervals import LabelSets, ResidualIntervals, log_share
+from vicinal._conformal._intervals import ResidualIntervals, label_sets, log_share
 from vicinal._conformal._typicality import StandardizedRows, Typicality
 
 # More rows would not make quantiles better, only models larger.
@@ -100,11 +100,6 @@ class HeldOutRows:
             coarse=None if self.coarse is None else self.targets - self.coarse,
             groups=self.groups,
         )
-
-    @cached_property
-    def sets(self) -> LabelSets:
-        """Sets of labels."""
-        return LabelSets(self.standardized, self.answers, self.targets, self.weights)
 
     def __saved_state__(self) -> dict[str, Any]:
         """Return what a model file holds."""
@@ -251,8 +246,8 @@ class LabelSetMixin(TypicalityMixin):
         check_is_fitted(self)
         proba = np.asarray(as_numpy(self.predict_proba(X)), dtype=np.float64)
         numbers = self._row_numbers(X)
-        sets = self._held_out_rows().sets
-        return sets.of(proba, numbers, coverage, method=method, by_class=by_class, local=local)
+        options = {"method": method, "by_class": by_class, "local": local}
+        return label_sets(self._held_out_rows(), proba, numbers, coverage, **options)
 
 
 # --- models without held-out predictions of their own ---------------------------------------------

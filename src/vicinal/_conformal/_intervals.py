@@ -372,58 +372,41 @@ def check_coverage(coverage) -> None:
 LABEL_SCORES = {"threshold": threshold_scores, "adaptive": adaptive_scores}
 
 
-class LabelSets:
-    r"""Sets :math:`\{c : e_c(x) \le q\}` of labels, q the conformal quantile of the true ones.
+def label_sets(
+    held_out: Any,
+    proba: np.ndarray,
+    X,
+    coverage: float,
+    *,
+    method: str,
+    by_class: bool,
+    local: bool,
+) -> np.ndarray:
+    r"""Return the sets :math:`\{c : e_c(x) \le q\}` of labels, boolean (n_queries, n_classes).
 
-    Parameters
-    ----------
-    rows : StandardizedRows
-        Training rows.
-    proba : ndarray of shape (n_samples, n_classes)
-        Held-out probabilities.
-    codes : ndarray of int of shape (n_samples,)
-        True classes.
-    weights : ndarray of shape (n_samples,), optional
-        How often each row counts.
+    ``q`` is the conformal quantile of the scores of true labels among ``held_out``, a
+    ``HeldOutRows``; ``proba`` are the probabilities of the queries ``X``.
     """
-
-    def __init__(
-        self,
-        rows: StandardizedRows,
-        proba: np.ndarray,
-        codes: np.ndarray,
-        weights: np.ndarray | None = None,
-    ):
-        self.rows = rows
-        self.proba = proba
-        self.codes = codes
-        self.weights = weights
-
-    def of(
-        self, proba: np.ndarray, X, coverage: float, *, method: str, by_class: bool, local: bool
-    ) -> np.ndarray:
-        """Return which labels are in the set of each query, boolean (n_queries, n_classes)."""
-        check_coverage(coverage)
-        if method not in LABEL_SCORES:
-            raise ValueError(f"method={method!r} must be one of {sorted(LABEL_SCORES)}.")
-        if by_class and local:
-            raise ValueError(
-                "by_class=True and local=True both choose whose scores count; use one of them."
-            )
-        scores = LABEL_SCORES[method](self.proba)
-        true = scores[np.arange(len(self.codes)), self.codes]
-        limit: Any
-        if local:
-            limit = _Neighbors(self.rows, X, self.weights, coverage).quantiles(true, coverage)
-            limit = limit[:, None]
-        elif by_class:
-            own = [self.codes == label for label in range(scores.shape[1])]
-            weights = [None if self.weights is None else self.weights[rows] for rows in own]
-            pairs = zip(own, weights, strict=True)
-            limit = np.array([conformal_quantile(true[rows], coverage, w) for rows, w in pairs])
-        else:
-            limit = conformal_quantile(true, coverage, self.weights)
-        return LABEL_SCORES[method](proba) <= limit
+    check_coverage(coverage)
+    if method not in LABEL_SCORES:
+        raise ValueError(f"method={method!r} must be one of {sorted(LABEL_SCORES)}.")
+    if by_class and local:
+        raise ValueError(
+            "by_class=True and local=True both choose whose scores count; use one of them."
+        )
+    scores, weights = LABEL_SCORES[method](held_out.answers), held_out.weights
+    true = scores[np.arange(len(scores)), held_out.targets]
+    limit: Any
+    if local:
+        neighbors = _Neighbors(held_out.standardized, X, weights, coverage)
+        limit = neighbors.quantiles(true, coverage)[:, None]
+    elif by_class:
+        own = [held_out.targets == label for label in range(scores.shape[1])]
+        parts = [(true[rows], None if weights is None else weights[rows]) for rows in own]
+        limit = np.array([conformal_quantile(part, coverage, w) for part, w in parts])
+    else:
+        limit = conformal_quantile(true, coverage, weights)
+    return LABEL_SCORES[method](proba) <= limit
 
 
 def learning_factor(

@@ -5,13 +5,11 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vicinal._kernels.metric._uncertainty import (
-    blank,
     block_map,
     block_threads,
     class_blocks,
     class_bounds,
     hide_unweighted,
-    kth_smallest,
     mean_neighbor_distance,
     neighbor_uncertainty,
     squared_distance_block,
@@ -51,17 +49,6 @@ def test_distances_hide_the_row_itself_and_rows_without_weight():
     hidden = hide_unweighted(np.array([1.0, 0.0, 1.0, 1.0, 2.0]), np)
     block = squared_distance_block(X, norms, hidden, slice(2, 4), np)
     assert_allclose(block, [[4, np.inf, np.inf, 4, 36], [16, np.inf, 4, np.inf, 16]])
-
-
-def test_one_column_of_each_row_is_blanked():
-    values = np.arange(6.0).reshape(2, 3)
-    assert_array_equal(blank(values, np.array([2, 0]), -1.0, np), [[0, 1, -1], [-1, 4, 5]])
-
-
-def test_the_kth_smallest_counts_from_one():
-    values = np.array([[3.0, 1.0, 2.0], [5.0, 5.0, 4.0]])
-    assert_array_equal(kth_smallest(values, 1, np), [1.0, 4.0])
-    assert_array_equal(kth_smallest(values, 2, np), [2.0, 5.0])
 
 
 def test_mean_distance_to_the_kth_neighbour():

@@ -18,9 +18,9 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import as_numpy, free_memory, is_array_api, is_torch, saved
+from vicinal._base import as_numpy, exponentials, fill_entries, free_memory, saved
 from vicinal._kernels._jit import fast_jit, jit
-from vicinal._kernels.metric._uncertainty import blank, block_map, block_threads, class_blocks
+from vicinal._kernels.metric._uncertainty import block_map, block_threads, class_blocks
 
 # Entries examined at once: the greatest of a chunk tells whether to look at each.
 _LANES = 16
@@ -373,7 +373,7 @@ def _logit_engine(left: Any, factors: Any, positions: Any, xp: Any) -> Callable[
 
     def logits(rows):
         values = left[rows, :] @ factors
-        return values if positions is None else blank(values, positions[rows], -np.inf, xp)
+        return values if positions is None else fill_entries(values, positions[rows], -np.inf)
 
     return logits
 
@@ -383,13 +383,13 @@ def _exponentiate(logits: Any, xp: Any) -> Any:
     if isinstance(logits, np.ndarray):
         return all_similarities(logits)
     logits -= xp.max(logits, axis=1, keepdims=True)
-    return logits.exp_() if is_torch(logits) else xp.exp(logits)
+    return exponentials(logits)
 
 
 def _pair_blocks(bounds: np.ndarray, references: References) -> list[tuple[int, slice]]:
     """Blocks of rows, none crossing a class, whose similarities fit the cache."""
     size: float = _HOST_BLOCK_MIB
-    if is_array_api(references.X):
+    if not isinstance(references.X, np.ndarray):
         # A device that is nearly full gets shorter blocks.
         free = free_memory(references.X)
         size = _DEVICE_BLOCK_MIB if free is None else min(_DEVICE_BLOCK_MIB, free)
@@ -402,7 +402,7 @@ def _runs_of_blocks(bounds: np.ndarray, references: References) -> list[tuple[sl
     On the host no block crosses a class. A device wants few long blocks, whatever they cross.
     """
     own = [slice(int(lower), int(upper)) for lower, upper in pairwise(references.bounds)]
-    if not is_array_api(references.X):
+    if isinstance(references.X, np.ndarray):
         return [
             (rows, [(slice(0, rows.stop - rows.start), own[c])])
             for c, rows in _pair_blocks(bounds, references)

@@ -9,7 +9,7 @@ import array_api_compat as compat
 import numpy as np
 from threadpoolctl import ThreadpoolController
 
-from vicinal._base import is_array_api, is_torch, row_blocks, thread_map
+from vicinal._base import fill_entries, kth_smallest, row_blocks, thread_map
 
 
 @functools.cache
@@ -34,7 +34,7 @@ def one_thread_each() -> Any:
 
 def block_threads(X: Any, n_jobs: int | None) -> int | None:
     """Return ``n_jobs`` for rows on the host, one for a device: it divides the work itself."""
-    return 1 if is_array_api(X) else n_jobs
+    return n_jobs if isinstance(X, np.ndarray) else 1
 
 
 def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = None) -> list:
@@ -77,17 +77,6 @@ def cached_rows(X: Any) -> int | None:
     return max(1, 2**19 // X.shape[0]) if isinstance(X, np.ndarray) else None
 
 
-def blank(values: Any, columns: Any, fill: float, xp: Any) -> Any:
-    """Put ``fill`` in one column of each row, in place where the library can."""
-    device = compat.device(values)
-    if isinstance(values, np.ndarray) or is_torch(values):
-        values[xp.arange(values.shape[0], device=device), columns] = fill
-        return values
-    filler = xp.full((1, 1), fill, dtype=values.dtype, device=device)
-    here = xp.arange(values.shape[1], device=device)[None, :] == columns[:, None]
-    return xp.where(here, filler, values)
-
-
 def squared_distance_block(X: Any, norms: Any, hidden: Any, rows: slice, xp: Any) -> Any:
     """Squared distances of ``X[rows]`` to all of ``X``: (n_rows, n_samples).
 
@@ -100,22 +89,13 @@ def squared_distance_block(X: Any, norms: Any, hidden: Any, rows: slice, xp: Any
     d2 = xp.clip(d2, 0.0, None)
     d2 += hidden[None, :]
     own = xp.arange(rows.start, rows.stop, device=compat.device(X))
-    return blank(d2, own, np.inf, xp)
+    return fill_entries(d2, own, np.inf)
 
 
 def hide_unweighted(weights: Any, xp: Any) -> Any:
     """Infinity for the rows of weight zero, zero for the others."""
     zero = xp.zeros_like(weights)
     return xp.where(weights > 0, zero, zero + np.inf)
-
-
-def kth_smallest(values: Any, k: int, xp: Any) -> Any:
-    """Return the ``k``-th smallest entry of each row, ``k`` counted from one."""
-    if isinstance(values, np.ndarray):
-        return np.partition(values, k - 1, axis=1)[:, k - 1]
-    if is_torch(values):
-        return values.kthvalue(k, dim=1).values
-    return xp.sort(values, axis=1)[:, k - 1]
 
 
 def mean_neighbor_distance(
@@ -131,7 +111,7 @@ def mean_neighbor_distance(
 
     def of_block(rows):
         d2 = squared_distance_block(X, norms, hidden, rows, xp)
-        return float(xp.sum(kth_smallest(d2, k, xp) * weights[rows])), float(xp.sum(weights[rows]))
+        return float(xp.sum(kth_smallest(d2, k) * weights[rows])), float(xp.sum(weights[rows]))
 
     if max_queries is None or max_queries >= n:
         blocks = list(row_blocks(n, 4 * 8 * n, max_rows=cached_rows(X)))
@@ -167,7 +147,7 @@ def neighbor_uncertainty(
         c, rows = task
         d2 = squared_distance_block(X, norms, hidden, rows, xp)
         k = int(n_neighbors[c])
-        reach = kth_smallest(d2, k, xp)[:, None] + slack if k < n - 1 else None
+        reach = kth_smallest(d2, k)[:, None] + slack if k < n - 1 else None
         # The nearest neighbour has similarity one, so the sums cannot vanish.
         with np.errstate(over="ignore"):
             similarity = xp.exp((xp.min(d2, axis=1, keepdims=True) - d2) / bandwidth2)

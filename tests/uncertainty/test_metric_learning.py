@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.metric._solvers import (
+from vicinal.uncertainty._metric_learning import (
     BestIterate,
     annealed_ascent,
     lbfgs_ascent,
