@@ -193,7 +193,7 @@ class CounterfactualSearch:
     def _box(self, chart, Z):
         """Return the limits in coordinates; a row outside keeps its own value as limit."""
         if not self.is_bounded:
-            return np.full(Z.shape[1], -np.inf), np.full(Z.shape[1], np.inf)
+            return np.full(Z.shape, -np.inf), np.full(Z.shape, np.inf)
         low = self.low[self.free] * chart.forward
         high = self.high[self.free] * chart.forward
         return np.minimum(low, Z), np.maximum(high, Z)
@@ -213,7 +213,7 @@ class CounterfactualSearch:
         if not lost.size:
             return
         part = problem.take(lost)
-        limits = [np.broadcast_to(limit, problem.Z.shape)[lost] for limit in (low, high)]
+        limits = low[lost], high[lost]
         found = self.references.opposites(part.Z, part.own, part.target, _N_FARTHER)
         owner, column = np.nonzero(found >= 0)
         ends = self.references.rows[found[owner, column]]
@@ -242,10 +242,6 @@ class CounterfactualSearch:
     def _walked(self, problem, best: NearestPoints, low, high) -> NearestPoints:
         """Improve points by quadratic programming, holding columns that reach their limit."""
         rows = np.flatnonzero(best.status == CONVERGED)
-        low, high = (
-            np.broadcast_to(low, best.points.shape),
-            np.broadcast_to(high, best.points.shape),
-        )
         if not rows.size:
             return best
         Q, start = problem.Z[rows].copy(), best.outer[rows].copy()
@@ -279,8 +275,7 @@ class CounterfactualSearch:
 
     def _step_over(self, problem, points, rows, wanted, low, high):
         """Push points away from their queries until the label is a wanted one."""
-        n = problem.Z.shape
-        low, high = np.broadcast_to(low, n)[rows], np.broadcast_to(high, n)[rows]
+        low, high = low[rows], high[rows]
         ok = np.zeros(len(points), dtype=bool)
         outer = points.copy()
         for margin in _MARGINS:
@@ -361,8 +356,7 @@ class CounterfactualSearch:
             if not some.size:
                 break
             pushed = self._pushed(problem.Z[some], outer[some], margin)
-            n = problem.Z.shape
-            pushed = np.clip(pushed, np.broadcast_to(low, n)[some], np.broadcast_to(high, n)[some])
+            pushed = np.clip(pushed, low[some], high[some])
             again = self._columns(problem, pushed, some)
             codes = problem.model.codes(again)
             good = problem.reached(codes, some) & self._is_dense(again)

@@ -192,10 +192,12 @@ def learn_metrics(
     steps = sum(counts) + (n_splits - 1) * max(counts)
     with progress(steps * settings.max_iter) as bar:
 
+        def advance(score):
+            name = "accuracy" if settings.floor is None else "likelihood"
+            bar.advance(note=f"{name} {score:.4f}")
+
         def fit_on(split, seed, mixtures, n_jobs):
-            advance = _Advance(bar, settings.floor is not None)
-            random_state = np.random.RandomState(seed)
-            start = coordinates.metric
+            random_state, start = np.random.RandomState(seed), coordinates.metric
             return _fit_split(split, mixtures, start, settings, n_jobs, random_state, advance)
 
         # The first split decides the number of components, and places them: where they stand
@@ -214,17 +216,6 @@ def learn_metrics(
     return LearnedMetrics(
         coordinates, everywhere, mixtures[best], list(fits), objective, watched is not None
     )
-
-
-class _Advance(NamedTuple):
-    """Tell a progress bar of each score."""
-
-    bar: Progress
-    is_likelihood: bool
-
-    def __call__(self, score: float) -> None:
-        name = "likelihood" if self.is_likelihood else "accuracy"
-        self.bar.advance(note=f"{name} {score:.4f}")
 
 
 def by_class(data: TrainingData) -> TrainingData:

@@ -140,9 +140,16 @@ def _block_moments(X, sample_weight, components, covariance_type):
     joint = log_densities(X, components, covariance_type)
     log_total = log_sum_exp(joint, xp)
     shares = xp.exp(joint - log_total) * sample_weight[:, None]
+    objective = float(xp.sum(sample_weight * log_total[:, 0]))
+    return _shared_moments(X, shares, components.means, covariance_type, objective)
+
+
+def _shared_moments(X, shares, means, covariance_type, objective) -> Moments:
+    """Return moments about ``means`` of rows that belong to the components by ``shares``."""
+    xp = compat.array_namespace(X)
     first, second = [], []
-    for k in range(components.means.shape[0]):
-        difference = X - components.means[k, :][None, :]
+    for k in range(means.shape[0]):
+        difference = X - means[k, :][None, :]
         weighted = difference * shares[:, k][:, None]
         first.append(xp.sum(weighted, axis=0))
         if covariance_type == "full":
@@ -151,12 +158,8 @@ def _block_moments(X, sample_weight, components, covariance_type):
             second.append(xp.sum(weighted * difference, axis=0))
         elif covariance_type == "spherical":
             second.append(xp.mean(xp.sum(weighted * difference, axis=0)))
-    return Moments(
-        objective=float(xp.sum(sample_weight * log_total[:, 0])),
-        counts=xp.sum(shares, axis=0),
-        first=xp.stack(first),
-        second=xp.stack(second) if second else None,
-    )
+    counts = xp.sum(shares, axis=0)
+    return Moments(objective, counts, xp.stack(first), xp.stack(second) if second else None)
 
 
 def update(
@@ -207,20 +210,11 @@ def label_moments(
     X: Any, sample_weight: Any, labels: Any, n_components: int, covariance_type: str
 ) -> Moments:
     """Moments about the origin of a hard assignment; those of separate rows add up."""
-    xp = compat.array_namespace(X)
-    counts, first, second = [], [], []
-    for k in range(n_components):
-        share = sample_weight * xp.astype(labels == k, X.dtype)
-        weighted = X * share[:, None]
-        counts.append(xp.sum(share))
-        first.append(xp.sum(weighted, axis=0))
-        if covariance_type == "full":
-            second.append(weighted.T @ X)
-        elif covariance_type == "diag":
-            second.append(xp.sum(weighted * X, axis=0))
-        elif covariance_type == "spherical":
-            second.append(xp.mean(xp.sum(weighted * X, axis=0)))
-    return Moments(0.0, xp.stack(counts), xp.stack(first), xp.stack(second) if second else None)
+    xp, device = compat.array_namespace(X), compat.device(X)
+    is_own = labels[:, None] == xp.arange(n_components, device=device)[None, :]
+    shares = xp.astype(is_own, X.dtype) * sample_weight[:, None]
+    origin = xp.zeros((n_components, X.shape[1]), dtype=X.dtype, device=device)
+    return _shared_moments(X, shares, origin, covariance_type, 0.0)
 
 
 def scatter(X: Any, sample_weight: Any) -> Any:
