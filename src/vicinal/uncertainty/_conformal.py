@@ -106,7 +106,8 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         return self._predicted(X, "predict")
 
     def _predicted(self, X, method):
-        found = getattr(self.estimator_, method)(self._check_queries(X))
+        X = self._check_queries(X)
+        found = getattr(self.estimator_, method)(X)
         return finite_answers(self.estimator_, found) if found.dtype.kind == "f" else found
 
     def _check_queries(self, X):

@@ -80,7 +80,7 @@ class MetricSettings:
     n_jobs: int | None
 
 
-class Coordinates(NamedTuple):
+class StartCoordinates(NamedTuple):
     """Coordinates in which metrics are learned, and the first metric in them."""
 
     mean: Any
@@ -112,7 +112,7 @@ class MetricFit(NamedTuple):
 class LearnedMetrics(NamedTuple):
     """Metrics of every split, with the mixture of the first."""
 
-    coordinates: Coordinates
+    coordinates: StartCoordinates
     uncertainty: np.ndarray  # (n_samples,), NaN for rows held out in the first split
     mixture: ResponsibilityMixture
     fits: list[MetricFit]  # one for each split
@@ -241,7 +241,7 @@ def _hold_out(data, validation, settings, rng) -> tuple[TrainingData, TrainingDa
 # --- start ----------------------------------------------------------------------------------------
 
 
-def _starting_coordinates(learned, watched, settings, rng) -> Coordinates:
+def _starting_coordinates(learned, watched, settings, rng) -> StartCoordinates:
     """Return the coordinates in which learning starts from a multiple of the identity."""
     X = learned.X
     xp, device = compat.array_namespace(X), compat.device(X)
@@ -264,7 +264,7 @@ def _starting_coordinates(learned, watched, settings, rng) -> Coordinates:
 
     if not isinstance(settings.init, str):
         whitening = whitened(_WHITENINGS[0])[0]
-        return Coordinates(mean, whitening, _given_metric(settings, whitening))
+        return StartCoordinates(mean, whitening, _given_metric(settings, whitening))
     if settings.init == "whiten":
         whitening, train, _ = whitened(_WHITENINGS[0])
         scale = 1.0 / np.sqrt(_nearest_scale(train, settings.n_jobs))
@@ -285,7 +285,7 @@ def _starting_coordinates(learned, watched, settings, rng) -> Coordinates:
         raise ValueError(
             f"n_components={n_out} exceeds the {rank} independent directions of X; lower it."
         )
-    return Coordinates(mean, whitening, np.eye(n_out, rank) * scale)
+    return StartCoordinates(mean, whitening, np.eye(n_out, rank) * scale)
 
 
 def _given_metric(settings, whitening) -> np.ndarray:
