@@ -23,7 +23,7 @@ from sklearn.preprocessing import StandardScaler
 
 from _datasets import load_dataset
 from _harness import ROOT, ResultsPage
-from vicinal._rows import Place, Support
+from vicinal._conformal import StandardizedRows, Typicality
 from vicinal.inspection import check, label_issues
 from vicinal.inspection._label_issues import label_odds
 from vicinal.local import LocalClassifier
@@ -239,7 +239,7 @@ def alarm_case(kind, n, share):
 def uniform_case(name, seed):
     """Compare the support of new rows with a uniform law, both samples counted."""
     X, _, Q, _ = split(name, seed)
-    found = Support(Place(X))(Q)
+    found = Typicality(StandardizedRows(X))(Q)
     distance = stats.kstest(found, "uniform").statistic
     size = len(X) * len(Q) / (len(X) + len(Q))
     return {
@@ -289,7 +289,7 @@ def stranger_case(name, seed):
     lof = LocalOutlierFactor(novelty=True).fit(scaler.transform(X[fit]))
     trees = IsolationForest(random_state=seed).fit(X[fit])
     return {
-        "support": roc_auc_score(strange, -Support(Place(X[fit]))(Q)),
+        "support": roc_auc_score(strange, -Typicality(StandardizedRows(X[fit]))(Q)),
         "LocalOutlierFactor": roc_auc_score(strange, -lof.score_samples(scaler.transform(Q))),
         "IsolationForest": roc_auc_score(strange, -trees.score_samples(Q)),
     }

@@ -25,7 +25,6 @@ CHOICES = {
     "eight splits": {"n_splits": 8},
     "one metric": {"n_regions": 1},
     "four metrics": {"n_regions": 4},
-    "five neighbours vote": {"neighbors": 5},
     "twice the patience": {"n_iter_no_change": 10},
     "placed by density": {"placement": "density"},
 }

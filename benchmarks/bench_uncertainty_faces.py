@@ -127,7 +127,6 @@ def learned_map(R, y, start, n_iter):
         init=np.eye(len(start)) * 2.5 / np.sqrt(np.mean(nearest**2)),
         max_iter=n_iter,
         early_stopping=False,
-        neighbors=1,
         tol=0.0,
         random_state=0,
     )

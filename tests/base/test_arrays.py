@@ -1,7 +1,16 @@
 import numpy as np
 import pytest
 
-from vicinal._base import as_numpy, check_same_library, is_array_api, namespace, validate_array_api
+from vicinal._base import (
+    as_numpy,
+    check_same_library,
+    exponentials,
+    fill_entries,
+    is_array_api,
+    kth_smallest,
+    namespace,
+    validate_array_api,
+)
 
 
 class _Model:
@@ -65,3 +74,14 @@ def test_integers_become_floats_and_float32_stays(to_array):
     )
     X = to_array(np.ones((2, 2), np.float32))
     assert validate_array_api(_Model(), X, reset=True).dtype == X.dtype
+
+
+@pytest.mark.parametrize("is_numpy", [True, False])
+def test_functions_that_libraries_spell_differently(to_array, is_numpy):
+    asarray = np.asarray if is_numpy else to_array
+    values = np.array([[3.0, 1.0, 2.0], [5.0, 5.0, 4.0]])
+    np.testing.assert_array_equal(as_numpy(kth_smallest(asarray(values), 1)), [1.0, 4.0])
+    np.testing.assert_array_equal(as_numpy(kth_smallest(asarray(values), 2)), [2.0, 5.0])
+    np.testing.assert_allclose(as_numpy(exponentials(asarray(values.copy()))), np.exp(values))
+    filled = fill_entries(asarray(values.copy()), asarray(np.array([2, 0])), -1.0)
+    np.testing.assert_array_equal(as_numpy(filled), [[3, 1, -1], [-1, 5, 4]])

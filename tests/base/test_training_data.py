@@ -101,6 +101,9 @@ def test_queries_must_come_from_the_library_of_the_fit(table):
     with pytest.raises(TypeError, match="convert X to the library used there"):
         query_rows(model, X)
     assert query_rows(model, _tensor(X)).shape == (20, 3)
+    training_data(model, X, arrays=True)
+    with pytest.raises(TypeError, match="convert X"):
+        query_rows(model, _tensor(X), arrays=True)
 
 
 @pytest.mark.parametrize("on_device", [False, True])

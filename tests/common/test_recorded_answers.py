@@ -66,7 +66,6 @@ MORE_SETTINGS = {
     "SurfaceCalibratedClassifier": [{"method": "first_order", "estimator": SVC(gamma=0.2)}],
     "LocalDiscriminantTransformer": [{"placement": "density", "covariance_type": "full"}],
     "LocallyAdaptiveClassifier": [
-        {"objective": "accuracy", "solver": "adam", "max_iter": 20, "neighbors": 5},
         {"n_components": 2, "init": "whiten", "early_stopping": False, "max_iter": 10},
     ],
     "ResponsibilityMixture": [{"covariance_type": "full"}, {"covariance_type": "diag"}],

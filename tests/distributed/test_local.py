@@ -32,6 +32,7 @@ from vicinal.local import (
 from vicinal.local._blending import Plan, planned
 from vicinal.local._data import Labels, PlacedRows, TrainingTable, number_targets
 from vicinal.local._neighborhoods import NearestRule
+from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 BLOCKS = (35, 70, 1000)
 FIXED = {"n_neighbors": 25, "alpha": 0.5, "random_state": 0}
@@ -258,6 +259,7 @@ def test_what_anchors_cannot_have_is_refused(table, params, match):
     "model",
     [
         LocalClassifier(**FIXED),
+        LocallyAdaptiveClassifier(),
         BootstrapEnsembleClassifier(),
         FunctionalGradientBoostingClassifier(),
         PrunedTreeClassifier(),

@@ -11,7 +11,7 @@ from sklearn.datasets import make_moons
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
 from vicinal.distributed import uncertainty_map
-from vicinal.uncertainty import ResponsibilityMixture, _mixture_blocks
+from vicinal.uncertainty import ResponsibilityMixture, _responsibility_mixture
 from vicinal.uncertainty import uncertainty_map as map_in_memory
 
 BLOCKS = (40, 60, 500)
@@ -102,7 +102,7 @@ def test_weights_equal_repetition(moons):
 
 def test_starts_from_a_sample_do_not_depend_on_blocks(moons, monkeypatch):
     X, _ = moons
-    monkeypatch.setattr(_mixture_blocks, "SAMPLE_ROWS", 60)
+    monkeypatch.setattr(_responsibility_mixture, "SAMPLE_ROWS", 60)
     model = ResponsibilityMixture(3, n_init=3, random_state=0)
     first, second = (distributed.fit(model, as_dask(X, size)) for size in (40, 60))
     assert_allclose(first.means_, second.means_, atol=1e-9)

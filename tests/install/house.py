@@ -18,7 +18,7 @@ _NO_CODE = {
     tokenize.DEDENT,
     tokenize.ENDMARKER,
 }
-NEW_ROOMS = ("auto", "metric", "table", "serve", "_rows")
+NEW_ROOMS = ("auto", "metric", "table", "serve", "_conformal")
 
 
 def sources(root, part="src/vicinal"):

@@ -9,7 +9,7 @@ PACKAGE = Path(__file__).parents[2] / "src" / "vicinal"
 ROOMS = ["auto", "inspection", "io", "distributed", "report", "serve", "cli"]
 
 # Foundations that are private to the package, not to a room.
-OPEN_TO_ALL = {"_base", "_kernels", "_rows"}
+OPEN_TO_ALL = {"_base", "_kernels", "_conformal"}
 # Underscored names that others ask for: of named tuples, notebooks, os, Dask and scikit-learn.
 NO_SECRETS = {
     "_asdict",

@@ -3,8 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.metric._embedding_net import NetShape, initial_net
-from vicinal._kernels.metric._neighbor_training import Nets
+from vicinal._kernels.metric._embedding_net import Nets, NetShape, initial_net
 from vicinal.metric._training import TrainingPlan, _Best, _rates, train_nets
 
 SHAPE = NetShape(3, 2, 2, 4, 3)

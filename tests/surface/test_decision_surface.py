@@ -473,3 +473,12 @@ def test_a_model_of_one_class_has_no_surface():
     X = np.random.RandomState(0).normal(size=(20, 2))
     with pytest.raises(ValueError, match="knows one class only"):
         DecisionSurface(RidgeClassifier()).fit(X, np.zeros(20))
+
+
+def test_fixed_point_passes_through_scalers():
+    X, y = make_moons(60, noise=0.2, random_state=0)
+    model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
+    exact = DecisionSurface(model, random_state=0).fit(X).orthogonal_projection(X[:5])
+    fixed = DecisionSurface(model, algorithm="fixed_point", random_state=0).fit(X)
+    assert_allclose(model.decision_function(fixed.project(X[:5]).points), 0.0, atol=1e-6)
+    assert_allclose(fixed.orthogonal_projection(X[:5]).distances, exact.distances, rtol=1e-4)

@@ -142,7 +142,7 @@ def test_sets_by_class_cover_the_rare_one():
 def test_local_sets_and_classes_exclude_each_other():
     X, y = load_iris(return_X_y=True)
     model = ConformalClassifier(LogisticRegression(max_iter=500)).fit(X, y)
-    with pytest.raises(ValueError, match="ask for one of them"):
+    with pytest.raises(ValueError, match="use one of them"):
         model.predict_set(X, by_class=True, local=True)
     with pytest.raises(ValueError, match="method='best'"):
         model.predict_set(X, method="best")

@@ -5,7 +5,7 @@ from scipy.linalg import eigh
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
 from vicinal._base import as_numpy
-from vicinal._kernels.metric._gated_fisher import gated_features
+from vicinal._kernels.metric._mixture import gated_features
 from vicinal.uncertainty import LocalDiscriminantTransformer
 
 PLACEMENTS = ["uncertainty", "density", "kmeans"]

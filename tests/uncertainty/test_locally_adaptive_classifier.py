@@ -10,9 +10,9 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from _datasets import load_dataset
-from vicinal._base import as_numpy
+from vicinal._base import TrainingData, as_numpy
 from vicinal.uncertainty import LocallyAdaptiveClassifier, uncertainty_map
-from vicinal.uncertainty._metric_problem import MetricProblem, SortedRows
+from vicinal.uncertainty._metric_learning import MetricProblem, Split, by_class, merge_copies
 
 
 @pytest.fixture(scope="module")
@@ -50,9 +50,7 @@ def quick(n_regions=2, **options):
     "options",
     [
         {},
-        {"solver": "adam", "max_iter": 10},
         {"solver": "anneal", "max_iter": 40},
-        {"neighbors": 3},
         {"objective": "accuracy"},
         {"placement": "density"},
         {"covariance_type": "diag"},
@@ -235,12 +233,6 @@ def test_few_rows_have_few_regions():
         quick(4).fit(X, y)
 
 
-def test_more_neighbours_than_rows_is_an_error(wine):
-    X, _, y, _ = wine
-    with pytest.raises(ValueError, match="neighbors=1000 exceeds"):
-        quick(neighbors=1000).fit(X, y)
-
-
 def test_other_array_libraries_give_the_same_where_they_are(wine, to_array):
     X, X_test, y, _ = wine
     settings = {"max_iter": 6, "early_stopping": False, "tol": 1e-2}
@@ -259,8 +251,9 @@ def test_other_array_libraries_give_the_same_where_they_are(wine, to_array):
 @pytest.mark.parametrize("sharpness", [0.3, 3.0])  # all pairs, and the few that count
 def test_gradients_of_both_objectives_equal_central_differences(wine, rng, floor, sharpness):
     X, _, y, _ = wine
-    rows = SortedRows.of(StandardScaler().fit_transform(X), y, np.ones(len(y)), np.arange(len(y)))
-    problem = MetricProblem(rows, None, 3, rng.uniform(size=len(y)), None, floor, n_jobs=1)
+    rows = by_class(TrainingData(StandardScaler().fit_transform(X), y))
+    shares = [rng.uniform(size=len(y))]
+    problem = MetricProblem(Split(rows, None), 3, shares, floor, n_jobs=1)
     A = sharpness * rng.normal(size=(4, 13)) / np.sqrt(13)
     _, gradient = problem.objective(A)
     D, h = rng.normal(size=A.shape), 1e-5
@@ -271,19 +264,18 @@ def test_gradients_of_both_objectives_equal_central_differences(wine, rng, floor
 def test_likelihood_is_the_mean_log_probability_of_own_classes(wine, rng):
     X, _, y, _ = wine
     Z, A = StandardScaler().fit_transform(X), rng.normal(size=(4, 13))
-    rows = SortedRows.of(Z, y, np.ones(len(y)), np.arange(len(y)))
+    split, shares = Split(by_class(TrainingData(Z, y)), None), [np.ones(len(y))]
     d2 = np.sum(((Z[:, None] - Z[None]) @ A.T) ** 2, axis=2)
     np.fill_diagonal(d2, np.inf)
     e = np.exp(d2.min(axis=1, keepdims=True) - d2)
     p = np.sum(e * (y[:, None] == y[None]), axis=1) / e.sum(axis=1)
     likely, accurate = (
-        MetricProblem(rows, None, 3, np.ones(len(y)), None, floor, n_jobs=1).value(A)
-        for floor in (1e-3, None)
+        MetricProblem(split, 3, shares, floor, n_jobs=1).value(A) for floor in (1e-3, None)
     )
     assert likely == pytest.approx(np.mean(np.log((p + 1e-3) / (1 + 1e-3))), rel=1e-9)
     assert accurate == pytest.approx(np.mean(p), rel=1e-9)
     # A large floor makes the logarithm a line.
-    flat = MetricProblem(rows, None, 3, np.ones(len(y)), None, 1e6, n_jobs=1).value(A)
+    flat = MetricProblem(split, 3, shares, 1e6, n_jobs=1).value(A)
     assert 1.0 + flat * (1e6 + 1) == pytest.approx(np.mean(p), abs=1e-5)
 
 
@@ -303,7 +295,7 @@ def test_likelihood_keeps_votes_modest_where_accuracy_grows_sure(rng):
     assert losses["likelihood"] < 0.9 * losses["accuracy"]
 
 
-@pytest.mark.parametrize("solver", ["lbfgs", "adam", "anneal"])
+@pytest.mark.parametrize("solver", ["lbfgs", "anneal"])
 def test_the_number_of_threads_changes_nothing(wine, solver):
     X, X_test, y, _ = wine
     one, many = (
@@ -335,3 +327,24 @@ def test_weights_whose_sum_is_not_exact_are_refused():
     X, y = np.arange(40.0)[:, None], np.arange(40) % 2
     with pytest.raises(ValueError, match="divide them by their mean"):
         LocallyAdaptiveClassifier().fit(X, y, np.full(40, 1e300))
+
+
+def test_equal_rows_of_a_class_are_merged():
+    X = np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0], [-0.0, 0.0], [1.0, 2.0]])
+    y, weights = np.array([0, 1, 0, 1, 1]), np.array([1.0, 2, 3, 4, 5])
+    distinct, kind, _ = merge_copies(TrainingData(X, y, np.array([0, 1]), weights))
+    assert len(distinct) == 3
+    assert kind[0] == kind[2] != kind[4]
+    assert kind[1] == kind[3]
+    assert_array_equal(distinct.weights[kind], [4, 6, 4, 6, 5])
+
+
+def test_merged_rows_have_an_order_of_their_own(rng):
+    X, y, classes = rng.normal(size=(50, 3)), rng.randint(0, 2, 50), np.array([0, 1])
+    order = rng.permutation(50)
+    distinct, kind, _ = merge_copies(TrainingData(X, y, classes))
+    shuffled, *_ = merge_copies(TrainingData(X[order], y[order], classes))
+    single = merge_copies(TrainingData(X.astype(np.float32), y, classes))
+    assert_array_equal(distinct.X, shuffled.X)
+    assert_array_equal(kind, single[1])
+    assert distinct.y[0] == 0  # classes are numbered in order of appearance

@@ -9,7 +9,7 @@ from sklearn.mixture import GaussianMixture
 from vicinal._base import as_numpy
 from vicinal._kernels.metric._mixture import Components
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
-from vicinal.uncertainty._base import best_mixture
+from vicinal.uncertainty._responsibility_mixture import best_mixture
 
 TYPES = ["full", "tied", "diag", "spherical"]
 

@@ -122,3 +122,28 @@ def device_classes(classes: np.ndarray, proba: Any, *, on_device: bool) -> Any:
     if not on_device:
         return classes[as_numpy(codes)]
     return xp.take(xp.asarray(classes, device=compat.device(proba)), codes)
+
+
+def kth_smallest(values: Any, k: int) -> Any:
+    """Return the ``k``-th smallest entry of each row, ``k`` counted from one."""
+    if isinstance(values, np.ndarray):
+        return np.partition(values, k - 1, axis=1)[:, k - 1]
+    if is_torch(values):
+        return values.kthvalue(k, dim=1).values
+    return namespace(values).sort(values, axis=1)[:, k - 1]
+
+
+def fill_entries(values: Any, columns: Any, fill: float) -> Any:
+    """Put ``fill`` in one column of each row, in place where the library can."""
+    xp, device = namespace(values), compat.device(values)
+    if isinstance(values, np.ndarray) or is_torch(values):
+        values[xp.arange(values.shape[0], device=device), columns] = fill
+        return values
+    filler = xp.full((1, 1), fill, dtype=values.dtype, device=device)
+    here = xp.arange(values.shape[1], device=device)[None, :] == columns[:, None]
+    return xp.where(here, filler, values)
+
+
+def exponentials(values: Any) -> Any:
+    """Return the exponentials, in place where the library can."""
+    return values.exp_() if is_torch(values) else namespace(values).exp(values)

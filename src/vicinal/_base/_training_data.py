@@ -280,11 +280,17 @@ def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
     return DeviceTrainingData(X, y, classes, weight, groups, index)
 
 
-def query_rows(estimator: Any, X: Any, **options: Any) -> Any:
-    """Return checked query rows for a model that ``training_data`` prepared."""
+def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) -> Any:
+    """Return checked query rows for a model that ``training_data`` prepared.
+
+    With ``arrays``, a model fitted to NumPy arrays refuses rows of other array libraries.
+    """
     check_is_fitted(estimator)
-    if getattr(estimator, "_reference", None) is not None:
-        check_same_library(estimator._reference, X)
+    reference = getattr(estimator, "_reference", None)
+    if arrays and reference is None and is_array_api(X):
+        reference = np.empty(0)
+    if reference is not None:
+        check_same_library(reference, X)
         return validate_array_api(estimator, X, reset=False)
     check_magnitude("X", X)
     options = {"dtype": [np.float64, np.float32], **options}

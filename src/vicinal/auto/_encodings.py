@@ -28,7 +28,11 @@ from vicinal.table.keys import has_keys
 ENCODINGS = ("distance", "tree")
 # Sparse rows are made dense up to this many entries; beyond, their leading components are used.
 _MAX_DENSE, _N_COMPONENTS = 20_000_000, 100
-_NUMERIC = {"accept_sparse": "csr", "accept_large_sparse": False, "ensure_all_finite": "allow-nan"}
+_NUMERIC: dict[str, Any] = {
+    "accept_sparse": "csr",
+    "accept_large_sparse": False,
+    "ensure_all_finite": "allow-nan",
+}
 
 
 def read_table(model: Any, X: Any, y: Any, sample_weight: Any, groups: Any, task: str):

@@ -30,8 +30,8 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import HasMethods, threadpool_controller
+from vicinal._conformal import HeldOutRows
 from vicinal._kernels.ensemble._weights import mean_and_error
-from vicinal._rows import HeldOutRows
 from vicinal.auto._base_models import FAMILIES, Spec, TableShape, default_families
 from vicinal.auto._encodings import Encodings
 from vicinal.auto._scorers import ClassScorer, NumberScorer, Scorer

@@ -25,7 +25,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
-from vicinal._rows import HeldOutRows, IntervalMixin, LabelSetMixin, some_rows
+from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, some_rows
 from vicinal.ensemble._learners import class_probabilities, draw_rows, fresh_learner, row_count
 from vicinal.table import TableEncoder
 

@@ -18,13 +18,13 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
+from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble._boosting import (
     REGRESSION_LOSSES,
     Exponential,
     Logistic,
     Multinomial,
 )
-from vicinal._rows import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal.ensemble._boosting_rounds import Rounds, boost, group_outputs, resolve_boosting
 
 

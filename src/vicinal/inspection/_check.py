@@ -7,7 +7,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length
 
 from vicinal._base import check_is_table, check_labels, is_frame, narrowed
-from vicinal._rows import HeldOutRows
+from vicinal._conformal import HeldOutRows
 from vicinal.inspection._column_issues import column_issues, common_value, overlap, rare_classes
 from vicinal.inspection._drift import drift
 from vicinal.inspection._duplicate_rows import duplicate_rows
@@ -151,7 +151,7 @@ def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> F
     answers = LocalRegressor(metric=metric).fit(Z, y).leave_one_out()
     rows = HeldOutRows(Z, answers[:, None], y[:, None])
     # A row apart from all others is answered by a line drawn beyond them: none of them contradicts.
-    distances = rows.support.means
+    distances = rows.typicality.means
     is_apart = distances > np.quantile(distances, 1.0 - _APART)
     scale = np.where(is_apart, np.inf, rows.intervals.scale.held_out[:, 0])
     return far_targets(answers, y, scale, np.arange(len(y)))

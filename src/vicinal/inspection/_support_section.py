@@ -8,7 +8,7 @@ from scipy import sparse
 from vicinal._base import as_numpy
 from vicinal._base._compat import num_samples
 from vicinal._base._explanation import ExplanationSection
-from vicinal._rows import Place, Support
+from vicinal._conformal import StandardizedRows, Typicality
 from vicinal.table import TableEncoder
 
 # Rows as lonely as fewer than this share of the others are unusual.
@@ -23,7 +23,7 @@ def support_section(table: Any, background: Any) -> ExplanationSection:
     ):
         encoder = TableEncoder().fit(background)
         row, rows = encoder.transform(table), encoder.transform(background)
-    share = float(Support(Place(rows))(row)[0])
+    share = float(Typicality(StandardizedRows(rows))(row)[0])
     return _section(share, f"{share:.0%} of {num_samples(background)} other rows")
 
 

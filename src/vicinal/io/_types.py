@@ -31,7 +31,7 @@ _ROOMS = {
     "uncertainty",
 }.intersection(vicinal.__all__)
 # Rooms without a door of their own, imported by the families that use them.
-_INNER_ROOMS = {"_kernels", "_rows"}
+_INNER_ROOMS = {"_conformal", "_kernels"}
 
 _SKLEARN = {
     "calibration": "CalibratedClassifierCV",

@@ -4,8 +4,8 @@ from numbers import Integral
 
 from vicinal._base import atomic_fit, atomic_fit_blocks, documented
 from vicinal._base._compat import Interval, Options, StrOptions
+from vicinal._conformal import FoldedRowsMixin, LabelSetMixin
 from vicinal._kernels.calibration._probabilities import fit_temperature
-from vicinal._rows import FoldedRowsMixin, LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._blending import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._classification import SOLVERS, BaseLocalClassifier

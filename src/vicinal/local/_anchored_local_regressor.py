@@ -7,7 +7,7 @@ from sklearn.base import MultiOutputMixin, RegressorMixin
 
 from vicinal._base import atomic_fit, atomic_fit_blocks, documented
 from vicinal._base._compat import Interval, Options, StrOptions
-from vicinal._rows import FoldedRowsMixin, IntervalMixin
+from vicinal._conformal import FoldedRowsMixin, IntervalMixin
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
 from vicinal.local._blending import AnchorSearch, blended_fit, check_anchored
 from vicinal.local._data import Numbers

@@ -12,8 +12,8 @@ from sklearn.utils.validation import check_is_fitted
 from vicinal._base import HeldOut, Progress, documented, fold_entries, held_out_by_folds
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
 from vicinal._base._explanation import ExplainRowMixin
+from vicinal._conformal import HeldOutRows, TypicalityMixin, some_rows
 from vicinal._kernels.local._smoothing import KERNELS
-from vicinal._rows import HeldOutRows, SupportMixin, some_rows
 from vicinal.local._coordinates import METRICS, location_mask, search_metric, sees_labels
 from vicinal.local._data import HostEngine, SearchOptions, TrainingTable, is_forest
 from vicinal.local._explain import local_sections
@@ -65,7 +65,7 @@ SHARED_CONSTRAINTS: dict = {
 
 
 @documented
-class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
+class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
     """Private base of the local estimators.
 
     A subclass says what is fitted around a query (``_solver(degree)``) and what is left open

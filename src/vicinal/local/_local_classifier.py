@@ -8,7 +8,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import atomic_fit, documented
 from vicinal._base._compat import HasMethods, Options, StrOptions
-from vicinal._rows import LabelSetMixin
+from vicinal._conformal import LabelSetMixin
 from vicinal.local._base import SHARED_CONSTRAINTS
 from vicinal.local._classification import SOLVERS, BaseLocalClassifier
 from vicinal.local._data import Labels, checked_rows

@@ -18,8 +18,8 @@ from vicinal._base import (
     validate_array_api,
     weighted_device_rows,
 )
+from vicinal._conformal import IntervalMixin, check_coverage
 from vicinal._kernels.local._smoothing import robustness_weights
-from vicinal._rows import IntervalMixin, check_coverage
 from vicinal.local._arrays import ArrayApiEngine, ArrayNumbers, check_array_parameters
 from vicinal.local._base import BaseLocal
 from vicinal.local._data import TrainingTable, checked_rows, number_targets

@@ -12,6 +12,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from vicinal._base import Progress, row_blocks
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
+from vicinal._conformal import HeldOutRows, some_rows
 from vicinal._kernels.linear._covariance import standard_scale
 from vicinal._kernels.local._gradient_metric import gradient_rows
 from vicinal._kernels.metric._kernel_ridge import (
@@ -24,7 +25,6 @@ from vicinal._kernels.metric._kernel_ridge import (
     map_slopes,
     ridge_slopes,
 )
-from vicinal._rows import HeldOutRows, some_rows
 from vicinal.metric._explain import slope_sections
 
 # Scales tried, in units of the root of the mean squared distance between two rows.

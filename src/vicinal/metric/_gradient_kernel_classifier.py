@@ -6,8 +6,8 @@ from sklearn.utils.validation import validate_data
 
 from vicinal._base import atomic_fit, class_factors, documented, encode_labels, positive_rows, saved
 from vicinal._base._compat import StrOptions
+from vicinal._conformal import LabelSetMixin
 from vicinal._kernels.calibration._probabilities import fit_slope, temperature_proba
-from vicinal._rows import LabelSetMixin
 from vicinal.metric._gradient_kernel import BaseGradientKernel
 
 

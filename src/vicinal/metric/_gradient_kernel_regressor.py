@@ -13,8 +13,8 @@ from vicinal._base import (
     positive_rows,
     saved,
 )
+from vicinal._conformal import IntervalMixin
 from vicinal._kernels.linear._covariance import standard_scale
-from vicinal._rows import IntervalMixin
 from vicinal.metric._gradient_kernel import BaseGradientKernel
 
 

@@ -8,11 +8,12 @@ import numpy as np
 from array_api_compat import device as device_of
 
 from vicinal._base import as_numpy, captured, namespace
-from vicinal._kernels.metric._embedding_net import NetShape, initial_net
-from vicinal._kernels.metric._neighbor_training import (
+from vicinal._kernels.metric._embedding_net import (
     Nets,
+    NetShape,
     epoch_windows,
     held_out_loss,
+    initial_net,
     training_step,
     zero_moments,
 )

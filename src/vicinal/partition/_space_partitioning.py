@@ -23,7 +23,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples, validate_params
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._rows import FoldedRowsMixin, IntervalMixin, LabelSetMixin
+from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal.partition._blocks import fit_classifier_blocks, fit_regressor_blocks
 from vicinal.partition._explain import cascade_sections, with_spread, with_votes
 from vicinal.partition._fit import (

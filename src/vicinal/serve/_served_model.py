@@ -15,8 +15,8 @@ from vicinal._base._explanation import values_of
 from vicinal._base._pipelines import ask, can
 from vicinal._base._stopping import check_stopped
 from vicinal._base._thresholds import split_threshold
+from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._kernels.calibration._conformal import conformal_quantile
-from vicinal._rows import Place, Support
 from vicinal.inspection import explain
 from vicinal.report import ExplanationReport
 from vicinal.report.explorer import errors_of
@@ -221,11 +221,11 @@ class ServedModel:
     def _support(self, table: Any) -> np.ndarray:
         if can(self.model, "support"):
             return np.asarray(ask(self.model, "support", table))
-        return self._known_support(self._numbers(table))
+        return self._typicality(self._numbers(table))
 
     @cached_property
-    def _known_support(self) -> Support:
-        return Support(self._place)
+    def _typicality(self) -> Typicality:
+        return Typicality(self._background_rows)
 
     def neighbors(self, table: Any) -> dict[str, Any]:
         """Return the rows of the table nearest to the first one, with values and answers."""
@@ -233,7 +233,7 @@ class ServedModel:
             raise RequestError(400, "there is no table whose rows could be near.")
         with _words_for_the_client():
             k = min(_N_NEIGHBORS, num_samples(self.background))
-            distances, rows = self._place.neighbors(self._numbers(table[:1]), k)
+            distances, rows = self._background_rows.neighbors(self._numbers(table[:1]), k)
             near = rows_of(self.background, rows[0])
             answers = self.predictions(near)
         found = []
@@ -262,8 +262,8 @@ class ServedModel:
         return table if self._encoder is None else self._encoder.transform(table)
 
     @cached_property
-    def _place(self) -> Place:
-        return Place(self._numbers(self.background))
+    def _background_rows(self) -> StandardizedRows:
+        return StandardizedRows(self._numbers(self.background))
 
     def explanation(self, table: Any) -> dict[str, Any]:
         """Return the reasons of the first row."""

@@ -7,53 +7,48 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone
 from sklearn.exceptions import NotFittedError
 from sklearn.utils import check_random_state, get_tags
-from sklearn.utils.validation import check_array, check_is_fitted, validate_data
+from sklearn.utils.validation import check_array, check_is_fitted
 
-from vicinal._base import atomic_fit, documented, draw_seeds, row_blocks, saved
+from vicinal._base import (
+    atomic_fit,
+    documented,
+    draw_seeds,
+    query_rows,
+    row_blocks,
+    saved,
+    training_data,
+)
 from vicinal._base._compat import HasMethods, Interval, StrOptions
-from vicinal._kernels.surface._fixed_point import (
-    fixed_point,
-    fixed_point_along,
-    fixed_point_nearest,
-)
-from vicinal._kernels.surface._labels import bisect, label_normals
-from vicinal._kernels.surface._roots import (
-    CONVERGED,
-    NO_CROSSING,
-    NO_SURFACE,
-    NOT_CONVERGED,
-    ON_SURFACE,
-    march,
-    norms,
-    project,
-    refine_roots,
-)
+from vicinal._kernels.surface._nearest_point import bisect
+from vicinal._kernels.surface._roots import NO_CROSSING, NO_SURFACE, norms
 from vicinal.neighbors import NeighborSearch
-from vicinal.surface._counterfactual_search import CounterfactualSearch
-from vicinal.surface._counterfactuals import Counterfactuals
-from vicinal.surface._metric import METRICS, Chart, metric_matrix
-from vicinal.surface._oracles import AsIs, Framed, make_oracle
-from vicinal.surface._problem import Model, Problem
-from vicinal.surface._references import ReferenceRows, SurfacePool
+from vicinal.surface._counterfactuals import Counterfactuals, CounterfactualSearch
+from vicinal.surface._oracles import Model, RowFormat, make_oracle
+from vicinal.surface._problem import (
+    METRICS,
+    Chart,
+    Problem,
+    ReferenceRows,
+    SurfacePool,
+    metric_matrix,
+)
 from vicinal.surface._search import (
     NearestPoints,
+    SurfaceProjection,
+    SurfaceSearch,
     draw_proposals,
-    nearest_by_gradient,
-    nearest_by_labels,
-    segment_ends,
+    first_crossing,
+    first_order,
+    nearest,
+    some_point,
+    surface_gradients,
+    tree_boxes,
 )
-from vicinal.surface._surface_projection import SurfaceProjection
-from vicinal.surface._tree_boxes import tree_boxes
 
-# Points around a surface point, and their radius in units of `length_`, for normals from labels.
-_N_AROUND = 64
-_NORMAL_RADIUS = 0.1
 # Neighbours to whose half-way points label-only searches look.
 _N_BETWEEN = 10
 # Points of the surface sample closer than this, in units of `length_`, count as one.
 _CELL = 0.02
-# Steps of a ray without gradients, and the longest with them, in units of `length_`.
-_RAY_STEP, _LONGEST_STEP = 0.1, 0.5
 
 
 def _is_fitted(estimator) -> bool:
@@ -69,11 +64,11 @@ def _is_fitted(estimator) -> bool:
 class DecisionSurface(BaseEstimator):
     r"""Geometry of the decision surface of any classifier.
 
-    Where does a classifier change its mind, how far away is that, in which direction, and what is
-    the least change of a row that gets another answer? The classifier may be anything: local
-    models, linear models, support vector machines and neural networks are followed by their exact
-    gradients, smooth scores by differences, single trees exactly, and forests, boosting,
-    neighbours and whatever else has ``predict`` by its labels alone.
+    Where does a prediction change, how far away is that, in which direction, and what is the
+    smallest change of a row that gets another prediction (its counterfactual)? The classifier may
+    be anything: local models, linear models, support vector machines and neural networks are
+    followed by their exact gradients, smooth scores by differences, single trees exactly, and
+    forests, boosting, neighbours and whatever else has ``predict`` by its labels alone.
 
     Read more in the :doc:`user guide </guide/surface>`.
 
@@ -220,10 +215,10 @@ class DecisionSurface(BaseEstimator):
         given = X
         is_fitted = _is_fitted(self.estimator)
         if is_fitted or y is None:
-            X = validate_data(self, X, dtype=[np.float64, np.float32])
+            X = training_data(self, X).X
         else:
-            options = {"dtype": [np.float64, np.float32], "ensure_min_samples": 2}
-            X, y = validate_data(self, X, y, **options)
+            data = training_data(self, X, y, ensure_min_samples=2)
+            X, y = data.X, data.y
         self._dtype = X.dtype
         self._X = X.astype(np.float64)
         self.estimator_ = self._fitted_estimator(given, y, is_fitted)
@@ -233,7 +228,7 @@ class DecisionSurface(BaseEstimator):
                 f"{type(self.estimator_).__name__} knows one class only ({self.classes_[0]!r}); a "
                 "surface lies between two, so give it labels of both."
             )
-        wrap = Framed(given) if hasattr(given, "columns") else AsIs()
+        wrap = RowFormat(given)
         labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
         self._weights = metric_matrix(self.metric, self._X)
         chart = Chart(self._X, self._weights, np.ones(X.shape[1], dtype=bool))
@@ -260,16 +255,15 @@ class DecisionSurface(BaseEstimator):
         return clone(self.estimator).fit(X, y)
 
     def _sample_surface(self, chart, labels, wrap, seed) -> None:
-        """Find points of the surface on segments between rows; settle oracle and length."""
+        """Find points of the surface on segments between rows; select oracle and length."""
         n = len(self._X)
         rows = np.arange(n)
         if n > self.n_surface_points:
             rows = np.sort(
                 np.random.RandomState(seed).choice(n, self.n_surface_points, replace=False)
             )
-        any_other = np.full(len(rows), -1)
-        found = self._references.opposites(chart.coordinates(self._X[rows]), labels[rows],
-                                           any_other, 1)[:, 0]  # fmt: skip
+        queries, any_other = chart.coordinates(self._X[rows]), np.full(len(rows), -1)
+        found = self._references.opposites(queries, labels[rows], any_other, 1)[:, 0]
         rows, found = rows[found >= 0], found[found >= 0]
         start, end = self._references.rows[rows], self._references.rows[found]
         lengths = norms(end - start)
@@ -290,32 +284,29 @@ class DecisionSurface(BaseEstimator):
             warnings.warn(
                 f"{type(self.estimator_).__name__} predicts {self.classes_[labels[0]]!r} for every "
                 "row given to fit, so no point of its surface is known; give rows that get "
-                "different answers.",
+                "different predictions.",
                 UserWarning,
                 stacklevel=3,
             )
 
     def _look_between(self, chart, seed) -> None:
         """Label points half-way between neighbours too: islands of a label may hold no row."""
-        places, codes = self._references.rows, self._references.codes
-        rng = np.random.RandomState(seed)
-        rows = rng.permutation(len(places))[: 4 * self.n_surface_points]
-        k = min(_N_BETWEEN, len(places) - 1)
+        Z, codes = self._references.rows, self._references.codes
+        rows = np.random.RandomState(seed).permutation(len(Z))[: 4 * self.n_surface_points]
+        k = min(_N_BETWEEN, len(Z) - 1)
         if k < 1:
             return
-        found = NeighborSearch(n_jobs=1).fit(places).kneighbors(places[rows], k + 1)[1][:, 1:]
-        middle = 0.5 * (places[rows][:, None] + places[found]).reshape(-1, places.shape[1])
+        found = NeighborSearch(n_jobs=1).fit(Z).kneighbors(Z[rows], k + 1)[1][:, 1:]
+        middle = 0.5 * (Z[rows][:, None] + Z[found]).reshape(-1, Z.shape[1])
         labels = self._model.codes(chart.columns(middle, np.repeat(rows, k)))
         self._references = ReferenceRows(
-            np.concatenate([places, middle]), np.concatenate([codes, labels])
+            np.concatenate([Z, middle]), np.concatenate([codes, labels])
         )
 
     def _probe(self, model, chart, labels, rows, start, end):
         """Return points close to the surface, in columns."""
-        problem = Problem(
-            model, Chart(self._X[rows], self._weights, chart.free), labels[rows],
-            np.full(len(rows), -1),
-        )  # fmt: skip
+        own = Chart(self._X[rows], self._weights, chart.free)
+        problem = Problem(model, own, labels[rows], np.full(len(rows), -1))
         numeric = self._references.numeric
         inner, outer = bisect(
             problem.flipped, start, end, np.arange(len(rows)), numeric, n_halvings=4
@@ -333,29 +324,28 @@ class DecisionSurface(BaseEstimator):
             f_end, _ = problem.evaluate(end, rows, False)
             good = (f_start > 0.0) & (f_end <= 0.0)
             rows, own = rows[good], own[good]
-            roots = refine_roots(
-                problem.evaluate, start[rows], end[rows], rows, f_start[rows], f_end[rows],
-                tol=self._tol, slopes=self._has_slopes,
-            )  # fmt: skip
+            segments = start[rows], end[rows], rows, f_start[rows], f_end[rows]
+            roots = self._search().roots(problem, *segments)
             inner, outer, points = roots.inner, roots.outer, roots.points
         other = problem.model.codes(problem.chart.columns(outer, rows))
         return SurfacePool(inner, outer, points, np.column_stack([own, other]))
 
-    @property
-    def _tol(self) -> float:
-        return self.tol * self.length_
-
-    @property
-    def _has_slopes(self) -> bool:
-        """Slopes cost no more than values."""
-        return self._model.kind == "gradient"
+    def _search(self) -> SurfaceSearch:
+        return SurfaceSearch(
+            references=self._references,
+            pool=getattr(self, "_pool", None),
+            proposals=self._proposals,
+            boxes=self._boxes,
+            length=self.length_,
+            tol=self.tol * self.length_,
+            n_starts=self.n_starts,
+            is_fixed_point=self.algorithm == "fixed_point",
+        )
 
     # --- queries ---
 
     def _validate(self, X):
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return X.astype(np.float64)
+        return query_rows(self, X).astype(np.float64)
 
     def _problem(self, X, own, target) -> Problem:
         chart = Chart(X, self._weights, np.ones(X.shape[1], dtype=bool))
@@ -379,8 +369,12 @@ class DecisionSurface(BaseEstimator):
         return int(found[0])
 
     def _over_blocks(self, X, find, label=None, rays=None) -> SurfaceProjection:
-        """Run a search on blocks of rows and put the answers together."""
+        """Run a search on blocks of rows and concatenate the results.
+
+        ``find`` is called as ``find(problem, search)``, with the rays of the block if there are.
+        """
         X = self._validate(X)
+        search = self._search()
         label = None if label is None else self._encode(label, "label")
         parts = []
         for block in self._blocks(len(X)):
@@ -389,19 +383,21 @@ class DecisionSurface(BaseEstimator):
             if label is not None and len(self.classes_) > 2:
                 target[own != label] = label
             problem = self._problem(X[block], own, target)
-            found = find(problem) if rays is None else find(problem, rays[block])
-            parts.append(self._describe(problem, found, self._positive(own, label)))
+            own_rays = () if rays is None else (rays[block],)
+            found = find(problem, search, *own_rays)
+            gradients = surface_gradients(problem, search, found)
+            parts.append(self._describe(problem, found, gradients, self._positive(own, label)))
         return SurfaceProjection(
             **{name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
         )
 
-    def _describe(self, problem, found: NearestPoints, side) -> dict:
+    def _describe(self, problem, found: NearestPoints, gradients, side) -> dict:
         """Turn points in coordinates into what a user sees."""
         lost = np.isin(found.status, (NO_CROSSING, NO_SURFACE))
         distances = np.where(lost, np.inf, norms(found.points - problem.Z))
         points = problem.chart.columns(found.points, np.arange(len(lost)))
         points[lost] = problem.chart.base[lost]
-        normals = problem.chart.covectors(self._gradients(problem, found))
+        normals = problem.chart.covectors(gradients)
         size = norms(normals)
         normals = normals * (side / np.where(size > 0.0, size, 1.0))[:, None]
         normals[lost] = 0.0
@@ -415,21 +411,6 @@ class DecisionSurface(BaseEstimator):
             "n_evaluations": problem.n_evaluations.copy(),
         }
 
-    def _gradients(self, problem, found: NearestPoints) -> np.ndarray:
-        """Return gradients at the points; from labels around them where there is no score."""
-        if self._model.oracle is not None or self._boxes is not None:
-            return np.nan_to_num(found.gradients)
-        rows = np.flatnonzero(~np.isin(found.status, (NO_CROSSING, NO_SURFACE)))
-        out = np.zeros(found.points.shape)
-        if rows.size:
-            offsets = self._proposals[0].reshape(-1, self.n_features_in_)[:_N_AROUND]
-            offsets = offsets / np.maximum(norms(offsets), 1e-300)[:, None]
-            counts = problem.n_evaluations.copy()
-            radius = _NORMAL_RADIUS * self.length_
-            out[rows] = label_normals(problem.flipped, found.points[rows], rows, radius, offsets)
-            problem.n_evaluations = counts
-        return out
-
     # --- searches ---
 
     def project(self, X):
@@ -441,62 +422,7 @@ class DecisionSurface(BaseEstimator):
             Points with the sign change bracketed to within the tolerance; cheaper than, and not
             as near as, ``orthogonal_projection``.
         """
-        return self._over_blocks(X, self._project)
-
-    def _project(self, problem) -> NearestPoints:
-        n = len(problem.own)
-        if self._model.oracle is None:
-            return self._project_by_labels(problem)
-        if self.algorithm == "fixed_point":
-            rows = np.arange(n)
-            points, done = fixed_point(problem.local, problem.Z, rows, tol=self._tol)
-            return self._at(problem, points, done)
-        owner, ends = segment_ends(problem, self._references, 1, check=False)
-        has_end = np.zeros(n, dtype=bool)
-        has_end[owner] = True
-        full = problem.Z.copy()
-        full[owner] = ends
-        roots, status = project(
-            problem.evaluate, problem.Z, full, has_end, step=self.length_, tol=self._tol,
-            slopes=self._has_slopes,
-        )  # fmt: skip
-        return self._repair(problem, roots, status)
-
-    def _repair(self, problem, roots, status) -> NearestPoints:
-        """Where score and label disagree, or nothing crossed, answer from labels."""
-        gradients = self._gradients_of(problem, roots, status)
-        found = NearestPoints(roots.points, roots.outer, gradients, status)
-        failed = np.flatnonzero(status == NOT_CONVERGED)
-        if failed.size:
-            part = self._project_by_labels(problem.take(failed))
-            for mine, new in zip(found, part, strict=True):
-                mine[failed] = new
-        return found
-
-    def _gradients_of(self, problem, roots, status):
-        if self._has_slopes:
-            return roots.gradients
-        out = np.zeros(problem.Z.shape)
-        some = np.flatnonzero(np.isin(status, (CONVERGED, ON_SURFACE)))
-        if some.size:
-            out[some] = problem.evaluate(roots.points[some], some, True)[1]
-        return out
-
-    def _at(self, problem, points, done) -> NearestPoints:
-        gradients = problem.evaluate(points, np.arange(len(points)), True)[1]
-        status = np.where(done, CONVERGED, NOT_CONVERGED)
-        return NearestPoints(points, points, gradients, status)
-
-    def _project_by_labels(self, problem) -> NearestPoints:
-        n = len(problem.own)
-        owner, ends = segment_ends(problem, self._references, 1, check=False)
-        numeric = self._references.numeric
-        inner, outer = bisect(problem.flipped, problem.Z[owner], ends, owner, numeric)
-        points, beyond = problem.Z.copy(), problem.Z.copy()
-        points[owner], beyond[owner] = 0.5 * (inner + outer), outer
-        status = np.full(n, NO_SURFACE)
-        status[owner] = CONVERGED
-        return NearestPoints(points, beyond, np.zeros(points.shape), status)
+        return self._over_blocks(X, some_point)
 
     def along(self, X, direction, *, max_distance=None):
         """Find the first crossing of the surface on a ray from each row.
@@ -526,64 +452,11 @@ class DecisionSurface(BaseEstimator):
         if max_distance is not None and not max_distance > 0.0:
             raise ValueError(f"max_distance={max_distance!r} must be positive.")
         rays = np.broadcast_to(directions, (n_rows, self.n_features_in_))
-        return self._over_blocks(X, lambda p, V: self._along(p, V, max_distance), rays=rays)
 
-    def _along(self, problem, V, max_distance) -> NearestPoints:
-        V = problem.chart.coordinates(V)
-        V = V / norms(V)[:, None]
-        if max_distance is None:
-            corner = self._references.rows.min(axis=0), self._references.rows.max(axis=0)
-            diagonal = float(np.linalg.norm(corner[1] - corner[0]))
-            max_distance = 2.0 * (diagonal + self.length_) + self._outside(problem.Z)
-        t_max = np.broadcast_to(np.asarray(max_distance, dtype=np.float64), len(V))
-        rows = np.arange(len(V))
-        if self._model.oracle is None:
-            return self._along_by_labels(problem, V, t_max)
-        if self.algorithm == "fixed_point":
-            points, done = fixed_point_along(problem.local, problem.Z, V, rows, tol=self._tol)
-            return self._at(problem, points, done)
-        roots, status = march(
-            problem.evaluate,
-            problem.Z,
-            V,
-            stride=lambda Z: self._stride(Z, _LONGEST_STEP),
-            t_max=t_max,
-            tol=self._tol,
-            slopes=self._has_slopes,
-        )
-        return NearestPoints(
-            roots.points, roots.outer, self._gradients_of(problem, roots, status), status
-        )
+        def find(problem, search, V):
+            return first_crossing(problem, search, V, max_distance)
 
-    def _outside(self, Z) -> np.ndarray:
-        """Return the distance of points to the box of the rows seen in fit."""
-        rows = self._references.rows
-        return norms(Z - np.clip(Z, rows.min(axis=0), rows.max(axis=0)))
-
-    def _stride(self, Z, share: float) -> np.ndarray:
-        """Return the longest step of a ray at points; it grows with the distance from all rows."""
-        return share * (self.length_ + self._outside(Z))
-
-    def _along_by_labels(self, problem, V, t_max) -> NearestPoints:
-        n = len(V)
-        status = np.full(n, NO_CROSSING)
-        inner, outer = problem.Z.copy(), problem.Z.copy()
-        t = np.zeros(n)
-        active = np.arange(n)
-        while active.size:
-            t[active] = np.minimum(
-                t[active] + self._stride(inner[active], _RAY_STEP), t_max[active]
-            )
-            points = problem.Z[active] + t[active, None] * V[active]
-            hit = problem.flipped(points, active)
-            outer[active[hit]] = points[hit]
-            status[active[hit]] = CONVERGED
-            inner[active[~hit]] = points[~hit]
-            active = active[~hit & (t[active] < t_max[active])]
-        some = np.flatnonzero(status == CONVERGED)
-        numeric = self._references.numeric
-        inner[some], outer[some] = bisect(problem.flipped, inner[some], outer[some], some, numeric)
-        return NearestPoints(0.5 * (inner + outer), outer, np.zeros(outer.shape), status)
+        return self._over_blocks(X, find, rays=rays)
 
     def orthogonal_projection(self, X, *, label=None):
         """Find the nearest point of the surface for each row.
@@ -599,27 +472,7 @@ class DecisionSurface(BaseEstimator):
         SurfaceProjection
             The line from row to point is orthogonal to the surface unless the status is ``KINK``.
         """
-        return self._over_blocks(X, self._nearest, label=label)
-
-    def _nearest(self, problem) -> NearestPoints:
-        if self._boxes is not None and problem.chart.is_diagonal:
-            return self._boxes.nearest(problem)
-        if self._model.oracle is None:
-            return nearest_by_labels(problem, self._references, self._pool, self._proposals)
-        if self.algorithm == "fixed_point":
-            rows = np.arange(len(problem.own))
-            points, done = fixed_point_nearest(problem.local, problem.Z, rows, tol=self._tol)
-            return self._at(problem, points, done)
-        return nearest_by_gradient(
-            problem,
-            self._references,
-            self._pool,
-            self._proposals,
-            step=self.length_,
-            tol=self._tol,
-            n_starts=self.n_starts,
-            slopes=self._has_slopes,
-        )
+        return self._over_blocks(X, nearest, label=label)
 
     def distance(self, X, *, label=None, method="orthogonal"):
         r"""Return the signed distance of each row to the surface.
@@ -648,17 +501,7 @@ class DecisionSurface(BaseEstimator):
                 f"method='first_order' needs scores, but {type(self.estimator_).__name__} is "
                 "followed by its labels; use method='orthogonal'."
             )
-        return self._over_blocks(X, self._first_order, label=label).distances
-
-    def _first_order(self, problem) -> NearestPoints:
-        values, gradients = problem.evaluate(problem.Z, np.arange(len(problem.own)), True)
-        size = norms(gradients)
-        with np.errstate(all="ignore"):
-            step = np.where(size > 0.0, values / (size * size), 0.0)
-        points = problem.Z - step[:, None] * gradients
-        flat = ~(size > 0.0) & (values != 0.0)
-        status = np.where(flat, NO_SURFACE, CONVERGED)
-        return NearestPoints(points, points, gradients, status)
+        return self._over_blocks(X, lambda problem, _: first_order(problem), label=label).distances
 
     def normal(self, X):
         """Return the unit normal of the surface at the nearest point of each row.
@@ -714,7 +557,7 @@ class DecisionSurface(BaseEstimator):
         sparsity=0.0,
         plausibility=None,
     ):
-        """Find the least change of each row that gets another answer.
+        """Find the smallest change of each row that gets another prediction.
 
         Parameters
         ----------
@@ -743,11 +586,13 @@ class DecisionSurface(BaseEstimator):
         -------
         Counterfactuals
             Every point marked ``found`` was predicted again, in the precision in which it is
-            returned, and has a label asked for.
+            returned, and has a wanted label.
         """
         rows = self._validate(X)
-        search = CounterfactualSearch(
+        search = self._search()
+        conditions = CounterfactualSearch(
             self._model,
+            search,
             self._X,
             self._codes,
             metric_matrix(self.metric if metric is None else metric, self._X),
@@ -760,24 +605,18 @@ class DecisionSurface(BaseEstimator):
             plausibility=plausibility,
         )
         code = -1 if target is None else self._encode(target, "target")
-        plain = search.is_free and metric is None
         parts = []
         for block in self._blocks(len(rows)):
-            own = self._model.codes(rows[block])
-            nearest = None
-            if plain:
+            own, found = self._model.codes(rows[block]), None
+            if conditions.is_free and metric is None:
                 problem = self._problem(rows[block], own, np.full(len(own), code))
-                nearest = self._nearest(problem)
-            parts.append(
-                search.find(rows[block], own, code, nearest, self._pool if plain else None,
-                            self._proposals)
-            )  # fmt: skip
+                found = nearest(problem, search)
+            parts.append(conditions.find(rows[block], own, code, found))
         joined = {name: np.concatenate([p[name] for p in parts]) for name in parts[0]}
         joined["labels"] = self.classes_[joined["labels"]]
-        return Counterfactuals(
-            **joined, feature_names=list(getattr(self, "feature_names_in_", []))
-            or [f"x{j}" for j in range(self.n_features_in_)],
-        )  # fmt: skip
+        names = list(getattr(self, "feature_names_in_", []))
+        names = names or [f"x{j}" for j in range(self.n_features_in_)]
+        return Counterfactuals(**joined, feature_names=names)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,6 +1,6 @@
-"""How the score of a classifier and its gradient are found.
+"""How labels, the score of a classifier and its gradient are found.
 
-An oracle answers ``scores(X, gradient)`` for a block of rows in the columns the classifier was
+An oracle returns ``scores(X, gradient)`` for a block of rows in the columns the classifier was
 given: values of shape (m,) for two classes (positive for the second) or (m, n_classes), and
 gradients with one more axis, or None. A classifier brings its own by offering
 ``decision_function_and_gradient(X)``.
@@ -10,12 +10,14 @@ from typing import Any
 
 import numpy as np
 from scipy.special import logit
+from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 from sklearn.neural_network import MLPClassifier
 from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
-from vicinal._base import import_optional, saved
-from vicinal._kernels.surface._score_gradients import kernel_machine, perceptron_layers
+from vicinal._base import forest_proba, import_optional, row_blocks, saved
+from vicinal._base._stopping import check_stopped
+from vicinal._kernels.surface._closed_forms import kernel_machine, perceptron_layers
 
 # Probabilities are kept off 0 and 1 by this much before their logit is taken.
 _FLOOR = 1e-12
@@ -25,22 +27,16 @@ _FRAMES = ("pandas", "polars")
 
 
 @saved()
-class AsIs:
-    """Leave arrays as they are, for classifiers that were fitted on arrays."""
+class RowFormat:
+    """Rows as a classifier was given them: arrays, or frames like the one it was fitted on."""
+
+    def __init__(self, rows=None):
+        self.columns = list(rows.columns) if hasattr(rows, "columns") else None
+        self.library = type(rows).__module__.partition(".")[0]
 
     def __call__(self, X):
-        return X
-
-
-@saved()
-class Framed:
-    """Turn arrays into frames like the one a classifier was fitted on, so that names are kept."""
-
-    def __init__(self, frame):
-        self.library = type(frame).__module__.partition(".")[0]
-        self.columns = list(frame.columns)
-
-    def __call__(self, X):
+        if self.columns is None:
+            return X
         if self.library not in _FRAMES:
             raise TypeError(f"frames must be of {' or '.join(_FRAMES)}, got {self.library!r}.")
         frames = import_optional(self.library, needed_by="A model of frames", extra="frame")
@@ -167,8 +163,13 @@ class AffineThen:
 
     def local(self, X):
         """Return scores and slopes of the local models."""
-        values, slopes = self.inner.local(X @ self.matrix + self.offset)
+        values, slopes = local_scores(self.inner, X @ self.matrix + self.offset)
         return values, slopes @ self.matrix.T
+
+
+def local_scores(oracle, X):
+    """Return scores and slopes of local models; of other models, their gradients."""
+    return oracle.local(X) if hasattr(oracle, "local") else oracle.scores(X, True)
 
 
 def make_oracle(estimator, X, wrap, choice: str, probe: np.ndarray) -> tuple[str, Any]:
@@ -233,7 +234,7 @@ def _closed_form(estimator, X, wrap):
         if affine is None:
             return None
         matrix, offset = affine
-        inner = _closed_form(estimator[-1], X @ matrix + offset, AsIs())
+        inner = _closed_form(estimator[-1], X @ matrix + offset, RowFormat())
         return None if inner is None else AffineThen(inner, matrix, offset)
     if hasattr(estimator, "decision_function_and_gradient"):
         return OwnGradient(estimator, wrap)
@@ -286,28 +287,19 @@ def _affine_map(steps, X, wrap):
 
 
 @saved()
-class DecisionScores:
-    """Scores of ``decision_function``."""
+class Scores:
+    """Scores of ``decision_function``, or logits of two and logarithms of more probabilities."""
 
-    def __init__(self, estimator, wrap):
+    def __init__(self, estimator, wrap, method):
         self.estimator = estimator
         self.wrap = wrap
+        self.method = method
 
     def __call__(self, X):
-        return _clipped(self.estimator.decision_function(self.wrap(X)))
-
-
-@saved()
-class ProbabilityScores:
-    """Logits of two probabilities, logarithms of more."""
-
-    def __init__(self, estimator, wrap):
-        self.estimator = estimator
-        self.wrap = wrap
-
-    def __call__(self, X):
-        proba = self.estimator.predict_proba(self.wrap(X)).astype(np.float64)
-        proba = np.clip(proba, _FLOOR, 1.0 - _FLOOR)
+        values = getattr(self.estimator, self.method)(self.wrap(X))
+        if self.method == "decision_function":
+            return _clipped(values)
+        proba = np.clip(values.astype(np.float64), _FLOOR, 1.0 - _FLOOR)
         return logit(proba[:, 1]) if proba.shape[1] == 2 else np.log(proba)
 
 
@@ -317,9 +309,9 @@ def _score_function(estimator, X, wrap):
     if hasattr(estimator, "decision_function"):
         shape = np.shape(estimator.decision_function(wrap(X[:1])))
         if shape == ((1,) if n_classes == 2 else (1, n_classes)):
-            return DecisionScores(estimator, wrap)
+            return Scores(estimator, wrap, "decision_function")
     if hasattr(estimator, "predict_proba"):
-        return ProbabilityScores(estimator, wrap)
+        return Scores(estimator, wrap, "predict_proba")
     return None
 
 
@@ -345,3 +337,36 @@ def _is_flat(score, steps, probe) -> bool:
     if not len(probe):
         return False
     return bool(np.mean(score(probe + 10.0 * steps) == score(probe - 10.0 * steps)) > 0.5)
+
+
+@saved()
+class Model:
+    """A fitted classifier as the searches see it: codes of labels, scores, gradients."""
+
+    def __init__(self, estimator, wrap, kind: str, oracle):
+        self.estimator = estimator
+        self.wrap = wrap
+        self.kind = kind
+        self.oracle = oracle
+        self.classes = estimator.classes_
+
+    def codes(self, X) -> np.ndarray:
+        """Return predicted labels as positions in ``classes``."""
+        check_stopped()
+        if not len(X):
+            return np.empty(0, dtype=np.int64)
+        # A subclass may predict as it likes.
+        if type(self.estimator) in (ExtraTreesClassifier, RandomForestClassifier):
+            return forest_proba(self.estimator, X, self.wrap).argmax(axis=1)
+        return np.searchsorted(self.classes, self.estimator.predict(self.wrap(X)))
+
+    def scores(self, X, gradient: bool, *, local: bool = False):
+        """Return scores and gradients, in blocks of rows; with ``local`` those of local models."""
+        d, n_classes = X.shape[1], len(self.classes)
+        copies = 4 * d if isinstance(self.oracle, Differences) and gradient else 4
+        parts = [
+            local_scores(self.oracle, X[block]) if local else self.oracle.scores(X[block], gradient)
+            for block in row_blocks(len(X), 8 * d * (copies + n_classes))
+        ]
+        values = np.concatenate([part[0] for part in parts])
+        return values, np.concatenate([part[1] for part in parts]) if gradient else None

@@ -1,49 +1,120 @@
-"""A batch of queries, their classifier, and the score seen from each query's own side."""
+"""What is searched: coordinates of the queries, the classifier seen from their side, known rows."""
+
+import copy
 
 import numpy as np
-from sklearn.ensemble import ExtraTreesClassifier, RandomForestClassifier
 
-from vicinal._base import forest_proba, row_blocks, saved
-from vicinal._base._stopping import check_stopped
-from vicinal.surface._metric import Chart
-from vicinal.surface._oracles import Differences
+from vicinal._base import saved
+from vicinal._kernels.linear._covariance import standard_scale
+from vicinal._kernels.surface._nearest_point import mixed_distance
+from vicinal.neighbors import NeighborSearch
+from vicinal.surface._oracles import Model
+
+METRICS = ("euclidean", "standardized", "mad", "mahalanobis")
 
 
-@saved()
-class Model:
-    """A fitted classifier as the searches see it: codes of labels, scores, gradients."""
+def metric_matrix(metric, X: np.ndarray) -> np.ndarray:
+    """Return what multiplies the columns: a vector, or M of ``(x - z)' M (x - z)``.
 
-    def __init__(self, estimator, wrap, kind: str, oracle):
-        self.estimator = estimator
-        self.wrap = wrap
-        self.kind = kind
-        self.oracle = oracle
-        self.classes = estimator.classes_
+    A vector holds factors on the columns; a matrix is symmetric and positive definite.
+    """
+    d = X.shape[1]
+    if metric is None or (isinstance(metric, str) and metric == "euclidean"):
+        return np.ones(d)
+    if isinstance(metric, str):
+        _, scale = standard_scale(X, None)
+        if metric == "standardized":
+            return 1.0 / scale
+        if metric == "mad":
+            # 1.4826 makes it the standard deviation of normal columns; a column that is mostly one
+            # value has none and takes its standard deviation.
+            mad = 1.4826 * np.median(np.abs(X - np.median(X, axis=0)), axis=0)
+            return 1.0 / np.where(mad > 0.0, mad, scale)
+        if metric == "mahalanobis":
+            return _inverse_covariance(X, scale)
+        raise ValueError(f"metric={metric!r} is not one of {list(METRICS)} or an array.")
+    matrix = np.asarray(metric, dtype=np.float64)
+    if matrix.shape == (d,) and np.all(np.isfinite(matrix)) and matrix.min() > 0.0:
+        return np.sqrt(matrix)
+    if matrix.shape == (d, d) and np.allclose(matrix, matrix.T):
+        if np.linalg.eigvalsh(matrix).min() > 0.0:
+            return matrix
+    raise ValueError(
+        f"metric of shape {matrix.shape} must hold {d} positive weights, or a symmetric positive "
+        f"definite matrix of shape {(d, d)}."
+    )
 
-    def codes(self, X) -> np.ndarray:
-        """Return predicted labels as positions in ``classes``."""
-        check_stopped()
-        if not len(X):
-            return np.empty(0, dtype=np.int64)
-        # A subclass may predict as it likes.
-        if type(self.estimator) in (ExtraTreesClassifier, RandomForestClassifier):
-            return forest_proba(self.estimator, X, self.wrap).argmax(axis=1)
-        return np.searchsorted(self.classes, self.estimator.predict(self.wrap(X)))
 
-    def scores(self, X, gradient: bool):
-        """Return scores and gradients, in blocks of rows."""
-        d, n_classes = X.shape[1], len(self.classes)
-        copies = 4 * d if isinstance(self.oracle, Differences) and gradient else 4
-        parts = [
-            self.oracle.scores(X[block], gradient)
-            for block in row_blocks(len(X), 8 * d * (copies + n_classes))
-        ]
-        values = np.concatenate([part[0] for part in parts])
-        return values, np.concatenate([part[1] for part in parts]) if gradient else None
+def _inverse_covariance(X, scale) -> np.ndarray:
+    Z = X / scale
+    covariance = np.atleast_2d(np.cov(Z, rowvar=False, bias=True))
+    # A little of the identity keeps dependent columns from becoming free of cost.
+    covariance = covariance + 1e-6 * np.eye(len(covariance))
+    return np.linalg.inv(covariance) / np.outer(scale, scale)
+
+
+class Chart:
+    """The free columns of some queries in coordinates with Euclidean distance.
+
+    Parameters
+    ----------
+    base : ndarray of shape (n_queries, n_features)
+        Queries in their own columns; columns that are not free keep these values.
+    weights : ndarray of shape (n_features,) or (n_features, n_features)
+        What ``metric_matrix`` returned.
+    free : ndarray of bool of shape (n_features,)
+        Columns that may change.
+    """
+
+    def __init__(self, base, weights, free):
+        self.base = base
+        self.free = free
+        self.all_free = bool(free.all())
+        if weights.ndim == 1:
+            self.forward = weights[free]
+            self.backward = 1.0 / self.forward
+        else:
+            self.forward = np.linalg.cholesky(weights[np.ix_(free, free)])
+            self.backward = np.linalg.inv(self.forward)
+        self.is_diagonal = self.forward.ndim == 1
+
+    def take(self, rows) -> "Chart":
+        """Return the chart of some queries."""
+        part = copy.copy(self)
+        part.base = self.base[rows]
+        return part
+
+    def coordinates(self, X) -> np.ndarray:
+        """Return the coordinates of rows."""
+        X = X if self.all_free else X[:, self.free]
+        return X * self.forward if self.is_diagonal else X @ self.forward
+
+    def columns(self, Z, rows) -> np.ndarray:
+        """Return the rows at coordinates ``Z`` of the queries ``rows``."""
+        values = Z * self.backward if self.is_diagonal else Z @ self.backward
+        if self.all_free:
+            return values
+        X = self.base[rows].copy()
+        X[:, self.free] = values
+        return X
+
+    def gradients(self, G) -> np.ndarray:
+        """Return gradients with respect to coordinates, from those with respect to columns."""
+        G = G if self.all_free else G[..., self.free]
+        return G * self.backward if self.is_diagonal else G @ self.backward.T
+
+    def covectors(self, G) -> np.ndarray:
+        """Return gradients with respect to columns, from those with respect to coordinates."""
+        values = G * self.forward if self.is_diagonal else G @ self.forward.T
+        if self.all_free:
+            return values
+        full = np.zeros((len(G), len(self.free)))
+        full[:, self.free] = values
+        return full
 
 
 class Problem:
-    """What is asked for a batch of queries.
+    """A batch of queries, and the labels wanted for them.
 
     Parameters
     ----------
@@ -70,23 +141,35 @@ class Problem:
         """Two classes: one score tells all."""
         return len(self.model.classes) == 2
 
+    @property
+    def has_slopes(self) -> bool:
+        """Whether slopes cost no more than values."""
+        return self.model.kind == "gradient"
+
+    def by_border(self, rows):
+        """Yield the class whose border each query seeks, and which of ``rows`` seek it."""
+        key = np.where(self.target < 0, self.own, self.target)[rows]
+        for code in np.unique(key):
+            yield code, np.flatnonzero(key == code)
+
     def reached(self, codes, rows) -> np.ndarray:
-        """Tell whether codes are those asked for."""
+        """Tell whether codes are wanted ones."""
         target = self.target[rows]
         return np.where(target < 0, codes != self.own[rows], codes == target)
 
     def flipped(self, Z, rows) -> np.ndarray:
-        """Tell whether points have a label asked for."""
+        """Tell whether points have a wanted label."""
         np.add.at(self.n_evaluations, rows, 1)
         return self.reached(self.model.codes(self.chart.columns(Z, rows)), rows)
 
-    def evaluate(self, Z, rows, gradient: bool, rivals=None):
+    def evaluate(self, Z, rows, gradient: bool, rivals=None, *, local: bool = False):
         """Return the score oriented to be positive on the query's side, and its gradient.
 
         ``rivals`` names one other class per point to compare with; by default it is the best one.
+        With ``local`` the gradient is that of the local model, its weights held fixed.
         """
         np.add.at(self.n_evaluations, rows, 1)
-        values, slopes = self.model.scores(self.chart.columns(Z, rows), gradient)
+        values, slopes = self.model.scores(self.chart.columns(Z, rows), gradient, local=local)
         if gradient:
             slopes = self.chart.gradients(slopes)
         if self.is_binary:
@@ -118,19 +201,121 @@ class Problem:
 
     def local(self, Z, rows):
         """Return the oriented score and the slopes of the local model at points."""
-        oracle = self.model.oracle
-        X = self.chart.columns(Z, rows)
-        np.add.at(self.n_evaluations, rows, 1)
-        method = getattr(oracle, "local", None)
-        values, slopes = method(X) if method else oracle.scores(X, True)
-        slopes = self.chart.gradients(slopes)
-        if self.is_binary:
-            side = np.where(self.own[rows] == 1, 1.0, -1.0)
-            return side * values, side[:, None] * slopes
-        plus, minus = self._compared(values, rows, None)
-        at = np.arange(len(values))
-        return values[at, plus] - values[at, minus], slopes[at, plus] - slopes[at, minus]
+        return self.evaluate(Z, rows, True, local=True)
 
     def take(self, rows) -> "Problem":
         """Return the problem of some queries."""
         return Problem(self.model, self.chart.take(rows), self.own[rows], self.target[rows])
+
+
+@saved(rows="n d", codes="n", numeric="d")
+class ReferenceRows:
+    """Training rows with their predicted codes, in the coordinates of one chart.
+
+    Parameters
+    ----------
+    rows : ndarray of shape (n_samples, n_coordinates)
+        Training rows.
+    codes : ndarray of shape (n_samples,)
+        Their predicted codes.
+    numeric : ndarray of bool of shape (n_coordinates,)
+        Coordinates that hold numbers; the others hold categories.
+    """
+
+    def __init__(self, rows, codes, numeric=None):
+        self.rows = rows
+        self.codes = codes
+        self.numeric = np.ones(rows.shape[1], dtype=bool) if numeric is None else numeric
+        self._searches: dict = {}
+
+    def __getstate__(self):
+        return {**self.__dict__, "_searches": {}}
+
+    def _search(self, key):
+        """Return the search among rows of one code (``target``) or of all others (``own``)."""
+        if key not in self._searches:
+            kind, code = key
+            which = np.flatnonzero(self.codes == code if kind == "is" else self.codes != code)
+            search = None
+            if which.size and self.numeric.any():
+                search = NeighborSearch(n_jobs=1).fit(
+                    np.ascontiguousarray(self.rows[which][:, self.numeric])
+                )
+            self._searches[key] = (which, search)
+        return self._searches[key]
+
+    def opposites(self, Z, own, target, k: int) -> np.ndarray:
+        """Return the ``k`` nearest rows of a wanted label, -1 where there are fewer."""
+        out = np.full((len(Z), k), -1, dtype=np.int64)
+        for code in np.unique(np.where(target < 0, own, -2 - target)):
+            key = ("not", code) if code >= 0 else ("is", -2 - code)
+            some = np.flatnonzero(np.where(target < 0, own, -2 - target) == code)
+            which, search = self._search(key)
+            if not which.size:
+                continue
+            count = min(k, len(which))
+            if search is None:
+                out[some, :count] = which[:count]
+            elif self.numeric.all():
+                found = search.kneighbors(Z[some], count, return_distance=False)
+                out[some, :count] = which[found]
+            else:
+                out[some, :count] = which[self._nearest_mixed(Z[some], which, search, count)]
+        return out
+
+    def _nearest_mixed(self, Z, which, search, count):
+        """Rank a longer list of numeric neighbours by the distance that counts categories."""
+        longer = min(len(which), max(20 * count, 200))
+        query = np.ascontiguousarray(Z[:, self.numeric])
+        found = search.kneighbors(query, longer, return_distance=False)
+        rows = self.rows[which[found]]
+        distance = mixed_distance(rows, Z[:, None], self.numeric)
+        order = np.argsort(distance, axis=1, kind="stable")[:, :count]
+        return np.take_along_axis(found, order, axis=1)
+
+
+@saved(inner="m d", outer="m d", points="m d", sides="m 2")
+class SurfacePool:
+    """Points of the surface found in ``fit``, with the codes on their two sides."""
+
+    def __init__(self, inner, outer, points, sides):
+        self.inner = inner
+        self.outer = outer
+        self.points = points
+        self.sides = sides
+        self._searches: dict = {}
+
+    def __len__(self):
+        return len(self.points)
+
+    def thinned(self, cell: float) -> "SurfacePool":
+        """Keep the first point of each cell of a lattice; crowds tell nothing new."""
+        lattice = np.column_stack([np.round(self.points / cell), self.sides])
+        kept = np.sort(np.unique(lattice, axis=0, return_index=True)[1])
+        return SurfacePool(*(a[kept] for a in (self.inner, self.outer, self.points, self.sides)))
+
+    def __getstate__(self):
+        return {**self.__dict__, "_searches": {}}
+
+    def _search(self, code: int):
+        if code not in self._searches:
+            which = np.flatnonzero((self.sides == code).any(axis=1))
+            search, spacing = None, 0.0
+            if which.size:
+                search = NeighborSearch(n_jobs=1).fit(self.points[which])
+                if which.size > 1:
+                    spacing = float(np.median(search.kneighbors(None, 1)[0]))
+            self._searches[code] = (which, search, spacing)
+        return self._searches[code]
+
+    def spacing(self, code: int) -> float:
+        """Return the typical distance between neighbouring points on the border of a class."""
+        return self._search(code)[2]
+
+    def nearest(self, Z, code: int, k: int):
+        """Return numbers (m, k') and distances of the nearest points on the border of a class."""
+        which, search, _ = self._search(code)
+        if search is None:
+            return np.empty((len(Z), 0), dtype=np.int64), np.empty((len(Z), 0))
+        distances, found = search.kneighbors(Z, min(k, len(which)))
+        return which[found], distances

@@ -1,22 +1,44 @@
-"""The nearest point of a surface, from gradients or from labels."""
+"""Points of a decision surface: some point, the first one on a ray, the nearest one."""
 
-from typing import NamedTuple
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any, NamedTuple
 
 import numpy as np
 
-from vicinal._kernels.surface._labels import bisect, contract, mixed_distance
-from vicinal._kernels.surface._nearest_point import nearest_points
+from vicinal._base import saved
+from vicinal._kernels.surface import _roots
+from vicinal._kernels.surface._closed_forms import leaf_boxes, nearest_in_boxes
+from vicinal._kernels.surface._nearest_point import (
+    bisect,
+    contract,
+    label_normals,
+    mixed_distance,
+    nearest_points,
+)
 from vicinal._kernels.surface._roots import (
     CONVERGED,
     KINK,
+    NO_CROSSING,
     NO_SURFACE,
+    NOT_CONVERGED,
     ON_SURFACE,
+    Roots,
+    fixed_point,
+    fixed_point_nearest,
+    march,
     norms,
+    project,
     refine_roots,
 )
-from vicinal.surface._problem import Problem
-from vicinal.surface._references import ReferenceRows, SurfacePool
+from vicinal.surface._oracles import final_model
+from vicinal.surface._problem import Problem, ReferenceRows, SurfacePool
 
+# Points around a surface point, and their radius in units of `length`, for normals from labels.
+_N_AROUND = 64
+_NORMAL_RADIUS = 0.1
+# Steps of a ray without gradients, and the longest with them, in units of `length`.
+_RAY_STEP, _LONGEST_STEP = 0.1, 0.5
 # Label-only search: segments tried, rounds, and proposals in each.
 N_SEGMENTS = 8
 _N_ROUNDS = 20
@@ -30,13 +52,264 @@ _WORTH_A_WALK = 1.25
 _NEARLY_ORTHOGONAL = 0.9995
 
 
+class SurfaceStatus(IntEnum):
+    """Outcome of a search for one row, as the whole number stored in ``status`` arrays.
+
+    Examples
+    --------
+    >>> from vicinal.surface import SurfaceStatus
+    >>> SurfaceStatus(3).name
+    'NO_CROSSING'
+    """
+
+    CONVERGED = _roots.CONVERGED
+    """The point lies on the surface and satisfies the conditions of the search."""
+    ON_SURFACE = _roots.ON_SURFACE
+    """The row itself lies on the surface."""
+    KINK = _roots.KINK
+    """The point lies on the surface, but the gradient jumps there: trust the distance, which is
+    that of the nearest point found from labels, and not the normal."""
+    NO_CROSSING = _roots.NO_CROSSING
+    """The ray met no surface up to its end."""
+    NO_SURFACE = _roots.NO_SURFACE
+    """No row and no point with another label is known."""
+    NOT_CONVERGED = _roots.NOT_CONVERGED
+    """The iteration stopped early; the point is the last one."""
+
+
+@dataclass(frozen=True)
+class SurfaceProjection:
+    """Points of a decision surface, one per row, as :class:`DecisionSurface` returns them.
+
+    Attributes
+    ----------
+    points : ndarray of shape (n_rows, n_features)
+        Points on the surface; the row itself where none was found.
+    distances : ndarray of shape (n_rows,)
+        Signed distance from row to point in the metric of the surface; infinite where none was
+        found. Two classes: positive where the second one is predicted. More: positive.
+    normals : ndarray of shape (n_rows, n_features)
+        Unit normals of the surface at the points, towards the positive side; zero where unknown.
+    status : ndarray of int of shape (n_rows,)
+        Values of :class:`SurfaceStatus`.
+    extrapolated : ndarray of bool of shape (n_rows,)
+        Whether the point lies outside the box of the rows given to ``fit``.
+    n_evaluations : ndarray of int of shape (n_rows,)
+        Evaluations of the classifier (one gradient counts as one).
+    """
+
+    points: np.ndarray
+    distances: np.ndarray
+    normals: np.ndarray
+    status: np.ndarray
+    extrapolated: np.ndarray
+    n_evaluations: np.ndarray
+
+    @property
+    def converged(self) -> np.ndarray:
+        """Rows whose search ended as it should."""
+        return np.isin(self.status, (CONVERGED, ON_SURFACE))
+
+
 class NearestPoints(NamedTuple):
-    """Nearest points in coordinates: the point, the end beyond it, gradients, status."""
+    """Points in coordinates: on the surface, beyond it, gradients there, status."""
 
     points: np.ndarray
     outer: np.ndarray
     gradients: np.ndarray
     status: np.ndarray
+
+    def put(self, queries, other: "NearestPoints") -> None:
+        """Replace the points of some queries."""
+        for mine, new in zip(self, other, strict=True):
+            mine[queries] = new
+
+
+@dataclass(frozen=True)
+class SurfaceSearch:
+    """What is known of a surface, and how it is searched.
+
+    ``references`` are rows of known label, ``pool`` known points of the surface, ``proposals`` what
+    :func:`draw_proposals` returned, ``boxes`` the leaves of a single tree. ``length`` is the unit
+    of steps, ``tol`` the accuracy in coordinates.
+    """
+
+    references: ReferenceRows
+    pool: SurfacePool | None
+    proposals: Any
+    boxes: "TreeBoxes | None"
+    length: float
+    tol: float
+    n_starts: int
+    is_fixed_point: bool
+
+    @property
+    def numeric(self) -> np.ndarray:
+        """Coordinates that hold numbers."""
+        return self.references.numeric
+
+    def roots(self, problem: Problem, start, end, rows, f_start, f_end) -> Roots:
+        """Return the sign changes on segments."""
+        options = {"tol": self.tol, "slopes": problem.has_slopes}
+        return refine_roots(problem.evaluate, start, end, rows, f_start, f_end, **options)
+
+    def outside(self, Z) -> np.ndarray:
+        """Return the distance of points to the box of the known rows."""
+        rows = self.references.rows
+        return norms(Z - np.clip(Z, rows.min(axis=0), rows.max(axis=0)))
+
+    def stride(self, Z, share: float) -> np.ndarray:
+        """Return the longest step of a ray at points; it grows with the distance from all rows."""
+        return share * (self.length + self.outside(Z))
+
+
+# --- some point -----------------------------------------------------------------------------------
+
+
+def some_point(problem: Problem, search: SurfaceSearch) -> NearestPoints:
+    """Find some point of the surface near each query."""
+    n = len(problem.own)
+    if problem.model.oracle is None:
+        return _some_point_by_labels(problem, search)
+    if search.is_fixed_point:
+        return _fixed(problem, fixed_point(problem.local, problem.Z, np.arange(n), tol=search.tol))
+    owner, ends = segment_ends(problem, search, 1, check=False)
+    has_end, full = np.zeros(n, dtype=bool), problem.Z.copy()
+    has_end[owner], full[owner] = True, ends
+    roots, status = project(
+        problem.evaluate,
+        problem.Z,
+        full,
+        has_end,
+        step=search.length,
+        tol=search.tol,
+        slopes=problem.has_slopes,
+    )
+    found = _with_gradients(problem, roots, status)
+    # Where score and label disagree, or nothing crossed, labels decide.
+    failed = np.flatnonzero(status == NOT_CONVERGED)
+    if failed.size:
+        found.put(failed, _some_point_by_labels(problem.take(failed), search))
+    return found
+
+
+def _with_gradients(problem, roots: Roots, status) -> NearestPoints:
+    gradients = roots.gradients
+    if gradients is None or not problem.has_slopes:
+        gradients = np.zeros(problem.Z.shape)
+        some = np.flatnonzero(np.isin(status, (CONVERGED, ON_SURFACE)))
+        if some.size:
+            gradients[some] = problem.evaluate(roots.points[some], some, True)[1]
+    return NearestPoints(roots.points, roots.outer, gradients, status)
+
+
+def _fixed(problem, found) -> NearestPoints:
+    """Return what a fixed-point iteration found."""
+    points, is_done = found
+    gradients = problem.evaluate(points, np.arange(len(points)), True)[1]
+    return NearestPoints(points, points, gradients, np.where(is_done, CONVERGED, NOT_CONVERGED))
+
+
+def _some_point_by_labels(problem, search) -> NearestPoints:
+    owner, ends = segment_ends(problem, search, 1, check=False)
+    inner, outer = bisect(problem.flipped, problem.Z[owner], ends, owner, search.numeric)
+    points, beyond = problem.Z.copy(), problem.Z.copy()
+    points[owner], beyond[owner] = 0.5 * (inner + outer), outer
+    status = np.full(len(points), NO_SURFACE)
+    status[owner] = CONVERGED
+    return NearestPoints(points, beyond, np.zeros(points.shape), status)
+
+
+def first_order(problem: Problem) -> NearestPoints:
+    """Return the foot points of the tangent at each query, F / |grad F| away."""
+    values, gradients = problem.evaluate(problem.Z, np.arange(len(problem.own)), True)
+    size = norms(gradients)
+    with np.errstate(all="ignore"):
+        step = np.where(size > 0.0, values / (size * size), 0.0)
+    points = problem.Z - step[:, None] * gradients
+    is_flat = ~(size > 0.0) & (values != 0.0)
+    return NearestPoints(points, points, gradients, np.where(is_flat, NO_SURFACE, CONVERGED))
+
+
+def surface_gradients(problem: Problem, search: SurfaceSearch, found: NearestPoints) -> np.ndarray:
+    """Return gradients at the points; from labels around them where there is no score."""
+    if problem.model.oracle is not None or search.boxes is not None:
+        return np.nan_to_num(found.gradients)
+    rows = np.flatnonzero(~np.isin(found.status, (NO_CROSSING, NO_SURFACE)))
+    out = np.zeros(found.points.shape)
+    if rows.size:
+        offsets = search.proposals[0].reshape(-1, problem.Z.shape[1])[:_N_AROUND]
+        offsets = offsets / np.maximum(norms(offsets), 1e-300)[:, None]
+        counts = problem.n_evaluations.copy()
+        radius = _NORMAL_RADIUS * search.length
+        out[rows] = label_normals(problem.flipped, found.points[rows], rows, radius, offsets)
+        problem.n_evaluations = counts
+    return out
+
+
+# --- rays -----------------------------------------------------------------------------------------
+
+
+def first_crossing(problem: Problem, search: SurfaceSearch, V, max_distance) -> NearestPoints:
+    """Find the first crossing on the ray from each query in direction ``V``, in columns."""
+    V = problem.chart.coordinates(V)
+    V = V / norms(V)[:, None]
+    if max_distance is None:
+        rows = search.references.rows
+        diagonal = float(np.linalg.norm(rows.max(axis=0) - rows.min(axis=0)))
+        max_distance = 2.0 * (diagonal + search.length) + search.outside(problem.Z)
+    t_max = np.broadcast_to(np.asarray(max_distance, dtype=np.float64), len(V))
+    if problem.model.oracle is None:
+        return _first_crossing_by_labels(problem, search, V, t_max)
+    if search.is_fixed_point:
+        rows = np.arange(len(V))
+        return _fixed(problem, fixed_point(problem.local, problem.Z, rows, V, tol=search.tol))
+    roots, status = march(
+        problem.evaluate,
+        problem.Z,
+        V,
+        stride=lambda Z: search.stride(Z, _LONGEST_STEP),
+        t_max=t_max,
+        tol=search.tol,
+        slopes=problem.has_slopes,
+    )
+    return _with_gradients(problem, roots, status)
+
+
+def _first_crossing_by_labels(problem, search, V, t_max) -> NearestPoints:
+    n = len(V)
+    status = np.full(n, NO_CROSSING)
+    inner, outer = problem.Z.copy(), problem.Z.copy()
+    t, active = np.zeros(n), np.arange(n)
+    while active.size:
+        step = search.stride(inner[active], _RAY_STEP)
+        t[active] = np.minimum(t[active] + step, t_max[active])
+        points = problem.Z[active] + t[active, None] * V[active]
+        hit = problem.flipped(points, active)
+        outer[active[hit]] = points[hit]
+        status[active[hit]] = CONVERGED
+        inner[active[~hit]] = points[~hit]
+        active = active[~hit & (t[active] < t_max[active])]
+    some = np.flatnonzero(status == CONVERGED)
+    ends = inner[some], outer[some]
+    inner[some], outer[some] = bisect(problem.flipped, *ends, some, search.numeric)
+    return NearestPoints(0.5 * (inner + outer), outer, np.zeros(outer.shape), status)
+
+
+# --- nearest point --------------------------------------------------------------------------------
+
+
+def nearest(problem: Problem, search: SurfaceSearch) -> NearestPoints:
+    """Find the nearest point of the surface for each query."""
+    if search.boxes is not None and problem.chart.is_diagonal:
+        return search.boxes.nearest(problem)
+    if problem.model.oracle is None:
+        return nearest_by_labels(problem, search)
+    if search.is_fixed_point:
+        rows = np.arange(len(problem.own))
+        found = fixed_point_nearest(problem.local, problem.Z, rows, tol=search.tol)
+        return _fixed(problem, found)
+    return nearest_by_gradient(problem, search)
 
 
 def draw_proposals(random_state, d: int):
@@ -57,14 +330,15 @@ def draw_proposals(random_state, d: int):
 
 
 def segment_ends(
-    problem: Problem, references: ReferenceRows, k: int, *, check: bool, low=-np.inf, high=np.inf
+    problem: Problem, search: SurfaceSearch, k: int, *, check: bool, low=-np.inf, high=np.inf
 ):
-    """Return up to ``k`` points of a label asked for near each query: (owner, points).
+    """Return up to ``k`` points of a wanted label near each query: (owner, points).
 
     With ``check`` the points take the fixed columns of the query and are cut to the limits, and
     only those that keep the label are returned.
     """
-    candidates = references.opposites(problem.Z, problem.own, problem.target, 4 * k if check else k)
+    references, count = search.references, 4 * k if check else k
+    candidates = references.opposites(problem.Z, problem.own, problem.target, count)
     owner, column = np.nonzero(candidates >= 0)
     points = references.rows[candidates[owner, column]]
     if not check:
@@ -89,9 +363,7 @@ def best_per_query(owner, distances, n_queries):
 
 def nearest_by_labels(
     problem: Problem,
-    references: ReferenceRows,
-    pool: SurfacePool | None,
-    proposals,
+    search: SurfaceSearch,
     *,
     check=False,
     low=-np.inf,
@@ -100,35 +372,31 @@ def nearest_by_labels(
 ) -> NearestPoints:
     """Find near points of another label from labels alone.
 
-    ``extra`` (owner, points) are further points that have the label asked for.
+    ``extra`` (owner, points) are further points that have the wanted label.
     """
     n, d = problem.Z.shape
-    Z, numeric = problem.Z, references.numeric
-    owner, ends = segment_ends(problem, references, N_SEGMENTS, check=check, low=low, high=high)
+    Z, numeric = problem.Z, search.numeric
+    owner, ends = segment_ends(problem, search, N_SEGMENTS, check=check, low=low, high=high)
     _, outer = bisect(problem.flipped, Z[owner], ends, owner, numeric)
-    owners, outers = [owner], [outer]
-    if pool is not None:
-        for add in _pool_ends(problem, pool):
-            owners.append(add[0])
-            outers.append(add[1])
+    found = [(owner, outer)]
+    if search.pool is not None:
+        found += _pool_ends(problem, search.pool)
     if extra is not None:
-        owners.append(extra[0])
-        outers.append(extra[1])
-    owner, outer = np.concatenate(owners), np.concatenate(outers)
+        found.append(extra)
+    owner, outer = (np.concatenate(part) for part in zip(*found, strict=True))
     distances = mixed_distance(outer, Z[owner], numeric)
     points, beyond, status = Z.copy(), Z.copy(), np.full(n, NO_SURFACE)
     if len(owner):
         walks = _different_directions(Z, owner, outer, distances)
         some = owner[walks]
-        inside, out = contract(
-            problem.flipped, Z[some], outer[walks], some, numeric, proposals,
-            low=np.broadcast_to(low, (n, d))[some], high=np.broadcast_to(high, (n, d))[some],
-        )  # fmt: skip
+        low, high = (np.broadcast_to(limit, (n, d))[some] for limit in (low, high))
+        ends = Z[some], outer[walks], some, numeric, search.proposals
+        inside, out = contract(problem.flipped, *ends, low=low, high=high)
         best = best_per_query(some, mixed_distance(out, Z[some], numeric), n)
-        found = np.flatnonzero(best >= 0)
-        points[found] = np.where(numeric, 0.5 * (inside + out), out)[best[found]]
-        beyond[found] = out[best[found]]
-        status[found] = CONVERGED
+        reached = np.flatnonzero(best >= 0)
+        points[reached] = np.where(numeric, 0.5 * (inside + out), out)[best[reached]]
+        beyond[reached] = out[best[reached]]
+        status[reached] = CONVERGED
     return NearestPoints(points, beyond, np.zeros((n, d)), status)
 
 
@@ -155,10 +423,8 @@ def _different_directions(Z, owner, outer, distances) -> np.ndarray:
 
 
 def _pool_ends(problem: Problem, pool: SurfacePool):
-    """Yield (owner, points of the label asked for) from the nearest surface points."""
-    key = np.where(problem.target < 0, problem.own, problem.target)
-    for code in np.unique(key):
-        some = np.flatnonzero(key == code)
+    """Yield (owner, points of a wanted label) from the nearest surface points."""
+    for code, some in problem.by_border(np.arange(len(problem.own))):
         found, _ = pool.nearest(problem.Z[some], code, 1)
         if not found.shape[1]:
             continue
@@ -170,55 +436,50 @@ def _pool_ends(problem: Problem, pool: SurfacePool):
         yield some[good], points[good]
 
 
-def nearest_by_gradient(
-    problem: Problem,
-    references: ReferenceRows,
-    pool: SurfacePool,
-    proposals,
-    *,
-    step: float,
-    tol: float,
-    n_starts: int,
-    slopes: bool,
-) -> NearestPoints:
+class _Walks(NamedTuple):
+    """The best points of all walks so far, their distances, and where other walks stalled."""
+
+    best: NearestPoints
+    distance: np.ndarray
+    stalled: np.ndarray  # points of the surface where walks ended without being orthogonal
+
+
+def nearest_by_gradient(problem: Problem, search: SurfaceSearch) -> NearestPoints:
     """Find nearest points by quadratic programming from points of the surface."""
     n, d = problem.Z.shape
-    Z, rows = problem.Z, np.arange(n)
-    F, G = problem.evaluate(Z, rows, True)
-    size = norms(G)
+    Z = problem.Z
+    F, G = problem.evaluate(Z, np.arange(n), True)
     best = NearestPoints(Z.copy(), Z.copy(), G, np.full(n, NO_SURFACE))
-    best.status[(F == 0.0) | (np.abs(F) <= 0.1 * tol * size)] = ON_SURFACE
-    distance = np.where(best.status == ON_SURFACE, 0.0, np.inf)
-    open_rows = np.flatnonzero(best.status != ON_SURFACE)
-    stalled = np.full((n, d), np.nan)
-    walk = {"step": step, "tol": tol, "stalled": stalled}
-    owner, starts, rivals = _first_starts(problem, references, pool, open_rows, F, tol, slopes)
-    tried = np.zeros((n, n_starts, d))
-    for attempt in range(n_starts):
+    is_on_surface = (F == 0.0) | (np.abs(F) <= 0.1 * search.tol * norms(G))
+    best.status[is_on_surface] = ON_SURFACE
+    walks = _Walks(best, np.where(is_on_surface, 0.0, np.inf), np.full((n, d), np.nan))
+    owner, starts = _first_starts(problem, search, np.flatnonzero(~is_on_surface), F)
+    tried = np.zeros((n, search.n_starts, d))
+    for attempt in range(search.n_starts):
         if not len(owner):
             break
-        _walk(problem, owner, starts, rivals, best, distance, **walk)
+        _walk(problem, search, owner, starts, _rivals(problem, starts, owner), walks)
         tried[owner, attempt] = starts - Z[owner]
-        if attempt + 1 < n_starts:
-            owner, starts, rivals = _restarts(problem, pool, best, distance, tried)
+        if attempt + 1 < search.n_starts:
+            owner, starts = _restarts(problem, search.pool, walks, tried)
     if not problem.is_binary:
-        _visit_third_classes(problem, best, distance, F, **walk, slopes=slopes)
-    _finish_by_labels(problem, references, pool, proposals, best, stalled)
+        _visit_third_classes(problem, search, walks, F)
+    _finish_by_labels(problem, search, walks)
     return best
 
 
-def _finish_by_labels(problem, references, pool, proposals, best, stalled) -> None:
-    """Answer from labels where every walk stalled, beginning where the best of them did."""
+def _finish_by_labels(problem, search, walks: _Walks) -> None:
+    """Use labels where every walk stalled, beginning where the best of them did."""
+    best, stalled = walks.best, walks.stalled
     failed = np.flatnonzero(best.status == NO_SURFACE)
     if not failed.size:
         return
     part = problem.take(failed)
     has = np.flatnonzero(np.isfinite(stalled[failed]).all(axis=1))
-    # A little beyond the surface, on the side of the label asked for.
+    # A little beyond the surface, on the side of the wanted label.
     pushed = part.Z[has] + (1.0 + 1e-4) * (stalled[failed[has]] - part.Z[has])
     good = part.flipped(pushed, has) if has.size else np.empty(0, dtype=bool)
-    extra = (has[good], pushed[good])
-    found = nearest_by_labels(part, references, pool, proposals, extra=extra)
+    found = nearest_by_labels(part, search, extra=(has[good], pushed[good]))
     problem.n_evaluations[failed] += part.n_evaluations
     reached = found.status == CONVERGED
     some = failed[reached]
@@ -228,37 +489,31 @@ def _finish_by_labels(problem, references, pool, proposals, best, stalled) -> No
         best.gradients[some] = problem.evaluate(best.points[some], some, True)[1]
 
 
-def _first_starts(problem, references, pool, rows, F, tol, slopes):
-    """Return (owner, starts, rivals): the nearest known surface point of each query.
+def _first_starts(problem, search, rows, F):
+    """Return (owner, starts): the nearest known surface point of each query.
 
     A query that has none (its class was not seen in ``fit``) starts on the segment to the nearest
-    row of a label asked for.
+    row of a wanted label.
     """
-    key = np.where(problem.target < 0, problem.own, problem.target)
     starts = np.full((len(rows), problem.Z.shape[1]), np.nan)
-    for code in np.unique(key[rows]) if len(pool) else ():
-        some = np.flatnonzero(key[rows] == code)
-        found, _ = pool.nearest(problem.Z[rows[some]], code, 1)
+    for code, some in problem.by_border(rows) if len(search.pool) else ():
+        found, _ = search.pool.nearest(problem.Z[rows[some]], code, 1)
         if found.shape[1]:
-            starts[some] = pool.points[found[:, 0]]
+            starts[some] = search.pool.points[found[:, 0]]
     missing = np.flatnonzero(np.isnan(starts).any(axis=1))
     if missing.size:
         part = problem.take(rows[missing])
-        owner, ends = segment_ends(part, references, 1, check=False)
+        owner, ends = segment_ends(part, search, 1, check=False)
         if len(owner):
             value, _ = part.evaluate(ends, owner, False)
             inside = F[rows[missing]][owner]
             good = (value <= 0.0) & (inside > 0.0)
             owner, ends = owner[good], ends[good]
-            roots = refine_roots(
-                part.evaluate, part.Z[owner], ends, owner, inside[good], value[good], tol=tol,
-                slopes=slopes,
-            )  # fmt: skip
+            roots = search.roots(part, part.Z[owner], ends, owner, inside[good], value[good])
             starts[missing[owner]] = roots.points
         problem.n_evaluations[rows[missing]] += part.n_evaluations
     have = ~np.isnan(starts).any(axis=1)
-    owner, starts = rows[have], starts[have]
-    return owner, starts, _rivals(problem, starts, owner)
+    return rows[have], starts[have]
 
 
 def _rivals(problem, points, owner):
@@ -270,29 +525,26 @@ def _rivals(problem, points, owner):
     return np.where(problem.target[owner] < 0, rivals, -1)
 
 
-def _walk(problem, owner, starts, rivals, best, distance, *, step, tol, stalled):
-    """Run the quadratic programme from starts; keep what is nearer than what is known.
+def _walk(problem, search, owner, starts, rivals, walks: _Walks) -> None:
+    """Run the quadratic programme from starts; store what is nearer than what is known."""
+    best, tol = walks.best, search.tol
 
-    ``stalled`` keeps points of the surface where walks ended without being orthogonal.
-    """
-
-    def evaluate(Y, walks, gradient):
-        if rivals is None:
-            return problem.evaluate(Y, owner[walks], gradient)
-        paired = rivals[walks] >= 0
+    def evaluate(Y, chosen, gradient):
+        rows = owner[chosen]
+        if rivals is None or not (rivals[chosen] >= 0).any():
+            return problem.evaluate(Y, rows, gradient)
+        paired = rivals[chosen] >= 0
         if paired.all():
-            return problem.evaluate(Y, owner[walks], gradient, rivals[walks])
-        if not paired.any():
-            return problem.evaluate(Y, owner[walks], gradient)
-        value, slope = problem.evaluate(Y, owner[walks], gradient)
-        part = problem.evaluate(Y[paired], owner[walks][paired], gradient, rivals[walks][paired])
+            return problem.evaluate(Y, rows, gradient, rivals[chosen])
+        value, slope = problem.evaluate(Y, rows, gradient)
+        part = problem.evaluate(Y[paired], rows[paired], gradient, rivals[chosen][paired])
         value[paired] = part[0]
         if slope is not None:
             slope[paired] = part[1]
         return value, slope
 
     Q = problem.Z[owner]
-    feet = nearest_points(evaluate, Q, starts, np.arange(len(owner)), step=step, tol=tol)
+    feet = nearest_points(evaluate, Q, starts, np.arange(len(owner)), step=search.length, tol=tol)
     found = norms(feet.points - Q)
     # At a kink the gradient jumps between two directions that both nearly point at the query.
     size = norms(feet.gradients)
@@ -300,68 +552,124 @@ def _walk(problem, owner, starts, rivals, best, distance, *, step, tol, stalled)
     offset = feet.points - Q
     inner = np.einsum("ij,ij->i", offset, feet.gradients) / np.where(size > 0.0, size, 1.0)
     kink = near & (np.abs(inner) >= _NEARLY_ORTHOGONAL * found)
-    stalled[owner[near]] = feet.points[near]
+    walks.stalled[owner[near]] = feet.points[near]
     # A walk that ends farther than it began has left its valley.
     honest = (feet.converged | kink) & (found <= norms(starts - Q) * (1.0 + 1e-6) + tol)
-    for w in np.flatnonzero(honest):
-        row = owner[w]
-        if found[w] < distance[row] * (1.0 - 1e-9):
-            distance[row] = found[w]
-            best.points[row] = best.outer[row] = feet.points[w]
-            best.gradients[row] = feet.gradients[w]
-            best.status[row] = KINK if kink[w] else CONVERGED
+    better = np.flatnonzero(honest & (found < walks.distance[owner] * (1.0 - 1e-9)))
+    rows = owner[better]
+    walks.distance[rows] = found[better]
+    best.points[rows] = best.outer[rows] = feet.points[better]
+    best.gradients[rows] = feet.gradients[better]
+    best.status[rows] = np.where(kink[better], KINK, CONVERGED)
 
 
-def _restarts(problem, pool, best, distance, tried):
-    """Return starts in other directions that may hide a nearer point.
+def _restarts(problem, pool, walks: _Walks, tried):
+    """Return (owner, starts) in other directions that may hide a nearer point.
 
     A nearer point has a known surface point not far from it, so only surface points hardly farther
     than the distance found are worth a walk.
     """
-    owners, starts = [], []
+    best, distance, _ = walks
+    owners, starts = [np.empty(0, dtype=np.int64)], [np.empty((0, problem.Z.shape[1]))]
     rows = np.flatnonzero(np.isin(best.status, (CONVERGED, KINK)))
-    key = np.where(problem.target < 0, problem.own, problem.target)
-    for code in np.unique(key[rows]) if len(pool) else ():
-        some = rows[key[rows] == code]
+    for code, which in problem.by_border(rows) if len(pool) else ():
+        some = rows[which]
         found, away = pool.nearest(problem.Z[some], code, _N_NEAR)
         if not found.shape[1]:
             continue
         points = pool.points[found]
         offset = points - problem.Z[some, None]
         towards = (best.points[some] - problem.Z[some])[:, None]
-        limit = _WORTH_A_WALK * distance[some, None] + pool.spacing(code)
-        useful = away < limit
+        useful = away < _WORTH_A_WALK * distance[some, None] + pool.spacing(code)
         for old in np.moveaxis(np.concatenate([towards, tried[some]], axis=1), 1, 0):
             cosine = np.einsum("ikj,ij->ik", offset, old)
             size = away * norms(old)[:, None]
             useful &= (cosine < _OTHER_DIRECTION * size) | (size == 0.0)
-        has = useful.any(axis=1)
-        first = useful.argmax(axis=1)
+        has, first = useful.any(axis=1), useful.argmax(axis=1)
         owners.append(some[has])
         starts.append(points[has, first[has]])
-    if not owners or not sum(map(len, owners)):
-        return np.empty(0, dtype=np.int64), np.empty((0, problem.Z.shape[1])), None
-    owner, starts = np.concatenate(owners), np.concatenate(starts)
-    return owner, starts, _rivals(problem, starts, owner)
+    return np.concatenate(owners), np.concatenate(starts)
 
 
-def _visit_third_classes(problem, best, distance, F, *, step, tol, stalled, slopes):
+def _visit_third_classes(problem, search, walks: _Walks, F) -> None:
     """Where a third class rules at the point found, its border is nearer: walk to that one."""
+    best, distance, _ = walks
     for _ in range(3):
         rows = np.flatnonzero(np.isfinite(distance) & (problem.target < 0) & (F > 0.0))
         if not rows.size:
             return
         value, gradient = problem.evaluate(best.points[rows], rows, True)
-        beyond = value < -10.0 * tol * np.maximum(norms(gradient), np.finfo(float).tiny)
+        beyond = value < -10.0 * search.tol * np.maximum(norms(gradient), np.finfo(float).tiny)
         rows, value = rows[beyond], value[beyond]
         if not rows.size:
             return
-        roots = refine_roots(
-            problem.evaluate, problem.Z[rows], best.points[rows], rows, F[rows], value, tol=tol,
-            slopes=slopes,
-        )  # fmt: skip
+        roots = search.roots(problem, problem.Z[rows], best.points[rows], rows, F[rows], value)
         distance[rows] = np.inf
         best.status[rows] = NO_SURFACE
         rivals = _rivals(problem, roots.outer, rows)
-        walk = {"step": step, "tol": tol, "stalled": stalled}
-        _walk(problem, rows, roots.points, rivals, best, distance, **walk)
+        _walk(problem, search, rows, roots.points, rivals, walks)
+
+
+# --- single trees ---------------------------------------------------------------------------------
+
+
+@saved(low="b d gaps", high="b d gaps", codes="b")
+class TreeBoxes:
+    """The leaves of a tree as boxes with codes.
+
+    Parameters
+    ----------
+    tree : sklearn.tree._tree.Tree
+        Nodes of a fitted tree.
+    """
+
+    def __init__(self, tree):
+        parts = (tree.children_left, tree.children_right, tree.feature, tree.threshold)
+        leaves, self.low, self.high = leaf_boxes(*parts, tree.n_features)
+        self.codes = tree.value[leaves, 0].argmax(axis=1)
+
+    def nearest(self, problem: Problem) -> NearestPoints:
+        """Return the nearest point of a leaf of another label for each query."""
+        chart = problem.chart
+        scale = np.zeros(len(chart.free))
+        scale[chart.free] = chart.forward
+        Q = chart.base
+        wanted = np.stack(
+            [problem.reached(np.full(len(Q), code), np.arange(len(Q))) for code in self.codes],
+            axis=1,
+        )
+        for column in np.flatnonzero(~chart.free):
+            value = Q[:, column, None]
+            wanted &= (value > self.low[:, column]) & (value <= self.high[:, column])
+        points, distances, choice = nearest_in_boxes(Q, wanted, self.low, self.high, scale)
+        outside = _just_inside(points, Q, self.low[choice], self.high[choice])
+        found = np.isfinite(distances)
+        points[~found], outside[~found] = Q[~found], Q[~found]
+        problem.n_evaluations += 1
+        Z = chart.coordinates(points)
+        return NearestPoints(
+            Z, chart.coordinates(outside), problem.Z - Z, np.where(found, CONVERGED, NO_SURFACE)
+        )
+
+
+def _just_inside(points, Q, low, high):
+    """Move points from the closed box into low < x <= high, as trees compare: in single precision.
+
+    Only columns that were changed move.
+    """
+    single = points.astype(np.float32)
+    up = np.where(single <= low, np.nextafter(single, np.float32(np.inf)), single)
+    down = np.where(single > high, np.nextafter(single, np.float32(-np.inf)), single)
+    moved = np.where(points <= low, up.astype(np.float64), down.astype(np.float64))
+    return np.where((points != Q) | (points <= low), moved, points)
+
+
+def tree_boxes(estimator) -> TreeBoxes | None:
+    """Return the boxes of a classifier that is a single tree, else None."""
+    tree = final_model(estimator)
+    while hasattr(tree, "tree_"):
+        tree = tree.tree_
+    needed = ("children_left", "children_right", "feature", "threshold", "value")
+    if not all(hasattr(tree, name) for name in needed) or tree.n_outputs != 1:
+        return None
+    return TreeBoxes(tree) if tree.value.shape[2] == len(estimator.classes_) else None

@@ -1,33 +1,34 @@
 """Probabilities from signed distances to decision surfaces."""
 
 import warnings
+from dataclasses import replace
 from itertools import combinations
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy.special import expit
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
 from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
     atomic_fit,
     check_fold_count,
-    check_weights,
     documented,
     draw_seeds,
-    encode_labels,
     fit_weighted,
+    query_rows,
     saved,
     takes_weights,
+    training_data,
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
-from vicinal._base._explanation import ExplainRowMixin, show
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
 from vicinal._kernels.calibration._probabilities import couple_pairs, fit_saturated_platt
 from vicinal.surface._decision_surface import DecisionSurface
-from vicinal.surface._explain import distance_section
-from vicinal.surface._metric import METRICS
+from vicinal.surface._problem import METRICS
 
 
 @saved(classes_="c labels", scales_="s", limits_="s", slopes_="s", intercepts_="s")
@@ -154,32 +155,25 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
             How often each row counts; rows of weight 0 are removed. The classifier must take
             weights too, unless all are one.
         """
-        given = X
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32])
-        weights = check_weights(sample_weight, X)
-        kept = np.flatnonzero(weights > 0.0)
-        given = given if hasattr(given, "columns") else X
-        if len(kept) < len(X):
-            given, X, y, weights = rows_of(given, kept), X[kept], y[kept], weights[kept]
-        self.classes_, codes = encode_labels(y)
-        self._dtype = X.dtype
-        self._seed = draw_seeds(self.random_state, 1)[0]
-        self._is_weighted = not np.all(weights == 1.0)
-        self._check_weighted()
-        self._tasks = self._list_tasks()
-        parts = [self._fit_task(given, codes, weights, task) for task in self._tasks]
-        self.surfaces_ = [part[0] for part in parts]
-        sigmoids = np.array([part[1] for part in parts])
-        self.scales_, self.limits_, self.slopes_, self.intercepts_ = sigmoids.T
-        self._counts = np.bincount(codes, weights, minlength=len(self.classes_))
-        return self
-
-    def _check_weighted(self) -> None:
-        if self._is_weighted and not takes_weights(self.estimator):
+        data = training_data(self, X, y, sample_weight, task="classification")
+        self.classes_, self._dtype = data.classes, data.X.dtype
+        if hasattr(X, "columns"):  # the model gets a data frame as it is
+            data = replace(data, X=rows_of(X, data.positions))
+        if data.sample_weight is not None and np.all(data.sample_weight == 1.0):
+            data = replace(data, sample_weight=None)
+        if data.sample_weight is not None and not takes_weights(self.estimator):
             raise ValueError(
                 f"sample_weight was given, but {type(self.estimator).__name__}.fit takes none; "
                 "leave it out, or use another estimator."
             )
+        self._seed = draw_seeds(self.random_state, 1)[0]
+        self._tasks = self._list_tasks()
+        parts = [self._fit_task(data, *task) for task in self._tasks]
+        self.surfaces_ = [part[0] for part in parts]
+        sigmoids = np.array([part[1] for part in parts])
+        self.scales_, self.limits_, self.slopes_, self.intercepts_ = sigmoids.T
+        self._counts = np.bincount(data.y, data.weights, minlength=len(self.classes_))
+        return self
 
     def _list_tasks(self) -> list[tuple]:
         """Return (positive class, rows' classes) of every surface; None means all rows."""
@@ -190,47 +184,32 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
             return [(k, None) for k in range(n)]
         return [(j, (i, j)) for i, j in combinations(range(n), 2)]
 
-    def _fit_task(self, X, codes, weights, task):
+    def _fit_task(self, data, positive, pair):
         """Return the surface of all rows and (scale, limit, slope, intercept) of its sigmoid."""
-        positive, pair = task
-        rows = np.arange(len(codes)) if pair is None else np.flatnonzero(np.isin(codes, pair))
-        X, weights = rows_of(X, rows), weights[rows]
-        target = codes[rows] == positive
-        distances = np.full(len(rows), np.nan)
-        for train, test in self._folds(X, target):
-            surface = self._surface(X, target, weights, train)
-            distances[test] = self._distances(surface, rows_of(X, test), target[train])
-        seen = ~np.isnan(distances)
-        distances, counted = distances[seen], weights[seen]
-        scale = self._scale(distances, counted)
-        scaled = self._finite(distances / scale)
-        sigmoid = fit_saturated_platt(scaled, target[seen], counted, c=self.C)
-        surface = self._surface(X, target, weights, np.arange(len(rows)))
-        return surface, (scale, *sigmoid)
-
-    @staticmethod
-    def _scale(distances, weights) -> float:
-        """Return the weighted median of finite sizes, one if they are all zero."""
-        finite = np.isfinite(distances)
-        if not finite.any():
-            return 1.0
-        size = np.abs(distances[finite])
-        half = np.quantile(size, 0.5, weights=weights[finite], method="inverted_cdf")
-        return float(half) or float(size.max()) or 1.0
-
-    def _folds(self, X, target):
+        if pair is not None:
+            data = data.take(np.flatnonzero(np.isin(data.y, pair)))
+        data = replace(data, y=(data.y == positive).astype(np.int64))
         if isinstance(self.cv, Integral):
-            check_fold_count(int(self.cv), np.unique(target, return_counts=True)[1])
-        folds = check_cv(self.cv, target, classifier=True)
-        return list(folds.split(X, target))
+            check_fold_count(int(self.cv), np.unique(data.y, return_counts=True)[1])
+        distances = np.full(len(data), np.nan)
+        for train, test in check_cv(self.cv, data.y, classifier=True).split(data.X, data.y):
+            surface = self._surface(data.take(train))
+            distances[test] = self._distances(surface, data.rows(test), data.y[train])
+        seen = ~np.isnan(distances)
+        distances, counted = distances[seen], data.weights[seen]
+        scale = _median_size(distances, counted)
+        scaled = distances / scale
+        # Infinite distances count as the largest finite size, at least ten medians.
+        largest = max(10.0, float(np.abs(scaled[np.isfinite(scaled)]).max(initial=0.0)))
+        scaled = np.clip(scaled, -largest, largest)
+        sigmoid = fit_saturated_platt(scaled, data.y[seen] == 1, counted, c=self.C)
+        return self._surface(data), (scale, *sigmoid)
 
-    def _surface(self, X, target, weights, rows):
-        """Fit a clone on some rows and return its surface (None where they hold one class)."""
-        if len(np.unique(target[rows])) < 2:
+    def _surface(self, data):
+        """Fit a clone on rows and return its surface (None where they hold one class)."""
+        if len(np.unique(data.y)) < 2:
             return None
-        part = rows_of(X, rows)
-        labels, given = target[rows].astype(np.int64), weights[rows] if self._is_weighted else None
-        estimator = fit_weighted(clone(self.estimator), part, labels, given)
+        estimator = fit_weighted(clone(self.estimator), data.X, data.y, data.sample_weight)
         options = {"metric": self.metric, "random_state": self._seed}
         if self.method == "first_order":
             # No search will start at points of the surface; a few show what the scores are like.
@@ -239,24 +218,15 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         with warnings.catch_warnings():
             # A clone that gives one answer to all rows has infinite distances, dealt with below.
             warnings.filterwarnings("ignore", message=".* predicts .* for every row given to fit")
-            return surface.fit(part)
+            return surface.fit(data.X)
 
     def _distances(self, surface, X, target) -> np.ndarray:
         if surface is None:
             return np.full(X.shape[0], np.inf if target.all() else -np.inf)
-        distances = surface.distance(X, method=self._method_of(surface))
+        # Classifiers without scores have orthogonal distances only.
+        has_scores = surface.oracle_ in ("gradient", "differences")
+        distances = surface.distance(X, method=self.method if has_scores else "orthogonal")
         return np.asarray(distances, dtype=np.float64)
-
-    def _method_of(self, surface) -> str:
-        """Classifiers without scores have orthogonal distances only."""
-        return self.method if surface.oracle_ in ("gradient", "differences") else "orthogonal"
-
-    @staticmethod
-    def _finite(scaled) -> np.ndarray:
-        """Replace infinite distances by the largest finite size, at least ten medians."""
-        finite = np.isfinite(scaled)
-        largest = max(10.0, float(np.abs(scaled[finite]).max(initial=0.0)))
-        return np.clip(scaled, -largest, largest)
 
     def decision_function(self, X):
         """Return the logits of the sigmoids.
@@ -274,8 +244,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
 
     def _all_distances(self, X) -> np.ndarray:
         """Return the signed distances from every surface, shape (n_rows, n_surfaces)."""
-        check_is_fitted(self)
-        checked = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
+        checked = query_rows(self, X)
         X = X if hasattr(X, "columns") else checked
         return np.column_stack([self._distances(part, X, None) for part in self.surfaces_])
 
@@ -317,7 +286,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
             pair = (0, 1) if len(self.classes_) == 2 else pair
             other = "the rest" if pair is None else show(self.classes_[pair[0]])
             names.append((self.classes_[positive], other))
-        return [distance_section(names, distances[0], self.scales_, self._logits(distances)[0])]
+        return [_distance_section(names, distances[0], self.scales_, self._logits(distances)[0])]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -325,3 +294,52 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         tags.input_tags.sparse = False
         tags.input_tags.allow_nan = False
         return tags
+
+
+def _median_size(distances, weights) -> float:
+    """Return the weighted median of finite sizes, one if they are all zero."""
+    finite = np.isfinite(distances)
+    if not finite.any():
+        return 1.0
+    size = np.abs(distances[finite])
+    half = np.quantile(size, 0.5, weights=weights[finite], method="inverted_cdf")
+    return float(half) or float(size.max()) or 1.0
+
+
+def _distance_section(
+    names: list[tuple[Any, str]], distances: np.ndarray, scales: np.ndarray, logits: np.ndarray
+) -> ExplanationSection:
+    """Return the signed distances of one row from all surfaces, and their probabilities.
+
+    Parameters
+    ----------
+    names : list of tuple
+        The class on the positive side of each surface, and what is on the other.
+    distances, logits : ndarray of shape (n_surfaces,)
+        Signed distances, and the logits of the sigmoids there.
+    scales : ndarray of shape (n_surfaces,)
+        Median sizes of the distances of training rows.
+    """
+    table = [
+        (
+            f"{show(inside)} or {outside}",
+            float(distances[k]),
+            float(distances[k] / scales[k]),
+            float(expit(logits[k])),
+        )
+        for k, (inside, outside) in enumerate(names)
+    ]
+    order = np.argsort(-logits, kind="stable")
+    inside, outside = names[order[0]]
+    first = table[order[0]]
+    summary = (
+        f"The row lies {show(abs(first[1]))} from the surface between {show(inside)} and "
+        f"{outside}, on the side of {show(inside) if first[1] > 0 else outside}; that is "
+        f"{show(abs(first[2]))} times the median distance, and means {show(inside)} with "
+        f"probability {first[3]:.3f}."
+    )
+    head = ("surface", "distance", "in medians", "probability")
+    rows = [table[k] for k in order]
+    return ExplanationSection(
+        "distances", "Distances", summary, head, rows, "distance", {"distance": first[1]}
+    )

@@ -1,7 +1,6 @@
-"""Where classes mix, local metrics placed there, and answers that state how sure they are."""
+"""Where classes mix, local metrics placed there, and conformal intervals and label sets."""
 
-from vicinal.uncertainty._conformal_classifier import ConformalClassifier
-from vicinal.uncertainty._conformal_regressor import ConformalRegressor
+from vicinal.uncertainty._conformal import ConformalClassifier, ConformalRegressor
 from vicinal.uncertainty._local_discriminant_transformer import LocalDiscriminantTransformer
 from vicinal.uncertainty._locally_adaptive_classifier import LocallyAdaptiveClassifier
 from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture

@@ -5,27 +5,20 @@ from numbers import Integral, Real
 import array_api_compat as compat
 import numpy as np
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import (
-    as_numpy,
-    atomic_fit,
-    check_same_library,
-    check_weights,
-    draw_seeds,
-    encode_labels,
-    saved,
-)
+from vicinal._base import atomic_fit, draw_seeds, query_rows, saved, training_data
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels.metric._gated_fisher import class_scatters, fisher_directions, gated_features
-from vicinal._kernels.metric._mixture import COVARIANCE_TYPES
-from vicinal.uncertainty._base import (
+from vicinal._kernels.metric._mixture import (
+    COVARIANCE_TYPES,
+    class_scatters,
+    fisher_directions,
+    gated_features,
+)
+from vicinal.uncertainty._responsibility_mixture import (
+    ResponsibilityMixture,
     nearest_center,
-    validate_labels,
-    validate_rows,
     weighted_centers,
 )
-from vicinal.uncertainty._responsibility_mixture import ResponsibilityMixture
 
 
 @saved(centers_="k p", projections_="m k p", offsets_="m k", _directions="m *")
@@ -184,35 +177,37 @@ class LocalDiscriminantTransformer(
         self : LocalDiscriminantTransformer
             The fitted transformer.
         """
-        X = validate_rows(self, X, reset=True, ensure_min_samples=2)
-        y = validate_labels(y, X)
-        if sample_weight is not None:
-            sample_weight = as_numpy(sample_weight)
-        weights = check_weights(sample_weight, np.empty((X.shape[0], 1)))
-        seen = np.flatnonzero(weights > 0)
-        self.classes_, codes = encode_labels(y[seen])
+        options = {"task": "classification", "arrays": True, "ensure_min_samples": 2, "order": "C"}
+        data = training_data(self, X, y, sample_weight, **options)
+        xp, self.classes_ = compat.array_namespace(data.X), data.classes
         n_outputs = self._check_outputs()
-        if self.n_regions > len(seen):
+        if self.n_regions > len(data):
             raise ValueError(
-                f"n_regions={self.n_regions} exceeds the {len(seen)} rows of positive weight; "
+                f"n_regions={self.n_regions} exceeds the {len(data)} rows of positive weight; "
                 "lower n_regions or give more rows."
             )
-        xp, device = compat.array_namespace(X), compat.device(X)
-        rows = xp.take(X, xp.asarray(seen, device=device), axis=0)
-        self._place(rows, codes, weights[seen])
-        members = np.zeros((len(seen), len(self.classes_)))
-        members[np.arange(len(seen)), codes] = weights[seen]
+        self._place(data)
+        members = np.zeros((len(data), len(self.classes_)))
+        members[np.arange(len(data)), data.host(data.y)] = data.host(data.weights)
         within, between = class_scatters(
-            rows,
-            self._shares(rows),
+            data.X,
+            self._shares(data.X),
             self.centers_,
-            xp.asarray(members, dtype=X.dtype, device=device),
+            xp.astype(data.array(members), data.X.dtype),
             offset=self.offset,
         )
         directions, self.discriminability_ = fisher_directions(
             within, between, n_outputs, self.shrinkage
         )
-        self._store(directions, X)
+        n_slopes = self.n_regions * self.n_features_in_
+        slopes = directions[:, :n_slopes].reshape(n_outputs, self.n_regions, self.n_features_in_)
+        shifts = directions[:, n_slopes:]
+        if not self.offset:
+            shifts = np.zeros((n_outputs, self.n_regions))
+        self.projections_, self.offsets_, self._directions = (
+            xp.astype(data.array(part), data.X.dtype) for part in (slopes, shifts, directions)
+        )
+        self._n_features_out = n_outputs
         return self
 
     def transform(self, X):
@@ -228,9 +223,7 @@ class LocalDiscriminantTransformer(
         array of shape (n_samples, n_components)
             Outputs.
         """
-        check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
-        check_same_library(self.centers_, X)
+        X = query_rows(self, X, arrays=True, order="C")
         gated = gated_features(X, self._shares(X), self.centers_, offset=self.offset)
         return gated @ self._directions.T
 
@@ -246,17 +239,14 @@ class LocalDiscriminantTransformer(
             )
         return wanted
 
-    def _place(self, rows, codes, weights):
-        xp = compat.array_namespace(rows)
+    def _place(self, data):
+        """Find the centres of the components, and the mixture unless they are those of k-means."""
+        weights = compat.array_namespace(data.X).astype(data.weights, data.X.dtype)
         if self.placement == "kmeans":
             self.mixture_ = None
-            device_weights = xp.asarray(weights, dtype=rows.dtype, device=compat.device(rows))
+            seed = draw_seeds(self.random_state, 1)[0]
             self.centers_ = weighted_centers(
-                rows,
-                device_weights,
-                self.n_regions,
-                draw_seeds(self.random_state, 1)[0],
-                n_init=self.n_init,
+                data.X, weights, self.n_regions, seed, n_init=self.n_init
             )
             return
         self.mixture_ = ResponsibilityMixture(
@@ -266,8 +256,8 @@ class LocalDiscriminantTransformer(
             n_init=self.n_init,
             random_state=self.random_state,
         )
-        labels = codes if self.placement == "uncertainty" else None
-        self.mixture_.fit(rows, labels, sample_weight=weights)
+        labels = data.y if self.placement == "uncertainty" else None
+        self.mixture_.fit(data.X, labels, sample_weight=data.weights)
         self.centers_ = self.mixture_.means_
 
     def _shares(self, X):
@@ -279,18 +269,6 @@ class LocalDiscriminantTransformer(
         return xp.astype(
             nearest[:, None] == xp.arange(self.n_regions, device=device)[None, :], X.dtype
         )
-
-    def _store(self, directions, X):
-        xp, device = compat.array_namespace(X), compat.device(X)
-        n_outputs, m = len(directions), self.n_features_in_
-        slopes = directions[:, : self.n_regions * m].reshape(n_outputs, self.n_regions, m)
-        shifts = directions[:, self.n_regions * m :]
-        if not self.offset:
-            shifts = np.zeros((n_outputs, self.n_regions))
-        self.projections_ = xp.asarray(slopes, dtype=X.dtype, device=device)
-        self.offsets_ = xp.asarray(shifts, dtype=X.dtype, device=device)
-        self._directions = xp.asarray(directions, dtype=X.dtype, device=device)
-        self._n_features_out = n_outputs
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,33 +1,61 @@
-"""Responsibility mixture model: a Gaussian mixture of weighted rows."""
+"""Responsibility mixture model: a Gaussian mixture of weighted rows, in memory or in blocks."""
 
 import warnings
+from collections.abc import Callable
+from copy import deepcopy
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
 from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.utils import check_random_state
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    Block,
+    Blocks,
+    TrainingData,
+    add_tuples,
     as_numpy,
     atomic_fit,
     atomic_fit_blocks,
-    check_same_library,
-    check_weights,
     documented,
+    draw_seeds,
+    query_rows,
+    sample_rows,
     saved,
+    survey,
+    training_data,
 )
-from vicinal._base._compat import Interval, StrOptions
-from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.metric._mixture import COVARIANCE_TYPES, responsibilities
-from vicinal.uncertainty._base import as_components, fit_mixture, validate_labels, validate_rows
-from vicinal.uncertainty._explain import mixture_sections
-from vicinal.uncertainty._mixture_blocks import fit_mixture_blocks
-from vicinal.uncertainty._uncertainty_map import _map_of_codes
+from vicinal._base._compat import Interval, StrOptions, num_samples
+from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, dense_row
+from vicinal._kernels.metric._mixture import (
+    COVARIANCE_TYPES,
+    Components,
+    Moments,
+    add_moments,
+    expectation_maximisation,
+    label_moments,
+    moments,
+    precision_roots,
+    responsibilities,
+    scatter,
+    update,
+)
+from vicinal.uncertainty._uncertainty_map import uncertainty_of
+
+# Rows on which the starts of EM are found by k-means: of blocks, and of rows on a device, which
+# are copied to the host for it.
+SAMPLE_ROWS = 100_000
+_COPIED_ROWS = 20_000
+# Starts whose objectives differ by less than this relative amount reached the same optimum: the
+# first is kept, or rounding would choose the order of the components.
+_SAME_OPTIMUM = 1e-9
 
 
 @saved(weights_="k shares", means_="k p", covariances_="k | * p | k p p")
@@ -39,8 +67,6 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
     of weight two counts as the same row twice. With labels the weights are the rows' uncertainties
     (:func:`~vicinal.uncertainty.uncertainty_map`), so the components settle along the borders
     between classes instead of in the middle of them. With neither it is an ordinary mixture.
-
-    Read more in the guide: *Where classes mix*.
 
     Read more in the :doc:`user guide </guide/uncertainty>`.
 
@@ -170,30 +196,29 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         sample_weight : array-like of shape (n_samples,), default=None
             Weights; with labels they multiply the uncertainties.
         """
-        X = validate_rows(self, X, reset=True, ensure_min_samples=2)
-        weights = self._row_weights(X, y, sample_weight)
-        seen = np.flatnonzero(weights > 0)
-        if len(seen) < self.n_components:
-            raise ValueError(
-                f"n_components={self.n_components} exceeds the {len(seen)} rows that count; lower "
-                "n_components or give more rows."
-            )
-        xp, device = compat.array_namespace(X), compat.device(X)
-        self.sample_weight_ = xp.asarray(weights, dtype=X.dtype, device=device)
-        index = xp.asarray(seen, device=device)
-        found = fit_mixture(
-            xp.take(X, index, axis=0),
-            xp.take(self.sample_weight_, index),
-            self.n_components,
-            self.covariance_type,
-            reg_covar=self.reg_covar,
-            n_init=self.n_init,
-            tol=self.tol,
-            max_iter=self.max_iter,
-            means_init=self._check_means_init(X.shape[1]),
-            random_state=self.random_state,
-        )
-        self._keep(found)
+        n_given = num_samples(X)
+        if sample_weight is not None and not as_numpy(sample_weight).any():
+            y = sample_weight = None
+            _warn_of_zero_weights()
+        options = {"arrays": True, "ensure_min_samples": 2, "order": "C"}
+        data = training_data(self, X, y, sample_weight, **options)
+        weights = data.host(data.weights)
+        if y is not None:
+            labels = as_numpy(data.y)
+            check_classification_targets(labels)
+            codes = np.unique(labels, return_inverse=True)[1]
+            weights = weights * as_numpy(uncertainty_of(data.X, codes, weights))
+            if not weights.any():
+                _warn_of_zero_weights()
+                weights = np.ones(len(data))
+        xp, used = compat.array_namespace(data.X), np.zeros(n_given)
+        used[data.positions] = weights
+        self.sample_weight_ = xp.astype(data.array(used), data.X.dtype)
+        some = data.take(np.flatnonzero(weights > 0))
+        weights = xp.astype(data.array(weights[weights > 0]), data.X.dtype)
+        some = replace(some, y=None, sample_weight=weights)
+        _check_count(self, len(some))
+        self._store(fit_mixture(some, self, self.random_state, lambda seed: some))
         return self
 
     @atomic_fit_blocks
@@ -202,10 +227,16 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
         The fit equals that in memory; the starts are found on a sample of 100,000 rows.
         """
-        fit_mixture_blocks(self, blocks)
+        blocks, found = survey(blocks, has_classes=False)
+        _check_count(self, found.n_rows)
+        random_state = 0 if self.random_state is None else deepcopy(self.random_state)
 
-    def _keep(self, found) -> None:
-        """Keep the best end of EM, and say if it is none."""
+        def sample(seed):
+            return sample_rows(blocks, found, SAMPLE_ROWS, seed)
+
+        self._store(fit_mixture(blocks, self, random_state, sample))
+
+    def _store(self, found) -> None:
         self.weights_, self.means_, self.covariances_, _ = found.components
         self.lower_bounds_ = np.asarray(found.path)
         self.n_iter_ = len(found.path) - 1
@@ -214,7 +245,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
             warnings.warn(
                 f"EM did not converge in max_iter={self.max_iter} steps; raise max_iter or tol.",
                 ConvergenceWarning,
-                stacklevel=3,
+                stacklevel=5,
             )
 
     def predict_proba(self, X):
@@ -317,47 +348,12 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         """
         return -2 * self.score(X) * len(X) + self._n_parameters() * float(np.log(len(X)))
 
-    def _row_weights(self, X, y, sample_weight) -> np.ndarray:
-        """Weights from ``sample_weight`` and, where labels are given, from their uncertainty."""
-        n = X.shape[0]
-        if sample_weight is not None:
-            sample_weight = as_numpy(sample_weight)
-            if not sample_weight.any():
-                return self._equal_weights(n)
-        weights = check_weights(sample_weight, np.empty((n, 1)))
-        if y is not None:
-            y = validate_labels(y, X)
-            check_classification_targets(y)
-            codes = np.unique(y, return_inverse=True)[1]
-            weights = weights * as_numpy(_map_of_codes(X, codes, weights))
-        return weights if weights.any() else self._equal_weights(n)
-
-    def _equal_weights(self, n) -> np.ndarray:
-        warnings.warn(
-            "every row has weight zero (one class only, or sample_weight of zeros); all rows are "
-            "weighted alike instead.",
-            UserWarning,
-            stacklevel=6,
-        )
-        return np.ones(n)
-
-    def _check_means_init(self, n_features):
-        if self.means_init is None:
-            return None
-        means = as_numpy(self.means_init)
-        if means.shape != (self.n_components, n_features):
-            raise ValueError(
-                f"means_init has shape {means.shape}; expected (n_components, n_features) = "
-                f"({self.n_components}, {n_features})."
-            )
-        return means
-
     def _responsibilities(self, X) -> tuple[Any, Any]:
-        check_is_fitted(self)
-        X = validate_rows(self, X, reset=False)
-        check_same_library(self.means_, X)
+        X = query_rows(self, X, arrays=True, order="C")
         xp = compat.array_namespace(X)
-        return responsibilities(X, as_components(self, xp), self.covariance_type)
+        roots = precision_roots(self.covariances_, self.covariance_type, xp)
+        components = Components(self.weights_, self.means_, self.covariances_, roots)
+        return responsibilities(X, components, self.covariance_type)
 
     def _n_parameters(self) -> int:
         m = self.n_features_in_
@@ -370,7 +366,33 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         return covariance + self.n_components * (m + 1) - 1
 
     def _sections(self, X, columns):
-        return mixture_sections(self, X, columns)
+        shares = as_numpy(self.predict_proba(X))[0]
+        order = np.argsort(-shares, kind="stable")
+        leader = int(order[0])
+        rows = [
+            (f"component {k}", float(as_numpy(self.weights_)[k]), float(shares[k])) for k in order
+        ]
+        centre = as_numpy(self.means_)[leader]
+        far = np.argsort(-np.abs(dense_row(X)[0] - centre), kind="stable")
+        share = f"{shares[leader]:.3f}"
+        return [
+            ExplanationSection(
+                "components",
+                "Components",
+                f"Component {leader} of {len(shares)} is responsible for this row by {share}.",
+                ("component", "weight", "responsibility"),
+                rows,
+                "responsibility",
+                {"responsibilities": shares.tolist(), "leader": leader},
+            ),
+            ExplanationSection(
+                "position",
+                "Position",
+                f"Centre of component {leader}, columns farthest from the row first.",
+                ("column", "value", "centre"),
+                [(columns.names[j], columns.values[j], float(centre[j])) for j in far],
+            ),
+        ]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -388,3 +410,148 @@ def _spread(noise, labels, covariances, covariance_type):
     if covariance_type == "tied":
         return noise @ roots.T
     return np.einsum("ij,ikj->ik", noise, roots[labels])
+
+
+def _warn_of_zero_weights() -> None:
+    warnings.warn(
+        "every row has weight zero (one class only, or sample_weight of zeros); all rows are "
+        "weighted alike instead.",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+def _check_count(model, n_rows: int) -> None:
+    if n_rows < model.n_components:
+        raise ValueError(
+            f"n_components={model.n_components} exceeds the {n_rows} rows that count; lower "
+            "n_components or give more rows."
+        )
+
+
+# --- weighted EM ----------------------------------------------------------------------------------
+
+
+class FittedMixture(NamedTuple):
+    """The best of several starts of EM."""
+
+    components: Components
+    path: list[float]
+    converged: bool
+
+
+def fit_mixture(
+    data: TrainingData | Blocks, model: Any, random_state: Any, sample: Callable[[int], Any]
+) -> FittedMixture:
+    """Fit a mixture to weighted rows by EM from several weighted k-means starts.
+
+    One pass over the rows is an E-step of all starts. ``sample(seed)`` returns the rows on which
+    the starts are found.
+    """
+    total, sums = data.total(_weighted_sums, combine=add_tuples)
+    center = sums / total
+    total_scatter = data.total(_scatter, center)
+    xp, n_features = compat.array_namespace(center), center.shape[0]
+    variance = float(xp.linalg.trace(total_scatter)) / float(total) / n_features
+    # Proportional to the weights, so that a row of weight two is a row seen twice.
+    ridge = model.reg_covar * (variance or 1.0) * float(total) / model.n_components
+    kind = model.covariance_type
+    centers = _start_centers(model, center, random_state, sample)
+    hard = data.total(_label_moments, center, centers, kind, combine=_add_all)
+    origin = xp.zeros_like(hard[0].first)
+    ends = expectation_maximisation(
+        lambda queried: data.total(_moments, center, queried, kind, combine=_add_all),
+        [update(each, origin, total_scatter, ridge, kind) for each in hard],
+        total_scatter,
+        ridge,
+        kind,
+        tol=model.tol,
+        max_iter=model.max_iter,
+    )
+    return best_mixture(ends, center)
+
+
+def _start_centers(model, center, random_state, sample) -> list:
+    """Return the centres of every start, relative to the mean."""
+    xp, device = compat.array_namespace(center), compat.device(center)
+    if model.means_init is not None:
+        means, shape = as_numpy(model.means_init), (model.n_components, center.shape[0])
+        if means.shape != shape:
+            raise ValueError(
+                f"means_init has shape {means.shape}; expected (n_components, n_features) = "
+                f"{shape}."
+            )
+        return [xp.asarray(means, dtype=center.dtype, device=device) - center[None, :]]
+    if model.n_components == 1:
+        return [xp.zeros((1, center.shape[0]), dtype=center.dtype, device=device)]
+    seeds = draw_seeds(random_state, model.n_init)
+    some = sample(seeds[0])
+    rows = some.X - center[None, :]
+    return [weighted_centers(rows, some.sample_weight, model.n_components, seed) for seed in seeds]
+
+
+def best_mixture(ends: list[tuple[Components, list[float], bool]], center: Any) -> FittedMixture:
+    """Return the end of highest objective, the first of equals, moved back to ``center``."""
+    fitted = [FittedMixture(*end) for end in ends]
+    bound = max(end.path[-1] for end in fitted)
+    slack = _SAME_OPTIMUM * max(1.0, abs(bound))
+    best = next(end for end in fitted if end.path[-1] >= bound - slack)
+    moved = best.components._replace(means=best.components.means + center[None, :])
+    return best._replace(components=moved)
+
+
+def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: int = 1) -> Any:
+    """Centres of weighted k-means with a k-means++ start: (n_clusters, n_features).
+
+    scikit-learn does this in host memory, so at most 20,000 rows of a device array are copied.
+    """
+    xp, rows = compat.array_namespace(X), X
+    if not isinstance(X, np.ndarray) and X.shape[0] > _COPIED_ROWS:
+        chosen = np.random.RandomState(seed).choice(X.shape[0], _COPIED_ROWS, replace=False)
+        chosen = xp.asarray(np.sort(chosen), device=compat.device(X))
+        rows, weights = xp.take(X, chosen, axis=0), xp.take(weights, chosen)
+    search = KMeans(n_clusters, n_init=n_init, random_state=seed)
+    with warnings.catch_warnings():
+        # Fewer distinct rows than components: the spare ones coincide, which EM can live with.
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        search.fit(as_numpy(rows), sample_weight=as_numpy(weights))
+    return xp.asarray(search.cluster_centers_, dtype=X.dtype, device=compat.device(X))
+
+
+def nearest_center(X: Any, centers: Any) -> Any:
+    """Index of the nearest centre of each row."""
+    xp = compat.array_namespace(X)
+    return xp.argmin(xp.sum(centers * centers, axis=1)[None, :] - 2 * (X @ centers.T), axis=1)
+
+
+def _weighted_sums(block: Block | TrainingData) -> tuple[Any, Any]:
+    if block.y is not None:
+        raise ValueError(
+            "labels weigh rows by their uncertainty, which costs a search of its own: pass "
+            "sample_weight=vicinal.distributed.uncertainty_map(X, y, n_neighbors) instead of y."
+        )
+    xp, weights = compat.array_namespace(block.X), block.sample_weight
+    return xp.sum(weights), xp.sum(block.X * weights[:, None], axis=0)
+
+
+def _scatter(block, center) -> Any:
+    return scatter(block.X - center[None, :], block.sample_weight)
+
+
+def _moments(block, center, queried: list[Components], covariance_type: str) -> list[Moments]:
+    rows = block.X - center[None, :]
+    return [moments(rows, block.sample_weight, each, covariance_type) for each in queried]
+
+
+def _label_moments(block, center, centers, covariance_type: str) -> list[Moments]:
+    rows = block.X - center[None, :]
+    return [
+        label_moments(
+            rows, block.sample_weight, nearest_center(rows, each), each.shape[0], covariance_type
+        )
+        for each in centers
+    ]
+
+
+def _add_all(left: list[Moments], right: list[Moments]) -> list[Moments]:
+    return [add_moments(a, b) for a, b in zip(left, right, strict=True)]

@@ -5,7 +5,7 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from sklearn.utils import check_array
+from sklearn.utils import check_array, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 
 from vicinal._base import as_numpy, check_weights, is_array_api, row_blocks
@@ -16,7 +16,6 @@ from vicinal._kernels.metric._uncertainty import (
     neighbor_uncertainty,
 )
 from vicinal.neighbors import NeighborSearch
-from vicinal.uncertainty._base import validate_labels
 
 _SCALE_NEIGHBOR = 7
 # Neighbours of a row are searched for if they are at most this part of all rows; else it is as
@@ -45,7 +44,7 @@ def uncertainty_map(
     sample_weight: Any = None,
     n_jobs: int | None = None,
 ) -> Any:
-    r"""Tell how uncertain nearest-neighbour classification is at each training row.
+    r"""Return how uncertain nearest-neighbour classification is at each training row.
 
     The value of a row is the share of its neighbours, weighted by similarity, that belong to other
     classes: 0 deep inside a class, near 0.5 on a border between two, near 1 for a row lost among
@@ -110,7 +109,11 @@ def uncertainty_map(
     device_input = is_array_api(X)
     if not device_input:
         X = check_array(X, dtype=[np.float64, np.float32])
-    y = validate_labels(y, X)
+    if y is None:
+        raise ValueError("uncertainty_map requires y to be passed, but the target y is None.")
+    y = check_array(as_numpy(y), ensure_2d=False, dtype=None, input_name="y")
+    y = column_or_1d(y, warn=True)
+    check_consistent_length(X, y)
     check_classification_targets(y)
     xp = compat.array_namespace(X)
     if device_input and not bool(xp.all(xp.isfinite(X))):
@@ -118,13 +121,12 @@ def uncertainty_map(
     weights = check_weights(
         None if sample_weight is None else as_numpy(sample_weight), np.empty((len(y), 1))
     )
-    return _map_of_codes(
-        X, np.unique(y, return_inverse=True)[1], weights, n_neighbors, bandwidth, n_jobs
-    )
+    codes = np.unique(y, return_inverse=True)[1]
+    return uncertainty_of(X, codes, weights, n_neighbors, bandwidth, n_jobs)
 
 
-def _map_of_codes(X, codes, weights, n_neighbors="class", bandwidth="auto", n_jobs=None):
-    """Return the map of validated rows; ``codes`` and ``weights`` are NumPy arrays."""
+def uncertainty_of(X, codes, weights, n_neighbors="class", bandwidth="auto", n_jobs=None):
+    """Return the uncertainty of validated rows; ``codes`` and ``weights`` are NumPy arrays."""
     xp, device = compat.array_namespace(X), compat.device(X)
     n_classes = int(codes.max()) + 1
     sizes = np.bincount(codes[weights > 0], minlength=n_classes)
@@ -132,8 +134,8 @@ def _map_of_codes(X, codes, weights, n_neighbors="class", bandwidth="auto", n_jo
     if n_others < 1:
         return xp.zeros(X.shape[0], dtype=X.dtype, device=device)
     few = isinstance(n_neighbors, Integral) and n_neighbors <= _SEARCHED_PART * n_others
-    if few and not is_array_api(X):
-        return _map_by_search(X, codes, weights, int(n_neighbors), bandwidth, n_jobs)
+    if few and isinstance(X, np.ndarray):
+        return _uncertainty_by_search(X, codes, weights, int(n_neighbors), bandwidth, n_jobs)
     order = np.argsort(codes, kind="stable")
     rows = xp.astype(xp.take(X, xp.asarray(order, device=device), axis=0), xp.float64)
     rows = rows - xp.mean(rows, axis=0)
@@ -158,8 +160,8 @@ def _map_of_codes(X, codes, weights, n_neighbors="class", bandwidth="auto", n_jo
     return xp.astype(xp.take(u, xp.asarray(np.argsort(order), device=device)), X.dtype)
 
 
-def _map_by_search(X, codes, weights, n_neighbors, bandwidth, n_jobs):
-    """Return the map of rows on the host from a search for few neighbours of each."""
+def _uncertainty_by_search(X, codes, weights, n_neighbors, bandwidth, n_jobs):
+    """Return the uncertainty of rows on the host from a search for few neighbours of each."""
     rows = X.astype(np.float64)
     voters = np.flatnonzero(weights > 0)
     own = np.full(len(rows), -1)
@@ -172,9 +174,9 @@ def _map_by_search(X, codes, weights, n_neighbors, bandwidth, n_jobs):
         bandwidth2 = float(bandwidth) ** 2
     u = np.empty(len(rows))
     for block in row_blocks(len(rows), 64 * n_neighbors):
-        asked, exclude = rows[block], own[block]
-        distances, _ = search.kneighbors(asked, n_neighbors, exclude=exclude)
-        found = search.radius_neighbors(asked, distances[:, -1] * (1 + _TIE), exclude=exclude)
+        queries, exclude = rows[block], own[block]
+        distances, _ = search.kneighbors(queries, n_neighbors, exclude=exclude)
+        found = search.radius_neighbors(queries, distances[:, -1] * (1 + _TIE), exclude=exclude)
         sizes = np.diff(found.indptr)
         with np.errstate(over="ignore"):
             exponents = np.repeat(distances[:, 0] ** 2, sizes) - found.distances**2

@@ -4,21 +4,19 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.metric._distance_vote import (
-    distances,
-    loss_of_votes,
-    shares,
-    vote_gradient,
-)
 from vicinal._kernels.metric._embedding_net import (
     NetShape,
     adamw_step,
     backward,
+    distances,
+    epoch_windows,
     forward,
     initial_net,
+    loss_of_votes,
+    shares,
     views,
+    vote_gradient,
 )
-from vicinal._kernels.metric._neighbor_training import epoch_windows
 
 N, BATCH = 20, 8
 

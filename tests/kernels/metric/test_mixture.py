@@ -1,4 +1,4 @@
-"""Gaussian mixtures against SciPy's densities, sums written out, and fixed points of EM."""
+"""Gaussian mixtures against SciPy's densities, fixed points of EM, and Fisher's criterion."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,10 @@ from vicinal._kernels.metric._mixture import (
     COVARIANCE_TYPES,
     Components,
     add_moments,
+    class_scatters,
     expectation_maximisation,
+    fisher_directions,
+    gated_features,
     label_moments,
     log_densities,
     moments,
@@ -18,7 +21,6 @@ from vicinal._kernels.metric._mixture import (
     precision_roots,
     responsibilities,
     scatter,
-    start_from_labels,
     update,
 )
 
@@ -33,7 +35,8 @@ def data(rng):
 
 def start(data, kind):
     X, weights, labels = data
-    return start_from_labels(X, weights, labels, 2, RIDGE, kind)
+    found = label_moments(X, weights, labels, 2, kind)
+    return update(found, np.zeros((2, 2)), scatter(X, weights), RIDGE, kind)
 
 
 def full_covariances(components, kind):
@@ -146,7 +149,7 @@ def test_em_rises_and_rests_where_the_objective_is_flat(data, kind):
     X, weights, _ = data
     total = scatter(X, weights)
     ends = expectation_maximisation(
-        lambda asked: [moments(X, weights, components, kind) for components in asked],
+        lambda queried: [moments(X, weights, components, kind) for components in queried],
         [start(data, kind)],
         total,
         RIDGE,
@@ -168,28 +171,28 @@ def test_em_rises_and_rests_where_the_objective_is_flat(data, kind):
 
 def test_all_starts_go_together_and_stop_apart(data):
     X, weights, labels = data
-    asked_at_once = []
+    queried_at_once = []
 
-    def e_step(asked):
-        asked_at_once.append(len(asked))
-        return [moments(X, weights, components, "diag") for components in asked]
+    def e_step(queried):
+        queried_at_once.append(len(queried))
+        return [moments(X, weights, components, "diag") for components in queried]
 
-    near, far = start(data, "diag"), start_from_labels(X, weights, labels[::-1], 2, RIDGE, "diag")
+    near, far = start(data, "diag"), start((X, weights, labels[::-1]), "diag")
     ends = expectation_maximisation(
         e_step, [near, far], scatter(X, weights), RIDGE, "diag", tol=1e-9, max_iter=500
     )
     alone = expectation_maximisation(
         e_step, [far], scatter(X, weights), RIDGE, "diag", tol=1e-9, max_iter=500
     )
-    assert max(asked_at_once) == 2
-    assert min(asked_at_once) == 1
+    assert max(queried_at_once) == 2
+    assert min(queried_at_once) == 1
     assert_allclose(ends[1][0].means, alone[0][0].means)
 
 
 def test_few_steps_say_that_they_did_not_converge(data):
     X, weights, _ = data
     ends = expectation_maximisation(
-        lambda asked: [moments(X, weights, components, "full") for components in asked],
+        lambda queried: [moments(X, weights, components, "full") for components in queried],
         [start(data, "full")],
         scatter(X, weights),
         RIDGE,
@@ -218,3 +221,41 @@ def test_a_collapsed_component_is_refused(kind):
     flat = np.zeros((1, 2, 2)) if kind == "full" else np.zeros((1, 2))
     with pytest.raises(ValueError, match="Raise reg_covar"):
         precision_roots(flat, kind, np)
+
+
+def test_features_by_hand():
+    found = gated_features(
+        np.array([[3.0, 5.0]]),
+        np.array([[0.25, 0.75]]),
+        np.array([[1.0, 1.0], [3.0, 9.0]]),
+        offset=True,
+    )
+    assert_allclose(found, [[0.5, 1.0, 0.0, -3.0, 0.25, 0.75]])
+
+
+@pytest.mark.parametrize("offset", [False, True])
+def test_scatters_equal_dense_ones(rng, offset):
+    X, centers, codes = rng.normal(size=(30, 2)), rng.normal(size=(3, 2)), np.arange(30) % 3
+    shares, weights = rng.dirichlet(np.ones(3), 30), rng.uniform(0.5, 2.0, 30)
+    members = np.zeros((30, 3))
+    members[np.arange(30), codes] = weights
+    within, between = class_scatters(X, shares, centers, members, offset=offset)
+    Z = gated_features(X, shares, centers, offset=offset)
+    means = np.stack(
+        [np.average(Z[codes == c], axis=0, weights=weights[codes == c]) for c in range(3)]
+    )
+    rest, total = Z - means[codes], weights.sum()
+    assert_allclose(within, (rest * weights[:, None]).T @ rest / total, atol=1e-12)
+    centred = Z - weights @ Z / total
+    assert_allclose(within + between, (centred * weights[:, None]).T @ centred / total, atol=1e-12)
+
+
+def test_directions_have_unit_variance_within_and_falling_ratios(rng):
+    A, B = rng.normal(size=(5, 5)), rng.normal(size=(5, 2))
+    within, between = A @ A.T, B @ B.T
+    directions, ratios = fisher_directions(within, between, 3, 0.0)
+    scale = within + 1e-10 * np.trace(within) / 5 * np.eye(5)
+    assert_allclose(directions @ scale @ directions.T, np.eye(3), atol=1e-8)
+    assert_allclose(np.diag(directions @ between @ directions.T), ratios, atol=1e-8)
+    assert (np.diff(ratios) <= 0).all()
+    assert ratios[2] < 1e-8 * ratios[0]

@@ -4,13 +4,12 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.metric._block_map import block_map, block_threads
 from vicinal._kernels.metric._uncertainty import (
-    blank,
+    block_map,
+    block_threads,
     class_blocks,
     class_bounds,
     hide_unweighted,
-    kth_smallest,
     mean_neighbor_distance,
     neighbor_uncertainty,
     squared_distance_block,
@@ -52,17 +51,6 @@ def test_distances_hide_the_row_itself_and_rows_without_weight():
     assert_allclose(block, [[4, np.inf, np.inf, 4, 36], [16, np.inf, 4, np.inf, 16]])
 
 
-def test_one_column_of_each_row_is_blanked():
-    values = np.arange(6.0).reshape(2, 3)
-    assert_array_equal(blank(values, np.array([2, 0]), -1.0, np), [[0, 1, -1], [-1, 4, 5]])
-
-
-def test_the_kth_smallest_counts_from_one():
-    values = np.array([[3.0, 1.0, 2.0], [5.0, 5.0, 4.0]])
-    assert_array_equal(kth_smallest(values, 1, np), [1.0, 4.0])
-    assert_array_equal(kth_smallest(values, 2, np), [2.0, 5.0])
-
-
 def test_mean_distance_to_the_kth_neighbour():
     # Squared distances to the nearest: 1, 1, 1, 4, 16.
     assert_allclose(mean_neighbor_distance(LINE, 1, np.ones(5)), 23 / 5)
@@ -73,9 +61,9 @@ def test_mean_distance_to_the_kth_neighbour():
     assert_allclose(mean_neighbor_distance(LINE, 1, weights), (3 + 36) / 4)
 
 
-def test_some_rows_are_asked_in_runs(rng):
+def test_some_rows_are_queried_in_runs(rng):
     X = rng.normal(size=(400, 2))
-    some = mean_neighbor_distance(X, 3, np.ones(400), n_asked=64)
+    some = mean_neighbor_distance(X, 3, np.ones(400), max_queries=64)
     asked = np.concatenate(
         [np.arange(start, start + 16) for start in np.linspace(0, 384, 4).astype(int)]
     )

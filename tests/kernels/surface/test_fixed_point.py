@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.surface._fixed_point import (
+from vicinal._kernels.surface._roots import (
     fixed_point,
-    fixed_point_along,
     fixed_point_nearest,
 )
 
@@ -40,21 +39,21 @@ def test_queries_are_not_written_to(rng):
 
 def test_a_ray_meets_the_plane_where_it_must():
     Q, V = np.array([[0.0, 0.0], [1.0, 1.0]]), np.array([[1.0, 0.0], [0.0, -2.0]])
-    Y, converged = fixed_point_along(plane, Q, V, np.arange(2), tol=1e-9)
+    Y, converged = fixed_point(plane, Q, np.arange(2), V, tol=1e-9)
     assert converged.all()
     assert_allclose(Y, [[5.0 / 3.0, 0.0], [1.0, 0.5]], atol=1e-9)
 
 
 def test_rays_that_take_longer_keep_their_own_direction():
     Q, V = np.array([[1.0, 0.0], [3.0, 0.0]]), np.array([[1.0, 1.0], [1.0, 0.0]])
-    Y, converged = fixed_point_along(ball, Q, V, np.arange(2), tol=1e-10)
+    Y, converged = fixed_point(ball, Q, np.arange(2), V, tol=1e-10)
     assert converged.all()
     assert_allclose(Y, [[1.0, 0.0], [1.0, 0.0]], atol=1e-8)
 
 
 def test_a_ray_along_the_plane_is_lost_and_stays():
     Q, V = np.array([[0.0, 0.0]]), np.array([[4.0, -3.0]])
-    Y, converged = fixed_point_along(plane, Q, V, np.arange(1), tol=1e-9)
+    Y, converged = fixed_point(plane, Q, np.arange(1), V, tol=1e-9)
     assert not converged[0]
     assert_array_equal(Y, Q)
 

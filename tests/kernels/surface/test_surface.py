@@ -9,10 +9,20 @@ from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._kernels.calibration._probabilities import couple_pairs, fit_platt, fit_saturated_platt
-from vicinal._kernels.surface import _labels
-from vicinal._kernels.surface._labels import bisect, contract, label_normals, mixed_distance
-from vicinal._kernels.surface._leaf_boxes import leaf_boxes, nearest_in_boxes
-from vicinal._kernels.surface._nearest_point import nearest_points
+from vicinal._kernels.surface import _nearest_point
+from vicinal._kernels.surface._closed_forms import (
+    kernel_machine,
+    leaf_boxes,
+    nearest_in_boxes,
+    perceptron_layers,
+)
+from vicinal._kernels.surface._nearest_point import (
+    bisect,
+    contract,
+    label_normals,
+    mixed_distance,
+    nearest_points,
+)
 from vicinal._kernels.surface._roots import (
     CONVERGED,
     NO_CROSSING,
@@ -23,7 +33,6 @@ from vicinal._kernels.surface._roots import (
     project,
     refine_roots,
 )
-from vicinal._kernels.surface._score_gradients import kernel_machine, perceptron_layers
 
 
 def ellipse(Y, rows, gradient):
@@ -144,7 +153,7 @@ def test_several_halvings_in_one_call_change_nothing(rng, monkeypatch):
 
     few = bisect(flipped, inner, outer, np.arange(5), np.ones(3, dtype=bool))
     n_calls = len(calls)
-    monkeypatch.setattr(_labels, "_POINTS_PER_CALL", 1)
+    monkeypatch.setattr(_nearest_point, "_POINTS_PER_CALL", 1)
     many = bisect(flipped, inner, outer, np.arange(5), np.ones(3, dtype=bool))
     assert_array_equal(few, many)
     assert n_calls < 5

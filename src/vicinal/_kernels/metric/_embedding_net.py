@@ -1,4 +1,4 @@
-r"""A small net that maps rows to coordinates, with its derivatives written down.
+r"""A small net that maps rows to coordinates in which they vote for one another, and its training.
 
 For the scores x of one row,
 
@@ -10,14 +10,84 @@ Without periodic features z = A x; constants before a normalisation would be tak
 array has the nets of an ensemble as its first axis, so that one batched product serves all of them.
 The functions are written once over the array namespace; parameters, gradients and moments of a net
 lie in one row each, of which the named parameters are views.
+
+Rows vote by their distance: s = softmax_j(log w_j - |q - v_j|), p = sum_j s_j y_j. The loss of one
+query is -log(p_y + 1e-7) for classes (y one-hot) or (p - y)^2 for regression. With r = dloss/dp the
+derivative with respect to a distance D_j is -s_j (r . y_j - r . p), and through dD/dq = (q - v) / D
+it reaches both ends. At distance zero there is no direction; zero is taken.
+
+Rows of an epoch come in a random order; a step takes a window of it, whose first rows are the batch
+and all of whose rows vote. The order is drawn on the host, so that every array library sees the
+same numbers.
 """
 
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+from array_api_compat import device
 
-from vicinal._base import namespace
+from vicinal._base import namespace, take_rows
+
+_FAR = 1e30
+_FLOOR = 1e-7
+
+
+def distances(Q: Any, V: Any) -> Any:
+    """Return |q - v| (n_nets, q, n); zero where it is no more than rounding."""
+    xp = namespace(Q)
+    norms_q, norms_v = xp.sum(Q * Q, axis=2), xp.sum(V * V, axis=2)
+    D = xp.matmul(-2.0 * Q, xp.permute_dims(V, (0, 2, 1)))
+    D += norms_q[:, :, None]
+    D += norms_v[:, None, :]
+    floor = 8.0 * float(xp.finfo(Q.dtype).eps)
+    D *= D > floor * norms_q[:, :, None]
+    return xp.sqrt(D)
+
+
+def shares(D: Any, log_weights: Any, *, skip_own: bool = False) -> Any:
+    """Return softmax(log w - D) over the voters, the last axis.
+
+    With ``skip_own`` voter i is query i for the first voters, and is left out.
+    """
+    xp = namespace(D)
+    S = log_weights[:, None, :] - D
+    if skip_own:
+        q = D.shape[1]
+        S[:, :, :q] -= _FAR * xp.eye(q, dtype=D.dtype, device=device(D))
+    S -= xp.max(S, axis=2, keepdims=True)
+    S = xp.exp(S)
+    S /= xp.sum(S, axis=2, keepdims=True)
+    return S
+
+
+def loss_of_votes(p: Any, Y: Any, weights: Any, *, classes: bool) -> tuple[Any, Any]:
+    """Return the weighted mean loss of each net and its derivative by the predictions p."""
+    xp = namespace(p)
+    total = xp.sum(weights, axis=1)
+    share = (weights / total[:, None])[:, :, None]
+    if classes:
+        right = xp.sum(p * Y, axis=2, keepdims=True) + _FLOOR
+        return -xp.sum(share * xp.log(right), axis=(1, 2)), -share * Y / right
+    residual = p - Y
+    loss = xp.sum(share * residual * residual, axis=(1, 2))
+    return loss, 2.0 * share * residual
+
+
+def vote_gradient(Q: Any, V: Any, Y: Any, S: Any, D: Any, p: Any, d_p: Any) -> tuple[Any, Any]:
+    """Return the derivatives of the loss by queries and by voters, from dloss/dp (n_nets, q, c)."""
+    xp = namespace(Q)
+    # s_j (r . y_j - r . p) / D_j; where D_j is zero, so is the difference that it multiplies.
+    C = xp.matmul(d_p, xp.permute_dims(Y, (0, 2, 1)))
+    C -= xp.sum(d_p * p, axis=2, keepdims=True)
+    C *= S
+    C /= D + (D == 0.0)
+    d_q = xp.matmul(C, V)
+    d_q -= xp.sum(C, axis=2)[:, :, None] * Q
+    d_v = xp.matmul(xp.permute_dims(C, (0, 2, 1)), Q)
+    d_v -= xp.sum(C, axis=1)[:, :, None] * V
+    return d_q, d_v
+
 
 EPSILON = 1e-5  # of batch normalisation
 _MOMENTUM = 0.1  # of its running statistics
@@ -247,3 +317,94 @@ def adamw_step(
     second += 0.001 * gradient * gradient
     flat *= 1.0 - rate * decay
     flat -= (rate / correction1) * first / (xp.sqrt(second / correction2) + 1e-8)
+
+
+@dataclass
+class Nets:
+    """Parameters and statistics of several nets of one shape, a row each."""
+
+    shape: NetShape
+    flat: Any  # (n_nets, n_parameters)
+    statistics: Any  # (n_nets, n_statistics)
+
+    def __post_init__(self) -> None:
+        self.P = views(self.flat, self.shape.parameters())
+        self.S = views(self.statistics, self.shape.statistics())
+
+    def embed(self, X: Any) -> Any:
+        """Map rows X (n, d) by every net: (n_nets, n, n_components)."""
+        xp = namespace(X)
+        rows = xp.broadcast_to(X[None], (self.flat.shape[0], *X.shape))
+        return forward(self.P, self.S, rows, training=False)[0]
+
+
+@dataclass
+class AdamMoments:
+    """Gradient and both moments of AdamW, of the shape of the parameters."""
+
+    gradient: Any
+    first: Any
+    second: Any
+
+
+def zero_moments(nets: Nets) -> AdamMoments:
+    """Return moments of zero beside the parameters."""
+    xp = namespace(nets.flat)
+    return AdamMoments(*(xp.zeros_like(nets.flat) for _ in range(3)))
+
+
+def training_step(
+    nets: Nets,
+    moments: AdamMoments,
+    X: Any,
+    Y: Any,
+    weights: Any,
+    window: Any,
+    rates: Any,
+    *,
+    batch_size: int,
+    classes: bool,
+    decay: float,
+) -> Any:
+    """Take one step of all nets and return the loss of each before it.
+
+    X (n, d), Y (n, c) and weights (n,) are shared; each net has its own window of rows
+    (n_nets, n_window), the first ``batch_size`` of which are answered.
+    """
+    xp = namespace(X)
+    rows, values, w = take_rows(X, window), take_rows(Y, window), take_rows(weights, window)
+    phi, cache = forward(nets.P, nets.S, rows, training=True)
+    Q, targets = phi[:, :batch_size], values[:, :batch_size]
+    D = distances(Q, phi)
+    S = shares(D, xp.log(w), skip_own=True)
+    p = xp.matmul(S, values)
+    loss, d_p = loss_of_votes(p, targets, w[:, :batch_size], classes=classes)
+    d_q, d_phi = vote_gradient(Q, phi, values, S, D, p, d_p)
+    d_phi[:, :batch_size] += d_q
+    G = views(moments.gradient, nets.shape.parameters())
+    backward(nets.P, cache, d_phi, G, training=True)
+    adamw_step(nets.flat, moments.gradient, moments.first, moments.second, rates, decay=decay)
+    return loss
+
+
+def held_out_loss(
+    nets: Nets, X: Any, Y: Any, weights: Any, queries: Any, voters: Any, *, classes: bool
+) -> Any:
+    """Return the loss of each net at its held-out rows, by its voters: both (n_nets, some)."""
+    xp = namespace(X)
+    both = xp.concat([queries, voters], axis=1)
+    phi, _ = forward(nets.P, nets.S, take_rows(X, both), training=False)
+    k = queries.shape[1]
+    D = distances(phi[:, :k], phi[:, k:])
+    answers = xp.matmul(shares(D, xp.log(take_rows(weights, voters))), take_rows(Y, voters))
+    targets, w = take_rows(Y, queries), take_rows(weights, queries)
+    return loss_of_votes(answers, targets, w, classes=classes)[0]
+
+
+def epoch_windows(
+    rng: np.random.Generator, rows: np.ndarray, batch_size: int, n_window: int, n_steps: int
+) -> np.ndarray:
+    """Return rows of (n_steps, n_window): stretches of one random order, closed to a ring."""
+    order = rng.permutation(rows)
+    starts = batch_size * np.arange(n_steps)
+    return order[(starts[:, None] + np.arange(n_window)) % len(order)]

@@ -1,12 +1,13 @@
-"""Gaussian mixtures of weighted rows: densities in logarithms, EM with a penalised covariance."""
+"""Gaussian mixtures of weighted rows by penalised EM, and Fisher's criterion on gated features."""
 
 from collections.abc import Callable, Generator, Iterable
 from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
+from scipy.linalg import eigh
 
-from vicinal._base import row_blocks
+from vicinal._base import as_numpy, row_blocks
 
 COVARIANCE_TYPES = ("full", "tied", "diag", "spherical")
 
@@ -139,9 +140,16 @@ def _block_moments(X, sample_weight, components, covariance_type):
     joint = log_densities(X, components, covariance_type)
     log_total = log_sum_exp(joint, xp)
     shares = xp.exp(joint - log_total) * sample_weight[:, None]
+    objective = float(xp.sum(sample_weight * log_total[:, 0]))
+    return _shared_moments(X, shares, components.means, covariance_type, objective)
+
+
+def _shared_moments(X, shares, means, covariance_type, objective) -> Moments:
+    """Return moments about ``means`` of rows that belong to the components by ``shares``."""
+    xp = compat.array_namespace(X)
     first, second = [], []
-    for k in range(components.means.shape[0]):
-        difference = X - components.means[k, :][None, :]
+    for k in range(means.shape[0]):
+        difference = X - means[k, :][None, :]
         weighted = difference * shares[:, k][:, None]
         first.append(xp.sum(weighted, axis=0))
         if covariance_type == "full":
@@ -150,12 +158,8 @@ def _block_moments(X, sample_weight, components, covariance_type):
             second.append(xp.sum(weighted * difference, axis=0))
         elif covariance_type == "spherical":
             second.append(xp.mean(xp.sum(weighted * difference, axis=0)))
-    return Moments(
-        objective=float(xp.sum(sample_weight * log_total[:, 0])),
-        counts=xp.sum(shares, axis=0),
-        first=xp.stack(first),
-        second=xp.stack(second) if second else None,
-    )
+    counts = xp.sum(shares, axis=0)
+    return Moments(objective, counts, xp.stack(first), xp.stack(second) if second else None)
 
 
 def update(
@@ -206,29 +210,11 @@ def label_moments(
     X: Any, sample_weight: Any, labels: Any, n_components: int, covariance_type: str
 ) -> Moments:
     """Moments about the origin of a hard assignment; those of separate rows add up."""
-    xp = compat.array_namespace(X)
-    counts, first, second = [], [], []
-    for k in range(n_components):
-        share = sample_weight * xp.astype(labels == k, X.dtype)
-        weighted = X * share[:, None]
-        counts.append(xp.sum(share))
-        first.append(xp.sum(weighted, axis=0))
-        if covariance_type == "full":
-            second.append(weighted.T @ X)
-        elif covariance_type == "diag":
-            second.append(xp.sum(weighted * X, axis=0))
-        elif covariance_type == "spherical":
-            second.append(xp.mean(xp.sum(weighted * X, axis=0)))
-    return Moments(0.0, xp.stack(counts), xp.stack(first), xp.stack(second) if second else None)
-
-
-def start_from_labels(
-    X: Any, sample_weight: Any, labels: Any, n_components: int, ridge: float, covariance_type: str
-) -> Components:
-    """Return the M-step of a hard assignment of rows to components."""
-    found = label_moments(X, sample_weight, labels, n_components, covariance_type)
-    origin = compat.array_namespace(X).zeros_like(found.first)
-    return update(found, origin, scatter(X, sample_weight), ridge, covariance_type)
+    xp, device = compat.array_namespace(X), compat.device(X)
+    is_own = labels[:, None] == xp.arange(n_components, device=device)[None, :]
+    shares = xp.astype(is_own, X.dtype) * sample_weight[:, None]
+    origin = xp.zeros((n_components, X.shape[1]), dtype=X.dtype, device=device)
+    return _shared_moments(X, shares, origin, covariance_type, 0.0)
 
 
 def scatter(X: Any, sample_weight: Any) -> Any:
@@ -286,3 +272,68 @@ def expectation_maximisation(
                 ends[i] = end.value
                 del asked[i]
     return ends
+
+
+def gated_features(X: Any, shares: Any, centers: Any, *, offset: bool) -> Any:
+    """``[r_k(x) (x - m_k)]_k``, and ``[r_k(x)]_k`` after it with ``offset``.
+
+    ``X`` (n, m), ``shares`` (n, K), ``centers`` (K, m) -> (n, K m) or (n, K m + K).
+    """
+    xp = compat.array_namespace(X)
+    n_rows, n_features = X.shape
+    moved = shares[:, :, None] * (X[:, None, :] - centers[None, :, :])
+    flat = xp.reshape(moved, (n_rows, centers.shape[0] * n_features))
+    return xp.concat([flat, shares], axis=1) if offset else flat
+
+
+def class_scatters(
+    X: Any,
+    shares: Any,
+    centers: Any,
+    members: Any,
+    *,
+    offset: bool,
+) -> tuple[np.ndarray, np.ndarray]:
+    """Within- and between-class covariance of the gated features, on the host.
+
+    ``members`` (n, C) holds the weight of each row in the column of its class.
+    """
+    xp = compat.array_namespace(X)
+    width = centers.shape[0] * (X.shape[1] + bool(offset))
+    blocks = list(row_blocks(X.shape[0], 8 * (3 * width + members.shape[1])))
+
+    def features(block):
+        return gated_features(X[block, :], shares[block, :], centers, offset=offset)
+
+    class_weights = xp.sum(members, axis=0)
+    sums = sum(members[block, :].T @ features(block) for block in blocks)
+    means = sums / class_weights[:, None]  # (C, width)
+    within = np.zeros((width, width))
+    for block in blocks:
+        residual = features(block) - (xp.astype(members[block, :] > 0, members.dtype) @ means)
+        weights = xp.sum(members[block, :], axis=1)
+        within += as_numpy((residual * weights[:, None]).T @ residual).astype(np.float64)
+    counts = as_numpy(class_weights).astype(np.float64)
+    class_means = as_numpy(means).astype(np.float64)
+    total = counts.sum()
+    spread = class_means - counts @ class_means / total
+    return within / total, (spread * (counts / total)[:, None]).T @ spread
+
+
+def fisher_directions(
+    within: np.ndarray, between: np.ndarray, n_directions: int, shrinkage: float
+) -> tuple[np.ndarray, np.ndarray]:
+    """Directions of greatest between- over within-class variance: (n_directions, width).
+
+    The within-class covariance is shrunk towards a multiple of the identity. Directions have unit
+    within-class variance; the ratios come beside them, falling.
+    """
+    width = len(within)
+    scale = np.trace(within) / width
+    regular = (1 - shrinkage) * within
+    # Responsibilities sum to one, so with offsets one direction has no variance at all.
+    regular[np.diag_indices(width)] += max(shrinkage, 1e-10) * (scale if scale > 0 else 1.0)
+    values, vectors = eigh(between, regular, subset_by_index=[width - n_directions, width - 1])
+    vectors = vectors[:, ::-1].T.copy()
+    vectors *= np.sign(vectors[np.arange(n_directions), np.abs(vectors).argmax(axis=1)])[:, None]
+    return vectors, np.maximum(values[::-1], 0.0).copy()

@@ -4,9 +4,11 @@ References are sorted by class, so that "neighbours of the same class" is a run 
 mask is ever made. Sums over pairs go through blocks of rows and groups of blocks of fixed sizes:
 results depend on neither the number of threads nor ``working_memory``.
 
-On the host, neighbourhoods are truncated once the metric is sharp: where most similarities of a
-block are less than rounding beside the greatest of their row, only the others are exponentiated.
-The sums differ by less than 1e-6 of themselves in single precision, 1e-14 in double.
+On the host, neighbourhoods are truncated once the metric is sharp, for nearly all similarities
+``exp(-d^2)`` of a row then vanish compared with its greatest. Of ``n`` of them, those below
+``tolerance / n`` of the greatest add up to less than ``tolerance`` of the sum, so they are never
+exponentiated, nor multiplied with anything. The sums differ by less than 1e-6 of themselves in
+single precision, 1e-14 in double.
 """
 
 from collections.abc import Callable
@@ -16,16 +18,157 @@ from typing import Any, NamedTuple
 import array_api_compat as compat
 import numpy as np
 
-from vicinal._base import as_numpy, free_memory, is_array_api, is_torch, saved
-from vicinal._kernels.metric._block_map import block_map, block_threads
-from vicinal._kernels.metric._near_similarities import (
-    all_similarities,
-    near_shares,
-    near_similarities,
-    near_votes,
-    pull_of_neighbors,
-)
-from vicinal._kernels.metric._uncertainty import blank, class_blocks
+from vicinal._base import as_numpy, exponentials, fill_entries, free_memory, saved
+from vicinal._kernels._jit import fast_jit, jit
+from vicinal._kernels.metric._uncertainty import block_map, block_threads, class_blocks
+
+# Entries examined at once: the greatest of a chunk tells whether to look at each.
+_LANES = 16
+_CHUNK = 4 * _LANES
+# Part of the sum that may be lost, by precision: less than the rounding of the sum itself.
+_TOLERANCE = {np.dtype(np.float32): 1e-6, np.dtype(np.float64): 1e-14}
+# Exponents below are raised to it: exponentials that underflow take ten times as long.
+_LEAST_EXPONENT = -60.0
+
+
+class NearSimilarities(NamedTuple):
+    """Similarities of some rows, divided by the greatest of each; those that count only."""
+
+    columns: np.ndarray  # (n_kept,): ascending for each row
+    values: np.ndarray  # (n_kept,)
+    starts: np.ndarray  # (n_rows + 1,): those of row i lie in starts[i]:starts[i + 1]
+
+
+def near_similarities(logits: np.ndarray, most: float = 1.0) -> NearSimilarities | None:
+    """Exponentiate, in each row, the logits that count beside the greatest one.
+
+    The part of a row's sum that is left out is below 1e-6 in single and 1e-14 in double precision.
+    None if they are more than the part ``most`` of all: then it is quicker to take all.
+    """
+    n_rows, n = logits.shape
+    reach = logits.dtype.type(np.log(n / _TOLERANCE[logits.dtype]))
+    room = max(n, int(most * logits.size))
+    columns, values = np.empty(room, np.int32), np.empty(room, logits.dtype)
+    starts = np.zeros(n_rows + 1, np.int64)
+    found = _gather(logits, reach, columns, values, starts)
+    if found < 0:
+        return None
+    values = values[:found]
+    return NearSimilarities(columns[:found], np.exp(values, out=values), starts)
+
+
+def all_similarities(logits: np.ndarray) -> np.ndarray:
+    """Exponentiate the logits of each row less its greatest, in place."""
+    _shift(logits, logits.max(axis=1), logits.dtype.type(_LEAST_EXPONENT))
+    return np.exp(logits, out=logits)
+
+
+@jit
+def _greatest_of_chunks(row, lanes, greatest):
+    """Greatest entry of each chunk; lanes side by side, which compilers vectorise."""
+    n_whole = len(row) // _CHUNK
+    for c in range(n_whole):
+        start = c * _CHUNK
+        for k in range(_LANES):
+            a, b = row[start + k], row[start + _LANES + k]
+            first = a if a > b else b
+            a, b = row[start + 2 * _LANES + k], row[start + 3 * _LANES + k]
+            second = a if a > b else b
+            lanes[k] = first if first > second else second
+        top = lanes[0]
+        for k in range(_LANES):
+            top = lanes[k] if lanes[k] > top else top
+        greatest[c] = top
+    if n_whole < len(greatest):
+        greatest[n_whole] = row[n_whole * _CHUNK :].max()
+
+
+@jit
+def _gather(logits, reach, columns, values, starts):
+    """Write the entries that count; return how many, or -1 if there is no room for them."""
+    n_rows, n = logits.shape
+    lanes = np.empty(_LANES, logits.dtype)
+    greatest = np.empty((n + _CHUNK - 1) // _CHUNK, logits.dtype)
+    found = 0
+    for i in range(n_rows):
+        row = logits[i]
+        _greatest_of_chunks(row, lanes, greatest)
+        highest = greatest.max()
+        least = highest - reach
+        for c in range(len(greatest)):
+            if greatest[c] < least:
+                continue
+            first = c * _CHUNK
+            last = min(n, first + _CHUNK)
+            if found + last - first > len(columns):
+                return -1
+            for j in range(first, last):
+                # Written whether it counts or not: cheaper than a branch.
+                columns[found] = j
+                values[found] = row[j] - highest
+                found += row[j] >= least
+        starts[i + 1] = found
+    return found
+
+
+@fast_jit
+def _shift(logits, highest, least):
+    for i in range(logits.shape[0]):
+        row, top = logits[i], highest[i]
+        for j in range(len(row)):
+            row[j] = max(row[j] - top, least)
+
+
+@fast_jit
+def near_shares(near, lower, upper):
+    """Sum of each row, and the part of it in the columns ``lower:upper``."""
+    n_rows = len(near.starts) - 1
+    sums, shares = np.empty(n_rows), np.empty(n_rows)
+    for i in range(n_rows):
+        every, own = 0.0, 0.0
+        for e in range(near.starts[i], near.starts[i + 1]):
+            every += near.values[e]
+            if lower <= near.columns[e] < upper:
+                own += near.values[e]
+        sums[i], shares[i] = every, own / every
+    return sums, shares
+
+
+@fast_jit
+def pull_of_neighbors(near, sums, shares, weights, X, lower, upper, pull, totals):
+    """Weigh the pairs by how moving them apart changes the shares, and add them up.
+
+    With ``w_ij = weights_i (shares_i - [j is own]) s_ij / sums_i``, row ``i`` of ``pull`` becomes
+    the sum of ``w_ij X_j``, and ``w_ij`` is added to ``totals_j``.
+    """
+    for i in range(len(sums)):
+        row = pull[i]
+        row[:] = 0
+        scale = weights[i] / sums[i]
+        for e in range(near.starts[i], near.starts[i + 1]):
+            j = near.columns[e]
+            own = 1.0 if lower <= j < upper else 0.0
+            near.values[e] *= scale * (shares[i] - own)
+            w = near.values[e]  # read back in the precision of the rows
+            totals[j] += w
+            for d in range(len(row)):
+                row[d] += w * X[j, d]
+
+
+@fast_jit
+def near_votes(near, codes, n_classes):
+    """Part of each row's sum that falls to each class: (n_rows, n_classes)."""
+    n_rows = len(near.starts) - 1
+    votes = np.zeros((n_rows, n_classes), near.values.dtype)
+    for i in range(n_rows):
+        every = 0.0
+        for e in range(near.starts[i], near.starts[i + 1]):
+            votes[i, codes[near.columns[e]]] += near.values[e]
+            every += near.values[e]
+        for c in range(n_classes):
+            votes[i, c] /= every
+    return votes
+
 
 # Small enough for a core's cache on the host; a device wants long blocks.
 _HOST_BLOCK_MIB = 4
@@ -161,33 +304,6 @@ def soft_votes(A: np.ndarray, X: Any, references: References, *, n_jobs: int | N
     return _map_queries(A, X, references, vote, n_jobs)
 
 
-def nearest_votes(
-    A: np.ndarray, X: Any, references: References, k: int, *, n_jobs: int | None = None
-) -> Any:
-    """Share of each class, by weight, among the ``k`` nearest references: (n_queries, C)."""
-    xp = compat.array_namespace(X)
-    device = compat.device(X)
-    codes = _codes(references.bounds)
-    members = np.zeros((len(codes), len(references.bounds) - 1))
-    members[np.arange(len(codes)), codes] = 1.0
-    members = xp.asarray(members, dtype=X.dtype, device=device)
-    members = members * xp.exp(references.log_weights - xp.max(references.log_weights))[:, None]
-    # The weight of a row counts in its vote, not in its distance.
-    plain = references._replace(log_weights=xp.zeros_like(references.log_weights))
-
-    def vote(L):
-        nearest = _largest(L, k, xp)
-        votes = xp.sum(
-            xp.reshape(
-                xp.take(members, xp.reshape(nearest, (-1,)), axis=0), (-1, k, members.shape[1])
-            ),
-            axis=1,
-        )
-        return votes / xp.sum(votes, axis=1, keepdims=True)
-
-    return _map_queries(A, X, plain, vote, n_jobs)
-
-
 # --- parts ----------------------------------------------------------------------------------------
 
 
@@ -257,7 +373,7 @@ def _logit_engine(left: Any, factors: Any, positions: Any, xp: Any) -> Callable[
 
     def logits(rows):
         values = left[rows, :] @ factors
-        return values if positions is None else blank(values, positions[rows], -np.inf, xp)
+        return values if positions is None else fill_entries(values, positions[rows], -np.inf)
 
     return logits
 
@@ -267,13 +383,13 @@ def _exponentiate(logits: Any, xp: Any) -> Any:
     if isinstance(logits, np.ndarray):
         return all_similarities(logits)
     logits -= xp.max(logits, axis=1, keepdims=True)
-    return logits.exp_() if is_torch(logits) else xp.exp(logits)
+    return exponentials(logits)
 
 
 def _pair_blocks(bounds: np.ndarray, references: References) -> list[tuple[int, slice]]:
     """Blocks of rows, none crossing a class, whose similarities fit the cache."""
     size: float = _HOST_BLOCK_MIB
-    if is_array_api(references.X):
+    if not isinstance(references.X, np.ndarray):
         # A device that is nearly full gets shorter blocks.
         free = free_memory(references.X)
         size = _DEVICE_BLOCK_MIB if free is None else min(_DEVICE_BLOCK_MIB, free)
@@ -286,7 +402,7 @@ def _runs_of_blocks(bounds: np.ndarray, references: References) -> list[tuple[sl
     On the host no block crosses a class. A device wants few long blocks, whatever they cross.
     """
     own = [slice(int(lower), int(upper)) for lower, upper in pairwise(references.bounds)]
-    if not is_array_api(references.X):
+    if isinstance(references.X, np.ndarray):
         return [
             (rows, [(slice(0, rows.stop - rows.start), own[c])])
             for c, rows in _pair_blocks(bounds, references)
@@ -323,10 +439,3 @@ def _map_queries(A, X, references, function, n_jobs):
     blocks = _pair_blocks(np.array([0, X.shape[0]]), references)
     n_jobs = _worthwhile(n_jobs, X, references)
     return xp.concat(block_map(lambda block: function(logits(block[1])), blocks, n_jobs))
-
-
-def _largest(values: Any, k: int, xp: Any) -> Any:
-    """Columns of the ``k`` largest entries of each row, in any order."""
-    if isinstance(values, np.ndarray):
-        return np.argpartition(values, values.shape[1] - k, axis=1)[:, values.shape[1] - k :]
-    return xp.argsort(values, axis=1, descending=True)[:, :k]

@@ -1,13 +1,51 @@
 """Uncertainty of nearest-neighbour classification at each row, in blocks of distances."""
 
+import functools
+from collections.abc import Callable, Iterable
 from itertools import pairwise
 from typing import Any
 
 import array_api_compat as compat
 import numpy as np
+from threadpoolctl import ThreadpoolController
 
-from vicinal._base import is_torch, row_blocks
-from vicinal._kernels.metric._block_map import block_map, block_threads
+from vicinal._base import fill_entries, kth_smallest, row_blocks, thread_map
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    # Looking for the loaded libraries takes milliseconds, so it is done once per process.
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> Any:
+    """Return a context in which BLAS keeps to one thread, so that threads of ours can call it."""
+    return _controller().limit(limits=1, user_api="blas")
+
+
+def one_thread_each() -> Any:
+    """Return a context in which BLAS and OpenMP keep to one thread.
+
+    Small work gains little by more of them, and on a busy machine threads that wait for one another
+    take several times as long.
+    """
+    return _controller().limit(limits=1)
+
+
+def block_threads(X: Any, n_jobs: int | None) -> int | None:
+    """Return ``n_jobs`` for rows on the host, one for a device: it divides the work itself."""
+    return n_jobs if isinstance(X, np.ndarray) else 1
+
+
+def block_map(function: Callable, blocks: Iterable[Any], n_jobs: int | None = None) -> list:
+    """Apply ``function`` to each block in threads and return the results in order.
+
+    BLAS is held to one thread meanwhile: element-wise work, which BLAS does not thread, is as large
+    as the products here, so threads pay only around both.
+    """
+    with one_blas_thread():
+        return thread_map(function, blocks, n_jobs)
+
 
 _RUN = 16
 
@@ -39,17 +77,6 @@ def cached_rows(X: Any) -> int | None:
     return max(1, 2**19 // X.shape[0]) if isinstance(X, np.ndarray) else None
 
 
-def blank(values: Any, columns: Any, fill: float, xp: Any) -> Any:
-    """Put ``fill`` in one column of each row, in place where the library can."""
-    device = compat.device(values)
-    if isinstance(values, np.ndarray) or is_torch(values):
-        values[xp.arange(values.shape[0], device=device), columns] = fill
-        return values
-    filler = xp.full((1, 1), fill, dtype=values.dtype, device=device)
-    here = xp.arange(values.shape[1], device=device)[None, :] == columns[:, None]
-    return xp.where(here, filler, values)
-
-
 def squared_distance_block(X: Any, norms: Any, hidden: Any, rows: slice, xp: Any) -> Any:
     """Squared distances of ``X[rows]`` to all of ``X``: (n_rows, n_samples).
 
@@ -62,7 +89,7 @@ def squared_distance_block(X: Any, norms: Any, hidden: Any, rows: slice, xp: Any
     d2 = xp.clip(d2, 0.0, None)
     d2 += hidden[None, :]
     own = xp.arange(rows.start, rows.stop, device=compat.device(X))
-    return blank(d2, own, np.inf, xp)
+    return fill_entries(d2, own, np.inf)
 
 
 def hide_unweighted(weights: Any, xp: Any) -> Any:
@@ -71,21 +98,12 @@ def hide_unweighted(weights: Any, xp: Any) -> Any:
     return xp.where(weights > 0, zero, zero + np.inf)
 
 
-def kth_smallest(values: Any, k: int, xp: Any) -> Any:
-    """Return the ``k``-th smallest entry of each row, ``k`` counted from one."""
-    if isinstance(values, np.ndarray):
-        return np.partition(values, k - 1, axis=1)[:, k - 1]
-    if is_torch(values):
-        return values.kthvalue(k, dim=1).values
-    return xp.sort(values, axis=1)[:, k - 1]
-
-
 def mean_neighbor_distance(
-    X: Any, k: int, weights: Any, *, n_asked: int | None = None, n_jobs: int | None = None
+    X: Any, k: int, weights: Any, *, max_queries: int | None = None, n_jobs: int | None = None
 ) -> float:
     """Weighted mean over rows of the squared distance to their ``k``-th neighbour.
 
-    With ``n_asked``, over about so many rows, in short runs spread evenly.
+    With ``max_queries``, over about so many rows, in short runs spread evenly.
     """
     xp = compat.array_namespace(X)
     n = X.shape[0]
@@ -93,12 +111,12 @@ def mean_neighbor_distance(
 
     def of_block(rows):
         d2 = squared_distance_block(X, norms, hidden, rows, xp)
-        return float(xp.sum(kth_smallest(d2, k, xp) * weights[rows])), float(xp.sum(weights[rows]))
+        return float(xp.sum(kth_smallest(d2, k) * weights[rows])), float(xp.sum(weights[rows]))
 
-    if n_asked is None or n_asked >= n:
+    if max_queries is None or max_queries >= n:
         blocks = list(row_blocks(n, 4 * 8 * n, max_rows=cached_rows(X)))
     else:
-        starts = np.linspace(0, n - _RUN, max(1, n_asked // _RUN)).astype(int).tolist()
+        starts = np.linspace(0, n - _RUN, max(1, max_queries // _RUN)).astype(int).tolist()
         blocks = [slice(start, start + _RUN) for start in starts]
     parts = block_map(of_block, blocks, block_threads(X, n_jobs))
     return sum(part[0] for part in parts) / sum(part[1] for part in parts)
@@ -129,7 +147,7 @@ def neighbor_uncertainty(
         c, rows = task
         d2 = squared_distance_block(X, norms, hidden, rows, xp)
         k = int(n_neighbors[c])
-        reach = kth_smallest(d2, k, xp)[:, None] + slack if k < n - 1 else None
+        reach = kth_smallest(d2, k)[:, None] + slack if k < n - 1 else None
         # The nearest neighbour has similarity one, so the sums cannot vanish.
         with np.errstate(over="ignore"):
             similarity = xp.exp((xp.min(d2, axis=1, keepdims=True) - d2) / bandwidth2)

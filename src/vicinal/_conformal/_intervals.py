@@ -1,19 +1,32 @@
-"""How large errors are around a place."""
+"""Intervals and label sets from held-out predictions, wide where errors are large."""
+
+import warnings
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
 from vicinal._base import row_blocks
-from vicinal._rows._place import Place
+from vicinal._conformal._typicality import StandardizedRows
+from vicinal._kernels.calibration._conformal import (
+    adaptive_scores,
+    conformal_quantile,
+    is_skewed,
+    local_quantiles,
+    own_weight,
+    threshold_scores,
+)
 
 _SIZES = (20, 40, 80, 160, 320, 640)
 # Rows on which sizes are compared.
 _MAX_ROWS = 2000
-# Fewer rows than this cannot tell one place from another.
+# Fewer rows than this cannot support a local scale.
 _MIN_ROWS = 50
 _FLOOR_QUANTILE = 0.05
 # Powers of the scale, and by how many standard errors the one in use may be worse than the best.
 _POWERS, _SLACK = np.linspace(0.0, 1.0, 21), 0.5
+# No learning curve is taken to be steeper than this power.
+_STEEPEST_CURVE = 1.0
 # Lines are fitted on tables of at most so many columns, with this penalty relative to the scatter.
 _MAX_COLUMNS = 20
 _RIDGE = 0.01
@@ -23,21 +36,21 @@ class LocalScale:
     r"""Local mean or local line of absolute errors, :math:`s(x) \approx E(|r| \mid x)`.
 
     Weights are tricube in the distance to the first neighbour left out. Size and degree (0: mean,
-    1: ridge line, on tables of few columns), or one scale for all places, are those of least
+    1: ridge line, on tables of few columns), or one scale everywhere, are those of least
     :math:`\log s + |r| / s` (the likelihood of Laplace errors) on rows left out of their own fit;
     one scale stays unless a local one is better by more than a standard error. Scales below their
-    own 5 % quantile are raised to it, so that a few rows that happen to be met exactly make no
-    interval vanish. Estimates vary more than what they estimate, and intervals that vary less are
-    narrower on average: the answer is :math:`u s(x)^\gamma`, with the least power that is worse
-    than the best by no more than half a standard error, u such that the mean of
+    own 5 % quantile are raised to it, so that a few rows that happen to be predicted exactly make
+    no interval vanish. Estimates vary more than what they estimate, and intervals that vary less
+    are narrower on average: the estimate is :math:`u s(x)^\gamma`, with the least power that is
+    worse than the best by no more than half a standard error, u such that the mean of
     :math:`|r| / s` is one.
 
     Parameters
     ----------
-    place : Place
-        Training rows in their coordinates.
+    rows : StandardizedRows
+        Training rows.
     errors : ndarray of shape (n_samples, n_outputs)
-        Absolute errors of held-out answers.
+        Absolute errors of held-out predictions.
     weights : ndarray of shape (n_samples,), optional
         How often each row counts.
     groups : ndarray of int of shape (n_samples,), optional
@@ -58,12 +71,12 @@ class LocalScale:
 
     def __init__(
         self,
-        place: Place,
+        rows: StandardizedRows,
         errors: np.ndarray,
         weights: np.ndarray | None = None,
         groups: np.ndarray | None = None,
     ):
-        self.place = place
+        self.rows = rows
         self.errors = errors
         self.weights = np.ones(len(errors)) if weights is None else weights
         self.groups = groups
@@ -88,10 +101,10 @@ class LocalScale:
         n = X.shape[0]
         if self.size is None:
             return np.maximum(np.tile(self.level, (n, 1)), self.floor)
-        Z = self.place.coordinates(X)
+        Z = self.rows.coordinates(X)
         out = np.empty((n, self.errors.shape[1]))
         for block in self._blocks(n, self.size):
-            found = self.place.neighbors_at(Z[block], self.size + 1)
+            found = self.rows.neighbors_at(Z[block], self.size + 1)
             out[block] = self._fits(Z[block], *found, self.degree)
         return self.unit * np.maximum(out, self.floor) ** self.power
 
@@ -101,8 +114,8 @@ class LocalScale:
         Most errors around a training row are by models that had seen it; those of its own fold
         are not, as the errors around a new row are not. The ratio of their means, of each output.
         Where a model copies single rows, large errors on both sides of a pair go together, and an
-        error looks smaller beside those around it than a new one would: the ratio is taken around
-        rows of large errors, too, and the lesser of both counts.
+        error looks smaller than a new one would: the ratio is taken around rows of large errors,
+        too, and the lesser of both counts.
         """
         if self.size is None:
             return np.ones(self.errors.shape[1])
@@ -111,7 +124,7 @@ class LocalScale:
         apart = everyone = np.zeros((2, self.errors.shape[1]))
         for block in self._blocks(len(rows), self.size):
             own = rows[block]
-            distances, indices = self.place.neighbors_of_training(own, self.size + 1, self.groups)
+            distances, indices = self.rows.neighbors_of_training(own, self.size + 1, self.groups)
             indices = indices[:, :-1]
             weights = tricube(distances) * self.weights[indices]
             together = weights * (folds[indices] == folds[own][:, None])
@@ -145,10 +158,10 @@ class LocalScale:
         return total / mass, np.maximum(left, 0.0)
 
     def _chosen(self) -> tuple[int | None, int]:
-        n, d = self.place.rows.shape
+        n, d = self.rows.Z.shape
         n_others = n - (1 if self.groups is None else int(np.bincount(self.groups).max()))
         plans = [(size, 0) for size in _SIZES if size + 1 < min(n // 2, n_others)]
-        if d <= _MAX_COLUMNS and not sparse.issparse(self.place.rows):
+        if d <= _MAX_COLUMNS and not sparse.issparse(self.rows.Z):
             plans += [(size, 1) for size, _ in plans if size >= 4 * (d + 1)]
         if n < _MIN_ROWS or not plans:
             return None, 0
@@ -190,12 +203,12 @@ class LocalScale:
         out = np.empty((len(rows), self.errors.shape[1]))
         for block in self._blocks(len(rows), size):
             own = rows[block]
-            found = self.place.neighbors_of_training(own, size + 1, self.groups)
-            out[block] = self._fits(self.place.rows[own], *found, degree)
+            found = self.rows.neighbors_of_training(own, size + 1, self.groups)
+            out[block] = self._fits(self.rows.Z[own], *found, degree)
         return out
 
     def _blocks(self, n: int, size: int):
-        return row_blocks(n, 32 * (size + 1) * (self.place.rows.shape[1] + 1), max_rows=2048)
+        return row_blocks(n, 32 * (size + 1) * (self.rows.Z.shape[1] + 1), max_rows=2048)
 
     def _fits(self, Z, distances: np.ndarray, indices: np.ndarray, degree: int) -> np.ndarray:
         indices = indices[:, :-1]
@@ -205,7 +218,7 @@ class LocalScale:
         means = np.einsum("qk,qko->qo", weights, errors)
         if degree == 0:
             return means
-        lines = local_lines(self.place.rows[indices] - Z[:, None], errors, weights)
+        lines = local_lines(self.rows.Z[indices] - Z[:, None], errors, weights)
         # A line may fall below zero; the mean around it says what is small here.
         return np.clip(lines, 0.2 * means, 5.0 * means)
 
@@ -240,3 +253,180 @@ def tricube(distances: np.ndarray) -> np.ndarray:
     # Where all are equally far, all speak alike.
     ratio = np.where(reach > 0.0, distances[:, :-1] / np.where(reach > 0.0, reach, 1.0), 0.0)
     return np.maximum((1.0 - np.minimum(ratio, 1.0) ** 3) ** 3, 1e-12)
+
+
+class ResidualIntervals:
+    r"""Intervals :math:`f(x) \mp q\, s(x)` with a local scale s and a conformal quantile q.
+
+    The quantile is that of :math:`|r_i| / s_{-i}(x_i)` over the training rows, a new row's own mass
+    counted; where these ratios are skewed, the ends have quantiles of their own.
+
+    Rows held out by folds differ from new ones in two ways. The models of the rows around a
+    held-out one were mostly fitted to it, those of the rows around a new one were not: its scale is
+    too small by :meth:`LocalScale.unseen`. And its own prediction is by a model of fewer rows: its
+    error is too large by :func:`learning_factor`.
+
+    Parameters
+    ----------
+    rows : StandardizedRows
+        Training rows.
+    residuals : ndarray of shape (n_samples, n_outputs)
+        Targets less held-out predictions.
+    weights : ndarray of shape (n_samples,), optional
+        How often each row counts.
+    folds : ndarray of int of shape (n_samples,), optional
+        Rows of one number were held out together; ``None`` where each was held out alone.
+    coarse : ndarray of shape (n_samples, n_outputs), optional
+        Targets less the predictions of models fitted to about half of the rows.
+    groups : ndarray of int of shape (n_samples,), optional
+        Rows of one number are left out of each other's scale.
+    """
+
+    def __init__(
+        self,
+        rows: StandardizedRows,
+        residuals: np.ndarray,
+        weights: np.ndarray | None = None,
+        *,
+        folds: np.ndarray | None = None,
+        coarse: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ):
+        self.rows = rows
+        self.weights = weights
+        self.scale = LocalScale(rows, np.abs(residuals), weights, groups)
+        scale = self.scale.held_out
+        if folds is not None:
+            scale = scale * self.scale.unseen(folds)
+        self.ratios = residuals / scale
+        if folds is not None and coarse is not None:
+            errors = np.abs(coarse / scale), np.abs(self.ratios)
+            self.ratios *= learning_factor(*errors, folds, weights)
+
+    def around(self, values: np.ndarray, X, coverage: float, *, local: bool = False) -> np.ndarray:
+        """Return the ends of intervals around predictions, (n_queries, n_outputs, 2).
+
+        With ``local`` the quantile itself is taken over the rows around each query, weighted by
+        their nearness; it is infinite where these are too few for the coverage, with a warning.
+        """
+        check_coverage(coverage)
+        scale = self.scale(X)
+        neighbors = _Neighbors(self.rows, X, self.weights, coverage) if local else None
+        ends = np.empty((*values.shape, 2))
+        for output in range(values.shape[1]):
+            low, high = self._reach(self.ratios[:, output], coverage, neighbors)
+            ends[:, output, 0] = values[:, output] - low * scale[:, output]
+            ends[:, output, 1] = values[:, output] + high * scale[:, output]
+        is_infinite = np.asarray(np.isinf(ends).any(axis=(1, 2)))
+        if is_infinite.any():
+            warnings.warn(
+                f"{int(is_infinite.sum())} of {len(is_infinite)} intervals are unbounded: too few "
+                f"held-out rows are near for a coverage of {coverage:g}. Lower the coverage or add "
+                "rows.",
+                UserWarning,
+                stacklevel=3,
+            )
+        return ends
+
+    def _reach(self, ratios: np.ndarray, coverage: float, neighbors: "_Neighbors | None"):
+        """Return how many scales an interval reaches down and up."""
+
+        def quantile(scores, chance):
+            if neighbors is None:
+                return conformal_quantile(scores, chance, self.weights)
+            return neighbors.quantiles(scores, chance)
+
+        if is_skewed(ratios):
+            one_sided = 0.5 * (1.0 + coverage)
+            return quantile(-ratios, one_sided), quantile(ratios, one_sided)
+        reach = quantile(np.abs(ratios), coverage)
+        return reach, reach
+
+
+class _Neighbors:
+    """Rows around queries, weighted by their nearness, and each query's own weight."""
+
+    def __init__(self, rows: StandardizedRows, X, weights: np.ndarray | None, coverage: float):
+        # Some twenty neighbours beyond the quantile, if there are.
+        size = int(min(max(100, np.ceil(20.0 / (1.0 - coverage))), rows.n_samples - 1))
+        distances, self.indices = rows.neighbors(X, size + 1)
+        self.indices = self.indices[:, :-1]
+        self.weights = tricube(distances)
+        if weights is not None:
+            self.weights = self.weights * weights[self.indices]
+        self.own = np.full(len(distances), own_weight(weights))
+
+    def quantiles(self, scores: np.ndarray, coverage: float) -> np.ndarray:
+        """Return the conformal quantile around each query."""
+        return local_quantiles(scores[self.indices], self.weights, self.own, coverage)
+
+
+def check_coverage(coverage) -> None:
+    """Raise unless ``coverage`` is a chance."""
+    if not 0.0 < coverage < 1.0:
+        raise ValueError(
+            f"coverage={coverage!r} must lie between 0 and 1, for example 0.9 for 90 %."
+        )
+
+
+LABEL_SCORES = {"threshold": threshold_scores, "adaptive": adaptive_scores}
+
+
+def label_sets(
+    held_out: Any,
+    proba: np.ndarray,
+    X,
+    coverage: float,
+    *,
+    method: str,
+    by_class: bool,
+    local: bool,
+) -> np.ndarray:
+    r"""Return the sets :math:`\{c : e_c(x) \le q\}` of labels, boolean (n_queries, n_classes).
+
+    ``q`` is the conformal quantile of the scores of true labels among ``held_out``, a
+    ``HeldOutRows``; ``proba`` are the probabilities of the queries ``X``.
+    """
+    check_coverage(coverage)
+    if method not in LABEL_SCORES:
+        raise ValueError(f"method={method!r} must be one of {sorted(LABEL_SCORES)}.")
+    if by_class and local:
+        raise ValueError(
+            "by_class=True and local=True both choose whose scores count; use one of them."
+        )
+    scores, weights = LABEL_SCORES[method](held_out.answers), held_out.weights
+    true = scores[np.arange(len(scores)), held_out.targets]
+    limit: Any
+    if local:
+        neighbors = _Neighbors(held_out.standardized, X, weights, coverage)
+        limit = neighbors.quantiles(true, coverage)[:, None]
+    elif by_class:
+        own = [held_out.targets == label for label in range(scores.shape[1])]
+        parts = [(true[rows], None if weights is None else weights[rows]) for rows in own]
+        limit = np.array([conformal_quantile(part, coverage, w) for part, w in parts])
+    else:
+        limit = conformal_quantile(true, coverage, weights)
+    return LABEL_SCORES[method](proba) <= limit
+
+
+def learning_factor(
+    coarse: np.ndarray, errors: np.ndarray, folds: np.ndarray, weights: np.ndarray | None
+) -> float:
+    """Return the error of a model of all rows relative to those of the folds.
+
+    Errors fall as a power of the number of rows, which ``coarse``, the errors of models fitted to
+    half of the rows, show. ``errors`` are those of models fitted to all but one fold, ``folds`` the
+    number of the fold of every row.
+    """
+    few, most = (np.average(part.mean(axis=1), weights=weights) for part in (coarse, errors))
+    if not 0.0 < most < few < np.inf:
+        return 1.0
+    share = log_share(folds)
+    power = np.log(few / most) / (share - log_share(folds % 2))
+    return float(np.exp(min(power, _STEEPEST_CURVE) * share))
+
+
+def log_share(folds: np.ndarray) -> float:
+    """Return the mean, over rows, of the log share of rows that their model was fitted to."""
+    shares = np.bincount(folds) / len(folds)
+    return float(shares @ np.log1p(-np.minimum(shares, 1.0 - 1e-9)))

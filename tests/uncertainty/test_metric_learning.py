@@ -4,9 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.metric._solvers import (
+from vicinal.uncertainty._metric_learning import (
     BestIterate,
-    adam_ascent,
     annealed_ascent,
     lbfgs_ascent,
 )
@@ -35,21 +34,6 @@ def test_lbfgs_tells_when_it_ran_out_of_steps():
     watch = BestIterate(value_of, None)
     assert not lbfgs_ascent(hill, np.eye(2), watch, max_iter=2, tol=0.0)
     assert len(watch.iterates) == 3
-
-
-def test_adam_finds_the_top(rng):
-    watch = BestIterate(value_of, None)
-    adam_ascent(
-        lambda A, batch: hill(A),
-        100,
-        np.eye(2),
-        watch,
-        max_iter=200,
-        batch_size=10,
-        learning_rate=0.02,
-        random_state=rng,
-    )
-    assert watch.scores[watch.best] > 0.999
 
 
 def test_annealing_climbs_and_keeps_the_best(rng):

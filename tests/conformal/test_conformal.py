@@ -1,14 +1,17 @@
-"""Scales, intervals and support from held-out answers."""
+"""Scales, intervals and typicality from held-out predictions."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 from scipy import sparse
 
-from vicinal._rows import Place, Support
-from vicinal._rows._folds import learning_factor
-from vicinal._rows._local_scale import LocalScale, local_lines
-from vicinal._rows._residual_intervals import ResidualIntervals
+from vicinal._conformal import StandardizedRows, Typicality
+from vicinal._conformal._intervals import (
+    LocalScale,
+    ResidualIntervals,
+    learning_factor,
+    local_lines,
+)
 
 
 def noisy(n, seed=0, slope=2.0):
@@ -17,32 +20,33 @@ def noisy(n, seed=0, slope=2.0):
     return X, ((0.2 + slope * X[:, 0]) * rng.normal(size=n))[:, None]
 
 
-def test_place_ignores_units_and_constant_columns():
+def test_standardized_rows_ignores_units_and_constant_columns():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(40, 3))
     scaled = np.column_stack([X * [1e-5, 1.0, 1e8] + [1.0, -3.0, 1e9], np.full(40, 7.0)])
-    near = Place(X).neighbors(X, 5)[1]
-    assert (Place(scaled).neighbors(scaled, 5)[1] == near).all()
+    near = StandardizedRows(X).neighbors(X, 5)[1]
+    assert (StandardizedRows(scaled).neighbors(scaled, 5)[1] == near).all()
 
 
-def test_place_survives_huge_columns_and_gaps():
+def test_standardized_rows_survives_huge_columns_and_missing_values():
     X = np.array([[1e300, np.nan], [2e300, 1.0], [3e300, 2.0]])
-    place = Place(X)
-    assert np.isfinite(place.rows).all()
+    rows = StandardizedRows(X)
+    assert np.isfinite(rows.Z).all()
 
 
 def test_sparse_rows_stand_where_dense_ones_do():
     rng = np.random.RandomState(0)
     X = sparse.random(60, 8, density=0.3, random_state=rng, format="csr")
     assert_allclose(
-        Place(X).neighbors(X[:5], 4)[0], Place(X.toarray()).neighbors(X[:5].toarray(), 4)[0]
+        StandardizedRows(X).neighbors(X[:5], 4)[0],
+        StandardizedRows(X.toarray()).neighbors(X[:5].toarray(), 4)[0],
     )
 
 
 def test_constant_columns_of_sparse_rows_are_ignored():
     """Rounding leaves them a deviation of 1e-9, by which they must not be divided."""
     X = sparse.csr_array(np.column_stack([np.arange(60.0), np.full(60, 0.1)]))
-    assert Place(X).scale[1] == np.inf
+    assert StandardizedRows(X).scale[1] == np.inf
 
 
 def test_line_of_errors_is_the_weighted_least_squares_fit():
@@ -57,14 +61,14 @@ def test_line_of_errors_is_the_weighted_least_squares_fit():
 def test_equal_noise_has_one_scale():
     X, _ = noisy(300)
     errors = np.abs(np.random.RandomState(1).normal(size=(300, 1)))
-    scale = LocalScale(Place(X), errors)
+    scale = LocalScale(StandardizedRows(X), errors)
     assert scale.size is None
     assert_allclose(scale(X[:3]), errors.mean())
 
 
 def test_scale_follows_the_noise():
     X, residuals = noisy(800)
-    scale = LocalScale(Place(X), np.abs(residuals))
+    scale = LocalScale(StandardizedRows(X), np.abs(residuals))
     low, high = scale(np.array([[0.05, 0.5], [0.95, 0.5]]))[:, 0]
     # E|N(0, s)| = 0.8 s.
     assert 0.8 * 0.3 * 0.6 < low < 0.8 * 0.3 * 1.6
@@ -74,10 +78,10 @@ def test_scale_follows_the_noise():
 def test_held_out_scale_does_not_see_its_own_error():
     X, residuals = noisy(400)
     errors = np.abs(residuals)
-    before = LocalScale(Place(X), errors)
+    before = LocalScale(StandardizedRows(X), errors)
     errors[17] *= 1e6
-    place = Place(X)
-    after = LocalScale(place, errors)
+    rows = StandardizedRows(X)
+    after = LocalScale(rows, errors)
     after.size, after.degree = before.size, before.degree
     left = after._left_out(np.array([17]), before.size, before.degree)
     assert_allclose(left, before._left_out(np.array([17]), before.size, before.degree))
@@ -86,7 +90,7 @@ def test_held_out_scale_does_not_see_its_own_error():
 @pytest.mark.parametrize("errors", [np.zeros((60, 1)), np.full((60, 1), 2.0)])
 def test_scale_is_positive_whatever_the_errors(errors):
     X, _ = noisy(60)
-    assert (LocalScale(Place(X), errors)(X) > 0.0).all()
+    assert (LocalScale(StandardizedRows(X), errors)(X) > 0.0).all()
 
 
 def test_weight_two_is_the_row_twice():
@@ -94,8 +98,8 @@ def test_weight_two_is_the_row_twice():
     weights = np.ones(40)
     weights[:10] = 2.0
     rows = np.r_[np.arange(40), np.arange(10)]
-    once = ResidualIntervals(Place(X), residuals, weights)
-    twice = ResidualIntervals(Place(X[rows]), residuals[rows])
+    once = ResidualIntervals(StandardizedRows(X), residuals, weights)
+    twice = ResidualIntervals(StandardizedRows(X[rows]), residuals[rows])
     ends = np.zeros((1, 1))
     # Standardisation counts rows, so only the level of the constant scale is compared.
     assert_allclose(once.scale.level, twice.scale.level)
@@ -106,7 +110,7 @@ def test_weight_two_is_the_row_twice():
 def test_intervals_cover_everywhere(local):
     X, residuals = noisy(1500)
     fresh, truth = noisy(6000, seed=1)
-    ends = ResidualIntervals(Place(X), residuals).around(
+    ends = ResidualIntervals(StandardizedRows(X), residuals).around(
         np.zeros((6000, 1)), fresh, 0.9, local=local
     )
     covered = (ends[:, 0, 0] <= truth[:, 0]) & (truth[:, 0] <= ends[:, 0, 1])
@@ -126,14 +130,14 @@ def test_intervals_cover_rows_of_new_groups():
 
     X, residuals, groups = clusters(60)
     new, truth, _ = clusters(100)
-    found = ResidualIntervals(Place(X), residuals, groups=groups)
+    found = ResidualIntervals(StandardizedRows(X), residuals, groups=groups)
     ends = found.around(np.zeros((len(new), 1)), new, 0.9)[:, 0]
     assert np.mean(np.abs(truth[:, 0]) <= ends[:, 1]) > 0.85
 
 
 def test_scales_are_as_flat_as_rows_left_out_allow():
     X, residuals = noisy(800)
-    scale = LocalScale(Place(X), np.abs(residuals))
+    scale = LocalScale(StandardizedRows(X), np.abs(residuals))
     assert 0.7 < scale.power <= 1.0
     # Whatever the power, errors are one scale large on average.
     assert_allclose(np.mean(np.abs(residuals) / scale.held_out), 1.0)
@@ -148,7 +152,7 @@ def test_errors_around_rows_nobody_learned_from_are_larger():
     distances[folds[:, None] == folds] = np.inf
     near = np.argsort(distances, axis=1)[:, :4]
     residuals = (y - y[near].mean(axis=1))[:, None]
-    scale = LocalScale(Place(X), np.abs(residuals))
+    scale = LocalScale(StandardizedRows(X), np.abs(residuals))
     assert scale.size is not None
     assert 1.005 < scale.unseen(folds)[0] < 1.2
     # Folds that have nothing to do with the answers show nothing.
@@ -169,57 +173,63 @@ def test_skewed_errors_reach_further_on_their_side():
     rng = np.random.RandomState(0)
     X = rng.uniform(size=(600, 1))
     residuals = rng.exponential(size=(600, 1)) - 1.0
-    low, high = ResidualIntervals(Place(X), residuals).around(np.zeros((1, 1)), X[:1], 0.9)[0, 0]
+    low, high = ResidualIntervals(StandardizedRows(X), residuals).around(
+        np.zeros((1, 1)), X[:1], 0.9
+    )[0, 0]
     assert high > 1.5 * -low > 0.0
 
 
 def test_too_few_rows_are_said():
     X, residuals = noisy(15)
     with pytest.warns(UserWarning, match="1 of 1 intervals are unbounded"):
-        ends = ResidualIntervals(Place(X), residuals).around(np.zeros((1, 1)), X[:1], 0.99)
+        ends = ResidualIntervals(StandardizedRows(X), residuals).around(
+            np.zeros((1, 1)), X[:1], 0.99
+        )
     assert np.isinf(ends).all()
 
 
-def test_support_is_uniform_on_rows_of_the_same_kind():
+def test_typicality_is_uniform_on_rows_of_the_same_kind():
     from scipy.stats import kstest
 
     values = []
     for seed in range(20):
         rng = np.random.RandomState(seed)
-        values.append(Support(Place(rng.normal(size=(200, 3))))(rng.normal(size=(20, 3))))
+        values.append(
+            Typicality(StandardizedRows(rng.normal(size=(200, 3))))(rng.normal(size=(20, 3)))
+        )
     # Coordinates are learned from the training rows, so the law is uniform up to their noise.
     assert kstest(np.concatenate(values), "uniform").pvalue > 0.01
 
 
 def test_training_rows_are_left_out_of_their_neighbours_distances():
     X = np.random.RandomState(0).normal(size=(40, 2))
-    found = Support(Place(X, are_coordinates=True))
+    found = Typicality(StandardizedRows(X, are_coordinates=True))
     local = []
     for row in range(40):
-        others = Support(Place(np.delete(X, row, axis=0), are_coordinates=True))
-        around = others.place.neighbors(X[row : row + 1], 10)[1][0]
+        others = Typicality(StandardizedRows(np.delete(X, row, axis=0), are_coordinates=True))
+        around = others.rows.neighbors(X[row : row + 1], 10)[1][0]
         local.append(others.means[around].mean())
     expected = found.means / (np.array(local) + found.means.mean())
-    assert_allclose(found.strangeness, np.sort(expected))
+    assert_allclose(found.novelties, np.sort(expected))
 
 
 def test_a_row_beside_a_dense_cluster_is_unusual():
     rng = np.random.RandomState(0)
     X = np.vstack([0.1 * rng.normal(size=(100, 2)), 6.0 + 2.0 * rng.normal(size=(100, 2))])
-    support = Support(Place(X, are_coordinates=True))
+    typicality = Typicality(StandardizedRows(X, are_coordinates=True))
     # Equally far from its nearest rows, but these stand close together beside the first.
-    beside, within = support(np.array([[1.2, 0.0], [6.0, 6.0]]))
+    beside, within = typicality(np.array([[1.2, 0.0], [6.0, 6.0]]))
     assert beside < 0.1 < 0.3 < within
 
 
-def test_support_vanishes_far_away():
+def test_typicality_vanishes_far_away():
     rng = np.random.RandomState(0)
     X = rng.normal(size=(99, 3))
-    support = Support(Place(X))
-    assert support(np.full((1, 3), 50.0))[0] == 1 / 100
-    assert support(np.zeros((1, 3)))[0] > 0.5
+    typicality = Typicality(StandardizedRows(X))
+    assert typicality(np.full((1, 3), 50.0))[0] == 1 / 100
+    assert typicality(np.zeros((1, 3)))[0] > 0.5
 
 
-def test_support_of_one_or_two_rows():
-    assert_allclose(Support(Place(np.zeros((1, 2))))(np.zeros((1, 2))), 1.0)
-    assert_allclose(Support(Place(np.zeros((2, 2))))(np.zeros((1, 2))), 1.0)
+def test_typicality_of_one_or_two_rows():
+    assert_allclose(Typicality(StandardizedRows(np.zeros((1, 2))))(np.zeros((1, 2))), 1.0)
+    assert_allclose(Typicality(StandardizedRows(np.zeros((2, 2))))(np.zeros((1, 2))), 1.0)

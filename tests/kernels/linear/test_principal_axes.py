@@ -1,11 +1,10 @@
-"""Coordinates of the start, rows held out, and equal rows."""
+"""Covariances within classes and the maps that make them round."""
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from vicinal._kernels.linear._covariance import class_covariances, whitening_map
-from vicinal.uncertainty._base import merge_copies
 
 
 @pytest.fixture
@@ -57,22 +56,3 @@ def test_directions_without_variance_are_dropped(rows):
     M = whitening_map(class_covariances(wide, codes, weights, 3))
     assert M.shape == (4, 6)
     assert_array_equal(M[:, 5], 0.0)
-
-
-def test_equal_rows_of_a_class_are_merged():
-    X = np.array([[1.0, 2.0], [0.0, 0.0], [1.0, 2.0], [-0.0, 0.0], [1.0, 2.0]])
-    first, kind, weights = merge_copies(X, np.array([0, 1, 0, 1, 1]), np.array([1.0, 2, 3, 4, 5]))
-    assert len(first) == 3
-    assert kind[0] == kind[2] != kind[4]
-    assert kind[1] == kind[3]
-    assert_array_equal(weights[kind], [4, 6, 4, 6, 5])
-
-
-def test_merged_rows_have_an_order_of_their_own(rng):
-    X, codes = rng.normal(size=(50, 3)), rng.randint(0, 2, 50)
-    order = rng.permutation(50)
-    first, *_ = merge_copies(X, codes, np.ones(50))
-    shuffled, *_ = merge_copies(X[order], codes[order], np.ones(50))
-    single, *_ = merge_copies(X.astype(np.float32), codes, np.ones(50))
-    assert_array_equal(X[first], X[order][shuffled])
-    assert_array_equal(first, single)

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal._kernels.surface._leaf_boxes import leaf_boxes, nearest_in_boxes
+from vicinal._kernels.surface._closed_forms import leaf_boxes, nearest_in_boxes
 
 
 def boxes(tree, n_features):

@@ -1,0 +1,26 @@
+"""Conformal intervals, label sets and typicality from held-out predictions of a fitted model."""
+
+from vicinal._conformal._held_out_rows import (
+    FoldedRowsMixin,
+    HeldOutRows,
+    IntervalMixin,
+    LabelSetMixin,
+    TypicalityMixin,
+    held_out_by,
+    some_rows,
+)
+from vicinal._conformal._intervals import check_coverage
+from vicinal._conformal._typicality import StandardizedRows, Typicality
+
+__all__ = [
+    "FoldedRowsMixin",
+    "HeldOutRows",
+    "IntervalMixin",
+    "LabelSetMixin",
+    "StandardizedRows",
+    "Typicality",
+    "TypicalityMixin",
+    "check_coverage",
+    "held_out_by",
+    "some_rows",
+]
