@@ -4,7 +4,7 @@ import numpy as np
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 
 from vicinal._base import saved
-from vicinal._kernels.local._normal_scores import normal_score_knots
+from vicinal._kernels.linear._maps import normal_score_knots
 
 
 @saved()

@@ -13,7 +13,7 @@ from sklearn.utils import check_array, check_consistent_length
 from vicinal._base import atomic_fit, documented, last_step, saved
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.ensemble._simplex import stacked_mean_weights
-from vicinal._kernels.local._equivalent_kernels import ridge_log_evidence, ridge_summary
+from vicinal._kernels.linear._ridge_path import ridge_log_evidence, ridge_summary
 from vicinal.ensemble._base_averaging import BaseModelAveraging, count_parameters, linear_part
 from vicinal.ensemble._explain import averaging_sections
 

@@ -11,7 +11,7 @@ from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 
 from vicinal._base import Progress, group_folds, is_array_api, saved
-from vicinal._kernels.local._blend import blend_slopes, blend_values
+from vicinal._kernels.local._smoothing import blend_slopes, blend_values
 from vicinal.local._coordinates import sees_labels
 from vicinal.local._data import PlacedRows, is_forest
 from vicinal.local._fits import LocalFit

@@ -11,8 +11,13 @@ from sklearn.utils import get_tags
 from sklearn.utils.validation import has_fit_parameter
 
 from vicinal._base import saved
-from vicinal._kernels.linear._maps import standard_scale, usable_scale, within_class_whitening
-from vicinal._kernels.local._normal_scores import normal_score_knots, score_slopes
+from vicinal._kernels.linear._maps import (
+    normal_score_knots,
+    score_slopes,
+    standard_scale,
+    usable_scale,
+    within_class_whitening,
+)
 
 # Neighbours by shared leaves of a forest (leaf size, kind): coarse leaves for noisy answers, fine
 # and random ones for smooth answers.

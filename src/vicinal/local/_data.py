@@ -18,7 +18,7 @@ from vicinal._base import (
     saved,
 )
 from vicinal._kernels.local._gradient_metric import gradient_outer_product, metric_step
-from vicinal._kernels.local._sums import is_pure, smooth_classes, smooth_targets
+from vicinal._kernels.local._smoothing import is_pure, smooth_classes, smooth_targets
 from vicinal.local._coordinates import (
     FORESTS,
     Coordinates,

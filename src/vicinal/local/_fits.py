@@ -11,7 +11,7 @@ from scipy import sparse
 from vicinal._base import namespace, saved
 from vicinal._base._compat import num_samples
 from vicinal._kernels.local._classifiers import local_classifiers
-from vicinal._kernels.local._line_smoother import (
+from vicinal._kernels.local._polynomials import (
     LineFits,
     LinePoints,
     LineWindow,

@@ -13,7 +13,7 @@ from sklearn.ensemble import (
 from sklearn.utils import check_random_state
 
 from vicinal._base import fit_forest, forest_leaves, n_threads, saved, thread_map
-from vicinal._kernels.local._forest_weights import leaf_shares, shared_leaves
+from vicinal._kernels.local._smoothing import leaf_shares, shared_leaves
 from vicinal.local._coordinates import FORESTS
 from vicinal.local._neighborhoods import WeightedNeighborhoods, drop_zeros
 

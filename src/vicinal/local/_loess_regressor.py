@@ -7,7 +7,12 @@ import numpy as np
 
 from vicinal._base import atomic_fit, documented
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
-from vicinal._kernels.local._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
+from vicinal._kernels.local._polynomials import (
+    grid_twists,
+    hermite_grid,
+    hermite_line,
+    quantile_nodes,
+)
 from vicinal.local._coordinates import METRICS
 from vicinal.local._fits import LineFit
 from vicinal.local._neighborhoods import NearestRule

@@ -28,15 +28,16 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._kernels.local._classifiers import local_classifiers
-from vicinal._kernels.local._least_squares import (
+from vicinal._kernels.local._polynomials import (
     design_matrix,
     polynomial_equivalent_kernels,
     polynomial_slopes,
     pseudo_inverse_fit,
+    ridge_equivalent_kernels,
+    ridge_slopes,
 )
-from vicinal._kernels.local._ridge import ridge_equivalent_kernels, ridge_slopes
 from vicinal._kernels.local._small_ridge import is_small, small_equivalent_kernels, small_slopes
-from vicinal._kernels.local._sums import smooth_targets
+from vicinal._kernels.local._smoothing import smooth_targets
 from vicinal._kernels.local._workspace import (
     LOGISTIC,
     MULTINOMIAL,

@@ -37,7 +37,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.local._normal_scores import normal_score_knots, score_slopes
+from vicinal._kernels.linear._maps import normal_score_knots, score_slopes
 from vicinal._kernels.metric._distance_vote import distances, shares, vote_gradient
 from vicinal._kernels.metric._embedding_net import EPSILON, NetShape, backward, forward
 from vicinal._kernels.metric._neighbor_training import Nets

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.local._blend import blend_slopes, blend_values
+from vicinal._kernels.local._smoothing import blend_slopes, blend_values
 
 
 def test_blend_is_the_weighted_mean_of_planes():

@@ -5,7 +5,7 @@ from scipy.stats import multivariate_normal
 from sklearn.linear_model import LinearRegression, Ridge
 from sklearn.model_selection import LeaveOneOut, cross_val_predict
 
-from vicinal._kernels.local._equivalent_kernels import ridge_log_evidence, ridge_summary
+from vicinal._kernels.linear._ridge_path import ridge_log_evidence, ridge_summary
 
 
 @pytest.fixture

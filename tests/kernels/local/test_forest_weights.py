@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.local._forest_weights import leaf_shares, shared_leaves
+from vicinal._kernels.local._smoothing import leaf_shares, shared_leaves
 
 
 def forest(max_size=9, out_of_bag=None):

@@ -3,7 +3,12 @@
 import numpy as np
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.local._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
+from vicinal._kernels.local._polynomials import (
+    grid_twists,
+    hermite_grid,
+    hermite_line,
+    quantile_nodes,
+)
 
 
 def test_hermite_reproduces_cubics(rng):

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.local._least_squares import (
+from vicinal._kernels.local._polynomials import (
     design_matrix,
     polynomial_equivalent_kernels,
     polynomial_slopes,

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.local._line_smoother import LineFits, LinePoints, LineWindow, smooth_line
+from vicinal._kernels.local._polynomials import LineFits, LinePoints, LineWindow, smooth_line
 
 
 def smooth(x, y, Q, k, degree, *, beyond=False, guarded=False, f=None):

@@ -4,7 +4,7 @@ import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtri
 
-from vicinal._kernels.local._normal_scores import MAX_KNOTS, normal_score_knots, score_slopes
+from vicinal._kernels.linear._maps import MAX_KNOTS, normal_score_knots, score_slopes
 
 
 def test_normal_scores_are_standardised_mid_rank_quantiles():

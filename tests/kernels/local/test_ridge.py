@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.local._least_squares import design_matrix
-from vicinal._kernels.local._ridge import (
+from vicinal._kernels.local._polynomials import (
+    design_matrix,
     ridge_equivalent_kernels,
     ridge_slopes,
 )

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose
 
-from vicinal._kernels.local._small_dense import cholesky_lower, cholesky_solve, gram_lower
+from vicinal._kernels.local._workspace import cholesky_lower, cholesky_solve, gram_lower
 
 
 @pytest.mark.parametrize("p", [1, 3, 4, 7, 16])

@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vicinal._kernels.local import _small_ridge
-from vicinal._kernels.local._ridge import ridge_equivalent_kernels, ridge_slopes
+from vicinal._kernels.local._polynomials import ridge_equivalent_kernels, ridge_slopes
 from vicinal._kernels.local._small_ridge import is_small, small_equivalent_kernels, small_slopes
 from vicinal._kernels.local._workspace import Queries
 

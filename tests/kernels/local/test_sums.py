@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_allclose, assert_array_equal
 
-from vicinal._kernels.local._sums import is_pure, smooth_classes, smooth_targets
+from vicinal._kernels.local._smoothing import is_pure, smooth_classes, smooth_targets
 
 INDPTR, INDICES = np.array([0, 2, 2, 5, 5]), np.array([0, 2, 1, 1, 0])
 SMOOTHER = np.array([0.25, 0.75, 1.0, 2.0, -1.0])

@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import sparse
 
 from vicinal._kernels.neighbors._nearest import (
+    DeviceRows,
     Pairs,
     ProductRows,
     csr_distances,
@@ -14,7 +15,6 @@ from vicinal._kernels.neighbors._nearest import (
     sort_rows,
     squared_distance,
 )
-from vicinal._kernels.neighbors._nearest_device import DeviceRows
 
 
 def awkward_rows(rng, kind):

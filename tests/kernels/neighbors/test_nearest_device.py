@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from sklearn import config_context
 
-from vicinal._kernels.neighbors._nearest_device import (
+from vicinal._kernels.neighbors._nearest import (
     DeviceRows,
     nearest_on_device,
     within_on_device,

@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.testing import assert_array_equal
 
-from vicinal._kernels.neighbors._sorted_lists import merge_order
+from vicinal._kernels.neighbors._nearest import merge_order
 
 
 def test_two_lists_by_hand():
