@@ -13,7 +13,7 @@ from vicinal._base import Progress, row_blocks
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.linear._maps import standard_scale
-from vicinal._kernels.local._gradient_metric import gradient_outer_product
+from vicinal._kernels.local._batched import gradient_outer_product
 from vicinal._kernels.metric._kernel_ridge import (
     KernelRidge,
     gradient_map,

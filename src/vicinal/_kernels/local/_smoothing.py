@@ -23,11 +23,12 @@ in the space V of the d - m smallest eigenvalues, and x <- x + V V's(x) leads th
 """
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 from scipy import sparse
 
-from vicinal._base import row_blocks
+from vicinal._base import namespace, row_blocks
 from vicinal._kernels._jit import fast_jit, jit
 
 # A Gaussian never reaches zero: rows whose weight is below this share of the largest are left out.
@@ -36,50 +37,37 @@ GAUSSIAN_CUTOFF = 1e-8
 _COUNT_TOLERANCE = 1e-9
 
 
-def _uniform(u: np.ndarray) -> np.ndarray:
-    return (u <= 1.0).astype(u.dtype)
+def _positive(t: Any) -> Any:
+    return namespace(t).maximum(t, namespace(t).zeros_like(t))
 
 
-def _epanechnikov(u: np.ndarray) -> np.ndarray:
-    return 0.75 * np.maximum(1.0 - u * u, 0.0)
-
-
-def _tricube(u: np.ndarray) -> np.ndarray:
-    t = np.maximum(1.0 - u * u * u, 0.0)
+def _tricube(u: Any) -> Any:
+    t = _positive(1.0 - u * u * u)
     return t * t * t
 
 
-def _gaussian(u: np.ndarray) -> np.ndarray:
-    return np.exp(-0.5 * u * u)
+def _cosine(u: Any) -> Any:
+    xp = namespace(u)
+    return xp.cos(0.5 * np.pi * xp.minimum(u, xp.ones_like(u))) * xp.astype(u < 1.0, u.dtype)
 
 
-def _bisquare(u: np.ndarray) -> np.ndarray:
-    t = np.maximum(1.0 - u * u, 0.0)
-    return t * t
-
-
-def _triangular(u: np.ndarray) -> np.ndarray:
-    return np.maximum(1.0 - u, 0.0)
-
-
-def _cosine(u: np.ndarray) -> np.ndarray:
-    return np.where(u < 1.0, np.cos(0.5 * np.pi * np.minimum(u, 1.0)), 0.0)
-
-
-KERNELS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "uniform": _uniform,
-    "epanechnikov": _epanechnikov,
+KERNELS: dict[str, Callable[[Any], Any]] = {
+    "uniform": lambda u: namespace(u).astype(u <= 1.0, u.dtype),
+    "epanechnikov": lambda u: 0.75 * _positive(1.0 - u * u),
     "tricube": _tricube,
-    "gaussian": _gaussian,
-    "bisquare": _bisquare,
-    "triangular": _triangular,
+    "gaussian": lambda u: namespace(u).exp(-0.5 * u * u),
+    "bisquare": lambda u: _positive(1.0 - u * u) ** 2,
+    "triangular": lambda u: _positive(1.0 - u),
     "cosine": _cosine,
 }
 
 
-def _call_user_kernel(kernel: Callable, u: np.ndarray) -> np.ndarray:
+def _call_user_kernel(kernel: Callable, u: Any) -> Any:
     """Evaluate a callable kernel and check shape, sign and finiteness of what it returns."""
-    weights = np.asarray(kernel(u), dtype=np.float64)
+    weights = kernel(u)
+    if not isinstance(u, np.ndarray):
+        return weights
+    weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != u.shape:
         raise ValueError(
             f"kernel returned shape {weights.shape} for distances of shape {u.shape}; it must "
@@ -92,8 +80,8 @@ def _call_user_kernel(kernel: Callable, u: np.ndarray) -> np.ndarray:
     return weights
 
 
-def kernel_values(u: np.ndarray, kernel: str | Callable) -> np.ndarray:
-    """Return K(u) for scaled distances ``u >= 0``, of the same shape."""
+def kernel_values(u: Any, kernel: str | Callable) -> Any:
+    """Return K(u) for scaled distances ``u >= 0``, of the same shape, in any array library."""
     if callable(kernel):
         return _call_user_kernel(kernel, u)
     return KERNELS[kernel](u)
@@ -111,16 +99,14 @@ def nearest_scale(kernel: str | Callable) -> float:
     return 2.0 if kernel == "gaussian" else 1.0
 
 
-def nearest_bandwidth(
-    distances: np.ndarray, weights: np.ndarray | None, count: float, *, exceed: bool
-) -> np.ndarray:
+def nearest_bandwidth(distances: Any, weights: Any, count: float, *, exceed: bool) -> Any:
     """Return the radius that holds ``count`` neighbours, for each row of sorted distances.
 
     Parameters
     ----------
-    distances : ndarray of shape (n_queries, m)
+    distances : array of shape (n_queries, m)
         Ascending along each row.
-    weights : ndarray of shape (n_queries, m) or None
+    weights : array of shape (n_queries, m) or None
         User weights of those rows; ``None`` means ones.
     count : float
         Number of neighbours, or total weight.
@@ -130,30 +116,29 @@ def nearest_bandwidth(
 
     Returns
     -------
-    ndarray of shape (n_queries,)
+    array of shape (n_queries,)
         ``nan`` where the rows given do not hold enough weight.
     """
-    n_queries, m = distances.shape
+    xp = namespace(distances)
     if weights is None:
         position = int(np.floor(count + 1e-9)) if exceed else int(np.ceil(count - 1e-9)) - 1
-        if position >= m:
-            return np.full(n_queries, np.nan)
-        return distances[:, max(position, 0)].copy()
-    total = np.cumsum(weights, axis=1)
+        if position >= distances.shape[1]:
+            return xp.full_like(distances[:, 0], float("nan"))
+        return distances[:, max(position, 0)] + 0.0
+    total = xp.cumulative_sum(weights, axis=1)
     tolerance = _COUNT_TOLERANCE * max(1.0, count)
     reached = total > count + tolerance if exceed else total >= count - tolerance
-    position = reached.argmax(axis=1)
-    h = distances[np.arange(n_queries), position].astype(np.float64)
-    h[~reached[:, -1]] = np.nan
-    return h
+    # The first column that reaches the count has the least distance of all that do.
+    infinite = xp.full_like(distances, float("inf"))
+    h = xp.min(xp.where(reached, distances, infinite), axis=1)
+    return xp.where(reached[:, -1], h, xp.full_like(h, float("nan")))
 
 
-def loess_values(u: np.ndarray) -> np.ndarray:
+def loess_values(u: Any) -> Any:
     """Tricube with LOESS's guards: 1 below 0.001, 0 above 0.999 (Cleveland and Grosse 1991)."""
-    weights = _tricube(u)
-    weights[u < 0.001] = 1.0
-    weights[u > 0.999] = 0.0
-    return weights
+    xp = namespace(u)
+    weights = xp.where(u < 0.001, xp.ones_like(u), _tricube(u))
+    return xp.where(u > 0.999, xp.zeros_like(u), weights)
 
 
 def robustness_weights(residuals: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
@@ -166,7 +151,7 @@ def robustness_weights(residuals: np.ndarray, sample_weight: np.ndarray | None) 
     if scale <= 0.0:
         return np.ones_like(size)
     u = size / scale
-    weights = _bisquare(u)
+    weights = KERNELS["bisquare"](u)
     weights[u < 0.001] = 1.0
     weights[u > 0.999] = 0.0
     return weights
@@ -183,15 +168,11 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
     return float(0.5 * (low + high))
 
 
-def _gaussian_slope(u: np.ndarray) -> np.ndarray:
-    return -u * np.exp(-0.5 * u * u)
-
-
 _SLOPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "uniform": np.zeros_like,
     "epanechnikov": lambda u: np.where(u < 1.0, -1.5 * u, 0.0),
     "tricube": lambda u: -9.0 * u * u * np.maximum(1.0 - u * u * u, 0.0) ** 2,
-    "gaussian": _gaussian_slope,
+    "gaussian": lambda u: -u * np.exp(-0.5 * u * u),
     "bisquare": lambda u: -4.0 * u * np.maximum(1.0 - u * u, 0.0),
     "triangular": lambda u: np.where(u < 1.0, -1.0, 0.0),
     "cosine": lambda u: np.where(u < 1.0, -0.5 * np.pi * np.sin(0.5 * np.pi * u), 0.0),
