@@ -39,7 +39,7 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     Where a model is a function of sums over rows, or of the nearest rows, its fit equals that in
     memory to rounding. Where it draws rows, the draw belongs to the row and not to its block, so
     that the same table in other blocks gives the same model. Of the models fitted to draws or begun
-    on a sample (local models at anchors, starts of mixtures, members of ensembles), tables of up to
+    on a sample (starts of mixtures, members of ensembles), tables of up to
     100,000 rows are fitted as in memory. The guide says for each family what is exact.
 
     A worker that is lost takes its blocks with it; they are made again elsewhere.
@@ -49,11 +49,10 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     >>> import dask.array as da
     >>> from sklearn.datasets import load_iris
     >>> from vicinal.distributed import fit
-    >>> from vicinal.local import AnchoredLocalClassifier
+    >>> from vicinal.subspace import TruncatedRBFClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> rows, labels = da.from_array(X, chunks=(50, 4)), da.from_array(y, chunks=50)
-    >>> model = AnchoredLocalClassifier(12, n_neighbors=40, random_state=0)
-    >>> model = fit(model, rows, labels)
+    >>> model = fit(TruncatedRBFClassifier(order=2), rows, labels)
     >>> model.predict(X[[0, 70, 140]])
     array([0, 1, 2])
     """

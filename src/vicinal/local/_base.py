@@ -117,6 +117,7 @@ class BaseLocal(SupportMixin, ExplainRowMixin, BaseEstimator):
         something was chosen.
     """
 
+    _model: Any
     _answered: HeldOutRows | None = None
 
     # --- predictions of every candidate ---
