@@ -122,7 +122,10 @@ class NearestRule:
         else:
             factor = nearest_scale(self.kernel)
             weights = kernel_values(u * factor if factor != 1.0 else u, self.kernel)
-            weights = xp.where(u > 1.0, xp.zeros_like(u), weights)
+            if callable(self.kernel) or self.kernel == "gaussian":
+                weights = xp.where(u > 1.0, xp.zeros_like(u), weights)
+        if bool(xp.all(h > 0.0)):
+            return weights
         at_query = xp.astype(distances <= 0.0, weights.dtype)
         return xp.where(h[:, None] > 0.0, weights, at_query)
 
@@ -356,14 +359,15 @@ class Localizer:
         weights = rule.weights(distances, h)
         if user is not None:
             weights = weights * user
-        nobody = ~xp.any(weights > 0.0, axis=1)
+        mask = weights > 0.0
+        nobody = ~xp.any(mask, axis=1)
         if bool(xp.any(nobody)):
             within = xp.astype(distances <= h[:, None], weights.dtype)
             within = within if user is None else within * user
             weights = xp.where(nobody[:, None], within, weights)
+            mask = weights > 0.0
         if not self.index.is_host:
             return Padded(indices, weights)
-        mask = weights > 0.0
         indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
         return WeightedNeighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)
 

@@ -47,10 +47,10 @@ def _centred(X, Q, indices, weights, degree: int = 1):
     total = xp.sum(weights, axis=1)
     if degree == 2:
         offsets = _with_products(offsets, weights, total)
-    mean = xp.sum(weights[:, :, None] * offsets, axis=1) / total[:, None]
+    mean = (transpose(offsets) @ weights[:, :, None])[:, :, 0] / total[:, None]
     Z = (offsets - mean[:, None, :]) * xp.sqrt(weights)[:, :, None]
-    trace = xp.sum(xp.sum(Z * Z, axis=2), axis=1)
-    size = xp.sum(xp.sum(offsets * offsets, axis=2) * weights, axis=1)
+    trace = xp.sum(Z * Z, axis=(1, 2))
+    size = trace + total * xp.sum(mean * mean, axis=1)
     return Z, mean, total, xp.where(trace > _FLAT * size, trace, xp.zeros_like(trace))
 
 
@@ -61,8 +61,9 @@ def _with_products(offsets, weights, total):
     size = xp.sum(xp.sum(offsets * offsets, axis=2) * weights, axis=1)
     spread = xp.sqrt(size / (total * d))
     scaled = offsets / xp.where(spread > 0.0, spread, xp.ones_like(spread))[:, None, None]
-    products = [offsets[:, :, a] * scaled[:, :, b] for a in range(d) for b in range(a + 1)]
-    return xp.concat([offsets, xp.stack(products, axis=2)], axis=2)
+    left, right = (xp.asarray(i, device=compat.device(offsets)) for i in np.tril_indices(d))
+    products = xp.take(offsets, left, axis=2) * xp.take(scaled, right, axis=2)
+    return xp.concat([offsets, products], axis=2)
 
 
 def _penalty(trace, alpha: float, relative: bool, p: int):
@@ -132,10 +133,11 @@ def _ridge_path(gram, right, trace, alphas, relative, d):
     xp = namespace(gram)
     identity = _eye(gram.shape[1], gram)
     flat = (trace <= 0.0)[:, None, None]
+    any_flat = bool(xp.any(flat))
     for alpha in alphas:
         lam = _penalty(trace, alpha, relative, d)[:, None, None]
         solution = solve_regular(gram + lam * identity, right)
-        yield xp.where(flat, xp.zeros_like(solution), solution)
+        yield xp.where(flat, xp.zeros_like(solution), solution) if any_flat else solution
 
 
 def solve_regular(A: Any, B: Any) -> Any:

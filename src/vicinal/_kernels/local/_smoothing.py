@@ -38,6 +38,8 @@ _COUNT_TOLERANCE = 1e-9
 
 
 def _positive(t: Any) -> Any:
+    if isinstance(t, np.ndarray):
+        return np.maximum(t, 0.0, out=t)
     return namespace(t).maximum(t, namespace(t).zeros_like(t))
 
 
