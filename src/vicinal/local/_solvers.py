@@ -127,16 +127,71 @@ class RidgeSolver:
 
     def kernels(self, data, design, found, alphas, skip=None) -> np.ndarray:
         """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of the neighbours."""
-        return equivalent_kernels(
-            data.rows,
-            design,
-            found,
-            alphas,
-            relative=self.relative,
-            degree=self.degree,
-            skip=skip,
-            n_jobs=self.n_jobs,
-        )
+        return self.kernels_of(data.rows, design, found, alphas, skip)
+
+    def kernels_of(self, X, Q, found, alphas, skip=None) -> np.ndarray:
+        """Return the same of given rows; ``skip`` asks for the local constant fit of queries."""
+        alphas = np.asarray(alphas, dtype=np.float64)
+        if self.degree == 0:  # averages know no penalty
+            return np.repeat(weight_shares(found)[None], len(alphas), axis=0)
+        out = np.empty((len(alphas), len(found.indices)))
+        ridged = alphas > 0.0  # unpenalised polynomials go through QR
+        if ridged.any():
+            out[ridged] = self._penalised(X, Q, found, alphas[ridged], skip)
+        if not ridged.all():
+            out[~ridged] = self._unpenalised(X, Q, found)
+        return out
+
+    def _penalised(self, X, Q, found, alphas, skip) -> np.ndarray:
+        values = np.empty((len(alphas), len(found.indices)))
+        solved = np.ones(found.n_queries, dtype=bool)
+        if skip is None:
+            skip = np.zeros(found.n_queries, dtype=bool)
+        everything = bundled(X, Q, found, slice(0, found.n_queries), self.degree)
+        if is_small(everything, alphas, relative=self.relative):
+            small_equivalent_kernels(everything, alphas, skip, values)
+            return values
+
+        def ridge(some):
+            queries = bundled(X, Q, found, some, self.degree)
+            outputs = skip[some], values, solved[some]
+            ridge_equivalent_kernels(queries, alphas, self.relative, *outputs)
+
+        over_queries(ridge, found.n_queries, self.n_jobs)
+        # The few systems that are singular to working precision are solved by singular values.
+        for t in np.flatnonzero(~solved):
+            entries, offsets, weights = _neighborhood(X, Q, found, t)
+            for place, alpha in enumerate(alphas):
+                penalty = self._absolute(offsets, weights, alpha)
+                fit = pseudo_inverse_fit(offsets, weights, self.degree, penalty)
+                values[place, entries] = fit[0]
+        return values
+
+    def _unpenalised(self, X, Q, found) -> np.ndarray:
+        values = np.empty(len(found.indices))
+        solved = np.ones(found.n_queries, dtype=bool)
+
+        def polynomial(some):
+            queries = bundled(X, Q, found, some, self.degree)
+            polynomial_equivalent_kernels(queries, values, solved[some])
+
+        over_queries(polynomial, found.n_queries, self.n_jobs)
+        failed = np.flatnonzero(~solved)
+        _warn_underdetermined(X, found, failed, self.degree)
+        for t in failed:
+            entries, offsets, weights = _neighborhood(X, Q, found, t)
+            values[entries] = weights / weights.sum()
+            if not _is_flat(offsets, weights):
+                values[entries] = pseudo_inverse_fit(offsets, weights, self.degree)[0]
+        return values
+
+    def _absolute(self, offsets, weights, alpha: float) -> float:
+        """Return lam = alpha tr(V) / p for the relative penalty."""
+        if not self.relative or alpha == 0.0:
+            return alpha
+        D = design_matrix(offsets, weights, self.degree)[:, 1:]
+        D = D - (weights @ D) / weights.sum()
+        return alpha * float(weights @ (D * D).sum(axis=1)) / D.shape[1]
 
     def slopes(self, data, design, found, alpha) -> np.ndarray:
         """Return gradients of shape (n_queries, n_outputs, n_columns)."""
@@ -144,16 +199,31 @@ class RidgeSolver:
 
     def slopes_of(self, rows, Y, design, found, alpha) -> np.ndarray:
         """Return the gradients of fits to other targets."""
-        return local_slopes(
-            rows,
-            Y,
-            design,
-            found,
-            alpha,
-            relative=self.relative,
-            degree=self.degree,
-            n_jobs=self.n_jobs,
-        )
+        out = np.zeros((found.n_queries, Y.shape[1], rows.shape[1]))
+        if self.degree == 0:
+            return out
+        everything = bundled(rows, design, found, slice(0, found.n_queries), self.degree)
+        if is_small(everything, alpha, relative=self.relative):
+            small_slopes(everything, Y, alpha, out)
+            return out
+        solved = np.ones(found.n_queries, dtype=bool)
+
+        def slopes(some):
+            queries = bundled(rows, design, found, some, self.degree)
+            if alpha > 0.0:
+                ridge_slopes(queries, Y, float(alpha), self.relative, out[some], solved[some])
+            else:
+                polynomial_slopes(queries, Y, out[some], solved[some])
+
+        over_queries(slopes, found.n_queries, self.n_jobs)
+        for t in np.flatnonzero(~solved):
+            entries, offsets, weights = _neighborhood(rows, design, found, t)
+            out[t] = 0.0
+            if not _is_flat(offsets, weights):
+                penalty = self._absolute(offsets, weights, alpha)
+                fit = pseudo_inverse_fit(offsets, weights, self.degree, penalty)
+                out[t] = (fit[1:] @ Y[found.indices[entries]]).T
+        return out
 
     def planes(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
         """Return values and slopes at the origins; one class is answered without a fit."""
@@ -182,15 +252,7 @@ class RidgeSolver:
             offset = smooth_targets(found.indptr, found.indices, share, rows) - origins
             level = smooth_targets(found.indptr, found.indices, share, Y)
             return level - np.einsum("tp,tcp->tc", offset, slopes), slopes
-        flat = equivalent_kernels(
-            rows,
-            origins,
-            found,
-            [alpha],
-            relative=self.relative,
-            degree=self.degree,
-            n_jobs=self.n_jobs,
-        )
+        flat = self.kernels_of(rows, origins, found, [alpha])
         return smooth_targets(found.indptr, found.indices, flat[0], Y), slopes
 
 
@@ -200,65 +262,10 @@ def weight_shares(found: WeightedNeighborhoods) -> np.ndarray:
     return found.weights / np.bincount(owner, found.weights, minlength=found.n_queries)[owner]
 
 
-def equivalent_kernels(
-    X, Q, found, alphas, *, relative: bool, degree: int, skip=None, n_jobs: int | None = None
-) -> np.ndarray:
-    """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of ``found.indices``."""
-    alphas = np.asarray(alphas, dtype=np.float64)
-    if degree == 0:  # averages know no penalty
-        return np.repeat(weight_shares(found)[None], len(alphas), axis=0)
-    out = np.empty((len(alphas), len(found.indices)))
-    ridged = alphas > 0.0  # unpenalised polynomials go through QR
-    if ridged.any():
-        out[ridged] = _penalised(X, Q, found, alphas[ridged], relative, degree, skip, n_jobs)
-    if not ridged.all():
-        out[~ridged] = _unpenalised(X, Q, found, degree, n_jobs)
-    return out
-
-
-def _penalised(X, Q, found, alphas, relative, degree, skip, n_jobs) -> np.ndarray:
-    values = np.empty((len(alphas), len(found.indices)))
-    solved = np.ones(found.n_queries, dtype=bool)
-    if skip is None:
-        skip = np.zeros(found.n_queries, dtype=bool)
-    everything = bundled(X, Q, found, slice(0, found.n_queries), degree)
-    if is_small(everything, alphas, relative=relative):
-        small_equivalent_kernels(everything, alphas, skip, values)
-        return values
-
-    def ridge(some):
-        queries = bundled(X, Q, found, some, degree)
-        ridge_equivalent_kernels(queries, alphas, relative, skip[some], values, solved[some])
-
-    over_queries(ridge, found.n_queries, n_jobs)
-    # The few systems that are singular to working precision are solved by singular values.
-    for t in np.flatnonzero(~solved):
-        entries = slice(found.indptr[t], found.indptr[t + 1])
-        offsets, weights = X[found.indices[entries]] - Q[t], found.weights[entries]
-        for place, alpha in enumerate(alphas):
-            penalty = _absolute(offsets, weights, alpha, relative, degree)
-            values[place, entries] = pseudo_inverse_fit(offsets, weights, degree, penalty)[0]
-    return values
-
-
-def _unpenalised(X, Q, found, degree, n_jobs) -> np.ndarray:
-    values = np.empty(len(found.indices))
-    solved = np.ones(found.n_queries, dtype=bool)
-
-    def polynomial(some):
-        polynomial_equivalent_kernels(bundled(X, Q, found, some, degree), values, solved[some])
-
-    over_queries(polynomial, found.n_queries, n_jobs)
-    failed = np.flatnonzero(~solved)
-    _warn_underdetermined(X, found, failed, degree)
-    for t in failed:
-        entries = slice(found.indptr[t], found.indptr[t + 1])
-        offsets, weights = X[found.indices[entries]] - Q[t], found.weights[entries]
-        if _is_flat(offsets, weights):
-            values[entries] = weights / weights.sum()
-        else:
-            values[entries] = pseudo_inverse_fit(offsets, weights, degree)[0]
-    return values
+def _neighborhood(X, Q, found: WeightedNeighborhoods, t: Any) -> tuple[slice, Any, Any]:
+    """Return the entries of one query, the offsets of its neighbours and their weights."""
+    entries = slice(found.indptr[t], found.indptr[t + 1])
+    return entries, X[found.indices[entries]] - Q[t], found.weights[entries]
 
 
 def _is_flat(offsets: np.ndarray, weights: np.ndarray) -> bool:
@@ -284,48 +291,6 @@ def _warn_underdetermined(X, found, failed, degree) -> None:
             ConvergenceWarning,
             stacklevel=2,
         )
-
-
-def _absolute(offsets, weights, alpha, relative, degree) -> float:
-    """Return lam = alpha tr(V) / p for the relative penalty."""
-    if not relative or alpha == 0.0:
-        return alpha
-    D = design_matrix(offsets, weights, degree)[:, 1:]
-    D = D - (weights @ D) / weights.sum()
-    return alpha * float(weights @ (D * D).sum(axis=1)) / D.shape[1]
-
-
-def local_slopes(
-    X, Y, Q, found, alpha: float, *, relative: bool, degree: int, n_jobs: int | None = None
-) -> np.ndarray:
-    """Return the gradients of the local models, shape (n_queries, n_outputs, n_features)."""
-    out = np.zeros((found.n_queries, Y.shape[1], X.shape[1]))
-    if degree == 0:
-        return out
-    everything = bundled(X, Q, found, slice(0, found.n_queries), degree)
-    if is_small(everything, alpha, relative=relative):
-        small_slopes(everything, Y, alpha, out)
-        return out
-    solved = np.ones(found.n_queries, dtype=bool)
-
-    def slopes(some):
-        queries = bundled(X, Q, found, some, degree)
-        if alpha > 0.0:
-            ridge_slopes(queries, Y, float(alpha), relative, out[some], solved[some])
-        else:
-            polynomial_slopes(queries, Y, out[some], solved[some])
-
-    over_queries(slopes, found.n_queries, n_jobs)
-    for t in np.flatnonzero(~solved):
-        entries = slice(found.indptr[t], found.indptr[t + 1])
-        rows = found.indices[entries]
-        offsets, weights = X[rows] - Q[t], found.weights[entries]
-        if _is_flat(offsets, weights):
-            out[t] = 0.0
-            continue
-        penalty = _absolute(offsets, weights, alpha, relative, degree)
-        out[t] = (pseudo_inverse_fit(offsets, weights, degree, penalty)[1:] @ Y[rows]).T
-    return out
 
 
 # --- Newton ---
