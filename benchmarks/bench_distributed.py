@@ -349,9 +349,7 @@ def measured(page: ResultsPage, store: Cases, n_rows: int, names: list) -> None:
     )
     left = [name for name in FAMILIES if name not in names]
     if left:
-        page.text(
-            f"Not fitted on the cluster in this run: {', '.join(left)}; in one thread below."
-        )
+        page.text(f"Not fitted on the cluster in this run: {', '.join(left)}; in one thread below.")
     page.text("## One of two workers killed")
     page.table(
         ["fit", "seconds", "worker processes seen", "gap to two workers", "gap to one worker"],
