@@ -214,6 +214,8 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
 
     def _read(self, X, y, sample_weight) -> TrainingData:
         """Return the training data; labels become codes."""
+        if y is None:
+            raise ValueError("GradientMetric requires y to be passed, but the target y is None.")
         options: dict = {"arrays": True, "multi_output": True, "ensure_min_samples": 2}
         data = local_weights(self, training_data(self, X, y, sample_weight, **options))
         n = len(data)
