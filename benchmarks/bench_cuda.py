@@ -20,7 +20,7 @@ from _harness import Cases, MissingCaseError, ResultsPage, machine, stored
 from vicinal._kernels.local import _batched as _local_batched
 from vicinal._kernels.metric._soft_votes import Anchors, References, expected_accuracy
 from vicinal._kernels.subspace import _truncated_rbf
-from vicinal.local import LocalClassifier, _arrays
+from vicinal.local import LocalClassifier, _solvers
 from vicinal.neighbors import NeighborSearch
 from vicinal.partition import SpacePartitioningClassifier, _learners, _sweeps, stages
 from vicinal.subspace import (
@@ -168,7 +168,7 @@ class Watch:
 
 LOCAL_PHASES = {
     "search": [(NeighborSearch, "kneighbors")],
-    "gather": [(_local_batched, "take_rows"), (_arrays, "take_rows")],
+    "gather": [(_local_batched, "take_rows"), (_solvers, "take_rows")],
     "Gram": [(_local_batched, "weighted_gram"), (_local_batched, "smaller_gram")],
     "solve": [(_local_batched, "solve_regular")],
 }

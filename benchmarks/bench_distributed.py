@@ -25,7 +25,6 @@ from _harness import Cases, ResultsPage, stored
 from vicinal import distributed
 from vicinal.auto import AutoClassifier
 from vicinal.distributed._blocks import DaskBlocks
-from vicinal.local import AnchoredLocalClassifier
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.subspace import FeatureSpaceDecomposition, TruncatedRBFClassifier
 
@@ -220,14 +219,6 @@ def _directions(frame, parts):
     return pd.DataFrame(parts.transform(frame), columns=parts.get_feature_names_out())
 
 
-def local(X, y):
-    """A local classifier that keeps 64 planes, each fitted to its neighbours among all rows."""
-    model = AnchoredLocalClassifier(
-        64, n_neighbors=100, alpha=1.0, metric="standardized", random_state=0
-    )
-    return distributed.fit(model, X, y)
-
-
 def mixture(X, y):
     """Linear, quadratic and logistic members: chosen on a sample, then fitted to all rows."""
     return distributed.fit(AutoClassifier(["linear"], random_state=0), X, y)
@@ -238,16 +229,15 @@ def default_mixture(X, y):
     return distributed.fit(AutoClassifier(random_state=0), X, y)
 
 
-FAMILIES = {"read": only_read, "partition": partition, "subspace": subspace, "local": local}
+FAMILIES = {"read": only_read, "partition": partition, "subspace": subspace}
 MIXTURES = {"linear members": mixture, "default members": default_mixture}
 # Passes that read the table, and numbers that a block sends home in the largest of them.
 D, C, R, J = 54, 7, 3, 231
-PASSES = {"read": 1, "partition": 3 + R, "subspace": 3 + 3, "local": 3}
+PASSES = {"read": 1, "partition": 3 + R, "subspace": 3 + 3}
 SENT = {
     "read": 1,
     "partition": R * (C + C * D + D * D),
     "subspace": J * J + J * C,
-    "local": 64 * 1280 * (D + 2),
 }
 
 
@@ -359,9 +349,7 @@ def measured(page: ResultsPage, store: Cases, n_rows: int, names: list) -> None:
     )
     left = [name for name in FAMILIES if name not in names]
     if left:
-        page.text(
-            f"Not fitted on the cluster in this run: {', '.join(left)}; both in one thread below."
-        )
+        page.text(f"Not fitted on the cluster in this run: {', '.join(left)}; in one thread below.")
     page.text("## One of two workers killed")
     page.table(
         ["fit", "seconds", "worker processes seen", "gap to two workers", "gap to one worker"],

@@ -2,7 +2,7 @@
 
 from typer.testing import CliRunner
 
-from vicinal._kernels.local._ridge import ridge_equivalent_kernels, ridge_slopes
+from vicinal._kernels.local._polynomials import ridge_equivalent_kernels, ridge_slopes
 from vicinal._kernels.neighbors._nearest import listed_distances, nearest_rows
 from vicinal.cli._app import app
 

@@ -1,14 +1,10 @@
 """Local models over blocks equal those in memory."""
 
-import pickle
-
 import dask.dataframe as dd
 import numpy as np
 import pandas as pd
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from sklearn.base import is_classifier
-from sklearn.cluster import KMeans
 from sklearn.decomposition import PCA
 from sklearn.frozen import FrozenEstimator
 from sklearn.linear_model import Ridge
@@ -23,15 +19,7 @@ from vicinal.ensemble import (
     PrunedTreeClassifier,
     RealAdaBoostClassifier,
 )
-from vicinal.local import (
-    AnchoredLocalClassifier,
-    AnchoredLocalRegressor,
-    LocalClassifier,
-    LocalRegressor,
-)
-from vicinal.local._blending import Plan, planned
-from vicinal.local._data import Labels, PlacedRows, TrainingTable, number_targets
-from vicinal.local._neighborhoods import NearestRule
+from vicinal.local import AnchoredLocalClassifier, LocalClassifier, LocalRegressor
 from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 BLOCKS = (35, 70, 1000)
@@ -170,95 +158,11 @@ def test_unknown_methods_and_models_are_refused(table):
         answers(Ridge(), X, z, X, 99)
 
 
-# --- anchors ---
-
-
-@pytest.mark.parametrize("rows_per_block", BLOCKS)
-def test_a_table_that_fits_is_anchored_as_in_memory(table, rows_per_block):
-    X, y, _ = table
-    model = AnchoredLocalClassifier(12, **FIXED, metric="standardized")
-    wanted = AnchoredLocalClassifier(12, **FIXED, metric="standardized").fit(X, y)
-    found = distributed.fit(model, as_dask(X, rows_per_block), as_dask(y, rows_per_block))
-    assert_allclose(found.predict_proba(X), wanted.predict_proba(X), atol=1e-9)
-    assert_allclose(found.anchors_.slopes, wanted.anchors_.slopes, atol=1e-9)
-    lazy = predict(found, as_dask(X, 50), method="predict_proba")
-    assert_allclose(lazy.compute(), wanted.predict_proba(X), atol=1e-9)
-
-
-def in_memory_anchors(model, X, targets, weight):
-    """The models at the anchors of a fitted model, fitted to all rows by the library itself."""
-    fit = model._model
-    codes = np.searchsorted(getattr(model, "classes_", []), targets)
-    held = Labels(codes, len(model.classes_)) if is_classifier(model) else number_targets(targets)
-    rows = PlacedRows.place(
-        TrainingTable(X, held, weight, None), fit.data.placement, fit.data.search
-    )
-    rule = NearestRule(float(model.n_neighbors_), model.kernel)
-    plan = Plan(rule, model.alpha_, model.anchors_.n_blended, model.n_refits_)
-    centers = model.anchors_.centers
-    near = rows.localizer(rule).neighborhoods(centers)
-    return planned(model._solver(1), rows, centers, near, plan)
-
-
-@pytest.mark.parametrize("weighted", [False, True])
-@pytest.mark.parametrize("classify", [True, False])
-def test_models_at_anchors_see_all_rows(table, monkeypatch, classify, weighted):
-    X, y, z = table
-    monkeypatch.setattr("vicinal.local.blocks.SAMPLE_ROWS", 80)
-    targets = y if classify else z
-    weight = np.random.RandomState(2).randint(1, 4, size=len(y)).astype(float)
-    weight = weight if weighted else np.ones(len(y))
-    model = AnchoredLocalClassifier(8, **FIXED, metric="euclidean")
-    if not classify:
-        model = AnchoredLocalRegressor(8, **FIXED, metric="standardized", degree=1)
-    fits = [
-        distributed.fit(
-            model, as_dask(X, size), as_dask(targets, size), sample_weight=as_dask(weight, size)
-        )
-        for size in BLOCKS
-    ]
-    wanted = in_memory_anchors(fits[0], X, targets, weight if weighted else None)
-    assert fits[0].n_neighbors_ > 25
-    for found in fits:
-        assert_allclose(found.anchors_.centers, fits[0].anchors_.centers, atol=1e-12)
-        assert_allclose(found.anchors_.values, wanted.values, atol=1e-9)
-        assert_allclose(found.anchors_.slopes, wanted.slopes, atol=1e-9)
-        assert_array_equal(found.predict(X), fits[0].predict(X))
-    again = pickle.loads(pickle.dumps(fits[0]))
-    assert_array_equal(again.predict(X), fits[0].predict(X))
-
-
-def test_centers_may_be_handed_in(table, monkeypatch):
-    X, y, _ = table
-    monkeypatch.setattr("vicinal.local.blocks.SAMPLE_ROWS", 80)
-    centers = KMeans(6, random_state=0).fit(X).cluster_centers_
-    frame = dd.from_pandas(pd.DataFrame(X, columns=list("abc")).assign(y=y), npartitions=4)
-    model = AnchoredLocalClassifier(centers, **FIXED, metric="euclidean", class_weight="balanced")
-    found = distributed.fit(model, frame[list("abc")], frame["y"])
-    assert_allclose(found.anchors_.centers, np.unique(centers, axis=0))
-    assert found.feature_names_in_.tolist() == ["a", "b", "c"]
-    assert found.classes_.tolist() == ["ash", "elm", "oak"]
-    assert np.mean(found.predict(pd.DataFrame(X, columns=list("abc"))) == y) > 0.7
-
-
-@pytest.mark.parametrize(
-    ("params", "match"),
-    [
-        ({"bandwidth": 1.0}, "need n_neighbors, a whole number"),
-        ({"n_neighbors": 0.5}, "need n_neighbors, a whole number"),
-    ],
-)
-def test_what_anchors_cannot_have_is_refused(table, params, match):
-    X, _, z = table
-    model = AnchoredLocalRegressor(**({"anchors": 5, "alpha": 1.0, "degree": 1} | params))
-    with pytest.raises(ValueError, match=match):
-        distributed.fit(model, as_dask(X, 100), as_dask(z, 100))
-
-
 @pytest.mark.parametrize(
     "model",
     [
         LocalClassifier(**FIXED),
+        AnchoredLocalClassifier(8, **FIXED),
         LocallyAdaptiveClassifier(),
         BootstrapEnsembleClassifier(),
         FunctionalGradientBoostingClassifier(),

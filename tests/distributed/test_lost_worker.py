@@ -6,12 +6,11 @@ import signal
 import dask.array as da
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 
 from distributed import Client, LocalCluster
 from vicinal import distributed
 from vicinal.auto import AutoClassifier
-from vicinal.local import AnchoredLocalClassifier
 
 # Four blocks are read in each pass; this reading belongs to the third, the search.
 _DEADLY_READING = 10
@@ -49,19 +48,6 @@ def surviving(model, X, y, folder, cluster):
         found = distributed.fit(model, deadly, targets)
     assert (folder / "killed").exists()
     return wanted, found
-
-
-def test_models_at_anchors_survive_a_killed_worker(tmp_path, monkeypatch, cluster):
-    monkeypatch.setattr("vicinal.local.blocks.SAMPLE_ROWS", 100)
-    X = np.random.RandomState(0).normal(size=(200, 2))
-    y = (X[:, 0] * X[:, 1] > 0).astype(int)
-    model = AnchoredLocalClassifier(
-        6, n_neighbors=20, metric="euclidean", alpha=1.0, random_state=0
-    )
-    wanted, found = surviving(model, X, y, tmp_path, cluster)
-    assert_array_equal(found.anchors_.values, wanted.anchors_.values)
-    assert_array_equal(found.anchors_.slopes, wanted.anchors_.slopes)
-    assert_array_equal(found.predict_proba(X), wanted.predict_proba(X))
 
 
 def test_mixtures_survive_a_killed_worker(tmp_path, monkeypatch, cluster):

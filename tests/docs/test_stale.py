@@ -41,7 +41,7 @@ def test_words_about_the_code_are_not_code(stale):
 @pytest.mark.parametrize(
     ("text", "module"),
     [
-        ("from vicinal import LocalClassifier", "vicinal.local._local_classifier"),
+        ("from vicinal import LocalClassifier", "vicinal.local._classifiers"),
         ("from vicinal.local import LoessRegressor", "vicinal.local._loess_regressor"),
         ("from vicinal import datasets", "vicinal.datasets"),
         ("from vicinal.io import (\n    load,\n    save,  # both\n)", "vicinal.io._model_file"),

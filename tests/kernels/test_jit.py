@@ -30,7 +30,7 @@ def test_without_a_folder_to_write_to_there_is_one_warning_and_no_cache():
         FunctionCache._impl_class._locator_classes = []
         with warnings.catch_warnings(record=True) as seen:
             warnings.simplefilter("always")
-            from vicinal._kernels.local._small_dense import cholesky_lower, gram_lower
+            from vicinal._kernels.local._workspace import cholesky_lower, gram_lower
             import numpy as np
             G, L = np.empty((1, 1)), np.empty((1, 1))
             gram_lower(np.array([[1.0, 2.0]]), 1, 2, G)
@@ -48,7 +48,7 @@ def test_an_unwritable_home_and_package_do_not_stop_the_import(tmp_path):
     code = """
         import os, warnings
         import numba, numpy as np
-        from vicinal._kernels.local._small_dense import gram_lower
+        from vicinal._kernels.local._workspace import gram_lower
         G = np.empty((1, 1))
         numba.njit(gram_lower.py_func)(np.array([[1.0, 2.0]]), 1, 2, G)  # imports all it needs
         if os.geteuid() == 0:  # may write everywhere, so becomes somebody who may not

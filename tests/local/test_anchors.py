@@ -14,9 +14,9 @@ from vicinal.local import (
     LocalClassifier,
     LocalRegressor,
 )
-from vicinal.local._blending import AnchorPlanes, place_centers
-from vicinal.local._coordinates import Coordinates
+from vicinal.local._anchor_search import AnchorPlanes, place_centers
 from vicinal.local._neighborhoods import Localizer, NeighborIndex
+from vicinal.local._rows import Coordinates
 from vicinal.uncertainty import ResponsibilityMixture, uncertainty_map
 
 CLASSIFIER = {"n_neighbors": 20, "alpha": 1.0, "metric": "euclidean", "random_state": 0}
@@ -252,7 +252,7 @@ def test_groups_are_held_out_together():
 
 def test_groups_of_the_rows_drawn_for_the_choice_are_held_out_whole(monkeypatch):
     """Of a large table some rows are held out: those of their groups that are not may not help."""
-    monkeypatch.setattr("vicinal.local._blending.MAX_ROWS", 100)
+    monkeypatch.setattr("vicinal.local._anchor_search.MAX_ROWS", 100)
     rng = np.random.RandomState(0)
     X = np.repeat(rng.normal(size=(150, 3)), 4, axis=0) + 1e-3 * rng.normal(size=(600, 3))
     y = np.repeat(rng.randint(2, size=150), 4)

@@ -12,9 +12,9 @@ from vicinal._kernels.local._batched import (
     batched_ridge,
     batched_ridge_values,
     batched_slopes,
+    gradient_outer_product,
+    metric_step,
     one_class_scores,
-    slope_metric_step,
-    slope_outer_product,
 )
 from vicinal._kernels.local._classifiers import local_classifiers
 from vicinal._kernels.local._newton import one_class_score
@@ -196,11 +196,11 @@ def test_slopes_and_metric_step_by_hand(to_array):
         *map(to_array, (X, X @ beta.T, X[:5], indices, np.ones((5, 60)))), 1e-9, relative=True
     )
     assert_allclose(as_numpy(slopes), np.tile(beta, (5, 1, 1)), atol=1e-6)
-    G = slope_outer_product(slopes, to_array(np.full(5, 0.2)))
+    G = gradient_outer_product(slopes, to_array(np.full(5, 0.2)))
     assert_allclose(as_numpy(G), np.diag([9.0, 16.0, 0.0]), atol=1e-6)
-    step = as_numpy(slope_metric_step(to_array(np.diag([1.0, 16.0, 0.0])), floor=0.0))
+    step = as_numpy(metric_step(to_array(np.diag([1.0, 16.0, 0.0])), floor=0.0))
     assert_allclose(step, np.diag([1.0, 2.0, 0.0]) * np.sqrt(3 / 5), atol=1e-12)
-    still = slope_metric_step(to_array(np.zeros((3, 3))), floor=1e-3)
+    still = metric_step(to_array(np.zeros((3, 3))), floor=1e-3)
     assert_allclose(as_numpy(still), np.eye(3))
 
 

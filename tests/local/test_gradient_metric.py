@@ -7,7 +7,7 @@ from sklearn.datasets import load_wine
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.pipeline import make_pipeline
 
-from vicinal._kernels.local._gradient_metric import gradient_outer_product, metric_step
+from vicinal._kernels.local._batched import gradient_outer_product, metric_step
 from vicinal.local import GradientMetric, LocalRegressor
 from vicinal.local import _gradient_metric as module
 

@@ -16,7 +16,7 @@ from sklearn.tree import DecisionTreeClassifier
 
 from vicinal._kernels.calibration._probabilities import fit_temperature
 from vicinal.local import LocalClassifier, LocalRegressor
-from vicinal.local._classification import probabilities
+from vicinal.local._solvers import probabilities
 
 SOLVERS = ["ridge", "logistic", "squared_hinge"]
 

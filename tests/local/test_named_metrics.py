@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import load_wine, make_friedman1
 
 from vicinal.local import GradientMetric, LocalClassifier, LocalRegressor, LoessRegressor
-from vicinal.local import _forest as forest_rows
-from vicinal.local._forest import grow_forest
+from vicinal.local import _neighborhoods as forest_rows
+from vicinal.local._neighborhoods import grow_forest
 
 
 @pytest.mark.parametrize("metric", ["ranked", "gradient", "forest", "extra_forest"])

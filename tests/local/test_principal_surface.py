@@ -8,7 +8,7 @@ from sklearn.cluster import MeanShift
 from sklearn.datasets import make_blobs
 from sklearn.exceptions import ConvergenceWarning
 
-from vicinal._kernels.local._density_ridge import left_out_log_density, local_moments
+from vicinal._kernels.local._smoothing import left_out_log_density, local_moments
 from vicinal.local import PrincipalSurface
 
 

@@ -292,9 +292,10 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
     if reference is not None:
         check_same_library(reference, X)
         return validate_array_api(estimator, X, reset=False)
-    check_magnitude("X", X)
     options = {"dtype": [np.float64, np.float32], **options}
-    return validate_data(estimator, X, reset=False, **options)
+    X = validate_data(estimator, X, reset=False, **options)
+    check_magnitude("X", X)
+    return X
 
 
 def predicted_labels(estimator: Any, scores: Any) -> Any:

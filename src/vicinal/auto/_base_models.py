@@ -17,7 +17,7 @@ from sklearn.preprocessing import PolynomialFeatures, StandardScaler, TargetEnco
 from sklearn.svm import SVC, SVR
 
 from vicinal._base import saved
-from vicinal._kernels.local._normal_scores import normal_score_knots
+from vicinal._kernels.linear._covariance import normal_score_knots
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.metric import (

@@ -49,11 +49,10 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     >>> import dask.array as da
     >>> from sklearn.datasets import load_iris
     >>> from vicinal.distributed import fit
-    >>> from vicinal.local import AnchoredLocalClassifier
+    >>> from vicinal.subspace import TruncatedRBFClassifier
     >>> X, y = load_iris(return_X_y=True)
     >>> rows, labels = da.from_array(X, chunks=(50, 4)), da.from_array(y, chunks=50)
-    >>> model = AnchoredLocalClassifier(12, n_neighbors=40, random_state=0)
-    >>> model = fit(model, rows, labels)
+    >>> model = fit(TruncatedRBFClassifier(order=2), rows, labels)
     >>> model.predict(X[[0, 70, 140]])
     array([0, 1, 2])
     """

@@ -58,7 +58,7 @@ def local_predict(
 
     See Also
     --------
-    fit : With ``anchors``, a model of its own, which answers any number of queries.
+    predict : Applies a fitted model; one with anchors answers any number of queries.
     kneighbors : The search alone.
 
     Notes

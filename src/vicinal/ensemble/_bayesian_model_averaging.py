@@ -42,7 +42,7 @@ from vicinal._kernels.ensemble._weights import (
     stacked_mean_weights,
     stacking_weights,
 )
-from vicinal._kernels.local._equivalent_kernels import ridge_log_evidence, ridge_summary
+from vicinal._kernels.linear._regression import ridge_log_evidence, ridge_summary
 from vicinal.ensemble._learners import class_probabilities, fold_count, fresh_learner
 
 _N_DIRICHLET = 1000

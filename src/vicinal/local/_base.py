@@ -1,7 +1,5 @@
-"""What the local estimators share: how a fit is settled, and what a user sees of a prediction."""
+"""What the local estimators share: parameters, neighbours of a prediction, its explanation."""
 
-import copy
-from collections.abc import Iterable
 from numbers import Integral, Real
 from typing import Any
 
@@ -9,40 +7,31 @@ import numpy as np
 from sklearn.base import BaseEstimator, clone, is_classifier
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import HeldOut, Progress, documented, fold_entries, held_out_by_folds
+from vicinal._base import (
+    check_magnitude,
+    documented,
+    held_out_by_folds,
+    is_ready,
+    query_rows,
+)
 from vicinal._base._compat import HasMethods, Interval, StrOptions, num_samples
-from vicinal._base._explanation import ExplainRowMixin
+from vicinal._base._explanation import (
+    ExplainRowMixin,
+    ExplanationSection,
+    RowColumns,
+    coefficient_section,
+    dense_row,
+    show,
+)
 from vicinal._conformal import HeldOutRows, TypicalityMixin, some_rows
 from vicinal._kernels.local._smoothing import KERNELS
-from vicinal.local._coordinates import METRICS, location_mask, search_metric, sees_labels
-from vicinal.local._data import HostEngine, SearchOptions, TrainingTable, is_forest
-from vicinal.local._explain import local_sections
-from vicinal.local._fits import make_fit
-from vicinal.local._forest import FOREST_ROWS, ForestRule
-from vicinal.local._gradient_metric import GradientMetric
-from vicinal.local._neighborhoods import NearestRule, RadiusRule
-from vicinal.local._selection import (
-    ALPHAS,
-    BANDWIDTHS,
-    MAX_ROUNDS,
-    NEIGHBORS,
-    SMALL,
-    Candidate,
-    Patience,
-    View,
-    affordable_sizes,
-    best_candidate,
-    candidate_answers,
-    compare,
-    draw_rows,
-    label_folds,
-    least_loss,
-    selection_table,
-)
-from vicinal.local._solvers import weight_shares
+from vicinal.local._rows import METRICS
+from vicinal.local._selection import held_out_candidates, label_folds
+from vicinal.local._settings import local_data, resolve
+from vicinal.local._solvers import probabilities, weight_shares
 
-# A good fixed size, and the neighbour whose median distance is the unit of bandwidths tried.
-_REFERENCE_NEIGHBOR = 40
+# Rows of a table of neighbours; a global model has every training row.
+_MOST_NEIGHBORS = 200
 
 SHARED_CONSTRAINTS: dict = {
     "n_neighbors": [
@@ -66,10 +55,7 @@ SHARED_CONSTRAINTS: dict = {
 
 @documented
 class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
-    """Private base of the local estimators.
-
-    A subclass says what is fitted around a query (``_solver(degree)``) and what is left open
-    (``_degrees``, ``_alphas``, ``_neighbors``); a fit is then one object, ``_model``.
+    """Private base of the local estimators: a fit is one object, ``_model``.
 
     Parameters
     ----------
@@ -131,199 +117,17 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         something was chosen.
     """
 
+    _model: Any
     _answered: HeldOutRows | None = None
-    _weight_unit = 1.0  # what one row of the first call weighed, where all weighed the same
 
-    # --- how a fit is settled ---
-
-    def _engine(self, X) -> HostEngine:
-        """Return what learns coordinates and places rows of NumPy arrays."""
-        located = None
-        if self.location_columns is not None:
-            names = getattr(self, "feature_names_in_", [])
-            located = location_mask(self.location_columns, X.shape[1], names)
-        metric = search_metric(self.metric)
-        params = self.metric_params if metric == self.metric else None
-        search = SearchOptions(metric, params, self.algorithm, self.n_jobs)
-        return HostEngine(search, located, self.random_state)
-
-    def _settle(self, table: TrainingTable, engine) -> None:
-        """Choose what was left open, by leaving rows out, and keep the model."""
-        degrees, alphas = self._degrees(table), self._alphas()
-        is_open = len(degrees) * len(alphas) > 1 or self._size_is_open() or self._is_gradient()
-        if not is_open:
-            data = engine.rows(table, engine.learn(table, self.metric))
-            rule = self._rules(data)[0]
-            self._keep(data, engine, self.metric, rule, degrees[0], alphas[0])
-            return
-        rows = draw_rows(table.n_samples, self.random_state)
-        candidates, data = self._compare(table, engine, rows, degrees, alphas)
-        best = best_candidate(candidates)
-        self.selection_ = selection_table(candidates)
-        self.loo_score_ = best.loss
-        if data is None:
-            data = engine.rows(table, engine.learn(table, best.metric))
-        self._keep(data, engine, best.metric, best.rule, best.degree, best.alpha)
-
-    def _compare(self, table, engine, rows, degrees, alphas) -> tuple[list[Candidate], Any]:
-        """Return all candidates, and the rows under a metric that did not look at the labels."""
-        candidates: list[Candidate] = []
-        patience, data = Patience(), None
-        label = f"{type(self).__name__} leave-one-out"
-        with Progress(self._n_metrics(table) * len(degrees), label, verbose=self.verbose) as shown:
-            for metric, views in self._views(table, engine, self.metric, rows):
-                views = list(views)
-                data = None if sees_labels(self.metric) else views[0].data
-                found = []
-                for degree in degrees:
-                    solver = engine.solver(self._solver(degree), table.X)
-                    factor = self._factor(table)
-                    shared = (self._rules, solver, alphas, factor, table.sample_weight)
-                    found += compare(metric, views, *shared)
-                    shown.advance(note=f"least loss {min(c.loss for c in found):.4g}")
-                candidates += found
-                if patience.ends_with(min(candidate.loss for candidate in found)):
-                    break
-        return candidates, data
-
-    def _keep(self, data, engine, metric, rule, degree: int, alpha: float) -> None:
-        """Keep the model of one setting and what users ask of it."""
-        solver = engine.solver(self._solver(degree), data.rows)
-        outside = self._outside(data)
-        self._model = make_fit(data, rule, solver, alpha, outside, self._factor(data))
-        self.metric_ = metric if data.learned is None else data.learned
-        self.alpha_ = float(alpha)
-        self.degree_ = degree
-        self.n_neighbors_ = int(rule.count) if isinstance(rule, NearestRule) else None
-        self.bandwidth_ = float(rule.bandwidth) if isinstance(rule, RadiusRule) else None
-
-    def _outside(self, data) -> Any:
-        """Return the answer where no row is near."""
-        return data.targets.prior(data.sample_weight)
-
-    def _factor(self, data) -> Any:
-        """Return factors on the weights of training rows, if any."""
-        return None
-
-    # --- what is left open ---
-
-    def _is_gradient(self) -> bool:
-        return isinstance(self.metric, str) and self.metric == "gradient"
-
-    def _n_metrics(self, table: TrainingTable) -> int:
-        if not self._is_gradient():
-            return 1
-        return MAX_ROUNDS if table.n_samples >= SMALL else MAX_ROUNDS // 2
-
-    def _size_is_open(self) -> bool:
-        if is_forest(self.metric):
-            return False
-        if self.bandwidth is None:
-            return isinstance(self.n_neighbors, str)
-        return isinstance(self.bandwidth, str)
-
-    def _degrees(self, table: TrainingTable) -> list[int]:
-        return [self.degree]
-
-    def _alphas(self) -> list[float]:
-        return list(ALPHAS) if isinstance(self.alpha, str) else [float(self.alpha)]
-
-    def _neighbors(self) -> tuple[int, ...]:
-        return NEIGHBORS
-
-    def _rules(self, data) -> list:
-        """Return the neighbourhood sizes to compare, ascending; one if the user named it."""
-        if is_forest(self.metric):
-            return [ForestRule(FOREST_ROWS)]
-        if self.bandwidth is not None:
-            if self.n_neighbors != "auto":
-                raise ValueError(
-                    f"n_neighbors={self.n_neighbors!r} and bandwidth={self.bandwidth!r} are both "
-                    "given; give one of them."
-                )
-            radii = [self.bandwidth] if self.bandwidth != "auto" else self._bandwidths(data)
-            return [RadiusRule(float(h), self.kernel, self.outside) for h in radii]
-        if self.n_neighbors == "auto":
-            sizes = self._neighbors() if self._size_is_open() else (_REFERENCE_NEIGHBOR,)
-            counts = affordable_sizes(sizes, data.total_weight, data.n_columns)
-            return [NearestRule(float(k), self.kernel) for k in counts]
-        return [self._nearest_rule(self.n_neighbors, data.total_weight)]
-
-    def _bandwidths(self, data) -> list[float]:
-        rows = draw_rows(data.n_samples, self.random_state, 500)
-        m = min(data.n_samples, _REFERENCE_NEIGHBOR + 1)
-        distances, _ = data.index.nearest(data.index.X[rows], m)
-        reference = float(np.median(distances[:, -1]))
-        return [factor * (reference or 1.0) for factor in BANDWIDTHS]
-
-    def _nearest_rule(self, n_neighbors, total_weight: float) -> NearestRule:
-        """Return the rule of an explicit number or fraction of neighbours."""
-        if isinstance(n_neighbors, Integral):
-            if int(n_neighbors) > total_weight:
-                raise ValueError(
-                    f"n_neighbors={n_neighbors} exceeds the {total_weight:g} samples given "
-                    "(counted by weight); lower n_neighbors, or use bandwidth=inf for one global "
-                    "model."
-                )
-            return NearestRule(float(n_neighbors), self.kernel)
-        count = max(1.0, float(np.floor(total_weight * n_neighbors + 1e-5)))
-        return NearestRule(count, self.kernel, loess=True)
-
-    def _is_relative(self) -> bool:
-        return self.penalty == "relative"
-
-    # --- rows that a metric did not see ---
-
-    def _views(self, table: TrainingTable, engine, metric, rows, folds=None, entries=None):
-        """Yield (metric, views) for every metric to compare: one, or one per round of slopes.
-
-        A metric that learns from labels is learned once per fold, without the fold; neighbours are
-        searched among all rows as at prediction.
-        """
-        if not sees_labels(metric):
-            data = engine.rows(table, engine.learn(table, metric))
-            yield metric, [View(data, rows, np.arange(len(rows)))]
-            return
-        if folds is None or entries is None:
-            folds = label_folds(table.n_samples, table.groups, self.random_state)
-            entries = fold_entries(folds, rows)
-        starts = np.cumsum([0] + [len(part) for part in entries])
-        places = [
-            np.arange(start, start + len(e)) for start, e in zip(starts, entries, strict=False)
-        ]
-        learned = [self._learned(engine, engine.others(table, fold), metric) for fold in folds]
-        for r, coordinates in enumerate(zip(*learned, strict=False)):
-            yield (
-                self._round(metric, table, r + 1),
-                (
-                    View(engine.rows(table, one), own, place)
-                    for one, own, place in zip(coordinates, entries, places, strict=True)
-                    if len(own)
-                ),
-            )
-
-    def _learned(self, engine, table: TrainingTable, metric) -> Iterable:
-        """Return the coordinates of a metric; those after each round of ``"gradient"``, in turn."""
-        if isinstance(metric, str) and metric == "gradient":
-            return engine.learn_rounds(table, self._round(metric, table, self._n_metrics(table)))
-        return [engine.learn(table, metric)]
-
-    def _round(self, metric, table: TrainingTable, n_rounds: int):
-        """Return the metric of a number of rounds."""
-        if not (isinstance(metric, str) and metric == "gradient"):
-            return metric
-        task = "classification" if table.targets.are_labels else "regression"
-        settings = {"task": task, "n_jobs": self.n_jobs, "random_state": 0}
-        return GradientMetric(n_rounds, **settings | (self.metric_params or {}))
-
-    # --- answers of every candidate ---
+    # --- predictions of every candidate ---
 
     def held_out(self, X, y, *, folds=None, rows=None, sample_weight=None, groups=None):
-        """Return what every candidate says of training rows that it did not see.
+        """Return what every candidate predicts for training rows that it did not see.
 
         Candidates are the settings among which ``fit`` chooses: sizes, penalties, degrees and, with
         ``metric="gradient"``, numbers of rounds, until two of them gain nothing. A row is left out
-        of its own neighbourhood, forests ask the trees that did not draw it, and a metric that
+        of its own neighbourhood, forests use the trees that did not draw it, and a metric that
         learns from labels learns from the other folds. With an ``estimator`` that no compiled code
         computes, copies of this model are fitted to the rows outside each fold.
 
@@ -352,110 +156,55 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         """
         model = clone(self)
         model._validate_params()
-        table, engine = model._read(X, y, sample_weight, groups)
-        if table.n_samples != len(y):
+        task = "classification" if is_classifier(model) else "regression"
+        data = local_data(model, X, y, sample_weight, groups, task)
+        if len(data) != len(y):
             raise ValueError(
-                f"sample_weight is zero for {len(y) - table.n_samples} rows; held_out answers row "
-                "by row, so leave those rows out of X and y first."
+                f"sample_weight is zero for {len(y) - len(data)} rows; held_out predicts row by "
+                "row, so leave those rows out of X and y first."
             )
+        if task == "classification":
+            model.classes_ = data.classes
+        settings = resolve(model, data)
+        if settings.solver.is_compiled:
+            complete = getattr(type(self), "_complete", None)
+            return held_out_candidates(model, data, settings, folds, rows, complete)
         if folds is None:
-            folds = label_folds(table.n_samples, table.groups, model.random_state)
-        if not model._solver(1).is_compiled:
-            method = "predict_proba" if is_classifier(model) else "predict"
-            weights = None if sample_weight is None else np.asarray(sample_weight)
-            return held_out_by_folds(
-                model, X, np.asarray(y), folds, sample_weight=weights, method=method, rows=rows
-            )
-        entries = fold_entries(folds, rows)
-        order = np.concatenate(entries)
-        candidates: list[dict] = []
-        answers: list[np.ndarray] = []
-        settings: list[tuple] = []
-        patience = Patience()
-        for metric, views in model._views(table, engine, model.metric, order, folds, entries):
-            views, losses = list(views), []
-            for degree in model._degrees(table):
-                solver = engine.solver(model._solver(degree), table.X)
-                alphas = model._alphas()
-                rules, said = candidate_answers(
-                    views, model._rules, solver, alphas, model._factor(table)
-                )
-                candidates += model._parameters(metric, degree, rules, alphas)
-                losses.append(least_loss(said, order, table))
-                said, temperatures = model._as_answers(said, solver, order, table)
-                answers.append(said)
-                data = None if sees_labels(metric) else views[0].data
-                pairs = [(rule, alpha) for rule in rules for alpha in alphas]
-                settings += [
-                    (data, metric, rule, degree, alpha, temperature)
-                    for (rule, alpha), temperature in zip(pairs, temperatures, strict=True)
-                ]
-            if patience.ends_with(min(losses)):
-                break
+            folds = label_folds(len(data), data.groups, model.random_state)
+        method = "predict_proba" if task == "classification" else "predict"
+        weights = None if sample_weight is None else np.asarray(sample_weight)
+        return held_out_by_folds(
+            model, X, np.asarray(y), folds, sample_weight=weights, method=method, rows=rows
+        )
 
-        def fitted(c: int, *rows):
-            data, *setting = settings[c]
-            read = (table, engine, data)
-            if rows:
-                read = (*model._read(*rows, None), None)
-            return model._as_candidate(candidates[c], *read, *setting)
-
-        # Models that store more than rows and a setting say nothing of how to complete one.
-        is_complete = hasattr(model, "_complete")
-        return HeldOut(candidates, order, np.concatenate(answers), fitted if is_complete else None)
-
-    def _as_candidate(self, parameters, table, engine, data, *setting):
-        """Return a copy fitted with one setting; ``data`` are rows in its metric, if known."""
-        metric, rule, degree, alpha, temperature = setting
-        one = copy.copy(self).set_params(**parameters)
-        if data is None:
-            data = engine.rows(table, engine.learn(table, metric))
-        one._keep(data, engine, metric, rule, degree, alpha)
-        one._complete(temperature)
-        return one
-
-    def _parameters(self, metric, degree, rules, alphas) -> list[dict]:
-        """Return the constructor parameters of every size and penalty."""
-        known = self.get_params(deep=False)
-        return [
-            {
-                name: value
-                for name, value in {
-                    "metric": metric,
-                    "degree": degree,
-                    "alpha": alpha,
-                    **_size_parameter(rule),
-                }.items()
-                if name in known
-            }
-            for rule in rules
-            for alpha in alphas
-        ]
-
-    # --- what a user sees of a prediction ---
+    # --- queries ---
 
     def _queries(self, X):
         """Return checked queries."""
         check_is_fitted(self)
-        return self._model.data.validate(self, X)
+        rows = self._model.data
+        if not (rows.is_host and is_ready(self, X, np.float64)):
+            X = query_rows(self, X, accept_sparse="csr" if rows.is_sparse else False)
+        if rows.is_host:
+            check_magnitude("X", X, rows.dtype)
+        return X
 
     def _shaped(self, values) -> Any:
         """Drop the output axis of a single target and restore the precision of the input."""
         data = self._model.data
-        return data.as_given(values if data.targets.is_multi_output else values[:, 0, ...])
+        return data.as_given(values if data.is_multi_output else values[:, 0, ...])
 
     def _known_rows(self) -> HeldOutRows:
         """Return training rows in coordinates of the search."""
         if self._answered is None:
             data = self._model.data
-            data.check_host("Held-out answers")
+            data.check_host("Held-out predictions")
             by_leaves = data.placement.by_leaves
             rows = some_rows(data.n_samples)
-            targets = data.targets.codes if data.targets.are_labels else data.targets.columns
             self._answered = HeldOutRows(
                 (data.rows if by_leaves else data.index.X)[rows],
                 None,
-                targets[rows],
+                data.y[rows],
                 None if data.sample_weight is None else data.sample_weight[rows],
                 self.n_jobs,
                 are_coordinates=not by_leaves,
@@ -464,10 +213,14 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         return self._answered
 
     def _held_out_rows(self) -> HeldOutRows:
-        """Return the same rows, each answered by all others."""
+        """Return the same rows, each predicted by all others."""
         found = self._known_rows()
         if found.answers is None:
-            found.answers = self._left_out(some_rows(self._model.data.n_samples))
+            model = self._model
+            values = model.left_out(some_rows(model.data.n_samples))
+            if is_classifier(self):
+                values = probabilities(values, model.solver.link, self.temperature_)
+            found.answers = values
         return found
 
     def _row_numbers(self, X):
@@ -525,10 +278,161 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
         return self._model.data.placement.located
 
 
-def _size_parameter(rule) -> dict:
-    """Return the constructor parameter that asks for this size."""
-    if isinstance(rule, ForestRule):
-        return {}
-    if isinstance(rule, RadiusRule):
-        return {"bandwidth": rule.bandwidth}
-    return {} if rule.loess else {"n_neighbors": int(rule.count)}
+# --- explanation ---
+
+
+def local_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
+    """Return neighbours (or anchors) and local coefficients."""
+    first = _anchors if hasattr(model, "anchors_") else _neighbors
+    sections = [first(model, X)]
+    slopes = _slopes(model, X, columns)
+    return sections if slopes is None else [*sections, slopes]
+
+
+def _neighbors(model: Any, X: Any) -> ExplanationSection:
+    found = _neighborhood(model, X)
+    rows, weight = found.indices, found.weights
+    share = weight / weight.sum() if len(weight) else weight
+    size = float(model.effective_sample_size(X)[0])
+    distance, unit = _distances(model, X, found)
+    target = _targets(model, rows)
+    order = np.argsort(-weight, kind="stable")[:_MOST_NEIGHBORS].tolist()
+    table = [(int(rows[i]), target[i], float(distance[i]), float(share[i])) for i in order]
+    values: dict[str, Any] = {"n_neighbors": len(rows), "effective_sample_size": size}
+    summary = "No training row is near enough to count; the prediction is the overall answer."
+    if len(rows):
+        summary = (
+            f"{len(rows)} training rows speak for this one, worth {show(size)} of equal weight; "
+            f"the nearest is {show(float(distance.min()))} away, the farthest "
+            f"{show(float(distance.max()))}{unit}."
+        )
+    if hasattr(model, "classes_") and len(rows):
+        codes = model._model.data.y[rows]
+        shares = np.bincount(codes, share, minlength=len(model.classes_))
+        by_class = dict(zip(model.classes_.tolist(), shares.tolist(), strict=True))
+        values["class_shares"] = by_class
+        said = ", ".join(f"{show(c)} {part:.2f}" for c, part in by_class.items() if part > 0)
+        summary += f" Their weight by class: {said}."
+    return ExplanationSection(
+        "neighbors",
+        "Neighbours",
+        summary,
+        ("training row", "target", "distance", "weight"),
+        table,
+        "weight",
+        values,
+    )
+
+
+def _targets(model: Any, rows: np.ndarray) -> list[Any]:
+    y = model._model.data.y[rows]
+    if hasattr(model, "classes_"):
+        return list(model.classes_[y])
+    return list(y[:, 0]) if y.shape[1] == 1 else [tuple(t) for t in y]
+
+
+def _distances(model: Any, X: Any, found: Any) -> tuple[np.ndarray, str]:
+    """Return how far the rows are, in the metric of the model if it has one, and the unit."""
+    data = model._model.data
+    if not data.placement.by_leaves:
+        return found.distances, ""
+    # A forest has no distance: that of the standardised columns.
+    spread = data.index.X.std(axis=0)
+    step = (data.index.X[found.indices] - dense_row(X)) / np.where(spread > 0.0, spread, 1.0)
+    return np.sqrt((step**2).sum(axis=1)), " (in standard deviations)"
+
+
+def _anchors(model: Any, X: Any) -> ExplanationSection:
+    """Return the stored models that are blended for the row, and what each of them says."""
+    _, design, found = next(iter(model._model.localized(model._queries(X))))
+    anchors, rows = model.anchors_, found.indices
+    step = np.asarray(design)[0] - anchors.origins[rows]
+    said = anchors.values[rows] + np.einsum("mcp,mp->mc", anchors.slopes[rows], step)
+    if hasattr(model, "classes_"):
+        answers = list(model.classes_[said.argmax(axis=1)])
+    else:
+        answers = said[:, 0].tolist()
+    share = found.weights / found.weights.sum()
+    table = [
+        (int(rows[i]), answers[i], float(found.distances[i]), float(share[i]))
+        for i in np.argsort(-share, kind="stable").tolist()
+    ]
+    size = float(1.0 / (share**2).sum())
+    summary = (
+        f"{len(rows)} of {len(anchors.centers)} stored models are blended for this row, worth "
+        f"{show(size)} of equal weight; the nearest stands {show(float(found.distances.min()))} "
+        "away."
+    )
+    values = {
+        "n_anchors": len(anchors.centers),
+        "n_blended": len(rows),
+        "effective_sample_size": size,
+    }
+    head = ("anchor", "says", "distance", "weight")
+    return ExplanationSection("anchors", "Anchors", summary, head, table, "weight", values)
+
+
+def _neighborhood(model: Any, X: Any) -> Any:
+    """Return the weighted neighbours of the row."""
+    return next(iter(model._model.localized(model._queries(X))))[2]
+
+
+def _slopes(model: Any, X: Any, columns: RowColumns) -> ExplanationSection | None:
+    try:
+        slopes = np.asarray(model.local_coef(X))[0]
+    except (AttributeError, ValueError):
+        # A black box around every query, or coordinates that are no linear map, have no slopes.
+        return None
+    if not slopes.any():
+        # Local means and pure neighbourhoods are flat.
+        return None
+    said = "the prediction"
+    if hasattr(model, "classes_"):
+        chosen = model.classes_.tolist().index(model.predict(X)[0])
+        if slopes.ndim == 2:
+            slopes = slopes[chosen]
+        elif chosen == 0:
+            slopes = -slopes
+        said = f"the score of {show(model.classes_[chosen])}"
+    elif slopes.ndim == 2:
+        slopes, said = slopes[0], "the first target"
+    x = dense_row(X)[0]
+    centre = _centre(model, X, x)
+    speakers = "anchors" if hasattr(model, "anchors_") else "neighbours"
+    return coefficient_section(
+        columns,
+        slopes,
+        x - centre,
+        f"Around this row, {said} changes by so much per unit of a column; contributions are "
+        f"counted from the weighted mean of the {speakers}.",
+    )
+
+
+def _centre(model: Any, X: Any, x: np.ndarray) -> np.ndarray:
+    """Return the weighted mean of those who speak, in the columns of the row."""
+    found, data = _neighborhood(model, X), model._model.data
+    if not len(found.indices):
+        return x
+    share = found.weights / found.weights.sum()
+    if data.placement.by_leaves:
+        return share @ data.index.X[found.indices]
+    mean = np.asarray(share @ data.rows[found.indices]).ravel()
+    if data.placement.located is not None:
+        centre = x.copy()
+        centre[~data.placement.located] = mean
+        return centre
+    return x + _step_back(data.placement.coordinates, x, mean)
+
+
+def _step_back(coordinates: Any, x: np.ndarray, mean: np.ndarray) -> np.ndarray:
+    """Return the shortest step of the columns that makes, to first order, that of coordinates."""
+    step = mean - np.asarray(coordinates(x[None, :]))[0]
+    matrix = coordinates.matrix
+    if coordinates.transformer is not None:
+        matrix = coordinates.jacobian(x[None, :])
+    if matrix is not None:
+        step = step / matrix if matrix.ndim == 1 else step @ np.linalg.pinv(matrix)
+    if coordinates.warp is not None:
+        slope = coordinates.warp.derivative(x[None, :])[0]
+        step = np.divide(step, slope, out=np.zeros_like(step), where=slope != 0.0)
+    return step

@@ -11,7 +11,7 @@ from scipy import sparse
 from vicinal._base import namespace, saved
 from vicinal._base._compat import num_samples
 from vicinal._kernels.local._classifiers import local_classifiers
-from vicinal._kernels.local._line_smoother import (
+from vicinal._kernels.local._polynomials import (
     LineFits,
     LinePoints,
     LineWindow,
@@ -31,11 +31,11 @@ from vicinal.local._solvers import NewtonSolver, Objective, RidgeSolver, bundled
 @saved(outside="o")
 @dataclass(frozen=True)
 class LocalFit:
-    """A model fitted anew around every query.
+    """A model fitted around every query.
 
     Attributes
     ----------
-    data : PlacedRows or ArrayRows
+    data : LocalRows
         Training rows; their library decides on which engine everything runs.
     rule : NearestRule, RadiusRule or ForestRule
         How far a neighbourhood reaches.
@@ -44,7 +44,7 @@ class LocalFit:
     alpha : float
         Penalty.
     outside : array of shape (n_outputs,)
-        Answer where no row is near.
+        Prediction where no row is near.
     factor : array of shape (n_samples,) or None
         Factors on the weights of training rows (robust iterations, classes).
     """
@@ -103,7 +103,7 @@ class LocalFit:
             self.solver.slopes(self.data, design, found, self.alpha)
             for _, design, found in self.localized(X)
         ]
-        return self.data.pull_back(self._concat(parts), X)
+        return self.data.placement.pull_back(self._concat(parts), X)
 
     def _concat(self, parts: list) -> Any:
         return namespace(parts[0]).concat(parts, axis=0)
@@ -118,7 +118,7 @@ class LocalFit:
         fit = self if data is None else replace(self, data=data)
         rows = np.arange(self.data.n_samples) if rows is None else rows
         blocks = fit.data.left_out([self.rule], rows, self.factor)
-        return self._concat([fit._at(self.solver, *some[2:]) for some in blocks])
+        return self._concat([fit._at(self.solver, *some[3:]) for some in blocks])
 
     def fitted(self) -> np.ndarray:
         """Return the answers to the training rows, themselves among their neighbours."""
@@ -194,8 +194,7 @@ class GlobalFit(LocalFit):
     def _plane(self) -> tuple[Any, np.ndarray, np.ndarray]:
         """Origin, values and slopes there of the model."""
         data = self.data
-        weights = np.ones(data.n_samples) if data.sample_weight is None else data.sample_weight
-        weights = weights if self.factor is None else weights * self.factor
+        weights = data.weights if self.factor is None else data.weights * self.factor
         origin = np.asarray(weights @ data.rows / weights.sum()).reshape(1, -1)
         design = sparse.csr_matrix(origin) if data.is_sparse else origin
         everybody = WeightedNeighborhoods(
@@ -218,7 +217,7 @@ class GlobalFit(LocalFit):
         """Return gradients with respect to the columns of X, the same for every query."""
         slopes = self._plane[2]
         slopes = np.broadcast_to(slopes, (num_samples(X), *slopes.shape))
-        return self.data.pull_back(slopes, X)
+        return self.data.placement.pull_back(slopes, X)
 
 
 @saved()
@@ -237,7 +236,7 @@ class LineFit(LocalFit):
             and data.index.X is data.rows
             and data.index.is_euclidean
             and data.sample_weight is None
-            and not data.targets.are_labels
+            and data.n_classes is None
             and isinstance(solver, RidgeSolver)
             and alpha == 0.0
         )
@@ -245,7 +244,7 @@ class LineFit(LocalFit):
     @cached_property
     def _sorted(self) -> LinePoints:
         """The points in order (ties by target, so that the order of rows is immaterial)."""
-        x, Y = self.data.rows[:, 0], self.data.targets.columns
+        x, Y = self.data.rows[:, 0], self.data.y
         order = np.lexsort((*Y.T[::-1], x))
         factor = np.ones(len(x)) if self.factor is None else self.factor[order]
         return LinePoints(x[order], np.ascontiguousarray(Y[order].T), factor)
@@ -284,7 +283,7 @@ class LineFit(LocalFit):
                 some = design[rest[block]]
                 found = localizer.neighborhoods(some)
                 kernel = self.block_kernel(some, found)
-                values[rest[block]] = self.data.targets.smooth(found, kernel[None])[0]
+                values[rest[block]] = self.data.smooth(found, kernel[None])[0]
                 norms[rest[block]] = squared_norms(found, kernel, None)
         return values, norms
 
@@ -336,7 +335,7 @@ def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarr
     if isinstance(fit, GlobalFit):
         return fit.answers(X), fit.slopes(X)
     data = fit.data
-    scores = np.empty((X.shape[0], data.targets.n_outputs))
+    scores = np.empty((X.shape[0], data.n_outputs))
     gradients = np.zeros((*scores.shape, X.shape[1]))
     localizer = data.localizer(fit.rule, fit.factor)
     place, design = data.locate(X)
@@ -360,7 +359,7 @@ def _block(fit: LocalFit, design, place, found, move):
     data, solver = fit.data, fit.solver
     loss = getattr(solver, "objective", Objective("ridge"))
     objective = loss.compiled(fit.alpha, solver.relative)
-    n_classes, n_queries = data.targets.n_outputs, found.n_queries
+    n_classes, n_queries = data.n_outputs, found.n_queries
     scores = np.empty((n_queries, n_classes))
     slopes = np.zeros((n_queries, n_classes, data.n_columns))
     pulls = np.zeros((n_queries, n_classes, data.index.X.shape[1]))
@@ -371,7 +370,7 @@ def _block(fit: LocalFit, design, place, found, move):
         queries = bundled(data.rows, design, found, part, solver.degree)
         out = Fits(scores[part], slopes[part], converged[part])
         motion = Motion(data.index.X, place[part], radial, common, extra[part], pulls[part])
-        local_classifiers(queries, data.targets.codes, objective, out, motion)
+        local_classifiers(queries, data.y, objective, out, motion)
 
     over_queries(solve, n_queries, solver.n_jobs)
     return scores, slopes, pulls

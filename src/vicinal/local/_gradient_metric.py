@@ -1,46 +1,47 @@
 """A linear metric learned from the slopes of local models."""
 
 from collections.abc import Iterator
+from dataclasses import replace
 from numbers import Integral, Real
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device as device_of
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
     Progress,
+    TrainingData,
+    as_numpy,
     atomic_fit,
-    check_magnitude,
-    check_same_library,
     documented,
     encode_device_labels,
     encode_labels,
-    is_array_api,
     namespace,
+    query_rows,
     saved,
-    validate_array_api,
-    weighted_device_rows,
+    training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels.linear._covariance import standard_scale
-from vicinal.local._arrays import ArrayLabels, ArrayNumbers, ArrayRows, learn_map
-from vicinal.local._coordinates import Coordinates, Placement
-from vicinal.local._data import (
-    Labels,
-    PlacedRows,
+from vicinal._kernels.local._batched import gradient_outer_product, metric_step
+from vicinal.local._neighborhoods import NearestRule
+from vicinal.local._rows import (
+    Coordinates,
+    LocalRows,
+    Placement,
     SearchOptions,
-    TrainingTable,
-    checked_rows,
-    number_targets,
+    column_scale,
+    local_weights,
+    place_rows,
+    weighted_mean,
 )
-from vicinal.local._solvers import RidgeSolver
+from vicinal.local._solvers import RidgeSolver, suited_to
 
 # A direction whose slope vanished keeps this share of the largest scale.
 _FLOOR = 1e-3
-# Slopes at so many rows settle the outer product; fewer where one slope is dear.
+# Slopes at so many rows determine the outer product; fewer where one slope is dear.
 _MAX_QUERIES, _MIN_QUERIES, _FLOPS = 1500, 200, 2e9
 # They are searched for neighbours among so many rows at most.
 _MAX_ROWS = 100_000
@@ -178,79 +179,74 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Class labels, or targets.
         """
-        data, rounds = self._begin(X, y, sample_weight)
+        rows, rounds = self._begin(X, y, sample_weight)
         maps, products = [], []
         with Progress(self.n_rounds, "GradientMetric", verbose=self.verbose) as progress:
             for P, G in rounds:
                 maps.append(P)
                 products.append(G)
                 progress.advance()
-        self._keep(data, maps, products)
+        self._keep(rows, maps, products)
         return self
 
-    def _begin(self, X, y, sample_weight=None) -> tuple[Any, Iterator]:
-        """Read the rows; return them and (map, outer product) of each round, made when asked for.
+    def _begin(self, X, y, sample_weight=None) -> tuple[LocalRows, Iterator]:
+        """Return the scaled rows, and (map, outer product) of each round, made when needed.
 
         For those who end before the last round.
         """
-        read = self._read_arrays if is_array_api(X) else self._read_rows
-        data = read(X, y, sample_weight)
-        Y, alpha = data.targets.comparable(data.sample_weight)
-        alpha = alpha if self.alpha == "auto" else self.alpha
-        k = self._count_neighbors(data.n_columns, data.total_weight)
-        rng = check_random_state(self.random_state)
-        queries = slope_queries(data.n_samples, data.n_columns, k, rng)
-        settings = (queries, k, alpha, self.diagonal, self.n_jobs)
-        return data, gradient_rounds(data, Y, self.n_rounds, *settings)
-
-    def _read_rows(self, X, y, sample_weight) -> PlacedRows:
-        """Check NumPy arrays and scale the columns."""
-        X, y, weights, _ = checked_rows(
-            self, X, y, sample_weight, None, accept_sparse=False, multi_output=True
-        )
-        if len(X) < 3:
-            raise ValueError(f"Found {len(X)} sample(s) of positive weight; at least 3 are needed.")
-        self._dtype = X.dtype
-        if len(X) > _MAX_ROWS:
-            rng = check_random_state(self.random_state)
-            rows = np.sort(rng.choice(len(X), _MAX_ROWS, replace=False))
-            X, y, weights = X[rows], y[rows], None if weights is None else weights[rows]
-        if self._task(y) == "classification":
-            _check_one_column(y)
-            classes, codes = encode_labels(y)
-            targets: Any = Labels(codes.astype(np.int64), len(classes))
-        else:
-            targets = number_targets(np.asarray(y, dtype=np.float64))
-        X = np.asarray(X, dtype=np.float64)
-        self.mean_, self.scale_ = standard_scale(X, weights)
+        data = self._read(X, y, sample_weight)
+        xp, is_host = data.xp, data.xp is np
+        self.mean_, self.scale_ = column_scale(data.X, data.sample_weight)
         if not self.standardize:
-            self.scale_ = np.ones_like(self.scale_)
-        Z = (X - self.mean_) / self.scale_
-        Z[np.abs(Z) < 1e-150] = 0.0  # their squares vanish, and slopes along them overflow
-        table = TrainingTable(Z, targets, weights, None)
-        return PlacedRows.place(table, Placement(Coordinates()), SearchOptions(n_jobs=self.n_jobs))
+            self.scale_ = xp.ones_like(self.scale_)
+        Z = (data.X - self.mean_) / self.scale_
+        if is_host:
+            Z[np.abs(Z) < 1e-150] = 0.0  # their squares vanish, and slopes along them overflow
+        search = SearchOptions(n_jobs=self.n_jobs)
+        rows = place_rows(replace(data, X=Z), Placement(Coordinates()), search)
+        k = self._count_neighbors(rows.n_columns, rows.total_weight)
+        rng = check_random_state(self.random_state)
+        queries = slope_queries(rows.n_samples, rows.n_columns, k, rng)
+        Y, alpha = _comparable(rows)
+        alpha = alpha if self.alpha == "auto" else self.alpha
+        slopes = SlopeSettings(queries, k, alpha, self.diagonal)
+        return rows, gradient_rounds(rows, Y, self.n_rounds, slopes, self.n_jobs)
 
-    def _read_arrays(self, X, y, sample_weight) -> ArrayRows:
-        """Check arrays of another library and scale the columns; what is learned stays there."""
-        X = validate_array_api(self, X, reset=True)
-        if X.shape[0] < 3:
-            raise ValueError(f"Found {X.shape[0]} sample(s); at least 3 are needed.")
-        X, y, weights = weighted_device_rows(X, y, sample_weight)
-        self._dtype = X.dtype
-        task = self._array_task(y) if is_array_api(y) else self._task(np.asarray(y))
-        if task == "classification":
-            _check_one_column(y)
-            classes, codes = encode_device_labels(y, X)
-            targets: Any = ArrayLabels(codes, len(classes), X.dtype)
-        else:
-            Y = namespace(X).asarray(y, dtype=X.dtype, device=device_of(X))
-            targets = ArrayNumbers(Y[:, None] if Y.ndim == 1 else Y, Y.ndim == 2)
-        scaled = learn_map(X, weights, "standardized" if self.standardize else "euclidean")
-        self.mean_, self.scale_ = scaled.mean, scaled.scale
-        return ArrayRows.place(TrainingTable(X, targets, weights, None), scaled)
+    def _read(self, X, y, sample_weight) -> TrainingData:
+        """Return the training data; labels become codes."""
+        if y is None:
+            raise ValueError("GradientMetric requires y to be passed, but the target y is None.")
+        options: dict = {"arrays": True, "multi_output": True, "ensure_min_samples": 2}
+        data = local_weights(self, training_data(self, X, y, sample_weight, **options))
+        n = len(data)
+        if n < 3:
+            raise ValueError(f"Found {n} sample(s) of positive weight; at least 3 are needed.")
+        if n > _MAX_ROWS:
+            rng = check_random_state(self.random_state)
+            data = data.take(np.sort(rng.choice(n, _MAX_ROWS, replace=False)))
+        y, is_host = data.y, data.xp is np
+        if self._task(as_numpy(y)) == "regression":
+            if is_host:
+                return replace(data, y=np.asarray(y, dtype=np.float64))
+            return replace(data, y=data.array(data.xp.asarray(y, dtype=data.X.dtype)))
+        if np.ndim(y) != 1:
+            raise ValueError(
+                f"y should be a 1d array of labels, got an array of shape {tuple(y.shape)}; a "
+                'table of numbers in several columns is read with task="regression".'
+            )
+        classes, codes = encode_labels(y) if is_host else encode_device_labels(y, data.X)
+        return replace(data, y=codes, classes=classes)
 
-    def _keep(self, data, maps, products) -> None:
-        xp, Z = namespace(data.rows), data.rows
+    def _placements(self, data: TrainingData, located=None) -> Iterator[Placement]:
+        """Yield the coordinates after each round, when needed."""
+        X = data.X if located is None else data.X[:, np.flatnonzero(located)]
+        _, rounds = self._begin(X, data.y, data.sample_weight)
+        for P, _ in rounds:
+            matrix = namespace(P).astype(P, self.scale_.dtype) / self.scale_[:, None]
+            yield Placement(Coordinates(matrix, self.mean_), located)
+
+    def _keep(self, rows: LocalRows, maps, products) -> None:
+        xp, Z = namespace(rows.rows), rows.rows
         self.maps_ = xp.astype(xp.stack(maps), Z.dtype)
         self.outer_products_ = xp.astype(xp.stack(products), Z.dtype)
         P = maps[-1]
@@ -260,15 +256,6 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         total = xp.sum(lengths)
         total = xp.where(total > 0.0, total, xp.ones_like(total))
         self.feature_importances_ = xp.astype(lengths / total, Z.dtype)
-
-    def _array_task(self, y) -> str:
-        if self.task != "auto":
-            return self.task
-        xp = namespace(y)
-        numbers = y if xp.isdtype(y.dtype, "real floating") else xp.astype(y, xp.float64)
-        is_count = xp.unique_values(numbers).shape[0] > max(20, 0.1 * y.shape[0])
-        is_number = is_count or y.ndim == 2 or bool(xp.any(numbers != xp.round(numbers)))
-        return "regression" if is_number else "classification"
 
     def _task(self, y) -> str:
         if self.task != "auto":
@@ -288,7 +275,7 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
             )
         return k
 
-    def linear_map(self):
+    def _linear_map(self):
         """Return the map in the columns given.
 
         Returns
@@ -309,16 +296,10 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         ndarray of shape (n_queries, n_features)
             Coordinates in which Euclidean distance is the learned metric.
         """
-        check_is_fitted(self)
-        if is_array_api(self.components_):
-            check_same_library(self.components_, X)
-            X = validate_array_api(self, X, reset=False)
-            rows = namespace(X).astype(X, self.components_.dtype)
-            return (rows - self.mean_) / self.scale_ @ self.components_.T
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        check_magnitude("X", X)
-        Z = (np.asarray(X, dtype=np.float64) - self.mean_) / self.scale_
-        return (Z @ self.components_.T).astype(X.dtype, copy=False)
+        X = query_rows(self, X)
+        xp = namespace(X)
+        Z = (xp.astype(X, self.components_.dtype) - self.mean_) / self.scale_
+        return xp.astype(Z @ self.components_.T, X.dtype, copy=False)
 
     @property
     def _n_features_out(self) -> int:
@@ -331,31 +312,58 @@ class GradientMetric(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEsti
         return tags
 
 
-def _check_one_column(y) -> None:
-    """Refuse labels in several columns."""
-    if y.ndim != 1:
-        raise ValueError(
-            f"y should be a 1d array of labels, got an array of shape {tuple(y.shape)}; a table of "
-            'numbers in several columns is read with task="regression".'
-        )
+class SlopeSettings(NamedTuple):
+    """Rows at which slopes are taken, from how many neighbours, with which penalty."""
+
+    queries: np.ndarray
+    n_neighbors: int
+    alpha: float
+    diagonal: bool
 
 
 def gradient_rounds(
-    data, Y, n_rounds: int, queries, count: int, alpha: float, diagonal: bool, n_jobs
+    rows: LocalRows, Y, n_rounds: int, slopes: SlopeSettings, n_jobs: int | None
 ) -> Iterator:
     """Yield (map, outer product in the first coordinates) after every round.
 
-    The one driver of the gradient metric: ``data`` are rows in scaled columns and supply slopes and
-    linear algebra of their array library; ``queries`` are the rows at which slopes are taken.
+    ``rows`` are in scaled columns, on the host or on a device.
     """
-    solver = RidgeSolver(n_jobs=n_jobs)
-    P = data.identity()
+    xp = namespace(rows.rows)
+    solver = suited_to(RidgeSolver(n_jobs=n_jobs), rows.rows)
+    P = xp.eye(rows.n_columns, dtype=xp.float64, device=device_of(rows.rows))
     for _ in range(n_rounds):
-        G = data.mapped(P).outer_product(solver, Y, queries, count=count, alpha=alpha)
+        X = rows.rows @ xp.astype(P, rows.rows.dtype)
+        mapped = replace(rows, rows=X, index=rows.search.index(X))
+        G = _mean_outer_product(mapped, Y, solver, slopes)
         product = P @ G @ P.T
-        P = P @ data.metric_step(G, floor=_FLOOR, diagonal=diagonal)
-        P = P * (P.shape[0] ** 0.5 / namespace(P).sum(P * P) ** 0.5)
+        P = P @ metric_step(G, floor=_FLOOR, diagonal=slopes.diagonal)
+        P = P * (P.shape[0] ** 0.5 / xp.sum(P * P) ** 0.5)
         yield P, product
+
+
+def _mean_outer_product(rows: LocalRows, Y, solver, slopes: SlopeSettings) -> Any:
+    """Return the mean outer product of slopes at some rows, each left out."""
+    xp, weights = namespace(rows.rows), rows.weights
+    rule = NearestRule(float(slopes.n_neighbors))
+    G: Any = 0.0
+    total = 0.0
+    for _, own, _, design, found in rows.left_out([rule], slopes.queries):
+        gradients = solver.slopes_of(rows.rows, Y, design, found, slopes.alpha)
+        share = xp.take(weights, own, axis=0)
+        mass = float(xp.sum(share))
+        G = G + gradient_outer_product(gradients, share) * mass
+        total += mass
+    return G / total
+
+
+def _comparable(rows: LocalRows) -> tuple[Any, float]:
+    """Return columns in units of their spread, and the penalty that suits their slopes."""
+    if rows.n_classes is not None:
+        return rows.columns, 1.0
+    xp = namespace(rows.y)
+    centred = rows.y - rows.prior()
+    spread = xp.sqrt(weighted_mean(centred * centred, rows.sample_weight))
+    return centred / xp.where(spread > 0.0, spread, xp.ones_like(spread)), 0.1
 
 
 def slope_neighbors(n_features: int, total_weight: float) -> int:

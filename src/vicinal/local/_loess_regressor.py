@@ -1,17 +1,119 @@
 """Cleveland's LOESS."""
 
+from dataclasses import dataclass
+from functools import cached_property
 from numbers import Integral, Real
-from typing import Any
 
 import numpy as np
 
-from vicinal._base import atomic_fit, documented
+from vicinal._base import atomic_fit, documented, saved
 from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
-from vicinal._kernels.local._hermite import grid_twists, hermite_grid, hermite_line, quantile_nodes
-from vicinal.local._coordinates import METRICS
-from vicinal.local._fits import LineFit
-from vicinal.local._neighborhoods import NearestRule
-from vicinal.local._regression import BaseLocalRegressor
+from vicinal._kernels.local._polynomials import (
+    grid_twists,
+    hermite_grid,
+    hermite_line,
+    quantile_nodes,
+)
+from vicinal.local._fits import LineFit, LocalFit, make_fit
+from vicinal.local._regressors import BaseLocalRegressor, reweighted
+from vicinal.local._rows import METRICS, LocalRows
+from vicinal.local._selection import select, store
+from vicinal.local._settings import local_data, resolve
+
+
+@saved()
+@dataclass(frozen=True)
+class InterpolatedFit(LocalFit):
+    """Local polynomials at the nodes of a grid, joined by cubic blending.
+
+    Queries outside the nodes are fitted directly. ``cell`` is the number of rows in a grid cell, as
+    a share of those in a neighbourhood.
+    """
+
+    cell: float = 0.2
+
+    @cached_property
+    def direct(self) -> LocalFit:
+        """The model fitted around every query."""
+        parts = (self.data, self.rule, self.solver, self.alpha, self.outside, self.factor)
+        return make_fit(*parts)
+
+    @property
+    def n_nodes(self) -> int | None:
+        """Number of fits behind the surface; ``None`` where rows span no cell."""
+        return (
+            None if self.surface is None else int(np.prod([len(axis) for axis in self.surface[0]]))
+        )
+
+    @cached_property
+    def surface(self) -> tuple | None:
+        """(nodes along each axis, values, slopes, mixed derivatives of a grid)."""
+        rows = self.data.rows
+        n_cells = self.data.total_weight / max(1.0, self.cell * int(self.rule.count))
+        # Twice as many cells a side as rows alone would ask for: a grid cannot follow the density
+        # as a tree can.
+        side = int(np.ceil(n_cells)) if rows.shape[1] == 1 else 2 * int(np.ceil(np.sqrt(n_cells)))
+        nodes = tuple(quantile_nodes(column, side) for column in rows.T)
+        if min(map(len, nodes)) < 2:
+            return None
+        points = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
+        values, slopes = self._at_nodes(points.reshape(-1, rows.shape[1]))
+        values = values.reshape(*points.shape[:-1], -1)
+        slopes = slopes.reshape(*values.shape, -1)
+        twists = grid_twists(nodes, slopes) if len(nodes) == 2 else None
+        return nodes, values, slopes, twists
+
+    def _at_nodes(self, nodes):
+        """Return values and slopes of the direct surface at the nodes."""
+        if isinstance(self.direct, LineFit):
+            values, slopes, _, solved = self.direct.on_line(nodes)
+            if solved.all():
+                return values, slopes[:, :, None]
+        localizer = self.data.localizer(self.rule, self.factor)
+        values, slopes = [], []
+        for block in self.data.blocks(len(nodes), self.rule):
+            found = localizer.neighborhoods(nodes[block])
+            kernel = self.block_kernel(nodes[block], found)
+            values.append(self.data.smooth(found, kernel[None])[0])
+            slopes.append(self.solver.slopes(self.data, nodes[block], found, self.alpha))
+        return np.concatenate(values), np.concatenate(slopes)
+
+    def at(self, design) -> np.ndarray:
+        """Return predictions at queries in coordinates."""
+        if self.surface is None:
+            return self.direct.at(design)
+        nodes, values, slopes, twists = self.surface
+        inside = np.ones(len(design), dtype=bool)
+        for column, axis in zip(design.T, nodes, strict=True):
+            inside &= (column >= axis[0]) & (column <= axis[-1])
+        if twists is None:
+            out = hermite_line(nodes[0], values, slopes[..., 0], design[:, 0])
+        else:
+            out = hermite_grid(nodes, values, slopes, twists, design)
+        if not inside.all():
+            out[~inside] = self.direct.at(np.ascontiguousarray(design[~inside]))
+        return out
+
+    def answers(self, X, method: str | None = None) -> np.ndarray:
+        """Return predictions, (n_queries, n_outputs)."""
+        return self.at(self.data.locate(X)[1])
+
+    def fitted(self) -> np.ndarray:
+        """Return the predictions for the training rows."""
+        return self.at(self.data.rows)
+
+    def answers_and_norms(self, X) -> tuple[np.ndarray, np.ndarray]:
+        """Return predictions of the direct surface and |l(q)|^2 of each query."""
+        return self.direct.answers_and_norms(X)
+
+
+def check_surface(rows: LocalRows) -> None:
+    """Refuse to interpolate in more than two columns."""
+    if rows.n_columns > 2:
+        raise ValueError(
+            f'surface="interpolate" handles one or two columns, X has {rows.n_columns}; use '
+            'surface="direct".'
+        )
 
 
 @documented
@@ -105,21 +207,7 @@ class LoessRegressor(BaseLocalRegressor):
         "n_jobs": [Integral, None],
     }
 
-    _surface: Any = None
-    _accepts_sparse = False
-
-    # What a preset fixes.
-    n_neighbors = "auto"
-    bandwidth = None
-    kernel = "tricube"
-    metric_params = None
-    alpha = 0.0
-    penalty = "relative"
-    location_columns = None
-    outside = "nearest"
-    clip = False
-    random_state = None
-    verbose = 0
+    _preset = {"alpha": 0.0}
 
     def __init__(
         self,
@@ -151,111 +239,14 @@ class LoessRegressor(BaseLocalRegressor):
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         """
-        self.n_nodes_ = None
-        self._surface = None
-        self._fit_rows(X, y, sample_weight, None)
-        self._build_surface()
+        data = local_data(self, X, y, sample_weight, None, "regression", accept_sparse=False)
+        settings = resolve(self, data)
+        store(self, select(data, settings), settings)
+        self.n_nodes_, self._statistics = None, {}
+        if self.surface == "interpolate":
+            check_surface(self._model.data)
+            self._model = InterpolatedFit(**self._model.__getstate__(), cell=self.cell)
+        self._model = reweighted(self._model, settings.robust_iterations)
+        if self.surface == "interpolate":
+            self.n_nodes_ = self._model.n_nodes
         return self
-
-    def _answers(self, X) -> np.ndarray:
-        if self._surface is None:
-            return self._model.answers(X)
-        return self._from_surface(self._model.data.locate(X)[1])
-
-    # --- rules ---
-
-    def _size_is_open(self) -> bool:
-        return False
-
-    def _rules(self, data) -> list[NearestRule]:
-        total = data.total_weight
-        if self.span > 1.0:
-            stretch = float(self.span ** (1.0 / data.rows.shape[1]))
-            return [NearestRule(total, "tricube", loess=True, stretch=stretch)]
-        count = max(1.0, float(np.floor(total * self.span + 1e-5)))
-        return [NearestRule(count, "tricube", loess=True)]
-
-    # --- interpolation ---
-
-    def _fitted_values(self) -> np.ndarray:
-        if self.surface == "direct":
-            return super()._fitted_values()
-        self._build_surface()
-        return self._from_surface(self._model.data.rows)
-
-    def _build_surface(self) -> None:
-        if self.surface == "direct":
-            return
-        data = self._model.data
-        rows = data.rows
-        if rows.shape[1] > 2:
-            raise ValueError(
-                f'surface="interpolate" handles one or two columns, X has {rows.shape[1]}; use '
-                'surface="direct".'
-            )
-        n_cells = data.total_weight / max(1.0, self.cell * self.n_neighbors_)
-        if rows.shape[1] == 1:
-            self._surface = self._fit_line(quantile_nodes(rows[:, 0], int(np.ceil(n_cells))))
-        else:
-            # Twice as many cells a side as rows alone would ask for: a grid cannot follow the
-            # density as a tree can.
-            side = 2 * int(np.ceil(np.sqrt(n_cells)))
-            nodes = tuple(quantile_nodes(rows[:, a], side) for a in range(2))
-            self._surface = self._fit_grid(nodes)
-
-    def _fit_line(self, nodes: np.ndarray):
-        if len(nodes) < 2:
-            return None
-        values, slopes = self._fit_nodes(nodes[:, None])
-        return nodes, values, slopes[:, :, 0]
-
-    def _fit_grid(self, nodes):
-        if min(map(len, nodes)) < 2:
-            return None
-        points = np.stack(np.meshgrid(*nodes, indexing="ij"), axis=-1)
-        values, slopes = self._fit_nodes(points.reshape(-1, 2))
-        values = values.reshape(*points.shape[:2], -1)
-        slopes = slopes.reshape(*values.shape, 2)
-        return nodes, values, slopes, grid_twists(nodes, slopes)
-
-    def _fit_nodes(self, nodes):
-        """Return values and slopes of the direct surface at the nodes."""
-        self.n_nodes_ = len(nodes)
-        model = self._model
-        if isinstance(model, LineFit):
-            values, slopes, _, solved = model.on_line(nodes)
-            if solved.all():
-                return values, slopes[:, :, None]
-        localizer = model.data.localizer(model.rule, model.factor)
-        values, slopes = [], []
-        for block in model.data.blocks(len(nodes), model.rule):
-            found = localizer.neighborhoods(nodes[block])
-            kernel = model.block_kernel(nodes[block], found)
-            values.append(model.data.targets.smooth(found, kernel[None])[0])
-            slopes.append(model.solver.slopes(model.data, nodes[block], found, model.alpha))
-        return np.concatenate(values), np.concatenate(slopes)
-
-    def _from_surface(self, design) -> np.ndarray:
-        """Interpolate inside the nodes; queries outside are fitted directly."""
-        if self._surface is None:
-            return self._direct(design)
-        nodes = self._surface[0] if design.shape[1] == 2 else (self._surface[0],)
-        inside = np.all(
-            [
-                (design[:, a] >= axis[0]) & (design[:, a] <= axis[-1])
-                for a, axis in enumerate(nodes)
-            ],
-            axis=0,
-        )
-        if design.shape[1] == 1:
-            points, values, slopes = self._surface
-            out = hermite_line(points, values, slopes, design[:, 0])
-        else:
-            axes, values, slopes, twists = self._surface
-            out = hermite_grid(axes, values, slopes, twists, design)
-        if not inside.all():
-            out[~inside] = self._direct(np.ascontiguousarray(design[~inside]))
-        return out
-
-    def _direct(self, design) -> np.ndarray:
-        return self._model.at(design)

@@ -1,21 +1,55 @@
-"""Which training rows are near a query, and with which weight."""
+"""Which training rows are near a query, and with which weight: by distance or by forest."""
 
 from collections.abc import Callable, Iterator
+from copy import copy
 from dataclasses import dataclass, replace
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
+from scipy import sparse
+from sklearn.ensemble import (
+    ExtraTreesClassifier,
+    ExtraTreesRegressor,
+    RandomForestClassifier,
+    RandomForestRegressor,
+)
+from sklearn.utils import check_random_state
 
-from vicinal._base import saved
+from vicinal._base import (
+    fit_forest,
+    forest_leaves,
+    n_threads,
+    namespace,
+    saved,
+    take_rows,
+    thread_map,
+)
 from vicinal._kernels.local._smoothing import (
     GAUSSIAN_CUTOFF,
     kernel_values,
+    leaf_shares,
     loess_values,
     nearest_bandwidth,
     nearest_scale,
+    shared_leaves,
     vanishes_at_one,
 )
 from vicinal.neighbors import NeighborSearch
+
+# Forests that serve as metrics (leaf size, kind): coarse leaves for noisy targets, fine and random
+# ones for smooth targets.
+FORESTS = {"forest": (5, "random"), "extra_forest": (1, "extra")}
+_QUERIES_PER_TASK = 256
+# More trees steady the weights, most of all where classes are many. Where trees are dear, or tables
+# so small that a fit should take no time, fewer do: up to so many rows, so many trees.
+_TREES, _FEW_TREES = {299: 100, 999: 200, 30_000: 400}, 100
+# Trees stop early only where all targets agree: evenly spaced members then stand for their leaf.
+_MAX_LEAF = 64
+# A tree draws so many rows at most: trees of millions take minutes each, and all of them together
+# have drawn nearly every row.
+_MAX_DRAWN = 100_000
+# Of the rows that share a leaf with a query, so many of the heaviest carry a linear fit.
+FOREST_ROWS = 300
 
 
 class WeightedNeighborhoods(NamedTuple):
@@ -39,6 +73,17 @@ class WeightedNeighborhoods(NamedTuple):
     def nobody(self) -> np.ndarray:
         """Tell which queries have no neighbour."""
         return self.sizes() == 0
+
+
+class Padded(NamedTuple):
+    """Neighbours of a block of queries on a device, (n_queries, k); weight zero does not count."""
+
+    indices: Any
+    weights: Any
+
+    def nobody(self) -> np.ndarray:
+        """Nearest rows always exist."""
+        return np.zeros(1, dtype=bool)
 
 
 @saved()
@@ -68,17 +113,21 @@ class NearestRule:
         """The (k+1)-th neighbour sets the bandwidth of kernels that vanish there."""
         return not self.loess and vanishes_at_one(self.kernel)
 
-    def weights(self, distances: np.ndarray, h: np.ndarray) -> np.ndarray:
+    def weights(self, distances: Any, h: Any) -> Any:
         """Return K(distance / h) of rows of neighbours; one at distance 0 when h is 0."""
-        scale = np.where(h > 0, h, 1.0)[:, None]
-        u = distances / scale
+        xp = namespace(distances)
+        u = distances / xp.where(h > 0.0, h, xp.ones_like(h))[:, None]
         if self.loess and self.kernel == "tricube":
             weights = loess_values(u)
         else:
             factor = nearest_scale(self.kernel)
             weights = kernel_values(u * factor if factor != 1.0 else u, self.kernel)
-            weights[u > 1.0] = 0.0
-        return np.where(h[:, None] > 0, weights, distances == 0.0)
+            if callable(self.kernel) or self.kernel == "gaussian":
+                weights = xp.where(u > 1.0, xp.zeros_like(u), weights)
+        if bool(xp.all(h > 0.0)):
+            return weights
+        at_query = xp.astype(distances <= 0.0, weights.dtype)
+        return xp.where(h[:, None] > 0.0, weights, at_query)
 
 
 @saved()
@@ -99,19 +148,6 @@ class RadiusRule:
     def is_global(self) -> bool:
         """Whether every row has the same weight everywhere."""
         return bool(np.isinf(self.bandwidth))
-
-
-def leave_out(rows, indices, weights, groups) -> np.ndarray:
-    """Return the weights with one observation left out: the row itself, or its whole group.
-
-    Weights are counts here: of a row that stands for three, one copy leaves and two stay, as they
-    would if the row were written three times.
-    """
-    weights = np.ones(indices.shape) if weights is None else weights
-    if groups is not None:
-        return np.where(groups[indices] == groups[rows], 0.0, weights)
-    copies = np.maximum(weights - 1.0, 0.0)
-    return np.where(indices == rows, copies, weights)
 
 
 @saved()
@@ -139,6 +175,11 @@ class NeighborIndex:
             metric=metric, metric_params=metric_params, algorithm=algorithm, n_jobs=n_jobs
         )
         self._is_built = False
+
+    @property
+    def is_host(self) -> bool:
+        """Whether the rows are NumPy arrays or sparse matrices."""
+        return isinstance(self.X, np.ndarray) or sparse.issparse(self.X)
 
     def _built(self) -> NeighborSearch:
         """Build the search at first use: one sorted column and global models need none."""
@@ -181,9 +222,10 @@ class Localizer:
         self.rule = rule
         self.sample_weight = sample_weight
         self.factor = factor
-        self._are_counts = sample_weight is None or bool(
-            np.all(sample_weight == np.rint(sample_weight))
-        )
+        self._are_counts = True
+        if sample_weight is not None:
+            xp = namespace(sample_weight)
+            self._are_counts = bool(xp.all(sample_weight == xp.round(sample_weight)))
 
     @property
     def n_samples(self) -> int:
@@ -196,8 +238,8 @@ class Localizer:
             return self.n_samples
         return min(self.n_samples, int(self.rule.count) + 2)
 
-    def neighborhoods(self, Q, *, rows=None, groups=None) -> WeightedNeighborhoods:
-        """Return the weighted neighbours of each query.
+    def neighborhoods(self, Q, *, rows=None, groups=None) -> Any:
+        """Return the weighted neighbours of each query: compressed rows, padded on a device.
 
         Parameters
         ----------
@@ -210,8 +252,11 @@ class Localizer:
         """
         if isinstance(self.rule, RadiusRule):
             found = self._within_radius(Q, rows, groups)
-        else:
+        elif self.index.is_host:
             found = self._nearest(Q, self.rule, rows, groups)
+        else:
+            count = self.rule.count
+            found = self.from_candidates(self.candidates(Q, count, rows=rows), count)
         return self._times_factor(found)
 
     def path(self, rules, Q, *, rows=None, groups=None) -> Iterator[WeightedNeighborhoods]:
@@ -227,7 +272,7 @@ class Localizer:
         for rule in rules:
             yield self._times_factor(self.from_candidates(found, rule.count))
 
-    def _times_factor(self, found: WeightedNeighborhoods) -> WeightedNeighborhoods:
+    def _times_factor(self, found: Any) -> Any:
         if self.factor is None:
             return found
         return drop_zeros(found._replace(weights=found.weights * self.factor[found.indices]))
@@ -244,17 +289,17 @@ class Localizer:
         while True:
             distances, indices = self.index.nearest(Q, m)
             _, complete, user = self._bandwidths(distances, indices, rule, rows, groups, m == n)
-            if complete.all():
+            if bool(namespace(complete).all(complete)):
                 return distances, indices, user
             m = min(n, 2 * m)
 
-    def from_candidates(self, found, count: float) -> WeightedNeighborhoods:
+    def from_candidates(self, found, count: float) -> Any:
         """Return the neighbourhoods of one size among the candidates."""
         distances, indices, user = found
         rule = replace(self.rule, count=count)
         h = nearest_bandwidth(distances, user, count, exceed=rule.exceed)
         h = _enough_for_all(h, distances, rule) * rule.stretch
-        last = _last_needed(distances, h)
+        last = _last_needed(distances, h) if self.index.is_host else distances.shape[1]
         part = (slice(None), slice(0, last))
         return self._compress(
             distances[part], indices[part], h, None if user is None else user[part], rule
@@ -291,31 +336,38 @@ class Localizer:
 
     def _bandwidths(self, distances, indices, rule, own, groups, is_all):
         """Return h, whether every row within it was found, and the user weights of the rows."""
-        user = None if self.sample_weight is None else self.sample_weight[indices]
+        xp = namespace(distances)
+        user = None if self.sample_weight is None else take_rows(self.sample_weight, indices)
         if own is not None:
-            user = self._leave_out(own[:, None], indices, user, groups)
+            user = self._leave_out(own[:, None], indices, distances, user, groups)
         h = nearest_bandwidth(distances, user, rule.count, exceed=rule.exceed)
         if is_all:
             h = _enough_for_all(h, distances, rule)
-            complete = np.ones(len(h), dtype=bool)
+            complete = xp.isfinite(h)
         else:
             # Where the nearest row is as far as the bandwidth, every row at it counts.
             nearest = distances[:, 0]
             if user is not None:
-                nearest = np.where(user > 0.0, distances, np.inf).min(axis=1)
-            needs_ties = (h <= nearest) | (not vanishes_at_one(rule.kernel))
-            complete = np.isfinite(h) & ~(needs_ties & (distances[:, -1] <= h))
+                far = xp.full_like(distances, float("inf"))
+                nearest = xp.min(xp.where(user > 0.0, distances, far), axis=1)
+            needs_ties = h <= nearest if vanishes_at_one(rule.kernel) else h == h
+            complete = xp.isfinite(h) & ~(needs_ties & (distances[:, -1] <= h))
         return h * rule.stretch, complete, user
 
-    def _compress(self, distances, indices, h, user, rule) -> WeightedNeighborhoods:
+    def _compress(self, distances, indices, h, user, rule) -> Any:
+        xp = namespace(distances)
         weights = rule.weights(distances, h)
         if user is not None:
             weights = weights * user
-        nobody = ~weights.any(axis=1)
-        if nobody.any():
-            within = distances[nobody] <= h[nobody][:, None]
-            weights[nobody] = within if user is None else within * user[nobody]
         mask = weights > 0.0
+        nobody = ~xp.any(mask, axis=1)
+        if bool(xp.any(nobody)):
+            within = xp.astype(distances <= h[:, None], weights.dtype)
+            within = within if user is None else within * user
+            weights = xp.where(nobody[:, None], within, weights)
+            mask = weights > 0.0
+        if not self.index.is_host:
+            return Padded(indices, weights)
         indptr = np.concatenate([[0], np.cumsum(mask.sum(axis=1))])
         return WeightedNeighborhoods(indptr, indices[mask], weights[mask], distances[mask], h)
 
@@ -361,20 +413,27 @@ class Localizer:
         return weights
 
     def _apply_weights(self, found, rows, groups) -> WeightedNeighborhoods:
-        weights = found.weights
-        if self.sample_weight is not None:
-            weights = weights * self.sample_weight[found.indices]
+        user = None if self.sample_weight is None else self.sample_weight[found.indices]
         if rows is not None:
             own = np.repeat(rows, found.sizes())
-            user = None if self.sample_weight is None else self.sample_weight[found.indices]
-            left = self._leave_out(own, found.indices, user, groups)
-            weights = found.weights * left
+            user = self._leave_out(own, found.indices, found.distances, user, groups)
+        weights = found.weights if user is None else found.weights * user
         return drop_zeros(found._replace(weights=weights))
 
-    def _leave_out(self, own, indices, user, groups) -> np.ndarray:
-        if self._are_counts or groups is not None:
-            return leave_out(own, indices, user, groups)
-        return np.where(indices == own, 0.0, user)
+    def _leave_out(self, own, indices, distances, user, groups) -> Any:
+        """Return the user weights with one observation left out: the row itself, or its group.
+
+        Whole weights are counts: of a row that stands for three, one copy leaves and two stay, as
+        they would if the row were written three times.
+        """
+        xp = namespace(indices)
+        user = xp.ones_like(distances) if user is None else user
+        if groups is not None:
+            return xp.where(groups[indices] == groups[own], xp.zeros_like(user), user)
+        left = xp.zeros_like(user)
+        if self._are_counts:
+            left = xp.maximum(user - 1.0, left)
+        return xp.where(indices == own, left, user)
 
     def _fill_empty(self, found, empty, Q, rows, groups) -> WeightedNeighborhoods:
         """Deal with queries that see no row, as ``outside`` says."""
@@ -413,13 +472,12 @@ def take_queries(found: WeightedNeighborhoods, queries: np.ndarray) -> WeightedN
     )
 
 
-def _enough_for_all(h, distances, rule) -> np.ndarray:
+def _enough_for_all(h, distances, rule) -> Any:
     """Give queries for which all rows together are too few a radius that holds every row."""
-    short = ~np.isfinite(h)
-    if short.any():
-        farthest = distances[short].max(axis=1)
-        h = h.copy()
-        h[short] = farthest * (1.0 + 1.0 / max(1.0, rule.count))
+    xp = namespace(h)
+    short = ~xp.isfinite(h)
+    if bool(xp.any(short)):
+        h = xp.where(short, xp.max(distances, axis=1) * (1.0 + 1.0 / max(1.0, rule.count)), h)
     return h
 
 
@@ -456,3 +514,200 @@ def _merge(
         *(np.concatenate(column) for column in list(zip(*parts, strict=True))[1:]),
     )
     return take_queries(joined, np.argsort(np.concatenate(order), kind="stable"))
+
+
+# --- forests ---
+
+
+@saved()
+@dataclass(frozen=True)
+class ForestRule:
+    """Weights are shares of leaves; of the rows that share one, the heaviest ``max_size`` count."""
+
+    max_size: int
+
+    @property
+    def size(self) -> int:
+        """Number of neighbours at most."""
+        return self.max_size
+
+
+@saved(
+    X="n q",
+    out_of_bag="n t",
+    _offsets="t+1 <l+1",
+    _start="l+1 <e+1",
+    _members="e <n",
+    _counts="e",
+    _totals="l",
+)
+class ForestIndex:
+    """Leaves of a forest and the training rows in them.
+
+    Parameters
+    ----------
+    forest : fitted forest of scikit-learn with ``bootstrap=True``
+        Trees.
+    X : ndarray of shape (n_samples, n_features)
+        Training rows, in the columns the forest saw.
+    draws : list of ndarray of int
+        Rows that each tree drew.
+    """
+
+    is_euclidean = False
+
+    def __init__(self, forest, X: np.ndarray, draws, n_jobs: int | None = None):
+        self.forest = forest
+        self.X = X
+        self.n_jobs = n_jobs
+        self.n_grown = len(X)  # rows that the trees were grown from
+        trees = forest.estimators_
+        self._offsets = np.cumsum([0] + [tree.tree_.node_count for tree in trees])
+        self.out_of_bag = np.ones((len(X), len(trees)), dtype=bool)
+        single = X.astype(np.float32)  # as trees read them
+        entries = []
+        for t, drawn in enumerate(draws):
+            counts = np.bincount(drawn, minlength=len(X))
+            rows = np.flatnonzero(counts)
+            self.out_of_bag[rows, t] = False
+            leaf = trees[t].tree_.apply(single[rows]) + self._offsets[t]
+            entries.append((rows, leaf, counts[rows].astype(np.float64)))
+        # A row that every tree has drawn has nobody to ask: it asks all of them.
+        self.out_of_bag[~self.out_of_bag.any(axis=1)] = True
+        self._file(*(np.concatenate(column) for column in zip(*entries, strict=True)))
+
+    def __restore__(self, state: dict) -> None:
+        """Take back what a model file holds; compiled loops follow leaves and count on shares."""
+        vars(self).update(state)
+        sizes = [tree.tree_.node_count for tree in self.forest.estimators_]
+        if np.diff(self._offsets).tolist() != sizes or len(self._totals) != sum(sizes):
+            raise ValueError("ForestIndex._offsets do not fit its trees.")
+        leaf = np.repeat(np.arange(sum(sizes)), np.diff(self._start))
+        if not np.all(self._counts / self._totals[leaf] > 0.0):
+            raise ValueError("ForestIndex._counts must be positive shares of ForestIndex._totals.")
+
+    def _file(self, rows, leaf, counts) -> None:
+        """Sort the drawn rows, which ascend within every leaf, by leaf."""
+        order = np.argsort(leaf, kind="stable")
+        n_leaves = int(self._offsets[-1])
+        sizes = np.bincount(leaf, minlength=n_leaves)
+        place = np.arange(len(order)) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+        share = _MAX_LEAF / np.maximum(np.repeat(sizes, sizes), _MAX_LEAF)
+        kept = order[np.floor((place + 1) * share) > np.floor(place * share)]
+        rows, leaf, counts = rows[kept], leaf[kept], counts[kept]
+        self._members = rows.astype(np.int64)
+        self._counts = counts
+        self._start = np.searchsorted(leaf, np.arange(n_leaves + 1)).astype(np.int64)
+        self._totals = np.bincount(leaf, counts, minlength=n_leaves)
+
+    def leaves_of(self, X: np.ndarray) -> np.ndarray:
+        """Return the leaves of rows, numbered through the forest."""
+        if len(X) == 0:
+            return np.zeros((0, len(self.forest.estimators_)), dtype=np.int64)
+        return forest_leaves(self.forest, X).astype(np.int64) + self._offsets[:-1]
+
+    def extended(self, X: np.ndarray, counts: np.ndarray) -> "ForestIndex":
+        """Return the same trees with further rows dropped into their leaves, as if drawn.
+
+        ``counts`` are in units of the draws of a mean row.
+        """
+        other = copy(self)
+        other.X = np.vstack([self.X, X])
+        leaves = self.leaves_of(X)
+        other.out_of_bag = np.vstack([self.out_of_bag, np.ones(leaves.shape, dtype=bool)])
+        before = np.repeat(np.arange(len(self._totals)), np.diff(self._start))
+        rows = np.repeat(np.arange(len(self.X), len(other.X)), leaves.shape[1])
+        if self.forest.max_samples is not None:
+            counts = counts * (self.forest.max_samples / self.n_grown)
+        other._file(
+            np.concatenate([self._members, rows]),
+            np.concatenate([before, leaves.ravel()]),
+            np.concatenate([self._counts, np.repeat(counts, leaves.shape[1])]),
+        )
+        return other
+
+    def neighborhoods(self, leaves, out_of_bag, max_size: int) -> WeightedNeighborhoods:
+        """Return the rows that share leaves, in threads over blocks of queries."""
+        filed = self._start, self._members, self._counts, self._totals, len(self.X)
+        seen = None
+        if leaves.size < len(self._totals):  # few queries see few leaves of a large forest
+            seen, places = np.unique(leaves, return_inverse=True)
+            leaves = places.reshape(leaves.shape)
+        shares = leaf_shares(*filed, seen)
+        starts = range(0, max(1, len(leaves)), _QUERIES_PER_TASK)
+
+        def find(first):
+            part = slice(first, first + _QUERIES_PER_TASK)
+            asked = None if out_of_bag is None else out_of_bag[part]
+            return shared_leaves(leaves[part], asked, shares, max_size)
+
+        parts = thread_map(find, starts, self.n_jobs)
+        sizes = np.concatenate([np.diff(indptr) for indptr, _, _ in parts])
+        indptr = np.concatenate([[0], np.cumsum(sizes)])
+        indices = np.concatenate([part[1] for part in parts])
+        weights = np.concatenate([part[2] for part in parts])
+        return WeightedNeighborhoods(
+            indptr, indices, weights, np.zeros(len(weights)), np.ones(len(leaves))
+        )
+
+
+class ForestLocalizer:
+    """Turn queries into neighbourhoods by shared leaves; the counterpart of ``Localizer``."""
+
+    def __init__(self, index: ForestIndex, rule: ForestRule, *, factor=None):
+        self.index = index
+        self.rule = rule
+        self.factor = factor
+
+    def expected_size(self) -> int:
+        """Return the number of neighbours that a query costs memory for."""
+        return min(len(self.index.X), self.rule.max_size)
+
+    def path(self, rules, Q, *, rows=None, groups=None):
+        """Yield the neighbourhoods under each rule."""
+        for rule in rules:
+            one = ForestLocalizer(self.index, rule, factor=self.factor)
+            yield one.neighborhoods(Q, rows=rows, groups=groups)
+
+    def neighborhoods(self, Q, *, rows=None, groups=None) -> WeightedNeighborhoods:
+        """Return the weighted neighbours; training rows ask only trees grown without them."""
+        if rows is None:
+            leaves, out_of_bag = self.index.leaves_of(Q), None
+        else:
+            leaves = self.index.leaves_of(self.index.X[rows])
+            out_of_bag = self.index.out_of_bag[rows]
+        found = self.index.neighborhoods(leaves, out_of_bag, self.rule.max_size)
+        weights = found.weights
+        if rows is not None:
+            # Rows added later are in every tree; a row never counts for itself.
+            own = np.repeat(rows, found.sizes())
+            same = found.indices == own
+            if groups is not None:
+                same |= groups[found.indices] == groups[own]
+            weights = np.where(same, 0.0, weights)
+        if self.factor is not None:
+            weights = weights * self.factor[found.indices]
+        return drop_zeros(found._replace(weights=weights))
+
+
+def grow_forest(metric: str, X, targets, sample_weight, *, classify: bool, random_state, n_jobs):
+    """Grow the forest of a metric and file its rows by leaf."""
+    leaf, kind = FORESTS[metric]
+    settings = {
+        "n_estimators": next((t for n, t in _TREES.items() if len(X) <= n), _FEW_TREES),
+        "min_samples_leaf": leaf,
+        "bootstrap": True,
+        "max_samples": _MAX_DRAWN if len(X) > _MAX_DRAWN else None,
+        "n_jobs": n_threads(n_jobs),
+        "random_state": check_random_state(random_state).randint(np.iinfo(np.int32).max),
+    }
+    if classify:
+        model = RandomForestClassifier if kind == "random" else ExtraTreesClassifier
+        forest = model(**settings)
+    elif kind == "random":
+        # Half of the columns per split: trees that differ average better than scikit-learn's all.
+        forest = RandomForestRegressor(max_features=0.5, **settings)
+    else:
+        forest = ExtraTreesRegressor(**settings)
+    draws = fit_forest(forest, X, targets, sample_weight)
+    return ForestIndex(forest, X, draws, n_jobs)

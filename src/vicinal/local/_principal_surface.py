@@ -20,7 +20,7 @@ from vicinal._base import (
     thread_map,
 )
 from vicinal._base._compat import Interval, StrOptions
-from vicinal._kernels.local._density_ridge import left_out_log_density, project_to_ridge
+from vicinal._kernels.local._smoothing import left_out_log_density, project_to_ridge
 
 # Bandwidths compared, as multiples of the normal-reference rule, and the rows they are judged by.
 _BANDWIDTH_LADDER = tuple(2.0 ** (0.25 * i) for i in range(-14, 5))

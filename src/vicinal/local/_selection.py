@@ -1,39 +1,41 @@
-"""Choice of size, penalty and degree by leaving rows out."""
+"""Selection of metric, size, penalty and degree by leaving rows out."""
 
-from collections.abc import Iterator, Sequence
+import copy
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from sklearn.model_selection import KFold
 from sklearn.utils import check_random_state
 
-from vicinal._base import as_numpy, group_folds
-from vicinal.local._forest import ForestRule
-from vicinal.local._neighborhoods import NearestRule, RadiusRule
+from vicinal._base import HeldOut, Progress, TrainingData, as_numpy, fold_entries, group_folds
+from vicinal._kernels.calibration._probabilities import fit_temperature, fit_temperatures
+from vicinal.local._fits import LocalFit
+from vicinal.local._gradient_metric import GradientMetric
+from vicinal.local._neighborhoods import ForestRule, NearestRule, RadiusRule
+from vicinal.local._rows import LocalRows, learn_placement, place_rows, sees_labels
+from vicinal.local._settings import MAX_ROWS, LocalSettings, draw_rows, local_data, resolve
+from vicinal.local._solvers import at_degree, probabilities, suited_to
 
-NEIGHBORS = (10, 20, 40, 80, 160, 320, 640)
-ALPHAS = (0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
-# 700 rows were far too few to choose by: letter 1.4 % estimated, 3.5 % true.
-MAX_ROWS = 3000
-# Bandwidths tried, as multiples of the median distance to the 40th neighbour.
-BANDWIDTHS = (0.25, 0.35, 0.5, 0.7, 1.0, 1.4, 2.0, 2.8)
-# Rounds of the gradient metric: most of them, half on small tables, and how many without gain end
-# the search.
-MAX_ROUNDS, SMALL, _PATIENCE = 6, 300, 2
+# Attempts without gain that end a search.
+_PATIENCE = 2
 _N_FOLDS = 5
 # Settings whose losses differ by less than this many standard errors are as good as one another.
 _STANDARD_ERRORS = 0.5
 
 
-class Patience:
+# --- candidates ---
+
+
+class EarlyStopping:
     """End a search once so many attempts in a row have gained nothing."""
 
     def __init__(self):
         self._least, self._waited = np.inf, 0
 
     def ends_with(self, loss: float) -> bool:
-        """Take in the loss of one more attempt; tell whether it was the last."""
+        """Take in the loss of another attempt; tell whether it was the last."""
         self._waited = 0 if loss < self._least else self._waited + 1
         self._least = min(loss, self._least)
         return self._waited >= _PATIENCE
@@ -104,24 +106,6 @@ def metric_name(metric) -> str:
     return name if rounds is None else f"gradient {rounds}"
 
 
-def draw_rows(n_samples: int, random_state, limit: int = MAX_ROWS) -> np.ndarray:
-    """Return the rows on which candidates are compared: all, or ``limit`` drawn ones."""
-    if n_samples <= limit:
-        return np.arange(n_samples)
-    rng = check_random_state(random_state)
-    return np.sort(rng.choice(n_samples, limit, replace=False))
-
-
-def affordable_sizes(sizes: Sequence[int], total_weight: float, n_columns: int) -> list[int]:
-    """Cut the sizes by what the rows allow and by what a prediction may cost.
-
-    A row left out still has a neighbour beyond the last.
-    """
-    most = int(min(total_weight, 2**31)) - 2
-    dear = max(160, int(2e6 / n_columns**2))
-    return [k for k in sizes if k <= min(most, dear)] or [max(1, min(most, sizes[0]))]
-
-
 def label_folds(n_samples: int, groups, random_state) -> list[np.ndarray]:
     """Return folds; a metric for a fold is learned without its labels."""
     n_folds = min(_N_FOLDS, n_samples)
@@ -132,51 +116,149 @@ def label_folds(n_samples: int, groups, random_state) -> list[np.ndarray]:
     return group_folds(groups, n_folds)
 
 
+class Selected(NamedTuple):
+    """The setting selected, its rows in coordinates, and what it was compared with."""
+
+    rows: LocalRows
+    metric: Any
+    rule: Any
+    degree: int
+    alpha: float
+    candidates: list[Candidate]
+
+
+def select(data: TrainingData, settings: LocalSettings) -> Selected:
+    """Select what the user left unset, by leaving rows out."""
+    if not settings.is_open:
+        rows = settings.placed(data, settings.metric)
+        rule, degree, alpha = settings.rules(rows)[0], settings.degrees[0], settings.alphas[0]
+        return Selected(rows, settings.metric, rule, degree, alpha, [])
+    candidates: list[Candidate] = []
+    stopping, own_rows = EarlyStopping(), None
+    sample = draw_rows(len(data), settings.random_state)
+    n_steps = settings.n_metrics(len(data)) * len(settings.degrees)
+    label = f"{settings.name} leave-one-out"
+    with Progress(n_steps, label, verbose=settings.verbose) as shown:
+        for metric, views in metric_views(data, settings, settings.metric, sample):
+            if not sees_labels(settings.metric):
+                own_rows = views[0].rows
+            found: list[Candidate] = []
+            for degree in settings.degrees:
+                found += _compare(metric, views, degree, settings, data)
+                shown.advance(note=f"least loss {min(c.loss for c in found):.4g}")
+            candidates += found
+            if stopping.ends_with(min(candidate.loss for candidate in found)):
+                break
+    best = best_candidate(candidates)
+    rows = settings.placed(data, best.metric) if own_rows is None else own_rows
+    return Selected(rows, best.metric, best.rule, best.degree, best.alpha, candidates)
+
+
+def store(estimator: Any, chosen: Selected, settings: LocalSettings) -> None:
+    """Store the model of a setting in an estimator, with the attributes that users read."""
+    rows, rule = chosen.rows, chosen.rule
+    estimator._model = settings.fit(rows, rule, chosen.degree, chosen.alpha)
+    learned = rows.placement.coordinates.learned
+    estimator.metric_ = chosen.metric if learned is None else learned
+    estimator.alpha_ = float(chosen.alpha)
+    estimator.degree_ = chosen.degree
+    estimator.n_neighbors_ = int(rule.count) if isinstance(rule, NearestRule) else None
+    estimator.bandwidth_ = float(rule.bandwidth) if isinstance(rule, RadiusRule) else None
+    if chosen.candidates:
+        estimator.selection_ = selection_table(chosen.candidates)
+        estimator.loo_score_ = best_candidate(chosen.candidates).loss
+
+
 @dataclass(frozen=True)
 class View:
     """Training rows under one metric, and those of them that it did not see.
 
-    ``places`` says where the answers to ``rows`` belong among all answers.
+    ``positions`` are those of the predictions for ``sample`` among all predictions.
     """
 
-    data: Any
-    rows: np.ndarray
-    places: np.ndarray
+    rows: LocalRows
+    sample: np.ndarray
+    positions: np.ndarray
 
 
-def left_out_paths(views, rules, solver, alphas, factor=None) -> Iterator[tuple]:
-    """Yield (view, block of its rows, number of the rule, answers for each penalty).
+def metric_views(
+    data: TrainingData, settings: LocalSettings, metric: Any, sample, folds=None, entries=None
+) -> Iterator[tuple[Any, list[View]]]:
+    """Yield (metric, views) for every metric to compare: one, or one per round of slopes.
+
+    A metric that learns from labels is learned once per fold, without the fold; neighbours are
+    searched among all rows as at prediction.
+    """
+    if not sees_labels(metric):
+        yield metric, [View(settings.placed(data, metric), sample, np.arange(len(sample)))]
+        return
+    if folds is None or entries is None:
+        folds = label_folds(len(data), data.groups, settings.random_state)
+        entries = fold_entries(folds, sample)
+    ends = np.cumsum([0] + [len(part) for part in entries])
+    learned = [_placements(data.outside(fold), settings, metric) for fold in folds]
+    for r, placements in enumerate(zip(*learned, strict=False)):
+        views = [
+            View(place_rows(data, one, settings.search), own, np.arange(end - len(own), end))
+            for one, own, end in zip(placements, entries, ends[1:], strict=True)
+            if len(own)
+        ]
+        yield _round(metric, data, settings, r + 1), views
+
+
+def _placements(data: TrainingData, settings: LocalSettings, metric: Any) -> Iterator:
+    """Yield the coordinates of a metric; those after each round of ``"gradient"``."""
+    if not (isinstance(metric, str) and metric == "gradient"):
+        yield learn_placement(data, metric, settings.located)
+        return
+    gradient = _round(metric, data, settings, settings.n_metrics(len(data)))
+    yield from gradient._placements(data, settings.located)
+
+
+def _round(metric: Any, data: TrainingData, settings: LocalSettings, n_rounds: int) -> Any:
+    """Return the metric of a number of rounds."""
+    if not (isinstance(metric, str) and metric == "gradient"):
+        return metric
+    task = "regression" if data.classes is None else "classification"
+    fixed = {"task": task, "n_jobs": settings.search.n_jobs, "random_state": 0}
+    return GradientMetric(n_rounds, **fixed | (settings.metric_params or {}))
+
+
+def _left_out_paths(views, rules, solver, alphas, factor) -> Iterator[tuple]:
+    """Yield (view, positions, row numbers, number of the rule, predictions for each penalty).
 
     The one leave-one-out loop: one neighbour search serves all sizes, one factor all penalties
     where the solver can. Rows are left out of their own neighbourhoods, with their groups; where
-    nobody is near, the prior answers.
+    no row is near, the prior is predicted.
     """
     for view in views:
-        data = view.data
-        prior = data.targets.prior(data.sample_weight)
-        for block, j, design, found in data.left_out(rules, view.rows, factor):
-            answers = solver.path(data, design, found, alphas)
+        prior = view.rows.prior()
+        blocks = view.rows.left_out(rules, view.sample, factor)
+        for block, own, j, design, found in blocks:
+            predictions = solver.path(view.rows, design, found, alphas)
             empty = found.nobody()
             if empty.any():
-                answers[:, empty] = prior
-            yield view, block, j, answers
+                predictions[:, empty] = prior
+            yield view, view.positions[block], own, j, predictions
 
 
-def compare(metric, views, rules_of, solver, alphas, factor, sample_weight) -> list[Candidate]:
+def _compare(metric, views, degree: int, settings: LocalSettings, data) -> list[Candidate]:
     """Return a candidate for every size and penalty under one metric."""
-    views = list(views)
-    rules = rules_of(views[0].data)
-    n_rows = sum(len(view.rows) for view in views)
+    rules, alphas = settings.rules(views[0].rows), settings.alphas
+    solver = suited_to(at_degree(settings.solver, degree), data.X)
+    n_rows = sum(len(view.sample) for view in views)
     order = np.empty(n_rows, dtype=np.int64)
     for view in views:
-        order[view.places] = view.rows
+        order[view.positions] = view.sample
     losses = np.empty((len(rules), len(alphas), n_rows))
-    loss_of = {id(v): v.data.targets.losses(v.data.sample_weight) for v in views}
-    for view, block, j, answers in left_out_paths(views, rules, solver, alphas, factor):
-        own = view.data.numbers(view.rows[block])
+    loss_of = {id(view): view.rows.losses() for view in views}
+    paths = _left_out_paths(views, rules, solver, alphas, settings.factor)
+    for view, positions, own, j, predictions in paths:
         for c in range(len(alphas)):
-            losses[j, c, view.places[block]] = as_numpy(loss_of[id(view)](answers[c], own))
-    weights = np.ones(n_rows) if sample_weight is None else as_numpy(sample_weight)[order]
+            losses[j, c, positions] = as_numpy(loss_of[id(view)](predictions[c], own))
+    weights = np.ones(n_rows)
+    if data.sample_weight is not None:
+        weights = data.host(data.sample_weight)[order]
     return [
         Candidate(metric, solver.degree, rule, float(alpha), losses[j, c], weights)
         for j, rule in enumerate(rules)
@@ -184,26 +266,123 @@ def compare(metric, views, rules_of, solver, alphas, factor, sample_weight) -> l
     ]
 
 
-def candidate_answers(views, rules_of, solver, alphas, factor) -> tuple[list, np.ndarray]:
-    """Return (rules, answers of every size and penalty), in the places that the views name."""
-    views = list(views)
-    rules = rules_of(views[0].data)
-    n_answers = sum(len(view.rows) for view in views)
-    shape = (len(rules), len(alphas), n_answers, views[0].data.targets.n_outputs)
+def left_out_temperature(
+    model: LocalFit, data: TrainingData, settings: LocalSettings, metric: Any
+) -> float | None:
+    """Fit the temperature to scores of rows that their models, and metrics, did not see."""
+    if not settings.has_temperature:
+        return None
+    sample = draw_rows(len(data), settings.random_state, MAX_ROWS)
+    views = [View(model.data, sample, np.arange(len(sample)))]
+    if sees_labels(metric):
+        views = next(iter(metric_views(data, settings, metric, sample)))[1]
+    scores = [as_numpy(model.left_out(view.sample, view.rows)) for view in views]
+    order = np.concatenate([view.sample for view in views])
+    weights = None if data.sample_weight is None else data.host(data.sample_weight)[order]
+    codes = data.host(data.y)[order]
+    return fit_temperature(np.concatenate(scores).astype(np.float64), codes, weights)
+
+
+# --- predictions of every candidate ---
+
+
+def held_out_candidates(
+    model: Any, data: TrainingData, settings: LocalSettings, folds, rows, complete: Any
+) -> HeldOut:
+    """Return what every candidate predicts for training rows that it did not see.
+
+    ``complete(model, temperature)`` does what follows the choice of a setting, for candidates that
+    are fitted afterwards; ``None`` where they cannot be.
+    """
+    if folds is None:
+        folds = label_folds(len(data), data.groups, settings.random_state)
+    entries = fold_entries(folds, rows)
+    order = np.concatenate(entries)
+    candidates: list[dict] = []
+    predictions: list[np.ndarray] = []
+    chosen: list[tuple] = []
+    stopping = EarlyStopping()
+    for metric, views in metric_views(data, settings, settings.metric, order, folds, entries):
+        losses = []
+        for degree in settings.degrees:
+            rules, scores = _candidate_predictions(views, degree, settings, data)
+            losses.append(_least_loss(scores, order, data))
+            temperatures = _to_probabilities(scores, order, data, settings)
+            predictions.append(scores)
+            own = None if sees_labels(metric) else views[0].rows
+            pairs = [(rule, alpha) for rule in rules for alpha in settings.alphas]
+            for (rule, alpha), temperature in zip(pairs, temperatures, strict=True):
+                candidates.append(_parameters(model, metric, degree, rule, alpha))
+                chosen.append((own, metric, rule, degree, alpha, temperature))
+        if stopping.ends_with(min(losses)):
+            break
+
+    def fitted(c: int, *table):
+        own, metric, rule, degree, alpha, temperature = chosen[c]
+        one = copy.copy(model).set_params(**candidates[c])
+        used, what = data, settings
+        if table:
+            task = "regression" if data.classes is None else "classification"
+            X, y, sample_weight = table
+            used, own = local_data(one, X, y, sample_weight, None, task), None
+            what = resolve(one, used)
+        own = what.placed(used, metric) if own is None else own
+        store(one, Selected(own, metric, rule, degree, alpha, []), what)
+        complete(one, temperature)
+        return one
+
+    whole = np.concatenate(predictions)
+    return HeldOut(candidates, order, whole, None if complete is None else fitted)
+
+
+def _candidate_predictions(views, degree: int, settings: LocalSettings, data):
+    """Return (rules, predictions of every size and penalty), at the positions of the views."""
+    rules, alphas = settings.rules(views[0].rows), settings.alphas
+    solver = suited_to(at_degree(settings.solver, degree), data.X)
+    n_answers = sum(len(view.sample) for view in views)
+    shape = (len(rules), len(alphas), n_answers, views[0].rows.n_outputs)
     out = np.empty(shape, dtype=np.float32)
-    for view, block, j, answers in left_out_paths(views, rules, solver, alphas, factor):
+    paths = _left_out_paths(views, rules, solver, alphas, settings.factor)
+    for _, positions, _, j, predictions in paths:
         for c in range(len(alphas)):
-            out[j, c, view.places[block]] = as_numpy(answers[c])
+            out[j, c, positions] = as_numpy(predictions[c])
     return rules, out.reshape(-1, *shape[2:])
 
 
-def least_loss(answers: np.ndarray, rows: np.ndarray, table) -> float:
-    """Return the least mean loss of candidates' answers (n_candidates, n_rows, n_outputs)."""
-    if table.targets.are_labels:
-        losses = answers.argmax(axis=2) != as_numpy(table.targets.codes)[rows]
+def _to_probabilities(scores, order, data: TrainingData, settings: LocalSettings) -> list:
+    """Turn scores of classifiers into probabilities in place; return the temperatures."""
+    temperatures: list[float | None] = [None] * len(scores)
+    if data.classes is None:
+        return temperatures
+    if settings.has_temperature:
+        weights = None if data.sample_weight is None else data.host(data.sample_weight)[order]
+        codes = data.host(data.y)[order]
+        temperatures = fit_temperatures(scores.astype(np.float64), codes, weights).tolist()
+    for own, temperature in zip(scores, temperatures, strict=True):
+        own[:] = probabilities(own.astype(np.float64), settings.solver.link, temperature)
+    return temperatures
+
+
+def _least_loss(predictions: np.ndarray, rows: np.ndarray, data: TrainingData) -> float:
+    """Return the least mean loss of predictions (n_candidates, n_rows, n_outputs)."""
+    y = data.host(data.y)
+    if data.classes is not None:
+        losses = predictions.argmax(axis=2) != y[rows]
     else:
-        columns = as_numpy(table.targets.columns)
+        columns = y.reshape(len(y), -1)
         scale = columns.std(axis=0)
-        losses = (((answers - columns[rows]) / np.where(scale > 0.0, scale, 1.0)) ** 2).mean(axis=2)
-    weights = None if table.sample_weight is None else as_numpy(table.sample_weight)[rows]
+        errors = (predictions - columns[rows]) / np.where(scale > 0.0, scale, 1.0)
+        losses = (errors**2).mean(axis=2)
+    weights = None if data.sample_weight is None else data.host(data.sample_weight)[rows]
     return float(np.average(losses, axis=1, weights=weights).min())
+
+
+def _parameters(model: Any, metric, degree: int, rule: Any, alpha: float) -> dict:
+    """Return the constructor parameters of a candidate."""
+    found: dict = {"metric": metric, "degree": degree, "alpha": alpha}
+    if isinstance(rule, RadiusRule):
+        found["bandwidth"] = rule.bandwidth
+    elif isinstance(rule, NearestRule) and not rule.loess:
+        found["n_neighbors"] = int(rule.count)
+    known = model.get_params(deep=False)
+    return {name: value for name, value in found.items() if name in known}

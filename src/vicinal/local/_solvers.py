@@ -14,29 +14,40 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from array_api_compat import device as device_of
+from scipy import sparse
 from sklearn.base import clone
 from sklearn.exceptions import ConvergenceWarning
-from sklearn.linear_model import LogisticRegression, RidgeClassifier
-from sklearn.svm import LinearSVC
 
 from vicinal._base import (
     fit_weighted,
     n_threads,
+    namespace,
     parallel_map,
     saved,
-    takes_weights,
+    take_rows,
     thread_map,
 )
+from vicinal._kernels.local._batched import (
+    batched_classifiers,
+    batched_least_squares,
+    batched_ridge,
+    batched_ridge_values,
+    batched_slopes,
+    is_small,
+    small_equivalent_kernels,
+    small_slopes,
+)
 from vicinal._kernels.local._classifiers import local_classifiers
-from vicinal._kernels.local._least_squares import (
+from vicinal._kernels.local._polynomials import (
     design_matrix,
     polynomial_equivalent_kernels,
     polynomial_slopes,
     pseudo_inverse_fit,
+    ridge_equivalent_kernels,
+    ridge_slopes,
 )
-from vicinal._kernels.local._ridge import ridge_equivalent_kernels, ridge_slopes
-from vicinal._kernels.local._small_ridge import is_small, small_equivalent_kernels, small_slopes
-from vicinal._kernels.local._sums import smooth_targets
+from vicinal._kernels.local._smoothing import smooth_targets
 from vicinal._kernels.local._workspace import (
     LOGISTIC,
     MULTINOMIAL,
@@ -111,45 +122,115 @@ class RidgeSolver:
 
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return answers of shape (n_alphas, n_queries, n_outputs)."""
-        flat = self.kernels(data, design, found, alphas, skip=data.targets.one_class(found))
-        return data.targets.smooth(found, flat)
+        flat = self.kernels(data, design, found, alphas, skip=data.one_class(found))
+        return data.smooth(found, flat)
 
     def kernels(self, data, design, found, alphas, skip=None) -> np.ndarray:
         """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of the neighbours."""
-        return equivalent_kernels(
-            data.rows,
-            design,
-            found,
-            alphas,
-            relative=self.relative,
-            degree=self.degree,
-            skip=skip,
-            n_jobs=self.n_jobs,
-        )
+        return self.kernels_of(data.rows, design, found, alphas, skip)
+
+    def kernels_of(self, X, Q, found, alphas, skip=None) -> np.ndarray:
+        """Return the same of given rows; ``skip`` asks for the local constant fit of queries."""
+        alphas = np.asarray(alphas, dtype=np.float64)
+        if self.degree == 0:  # averages know no penalty
+            return np.repeat(weight_shares(found)[None], len(alphas), axis=0)
+        out = np.empty((len(alphas), len(found.indices)))
+        ridged = alphas > 0.0  # unpenalised polynomials go through QR
+        if ridged.any():
+            out[ridged] = self._penalised(X, Q, found, alphas[ridged], skip)
+        if not ridged.all():
+            out[~ridged] = self._unpenalised(X, Q, found)
+        return out
+
+    def _penalised(self, X, Q, found, alphas, skip) -> np.ndarray:
+        values = np.empty((len(alphas), len(found.indices)))
+        solved = np.ones(found.n_queries, dtype=bool)
+        if skip is None:
+            skip = np.zeros(found.n_queries, dtype=bool)
+        everything = bundled(X, Q, found, slice(0, found.n_queries), self.degree)
+        if is_small(everything, alphas, relative=self.relative):
+            small_equivalent_kernels(everything, alphas, skip, values)
+            return values
+
+        def ridge(some):
+            queries = bundled(X, Q, found, some, self.degree)
+            outputs = skip[some], values, solved[some]
+            ridge_equivalent_kernels(queries, alphas, self.relative, *outputs)
+
+        over_queries(ridge, found.n_queries, self.n_jobs)
+        # The few systems that are singular to working precision are solved by singular values.
+        for t in np.flatnonzero(~solved):
+            entries, offsets, weights = _neighborhood(X, Q, found, t)
+            for place, alpha in enumerate(alphas):
+                penalty = self._absolute(offsets, weights, alpha)
+                fit = pseudo_inverse_fit(offsets, weights, self.degree, penalty)
+                values[place, entries] = fit[0]
+        return values
+
+    def _unpenalised(self, X, Q, found) -> np.ndarray:
+        values = np.empty(len(found.indices))
+        solved = np.ones(found.n_queries, dtype=bool)
+
+        def polynomial(some):
+            queries = bundled(X, Q, found, some, self.degree)
+            polynomial_equivalent_kernels(queries, values, solved[some])
+
+        over_queries(polynomial, found.n_queries, self.n_jobs)
+        failed = np.flatnonzero(~solved)
+        _warn_underdetermined(X, found, failed, self.degree)
+        for t in failed:
+            entries, offsets, weights = _neighborhood(X, Q, found, t)
+            values[entries] = weights / weights.sum()
+            if not _is_flat(offsets, weights):
+                values[entries] = pseudo_inverse_fit(offsets, weights, self.degree)[0]
+        return values
+
+    def _absolute(self, offsets, weights, alpha: float) -> float:
+        """Return lam = alpha tr(V) / p for the relative penalty."""
+        if not self.relative or alpha == 0.0:
+            return alpha
+        D = design_matrix(offsets, weights, self.degree)[:, 1:]
+        D = D - (weights @ D) / weights.sum()
+        return alpha * float(weights @ (D * D).sum(axis=1)) / D.shape[1]
 
     def slopes(self, data, design, found, alpha) -> np.ndarray:
         """Return gradients of shape (n_queries, n_outputs, n_columns)."""
-        return self.slopes_of(data.rows, data.targets.columns, design, found, alpha)
+        return self.slopes_of(data.rows, data.columns, design, found, alpha)
 
     def slopes_of(self, rows, Y, design, found, alpha) -> np.ndarray:
         """Return the gradients of fits to other targets."""
-        return local_slopes(
-            rows,
-            Y,
-            design,
-            found,
-            alpha,
-            relative=self.relative,
-            degree=self.degree,
-            n_jobs=self.n_jobs,
-        )
+        out = np.zeros((found.n_queries, Y.shape[1], rows.shape[1]))
+        if self.degree == 0:
+            return out
+        everything = bundled(rows, design, found, slice(0, found.n_queries), self.degree)
+        if is_small(everything, alpha, relative=self.relative):
+            small_slopes(everything, Y, alpha, out)
+            return out
+        solved = np.ones(found.n_queries, dtype=bool)
+
+        def slopes(some):
+            queries = bundled(rows, design, found, some, self.degree)
+            if alpha > 0.0:
+                ridge_slopes(queries, Y, float(alpha), self.relative, out[some], solved[some])
+            else:
+                polynomial_slopes(queries, Y, out[some], solved[some])
+
+        over_queries(slopes, found.n_queries, self.n_jobs)
+        for t in np.flatnonzero(~solved):
+            entries, offsets, weights = _neighborhood(rows, design, found, t)
+            out[t] = 0.0
+            if not _is_flat(offsets, weights):
+                penalty = self._absolute(offsets, weights, alpha)
+                fit = pseudo_inverse_fit(offsets, weights, self.degree, penalty)
+                out[t] = (fit[1:] @ Y[found.indices[entries]]).T
+        return out
 
     def planes(self, data, origins, found, alpha) -> tuple[np.ndarray, np.ndarray]:
         """Return values and slopes at the origins; one class is answered without a fit."""
-        pure = data.targets.one_class(found)
+        pure = data.one_class(found)
         if pure is None or not pure.any():
-            return self.planes_of(data.rows, data.targets.columns, origins, found, alpha)
-        columns = data.targets.columns
+            return self.planes_of(data.rows, data.columns, origins, found, alpha)
+        columns = data.columns
         values = columns[found.indices[found.indptr[:-1]]]
         slopes = np.zeros((found.n_queries, columns.shape[1], origins.shape[1]))
         mixed = np.flatnonzero(~pure)
@@ -171,15 +252,7 @@ class RidgeSolver:
             offset = smooth_targets(found.indptr, found.indices, share, rows) - origins
             level = smooth_targets(found.indptr, found.indices, share, Y)
             return level - np.einsum("tp,tcp->tc", offset, slopes), slopes
-        flat = equivalent_kernels(
-            rows,
-            origins,
-            found,
-            [alpha],
-            relative=self.relative,
-            degree=self.degree,
-            n_jobs=self.n_jobs,
-        )
+        flat = self.kernels_of(rows, origins, found, [alpha])
         return smooth_targets(found.indptr, found.indices, flat[0], Y), slopes
 
 
@@ -189,65 +262,10 @@ def weight_shares(found: WeightedNeighborhoods) -> np.ndarray:
     return found.weights / np.bincount(owner, found.weights, minlength=found.n_queries)[owner]
 
 
-def equivalent_kernels(
-    X, Q, found, alphas, *, relative: bool, degree: int, skip=None, n_jobs: int | None = None
-) -> np.ndarray:
-    """Return l(q) for each penalty, shape (n_alphas, nnz), in the order of ``found.indices``."""
-    alphas = np.asarray(alphas, dtype=np.float64)
-    if degree == 0:  # averages know no penalty
-        return np.repeat(weight_shares(found)[None], len(alphas), axis=0)
-    out = np.empty((len(alphas), len(found.indices)))
-    ridged = alphas > 0.0  # unpenalised polynomials go through QR
-    if ridged.any():
-        out[ridged] = _penalised(X, Q, found, alphas[ridged], relative, degree, skip, n_jobs)
-    if not ridged.all():
-        out[~ridged] = _unpenalised(X, Q, found, degree, n_jobs)
-    return out
-
-
-def _penalised(X, Q, found, alphas, relative, degree, skip, n_jobs) -> np.ndarray:
-    values = np.empty((len(alphas), len(found.indices)))
-    solved = np.ones(found.n_queries, dtype=bool)
-    if skip is None:
-        skip = np.zeros(found.n_queries, dtype=bool)
-    everything = bundled(X, Q, found, slice(0, found.n_queries), degree)
-    if is_small(everything, alphas, relative=relative):
-        small_equivalent_kernels(everything, alphas, skip, values)
-        return values
-
-    def ridge(some):
-        queries = bundled(X, Q, found, some, degree)
-        ridge_equivalent_kernels(queries, alphas, relative, skip[some], values, solved[some])
-
-    over_queries(ridge, found.n_queries, n_jobs)
-    # The few systems that are singular to working precision are solved by singular values.
-    for t in np.flatnonzero(~solved):
-        entries = slice(found.indptr[t], found.indptr[t + 1])
-        offsets, weights = X[found.indices[entries]] - Q[t], found.weights[entries]
-        for place, alpha in enumerate(alphas):
-            penalty = _absolute(offsets, weights, alpha, relative, degree)
-            values[place, entries] = pseudo_inverse_fit(offsets, weights, degree, penalty)[0]
-    return values
-
-
-def _unpenalised(X, Q, found, degree, n_jobs) -> np.ndarray:
-    values = np.empty(len(found.indices))
-    solved = np.ones(found.n_queries, dtype=bool)
-
-    def polynomial(some):
-        polynomial_equivalent_kernels(bundled(X, Q, found, some, degree), values, solved[some])
-
-    over_queries(polynomial, found.n_queries, n_jobs)
-    failed = np.flatnonzero(~solved)
-    _warn_underdetermined(X, found, failed, degree)
-    for t in failed:
-        entries = slice(found.indptr[t], found.indptr[t + 1])
-        offsets, weights = X[found.indices[entries]] - Q[t], found.weights[entries]
-        if _is_flat(offsets, weights):
-            values[entries] = weights / weights.sum()
-        else:
-            values[entries] = pseudo_inverse_fit(offsets, weights, degree)[0]
-    return values
+def _neighborhood(X, Q, found: WeightedNeighborhoods, t: Any) -> tuple[slice, Any, Any]:
+    """Return the entries of one query, the offsets of its neighbours and their weights."""
+    entries = slice(found.indptr[t], found.indptr[t + 1])
+    return entries, X[found.indices[entries]] - Q[t], found.weights[entries]
 
 
 def _is_flat(offsets: np.ndarray, weights: np.ndarray) -> bool:
@@ -273,48 +291,6 @@ def _warn_underdetermined(X, found, failed, degree) -> None:
             ConvergenceWarning,
             stacklevel=2,
         )
-
-
-def _absolute(offsets, weights, alpha, relative, degree) -> float:
-    """Return lam = alpha tr(V) / p for the relative penalty."""
-    if not relative or alpha == 0.0:
-        return alpha
-    D = design_matrix(offsets, weights, degree)[:, 1:]
-    D = D - (weights @ D) / weights.sum()
-    return alpha * float(weights @ (D * D).sum(axis=1)) / D.shape[1]
-
-
-def local_slopes(
-    X, Y, Q, found, alpha: float, *, relative: bool, degree: int, n_jobs: int | None = None
-) -> np.ndarray:
-    """Return the gradients of the local models, shape (n_queries, n_outputs, n_features)."""
-    out = np.zeros((found.n_queries, Y.shape[1], X.shape[1]))
-    if degree == 0:
-        return out
-    everything = bundled(X, Q, found, slice(0, found.n_queries), degree)
-    if is_small(everything, alpha, relative=relative):
-        small_slopes(everything, Y, alpha, out)
-        return out
-    solved = np.ones(found.n_queries, dtype=bool)
-
-    def slopes(some):
-        queries = bundled(X, Q, found, some, degree)
-        if alpha > 0.0:
-            ridge_slopes(queries, Y, float(alpha), relative, out[some], solved[some])
-        else:
-            polynomial_slopes(queries, Y, out[some], solved[some])
-
-    over_queries(slopes, found.n_queries, n_jobs)
-    for t in np.flatnonzero(~solved):
-        entries = slice(found.indptr[t], found.indptr[t + 1])
-        rows = found.indices[entries]
-        offsets, weights = X[rows] - Q[t], found.weights[entries]
-        if _is_flat(offsets, weights):
-            out[t] = 0.0
-            continue
-        penalty = _absolute(offsets, weights, alpha, relative, degree)
-        out[t] = (pseudo_inverse_fit(offsets, weights, degree, penalty)[1:] @ Y[rows]).T
-    return out
 
 
 # --- Newton ---
@@ -402,7 +378,7 @@ class NewtonSolver:
         return self._fit(data, origins, found, alpha, want_slopes=True)
 
     def _fit(self, data, design, found, alpha, *, want_slopes: bool):
-        n_classes, width = data.targets.n_outputs, design.shape[1] if want_slopes else 0
+        n_classes, width = data.n_outputs, design.shape[1] if want_slopes else 0
         scores = np.full((found.n_queries, n_classes), np.nan)
         slopes = np.zeros((found.n_queries, n_classes, width))
         converged = np.ones(found.n_queries, dtype=bool)
@@ -411,7 +387,7 @@ class NewtonSolver:
         def solve(some):
             queries = bundled(data.rows, design, found, some, self.degree)
             out = Fits(scores[some], slopes[some], converged[some])
-            local_classifiers(queries, data.targets.codes, objective, out)
+            local_classifiers(queries, data.y, objective, out)
 
         over_queries(solve, found.n_queries, self.n_jobs)
         warn_unconverged(self.objective, int((~converged).sum()), len(converged))
@@ -430,58 +406,63 @@ def warn_unconverged(objective: Objective, n_failed: int, n_fits: int) -> None:
         )
 
 
-def class_solver(estimator, solver: str, kernel, n_classes: int, **settings: Any) -> Any:
-    """Return the solver of a classifier's parameters: compiled where that is the same model."""
-    if estimator is None:
-        if solver == "ridge":
-            return RidgeSolver(**settings)
-        # A class of tiny weight bends the logistic loss little: the gradient must be smaller.
-        return NewtonSolver(
-            Objective(solver, tol=1e-11 if solver == "logistic" else 1e-9), **settings
+# --- batches on a device ---
+
+
+@saved()
+class BatchedRidge(RidgeSolver):
+    """Local averages and ridge models as batches of small systems."""
+
+    def path(self, data, design, found, alphas) -> Any:
+        """Return answers of each penalty, (n_queries, n_outputs)."""
+        xp, Y = namespace(design), data.columns
+        if self.degree > 0 and all(alpha > 0.0 for alpha in alphas):
+            shared = (data.rows, Y, design, *found, list(alphas))
+            return batched_ridge_values(*shared, relative=self.relative)
+        if self.degree == 0:
+            level = found.weights / xp.sum(found.weights, axis=1)[:, None]
+            fits = [level for _ in alphas]
+        else:
+            plain = batched_least_squares(data.rows, design, *found)
+            positive = [alpha for alpha in alphas if alpha > 0.0]
+            shared = (data.rows, design, *found, positive)
+            rest = iter(batched_ridge(*shared, relative=self.relative))
+            fits = [plain if alpha == 0.0 else next(rest) for alpha in alphas]
+        targets = take_rows(Y, found.indices)
+        return [xp.sum(l[:, :, None] * targets, axis=1) for l in fits]  # noqa: E741
+
+    def slopes_of(self, rows, Y, design, found, alpha) -> Any:
+        """Return the gradients of fits to other targets."""
+        if self.degree == 0:
+            shape = (design.shape[0], Y.shape[1], design.shape[1])
+            return namespace(design).zeros(shape, dtype=design.dtype, device=device_of(design))
+        near, w = found
+        return batched_slopes(rows, Y, design, near, w, alpha, relative=self.relative)
+
+
+@saved()
+class BatchedNewton(NewtonSolver):
+    """One-against-the-rest classifiers as batches of (query, class) pairs."""
+
+    def path(self, data, design, found, alphas) -> Any:
+        """Return scores of each penalty, (n_queries, n_classes)."""
+        return [self._fit(data, design, found, alpha, want_slopes=False)[0] for alpha in alphas]
+
+    def _fit(self, data, design, found, alpha, *, want_slopes: bool):
+        scores, slopes, n_failed = batched_classifiers(
+            data.rows,
+            data.y,
+            data.n_outputs,
+            design,
+            found.indices,
+            found.weights,
+            self.objective,
+            alpha,
+            relative=self.relative,
+            want_slopes=want_slopes,
         )
-    exact = exact_class_solver(estimator, n_classes)
-    if exact is not None:
-        return replace(exact, degree=settings["degree"], n_jobs=settings["n_jobs"])
-    weighted = check_local_estimator(estimator, kernel)
-    return EstimatorSolver(estimator, weighted, settings["n_jobs"])
-
-
-def exact_class_solver(estimator, n_classes: int = 2) -> Any:
-    """Return the solver of an estimator that compiled code reproduces, or ``None``.
-
-    By exact type only: a subclass may differ. Beyond two classes ``LogisticRegression`` is one
-    multinomial model, not one against the rest.
-    """
-    if getattr(estimator, "class_weight", None) is not None or not getattr(
-        estimator, "fit_intercept", False
-    ):
-        return None
-    if type(estimator) is RidgeClassifier and not estimator.positive:
-        return RidgeSolver(relative=False, own_alpha=float(estimator.alpha))
-    if type(estimator) is LinearSVC and _is_plain_svc(estimator):
-        scale = 1.0 / estimator.intercept_scaling**2
-        objective = Objective("squared_hinge", C=2.0 * estimator.C, rho=scale, rho_per_weight=0.0)
-        return NewtonSolver(objective, relative=False, own_alpha=1.0)
-    if type(estimator) is LogisticRegression and _is_plain_logistic(estimator):
-        loss = "logistic" if n_classes == 2 else "multinomial"
-        objective = Objective(loss, C=estimator.C, rho_per_weight=0.0, tol=1e-11)
-        return NewtonSolver(objective, relative=False, own_alpha=1.0)
-    return None
-
-
-def _is_plain_svc(estimator: LinearSVC) -> bool:
-    is_l2 = estimator.penalty == "l2" and estimator.loss == "squared_hinge"
-    return is_l2 and estimator.multi_class == "ovr"
-
-
-def _is_plain_logistic(estimator: LogisticRegression) -> bool:
-    params = estimator.get_params()
-    return (
-        params.get("penalty", "deprecated") in ("deprecated", "l2")
-        and params.get("l1_ratio") in (None, 0, 0.0)
-        and bool(np.isfinite(estimator.C))
-        and estimator.solver != "liblinear"
-    )
+        warn_unconverged(self.objective, n_failed, scores.shape[0] * scores.shape[1])
+        return scores, slopes
 
 
 # --- any estimator ---
@@ -527,9 +508,9 @@ class EstimatorSolver:
 
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return answers of shape (1, n_queries, n_outputs); the penalties are the estimator's."""
-        one = self._class_scores if data.targets.are_labels else self._numbers
+        one = self._class_scores if data.n_classes is not None else self._numbers
         answers = _map_neighborhoods(one(data), data.rows, design, found, self.n_jobs)
-        shape = (1, found.n_queries, data.targets.n_outputs)
+        shape = (1, found.n_queries, data.n_outputs)
         return np.array(answers, dtype=np.float64).reshape(shape)
 
     def _fitted(self, offsets, targets, weights):
@@ -539,7 +520,7 @@ class EstimatorSolver:
 
     def _numbers(self, data) -> Callable:
         origin = np.zeros((1, data.n_columns))
-        values = data.targets.columns
+        values = data.columns
         values = values[:, 0] if values.shape[1] == 1 else values
 
         def predict(offsets, indices, weights):
@@ -552,8 +533,8 @@ class EstimatorSolver:
         absent = 0.0 if self.method == "predict_proba" else -np.inf
 
         def score(offsets, indices, weights):
-            labels = data.targets.codes[indices]
-            out = np.full(data.targets.n_outputs, absent)
+            labels = data.y[indices]
+            out = np.full(data.n_outputs, absent)
             if np.all(labels == labels[0]):
                 out[labels[0]] = 1.0
                 return out
@@ -568,18 +549,6 @@ class EstimatorSolver:
             return out
 
         return score
-
-
-def check_local_estimator(estimator, kernel) -> bool:
-    """Return whether the estimator takes weights; without them only equal weights make sense."""
-    if takes_weights(estimator):
-        return True
-    if kernel == "uniform":
-        return False
-    raise ValueError(
-        f"{type(estimator).__name__}.fit takes no sample_weight, which kernel={kernel!r} needs; "
-        'use kernel="uniform", or an estimator that accepts sample_weight.'
-    )
 
 
 def _map_neighborhoods(function, rows, design, found: WeightedNeighborhoods, n_jobs) -> list:
@@ -627,7 +596,7 @@ class ClippedSolver:
         if occupied.size == 0:
             return answers
         starts = found.indptr[occupied]
-        targets = data.targets.columns[found.indices]
+        targets = data.columns[found.indices]
         low = np.minimum.reduceat(targets, starts, axis=0)
         high = np.maximum.reduceat(targets, starts, axis=0)
         answers[:, occupied] = np.clip(answers[:, occupied], low, high)
@@ -656,7 +625,7 @@ class SparseSolver:
 
     def path(self, data, design, found, alphas) -> np.ndarray:
         """Return answers of shape (n_alphas, n_queries, n_outputs)."""
-        out = np.empty((len(alphas), found.n_queries, data.targets.n_outputs))
+        out = np.empty((len(alphas), found.n_queries, data.n_outputs))
         for t, block, query, one, _, share in self._blocks(data, design, found):
             out[:, t] = self.inner.path(block, query, one, np.multiply(alphas, share))[:, 0]
         return out
@@ -671,7 +640,7 @@ class SparseSolver:
 
     def slopes(self, data, design, found, alpha) -> np.ndarray:
         """Return gradients as a dense array, shape (n_queries, n_outputs, n_columns)."""
-        out = np.zeros((found.n_queries, data.targets.n_outputs, data.n_columns))
+        out = np.zeros((found.n_queries, data.n_outputs, data.n_columns))
         for t, block, query, one, used, share in self._blocks(data, design, found):
             out[t][:, used] = self.inner.slopes(block, query, one, float(alpha * share))[0]
         return out
@@ -686,9 +655,8 @@ class SparseSolver:
             used = np.union1d(rows.indices, design[t].indices)
             if used.size == 0:
                 used = np.zeros(1, dtype=np.int64)
-            block = _Block(
-                np.ascontiguousarray(rows[:, used].toarray()), data.targets.take(indices)
-            )
+            dense = np.ascontiguousarray(rows[:, used].toarray())
+            block = replace(data, rows=dense, y=data.y[indices], sample_weight=None)
             query = np.ascontiguousarray(design[t][:, used].toarray())
             one = WeightedNeighborhoods(
                 np.array([0, len(indices)], dtype=np.int64),
@@ -703,14 +671,59 @@ class SparseSolver:
             yield t, block, query, one, used, share
 
 
-@dataclass(frozen=True)
-class _Block:
-    """The neighbours of one query on the columns in use."""
+def at_degree(solver: Any, degree: int) -> Any:
+    """Return the solver of polynomials of another degree; a black box has its own."""
+    if isinstance(solver, ClippedSolver):
+        return ClippedSolver(at_degree(solver.inner, degree))
+    return solver if isinstance(solver, EstimatorSolver) else replace(solver, degree=degree)
 
-    rows: np.ndarray
-    targets: Any
 
-    @property
-    def n_columns(self) -> int:
-        """Number of columns in use."""
-        return self.rows.shape[1]
+def suited_to(solver: Any, X: Any) -> Any:
+    """Return the solver of the same objective for sparse rows, or for rows on a device."""
+    if sparse.issparse(X):
+        return SparseSolver(solver)
+    if isinstance(X, np.ndarray):
+        return solver
+    kind = BatchedRidge if isinstance(solver, RidgeSolver) else BatchedNewton
+    return kind(**vars(solver))
+
+
+# --- scores ---
+
+
+def probabilities(scores, link: str, temperature: float | None) -> Any:
+    """Turn scores of local classifiers into probabilities.
+
+    Parameters
+    ----------
+    scores : array of shape (n_queries, n_classes)
+        Scores.
+    link : {"probability", "softmax", "sigmoid", "score", "margin"}
+        What they are: probabilities already, those of a multinomial or of a logistic model, fits to
+        indicators, or margins of one class against the rest.
+    temperature : float or None
+        Of the last two, softmax(score / temperature); ``None`` cuts negative scores to 0 (margins
+        go through the logistic function first) and scales rows to sum one.
+    """
+    if link == "probability":
+        return scores
+    xp = namespace(scores)
+    if link == "sigmoid":
+        second = scores[:, 1]
+        return xp.exp(_log_sigmoid(xp.stack([-second, second], axis=1)))
+    if link == "score" and temperature is None:
+        powers = xp.where(scores > 0.0, scores, xp.zeros_like(scores))
+        return powers / xp.sum(powers, axis=1, keepdims=True)
+    if link == "margin" and temperature is None:
+        scores = _log_sigmoid(scores)
+    elif link != "softmax":
+        scores = scores / temperature
+    powers = xp.exp(scores - xp.max(scores, axis=1, keepdims=True))
+    return powers / xp.sum(powers, axis=1, keepdims=True)
+
+
+def _log_sigmoid(scores) -> Any:
+    """Return log(1 / (1 + exp(-score))); no score is so far out that it overflows."""
+    xp = namespace(scores)
+    negative = xp.where(scores < 0.0, scores, xp.zeros_like(scores))
+    return negative - xp.log1p(xp.exp(-xp.abs(scores)))

@@ -14,7 +14,7 @@ from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._conformal import HeldOutRows, some_rows
 from vicinal._kernels.linear._covariance import standard_scale
-from vicinal._kernels.local._gradient_metric import gradient_rows
+from vicinal._kernels.local._batched import gradient_rows
 from vicinal._kernels.metric._kernel_ridge import (
     KernelRidge,
     gradient_directions,

@@ -37,7 +37,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
-from vicinal._kernels.local._normal_scores import normal_score_knots, score_slopes
+from vicinal._kernels.linear._covariance import normal_score_knots, score_slopes
 from vicinal._kernels.metric._embedding_net import (
     EPSILON,
     Nets,

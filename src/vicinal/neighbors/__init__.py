@@ -1,6 +1,5 @@
 """Search for nearest neighbours: exact, approximate, and on the device of the data."""
 
-from vicinal.neighbors._neighbor_search import NeighborSearch
-from vicinal.neighbors._neighborhoods import Neighborhoods
+from vicinal.neighbors._neighbor_search import Neighborhoods, NeighborSearch
 
 __all__ = ["NeighborSearch", "Neighborhoods"]

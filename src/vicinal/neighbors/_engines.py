@@ -16,20 +16,20 @@ from sklearn.neighbors import BallTree, KDTree, NearestNeighbors
 from vicinal._base import import_optional, n_threads, namespace, row_blocks, thread_map
 from vicinal._base._compat import threadpool_controller
 from vicinal._kernels.neighbors._nearest import (
+    DeviceRows,
     Pairs,
     ProductRows,
     csr_distances,
+    few_nearest,
+    few_within,
     listed_distances,
+    nearest_on_device,
     nearest_rows,
     rows_within,
     sort_rows,
-)
-from vicinal._kernels.neighbors._nearest_device import (
-    DeviceRows,
-    nearest_on_device,
+    squared_distances,
     within_on_device,
 )
-from vicinal._kernels.neighbors._small_nearest import few_nearest, few_within, squared_distances
 
 # scikit-learn's tree may round a distance differently in the last places; a little more is fetched
 # and then measured again.

@@ -1,6 +1,8 @@
 """Nearest neighbours for local models."""
 
+from collections.abc import Iterator
 from numbers import Integral, Real
+from typing import Any, NamedTuple
 
 import array_api_compat as compat
 import numpy as np
@@ -18,6 +20,7 @@ from vicinal._base import (
     is_array_api,
     is_ready,
     namespace,
+    row_blocks,
     validate_array_api,
 )
 from vicinal._base._compat import Interval, StrOptions
@@ -30,8 +33,131 @@ from vicinal.neighbors._engines import (
     SmallEngine,
     TreeEngine,
 )
-from vicinal.neighbors._growth import grow_neighborhoods, starts
-from vicinal.neighbors._neighborhoods import Neighborhoods
+
+
+class Neighborhoods(NamedTuple):
+    """Neighbours of each query, as many as there are, in three flat arrays.
+
+    The neighbours of query ``i`` are the entries ``indptr[i]:indptr[i + 1]`` of ``indices`` and
+    ``distances``, nearest first and by row number where distances are equal: the layout of a
+    sparse CSR matrix, which compiled code and array libraries read without a list of arrays.
+
+    Attributes
+    ----------
+    indptr : array of shape (n_queries + 1,)
+        Where the neighbours of each query begin and end.
+    indices : array of shape (n_pairs,)
+        Training rows.
+    distances : array of shape (n_pairs,)
+        Their distances from the query.
+    radii : array of shape (n_queries,)
+        Radius of each neighbourhood: every training row within it is listed.
+
+    See Also
+    --------
+    NeighborSearch : Finds them.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.neighbors import NeighborSearch
+    >>> X = np.array([[0.0], [1.0], [3.0]])
+    >>> found = NeighborSearch().fit(X).radius_neighbors([[0.5], [9.0]], radius=1.0)
+    >>> found.indptr
+    array([0, 2, 2])
+    >>> [indices.tolist() for distances, indices in found.split()]
+    [[0, 1], []]
+    """
+
+    indptr: Any
+    indices: Any
+    distances: Any
+    radii: Any
+
+    def split(self) -> Iterator[tuple[Any, Any]]:
+        """Yield distances and indices query by query."""
+        for i in range(self.indptr.shape[0] - 1):
+            part = slice(int(self.indptr[i]), int(self.indptr[i + 1]))
+            yield self.distances[part], self.indices[part]
+
+
+def grow_neighborhoods(engine: Any, Q: Any, mass: float, weights: Any, left_out: Any):
+    """Return the smallest neighbourhoods of total weight above ``mass``, ties included.
+
+    The search is repeated with twice as many neighbours for the queries whose neighbours so far
+    weigh too little, or end within a tie.
+    """
+    xp, device = namespace(weights), compat.device(weights)
+    n_rows = weights.shape[0]
+    typical = float(xp.sum(weights)) / n_rows
+    first_width = min(n_rows, int(min(mass / typical if typical else n_rows, n_rows)) + 9)
+    found = []
+    for block in row_blocks(Q.shape[0], 64 * first_width):
+        pending = xp.arange(block.start, block.stop, dtype=xp.int64, device=device)
+        width = first_width
+        while pending.shape[0]:
+            distances, rows = engine.nearest(_rows(Q, pending), width, left_out.part(pending))
+            radii, inside, held, complete = enclose(distances, rows, weights, mass)
+            if width == n_rows:
+                _check_mass(held, mass)
+                complete = xp.ones_like(complete)
+            queries = pending[:, None] + xp.zeros_like(rows)
+            inside = inside & complete[:, None]
+            done = xp.nonzero(complete)[0]
+            ends = xp.take(pending, done), xp.take(radii, done)
+            found.append((*ends, queries[inside], rows[inside], distances[inside]))
+            pending = xp.take(pending, xp.nonzero(~complete)[0])
+            width = min(n_rows, 2 * width)
+    places, radii, queries, rows, distances = (xp.concat(part) for part in zip(*found, strict=True))
+    order = xp.argsort(queries, stable=True)
+    return Neighborhoods(
+        starts(queries, Q.shape[0]),
+        xp.take(rows, order),
+        xp.take(distances, order),
+        xp.take(radii, xp.argsort(places)),
+    )
+
+
+def enclose(distances: Any, rows: Any, weights: Any, mass: float) -> tuple[Any, Any, Any, Any]:
+    """Find the radius at which each sorted list of neighbours first weighs more than ``mass``.
+
+    Returns the radii, the entries within (rows of no weight apart), the weight of each whole list,
+    and whether the list is long enough: heavy enough, and without a tie at its end.
+    """
+    xp = namespace(weights)
+    own = xp.reshape(xp.take(weights, xp.reshape(rows, (-1,))), rows.shape)
+    own = xp.where(xp.isfinite(distances), own, xp.zeros_like(own))
+    total = xp.cumulative_sum(own, axis=1)
+    enough = xp.astype(total > mass, xp.int8)
+    position = xp.argmax(enough, axis=1)
+    columns = xp.arange(rows.shape[1], device=compat.device(rows))
+    here = columns[None, :] == position[:, None]
+    radii = xp.sum(xp.where(here, distances, xp.zeros_like(distances)), axis=1)
+    inside = (distances <= radii[:, None]) & (own > 0)
+    complete = (total[:, -1] > mass) & (distances[:, -1] > radii)
+    return radii, inside, total[:, -1], complete
+
+
+def starts(queries: Any, n_queries: int) -> Any:
+    """Return where each query begins in a sorted list of pairs, as ``indptr`` of a CSR matrix."""
+    xp = namespace(queries)
+    edges = xp.arange(n_queries + 1, dtype=xp.int64, device=compat.device(queries))
+    return xp.searchsorted(xp.sort(queries), edges)
+
+
+def _check_mass(held: Any, mass: float) -> None:
+    xp = namespace(held)
+    least = float(xp.min(held))
+    if not least > mass:
+        raise ValueError(
+            f"n_neighbors={mass:g} is not exceeded by the total weight {least:g} of the training "
+            "rows that a query may find; lower n_neighbors or give more rows or weight."
+        )
+
+
+def _rows(Q: Any, which: Any) -> Any:
+    return Q[which] if sparse.issparse(Q) else namespace(Q).take(Q, which, axis=0)
+
 
 _METRICS = set().union(*VALID_METRICS.values()) - {"precomputed"}
 _EUCLIDEAN = ("euclidean", "l2")

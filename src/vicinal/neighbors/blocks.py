@@ -11,7 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 
 from vicinal._base import Block, Blocks, stack_rows
-from vicinal._kernels.neighbors._sorted_lists import merge_order
+from vicinal._kernels.neighbors._nearest import merge_order
 from vicinal.neighbors._neighbor_search import NeighborSearch
 
 __all__ = [

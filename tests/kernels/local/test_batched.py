@@ -6,22 +6,26 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import brentq
 from sklearn.linear_model import LinearRegression, LogisticRegression, Ridge
 
+from vicinal._kernels.local import _batched
 from vicinal._kernels.local._batched import (
-    batched_kernel,
     batched_least_squares,
     batched_newton,
     batched_ridge,
     batched_ridge_values,
     batched_slopes,
     batched_vote,
+    gradient_outer_product,
+    is_small,
+    metric_step,
     one_class_scores,
     other_rows,
     put_rows,
-    slope_metric_step,
-    slope_outer_product,
+    small_equivalent_kernels,
+    small_slopes,
     solve_positive,
 )
-from vicinal._kernels.local._smoothing import KERNELS, kernel_values
+from vicinal._kernels.local._polynomials import ridge_equivalent_kernels, ridge_slopes
+from vicinal._kernels.local._workspace import Queries
 
 
 @pytest.fixture(params=[3, 9], ids=["tall", "wide"])
@@ -41,16 +45,6 @@ def scikit_ridge(X, Y, q, rows, w, lam):
 def spread(X, rows, w):
     centred = X[rows] - np.average(X[rows], axis=0, weights=w)
     return (w[:, None] * centred**2).sum()
-
-
-@pytest.mark.parametrize("kernel", sorted(KERNELS))
-def test_kernels_are_those_of_the_host(kernel):
-    u = np.array([0.0, 0.3, 0.9999, 1.0, 1.5])
-    assert_allclose(batched_kernel(u, kernel), kernel_values(u, kernel), atol=1e-12)
-
-
-def test_a_function_is_a_kernel():
-    assert_allclose(batched_kernel(np.array([0.5]), lambda u: 2 * u), [1.0])
 
 
 @pytest.mark.parametrize("relative", [True, False])
@@ -112,17 +106,18 @@ def test_votes_by_hand():
 
 def test_outer_product_by_hand():
     slopes = np.array([[[1.0, 2.0]], [[0.0, 3.0]]])
-    assert_allclose(slope_outer_product(slopes, np.array([1.0, 2.0])), [[1.0, 2.0], [2.0, 22.0]])
+    product = 3.0 * gradient_outer_product(slopes, np.array([1.0, 2.0]))
+    assert_allclose(product, [[1.0, 2.0], [2.0, 22.0]])
 
 
 def test_metric_step_is_the_fourth_root_of_the_product():
     G = np.diag([16.0, 1.0])
-    step = slope_metric_step(G, floor=0.0)
+    step = metric_step(G, floor=0.0)
     assert_allclose(step, np.diag([2.0, 1.0]) * np.sqrt(2 / 5))
-    assert_allclose((slope_metric_step(G, floor=0.1) ** 2).sum(), 2.0)
+    assert_allclose((metric_step(G, floor=0.1) ** 2).sum(), 2.0)
     turned = np.array([[2.0, 1.0], [1.0, 2.0]])
-    assert_allclose(slope_metric_step(turned, floor=0.0, diagonal=True), np.eye(2))
-    assert_allclose(slope_metric_step(np.zeros((2, 2)), floor=0.1), np.eye(2))
+    assert_allclose(metric_step(turned, floor=0.0, diagonal=True), np.eye(2))
+    assert_allclose(metric_step(np.zeros((2, 2)), floor=0.1), np.eye(2))
 
 
 @pytest.mark.parametrize("rho", [1e-6, 0.5, 20.0])
@@ -237,3 +232,49 @@ def test_rows_are_replaced_and_the_others_named():
     assert_array_equal(other_rows(none, 3), [0, 1, 2])
     assert put_rows(target, none, np.empty((0, 2))) is target
     assert_array_equal(put_rows(target, np.arange(4), -target), -target)
+
+
+# --- small tables in NumPy ---
+
+ALPHAS = np.array([0.01, 0.5, 20.0])
+
+
+@pytest.fixture(params=[1, 2], ids=["degree 1", "degree 2"])
+def problem(rng, request):
+    """Neighbourhoods of many lengths, one empty, one flat, wide and tall."""
+    X, Q = rng.normal(size=(60, 4)), rng.normal(size=(9, 4))
+    X[:3] = X[0]
+    sizes = [0, 3, 1, 2, 30, 17, 60, 4, 9]
+    indices = [np.arange(size) if size == 3 else rng.permutation(60)[:size] for size in sizes]
+    indptr = np.concatenate([[0], np.cumsum(sizes)])
+    weights = rng.uniform(0.1, 2.0, indptr[-1])
+    return Queries(X, Q, indptr, np.concatenate(indices).astype(np.int64), weights, request.param)
+
+
+@pytest.mark.parametrize("batch", [1, 1 << 16])
+def test_kernels_equal_the_compiled_ones(problem, monkeypatch, batch):
+    monkeypatch.setattr(_batched, "_BATCH", batch)
+    shape, skip = (len(ALPHAS), len(problem.indices)), np.arange(9) == 5
+    small, compiled = np.full(shape, np.nan), np.full(shape, np.nan)
+    small_equivalent_kernels(problem, ALPHAS, skip, small)
+    ridge_equivalent_kernels(problem, ALPHAS, True, skip, compiled, np.ones(9, dtype=bool))
+    assert_allclose(small, compiled, rtol=1e-10, atol=1e-12)
+
+
+def test_slopes_equal_the_compiled_ones(problem, rng):
+    Y = rng.normal(size=(60, 2))
+    small, compiled = np.zeros((9, 2, 4)), np.zeros((9, 2, 4))
+    small_slopes(problem, Y, 0.1, small)
+    ridge_slopes(problem, Y, 0.1, True, compiled, np.ones(9, dtype=bool))
+    assert_allclose(small, compiled, rtol=1e-9, atol=1e-12)
+
+
+def test_what_needs_care_is_not_small(problem):
+    assert is_small(problem, ALPHAS, relative=True)
+    assert not is_small(problem, ALPHAS, relative=False)
+    assert not is_small(problem, 1e-9, relative=True)
+    assert not is_small(problem, np.inf, relative=True)
+    assert not is_small(problem._replace(X=1e90 * problem.X), ALPHAS, relative=True)
+    many = np.arange(0, 2_000_001, 20)
+    assert not is_small(problem._replace(indptr=many), ALPHAS, relative=True)
+    assert not is_small(problem._replace(X=np.ones((1000, 4))), ALPHAS, relative=True)

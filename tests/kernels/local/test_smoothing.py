@@ -1,15 +1,22 @@
-"""Smoothing kernels and bandwidth rules."""
+"""Smoothing kernels, sums over neighbourhoods, blends and forest weights."""
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+from numpy.testing import assert_allclose, assert_array_equal
 
 from vicinal._kernels.local._smoothing import (
     KERNELS,
+    blend_slopes,
+    blend_values,
+    is_pure,
     kernel_values,
+    leaf_shares,
     loess_values,
     nearest_bandwidth,
     robustness_weights,
+    shared_leaves,
+    smooth_classes,
+    smooth_targets,
     vanishes_at_one,
 )
 
@@ -84,3 +91,89 @@ def test_robustness_weights_count_repetition():
     residuals, weights = np.array([1.0, 3.0, 10.0]), np.array([2.0, 1.0, 1.0])
     repeated = robustness_weights(np.array([1.0, 1.0, 3.0, 10.0]), None)
     assert_allclose(robustness_weights(residuals, weights), repeated[1:])
+
+
+INDPTR, INDICES = np.array([0, 2, 2, 5, 5]), np.array([0, 2, 1, 1, 0])
+SMOOTHER = np.array([0.25, 0.75, 1.0, 2.0, -1.0])
+
+
+def test_targets_are_summed():
+    Y = np.array([[1.0, 10.0], [2.0, 20.0], [3.0, 30.0]])
+    out = smooth_targets(INDPTR, INDICES, SMOOTHER, Y)
+    assert_allclose(out, [[2.5, 25.0], [0.0, 0.0], [5.0, 50.0], [0.0, 0.0]])
+    both = smooth_targets(INDPTR, INDICES, np.stack([SMOOTHER, 2.0 * SMOOTHER]), Y)
+    assert_allclose(both, [out, 2.0 * out])
+
+
+def test_classes_are_summed():
+    out = smooth_classes(INDPTR, INDICES, SMOOTHER, np.array([0, 1, 1]), 2)
+    assert_allclose(out, [[0.25, 0.75], [0.0, 0.0], [-1.0, 3.0], [0.0, 0.0]])
+
+
+def test_neighbourhoods_of_one_class_are_marked():
+    pure = is_pure(INDPTR, INDICES, np.array([0, 1, 0]))
+    assert_array_equal(pure, [True, True, False, True])
+    assert_array_equal(is_pure(np.array([0, 0]), np.empty(0, int), np.array([0])), [True])
+
+
+def test_blend_is_the_weighted_mean_of_planes():
+    """Planes 1 + 2 (q - 0) and 10 - (q - 4) at q = 1, weights 3 and 1."""
+    indptr, indices, weights = np.array([0, 2]), np.array([0, 1]), np.array([3.0, 1.0])
+    origins, values = np.array([[0.0], [4.0]]), np.array([[1.0], [10.0]])
+    slopes = np.array([[[2.0]], [[-1.0]]])
+    out = np.full((1, 1), np.nan)
+    blend_values(indptr, indices, weights, np.array([[1.0]]), origins, values, slopes, out)
+    assert_allclose(out, (3.0 * 3.0 + 13.0) / 4.0)
+    gradient = np.full((1, 1, 1), np.nan)
+    blend_slopes(indptr, indices, weights, slopes, gradient)
+    assert_allclose(gradient, (3.0 * 2.0 - 1.0) / 4.0)
+
+
+def forest(max_size=9, out_of_bag=None):
+    """Two trees, three rows; tree 0 drew row 0 twice and keeps rows 0, 1 in one leaf."""
+    leaves = np.array([[0, 2]])
+    start = np.array([0, 2, 3, 6])
+    members = np.array([0, 1, 2, 0, 1, 2])
+    counts = np.array([2.0, 1.0, 3.0, 1.0, 1.0, 1.0])
+    totals = np.array([3.0, 3.0, 3.0])
+    asked = None if out_of_bag is None else np.array([out_of_bag])
+    return shared_leaves(leaves, asked, leaf_shares(start, members, counts, totals, 3), max_size)
+
+
+def test_forest_weights_by_hand():
+    indptr, rows, weights = forest()
+    assert_array_equal(indptr, [0, 3])
+    assert_array_equal(rows, [0, 1, 2])
+    assert_allclose(weights, [(2 / 3 + 1 / 3) / 2, (1 / 3 + 1 / 3) / 2, 1 / 6])
+
+
+def test_forest_keeps_the_heaviest_rows_in_order():
+    _, rows, weights = forest(max_size=2)
+    assert_array_equal(rows, [0, 1])
+    assert_allclose(weights, [1 / 2, 1 / 3])
+
+
+def test_left_out_rows_ask_the_trees_grown_without_them():
+    _, rows, weights = forest(out_of_bag=[True, False])
+    assert_array_equal(rows, [0, 1])
+    assert_allclose(weights, [2 / 3, 1 / 3])
+    indptr, rows, _ = forest(out_of_bag=[False, False])
+    assert_array_equal(indptr, [0, 0])
+    assert rows.size == 0
+
+
+def test_of_equally_heavy_rows_the_first_are_kept():
+    shares = leaf_shares(np.array([0, 5]), np.arange(5), np.ones(5), np.array([5.0]), 5)
+    _, rows, _ = shared_leaves(np.zeros((1, 1), dtype=int), None, shares, 3)
+    assert_array_equal(rows, [0, 1, 2])
+
+
+def test_shares_of_some_leaves_are_rows_of_all(rng):
+    sizes = rng.randint(0, 5, 30)
+    start = np.concatenate([[0], np.cumsum(sizes)])
+    members, counts = rng.randint(0, 9, start[-1]), rng.randint(1, 4, start[-1]).astype(float)
+    totals = np.maximum(np.bincount(np.repeat(np.arange(30), sizes), counts, minlength=30), 1.0)
+    some = np.array([0, 3, 4, 17, 29])
+    whole = leaf_shares(start, members, counts, totals, 9)
+    part = leaf_shares(start, members, counts, totals, 9, some)
+    assert_array_equal(part.toarray(), whole[some].toarray())

@@ -12,11 +12,12 @@ be added up over blocks, and so that one pass may serve many problems.
 
 from collections import deque
 from collections.abc import Callable, Generator
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy import sparse
+from scipy import linalg, sparse
 from scipy.linalg import cho_factor, cho_solve, lapack
 
 from vicinal._base import row_blocks
@@ -453,3 +454,84 @@ def _residuals(scores, codes, weights, own):
             scores[i, c] *= share
         scores[i, codes[i]] -= weights[i]
     return value
+
+
+# --- leave-one-out residuals and evidence of ridge regression ---
+
+_LOG_2PI = np.log(2.0 * np.pi)
+
+
+@dataclass(frozen=True)
+class RidgeSummary:
+    """What :func:`ridge_summary` finds out."""
+
+    leave_one_out: np.ndarray
+    fitted: np.ndarray
+    effective_parameters: float
+
+
+def _centre(X, y, weight, fit_intercept):
+    if not fit_intercept:
+        return X, y, np.zeros(X.shape[1]), 0.0
+    share = weight / weight.sum()
+    x_mean, y_mean = share @ X, float(share @ y)
+    return X - x_mean, y - y_mean, x_mean, y_mean
+
+
+def ridge_summary(
+    X: np.ndarray, y: np.ndarray, weight: np.ndarray, alpha: float, *, fit_intercept: bool
+) -> RidgeSummary:
+    """Fitted values, leave-one-out predictions (equation 23) and effective parameters of ridge.
+
+    A row of weight ``w`` stands for ``w`` rows, of which one is left out (the whole row where
+    ``w < 1``); the intercept is not penalised. ``alpha = 0`` is least squares.
+    """
+    Xc, yc, _, y_mean = _centre(X, y, weight, fit_intercept)
+    root = np.sqrt(weight)[:, None]
+    U, s, Vt = linalg.svd(root * Xc, full_matrices=False)
+    keep = s > s.max(initial=0.0) * max(Xc.shape) * np.finfo(float).eps
+    U, s, Vt = U[:, keep], s[keep], Vt[keep]
+    coef = Vt.T @ (s / (s**2 + alpha) * (U.T @ (root[:, 0] * yc)))
+    fitted = Xc @ coef + y_mean
+    leverage = ((Xc @ Vt.T) ** 2 / (s**2 + alpha)).sum(axis=1)
+    if fit_intercept:
+        leverage = leverage + 1.0 / weight.sum()
+    removed = np.minimum(weight, 1.0) * leverage
+    # A leverage of one means the row alone fixes a coefficient: its prediction without it is free.
+    left = np.maximum(1.0 - removed, 1e-10)
+    return RidgeSummary(
+        leave_one_out=y - (y - fitted) / left,
+        fitted=fitted,
+        effective_parameters=float((s**2 / (s**2 + alpha)).sum()) + float(fit_intercept),
+    )
+
+
+def ridge_log_evidence(
+    X: np.ndarray,
+    y: np.ndarray,
+    weight: np.ndarray,
+    alpha: float,
+    *,
+    fit_intercept: bool,
+    noise_variance: float | None = None,
+) -> float:
+    """Log density of ``y`` under ``N(0, s2 I + X X' s2 / alpha)``, the prior that ridge implies.
+
+    ``alpha`` is ridge's penalty, so the coefficients have prior variance ``s2 / alpha``. Without
+    ``noise_variance`` the noise ``s2`` takes its most likely value. An intercept has a flat prior,
+    the same for every model, and is integrated out. A row of weight ``w`` stands for ``w`` rows.
+    """
+    Xc, yc, _, _ = _centre(X, y, weight, fit_intercept)
+    n = weight.sum() - float(fit_intercept)
+    A = Xc.T @ (weight[:, None] * Xc) / alpha
+    A[np.diag_indices_from(A)] += 1.0
+    factor = linalg.cho_factor(A, lower=True)
+    moment = Xc.T @ (weight * yc)
+    # Woodbury: y'(I + XX'/alpha)^-1 y = y'y - y'X A^-1 X'y / alpha, and one determinant for both.
+    quadratic = weight @ yc**2 - moment @ linalg.cho_solve(factor, moment) / alpha
+    log_determinant = 2.0 * np.log(np.diag(factor[0])).sum()
+    variance = quadratic / n if noise_variance is None else noise_variance
+    result = n * (_LOG_2PI + np.log(variance)) + log_determinant + quadratic / variance
+    if fit_intercept:
+        result += np.log(weight.sum())
+    return float(-0.5 * result)

@@ -1,8 +1,35 @@
-"""Smoothing kernels K(u) and the rules that turn sorted distances into bandwidths and weights."""
+"""Smoothing kernels, weighted sums over neighbourhoods, forest weights and density ridges.
+
+Neighbours by forest: rows that share leaves with a query, and how much.
+
+A forest predicts a weighted mean of training targets. With c_it the number of times row i was drawn
+for tree t and L_t(q) the leaf of q,
+
+    w_i(q) = mean_t  c_it 1{i in L_t(q)} / sum_j c_jt 1{j in L_t(q)},
+
+the adaptive nearest neighbours of Lin and Jeon (2006). A training row that is left out sees only
+the trees that were grown without it.
+
+Ridges of a Gaussian kernel density: subspace-constrained mean shift.
+
+With p(x) = sum_i s_i exp(-|x - x_i|^2 / 2 h^2) and w_i its terms scaled to sum one, the mean shift
+is s(x) = sum_i w_i x_i - x and the scatter around the mean C(x) = sum_i w_i (x_i - x)(x_i - x)' -
+s s'; then
+
+    grad log p = s / h^2,      Hess log p = (C / h^2 - I) / h^2.
+
+The Hessian has the eigenvectors of C. A point lies on the ridge of dimension m when s has no part
+in the space V of the d - m smallest eigenvalues, and x <- x + V V's(x) leads there.
+"""
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
+from scipy import sparse
+
+from vicinal._base import namespace, row_blocks
+from vicinal._kernels._jit import fast_jit, jit
 
 # A Gaussian never reaches zero: rows whose weight is below this share of the largest are left out.
 GAUSSIAN_CUTOFF = 1e-8
@@ -10,50 +37,39 @@ GAUSSIAN_CUTOFF = 1e-8
 _COUNT_TOLERANCE = 1e-9
 
 
-def _uniform(u: np.ndarray) -> np.ndarray:
-    return (u <= 1.0).astype(u.dtype)
+def _positive(t: Any) -> Any:
+    if isinstance(t, np.ndarray):
+        return np.maximum(t, 0.0, out=t)
+    return namespace(t).maximum(t, namespace(t).zeros_like(t))
 
 
-def _epanechnikov(u: np.ndarray) -> np.ndarray:
-    return 0.75 * np.maximum(1.0 - u * u, 0.0)
-
-
-def _tricube(u: np.ndarray) -> np.ndarray:
-    t = np.maximum(1.0 - u * u * u, 0.0)
+def _tricube(u: Any) -> Any:
+    t = _positive(1.0 - u * u * u)
     return t * t * t
 
 
-def _gaussian(u: np.ndarray) -> np.ndarray:
-    return np.exp(-0.5 * u * u)
+def _cosine(u: Any) -> Any:
+    xp = namespace(u)
+    return xp.cos(0.5 * np.pi * xp.minimum(u, xp.ones_like(u))) * xp.astype(u < 1.0, u.dtype)
 
 
-def _bisquare(u: np.ndarray) -> np.ndarray:
-    t = np.maximum(1.0 - u * u, 0.0)
-    return t * t
-
-
-def _triangular(u: np.ndarray) -> np.ndarray:
-    return np.maximum(1.0 - u, 0.0)
-
-
-def _cosine(u: np.ndarray) -> np.ndarray:
-    return np.where(u < 1.0, np.cos(0.5 * np.pi * np.minimum(u, 1.0)), 0.0)
-
-
-KERNELS: dict[str, Callable[[np.ndarray], np.ndarray]] = {
-    "uniform": _uniform,
-    "epanechnikov": _epanechnikov,
+KERNELS: dict[str, Callable[[Any], Any]] = {
+    "uniform": lambda u: namespace(u).astype(u <= 1.0, u.dtype),
+    "epanechnikov": lambda u: 0.75 * _positive(1.0 - u * u),
     "tricube": _tricube,
-    "gaussian": _gaussian,
-    "bisquare": _bisquare,
-    "triangular": _triangular,
+    "gaussian": lambda u: namespace(u).exp(-0.5 * u * u),
+    "bisquare": lambda u: _positive(1.0 - u * u) ** 2,
+    "triangular": lambda u: _positive(1.0 - u),
     "cosine": _cosine,
 }
 
 
-def _call_user_kernel(kernel: Callable, u: np.ndarray) -> np.ndarray:
+def _call_user_kernel(kernel: Callable, u: Any) -> Any:
     """Evaluate a callable kernel and check shape, sign and finiteness of what it returns."""
-    weights = np.asarray(kernel(u), dtype=np.float64)
+    weights = kernel(u)
+    if not isinstance(u, np.ndarray):
+        return weights
+    weights = np.asarray(weights, dtype=np.float64)
     if weights.shape != u.shape:
         raise ValueError(
             f"kernel returned shape {weights.shape} for distances of shape {u.shape}; it must "
@@ -66,8 +82,8 @@ def _call_user_kernel(kernel: Callable, u: np.ndarray) -> np.ndarray:
     return weights
 
 
-def kernel_values(u: np.ndarray, kernel: str | Callable) -> np.ndarray:
-    """Return K(u) for scaled distances ``u >= 0``, of the same shape."""
+def kernel_values(u: Any, kernel: str | Callable) -> Any:
+    """Return K(u) for scaled distances ``u >= 0``, of the same shape, in any array library."""
     if callable(kernel):
         return _call_user_kernel(kernel, u)
     return KERNELS[kernel](u)
@@ -85,16 +101,14 @@ def nearest_scale(kernel: str | Callable) -> float:
     return 2.0 if kernel == "gaussian" else 1.0
 
 
-def nearest_bandwidth(
-    distances: np.ndarray, weights: np.ndarray | None, count: float, *, exceed: bool
-) -> np.ndarray:
+def nearest_bandwidth(distances: Any, weights: Any, count: float, *, exceed: bool) -> Any:
     """Return the radius that holds ``count`` neighbours, for each row of sorted distances.
 
     Parameters
     ----------
-    distances : ndarray of shape (n_queries, m)
+    distances : array of shape (n_queries, m)
         Ascending along each row.
-    weights : ndarray of shape (n_queries, m) or None
+    weights : array of shape (n_queries, m) or None
         User weights of those rows; ``None`` means ones.
     count : float
         Number of neighbours, or total weight.
@@ -104,30 +118,29 @@ def nearest_bandwidth(
 
     Returns
     -------
-    ndarray of shape (n_queries,)
+    array of shape (n_queries,)
         ``nan`` where the rows given do not hold enough weight.
     """
-    n_queries, m = distances.shape
+    xp = namespace(distances)
     if weights is None:
         position = int(np.floor(count + 1e-9)) if exceed else int(np.ceil(count - 1e-9)) - 1
-        if position >= m:
-            return np.full(n_queries, np.nan)
-        return distances[:, max(position, 0)].copy()
-    total = np.cumsum(weights, axis=1)
+        if position >= distances.shape[1]:
+            return xp.full_like(distances[:, 0], float("nan"))
+        return distances[:, max(position, 0)] + 0.0
+    total = xp.cumulative_sum(weights, axis=1)
     tolerance = _COUNT_TOLERANCE * max(1.0, count)
     reached = total > count + tolerance if exceed else total >= count - tolerance
-    position = reached.argmax(axis=1)
-    h = distances[np.arange(n_queries), position].astype(np.float64)
-    h[~reached[:, -1]] = np.nan
-    return h
+    # The first column that reaches the count has the least distance of all that do.
+    infinite = xp.full_like(distances, float("inf"))
+    h = xp.min(xp.where(reached, distances, infinite), axis=1)
+    return xp.where(reached[:, -1], h, xp.full_like(h, float("nan")))
 
 
-def loess_values(u: np.ndarray) -> np.ndarray:
+def loess_values(u: Any) -> Any:
     """Tricube with LOESS's guards: 1 below 0.001, 0 above 0.999 (Cleveland and Grosse 1991)."""
-    weights = _tricube(u)
-    weights[u < 0.001] = 1.0
-    weights[u > 0.999] = 0.0
-    return weights
+    xp = namespace(u)
+    weights = xp.where(u < 0.001, xp.ones_like(u), _tricube(u))
+    return xp.where(u > 0.999, xp.zeros_like(u), weights)
 
 
 def robustness_weights(residuals: np.ndarray, sample_weight: np.ndarray | None) -> np.ndarray:
@@ -140,7 +153,7 @@ def robustness_weights(residuals: np.ndarray, sample_weight: np.ndarray | None) 
     if scale <= 0.0:
         return np.ones_like(size)
     u = size / scale
-    weights = _bisquare(u)
+    weights = KERNELS["bisquare"](u)
     weights[u < 0.001] = 1.0
     weights[u > 0.999] = 0.0
     return weights
@@ -157,15 +170,11 @@ def _median(values: np.ndarray, weights: np.ndarray) -> float:
     return float(0.5 * (low + high))
 
 
-def _gaussian_slope(u: np.ndarray) -> np.ndarray:
-    return -u * np.exp(-0.5 * u * u)
-
-
 _SLOPES: dict[str, Callable[[np.ndarray], np.ndarray]] = {
     "uniform": np.zeros_like,
     "epanechnikov": lambda u: np.where(u < 1.0, -1.5 * u, 0.0),
     "tricube": lambda u: -9.0 * u * u * np.maximum(1.0 - u * u * u, 0.0) ** 2,
-    "gaussian": _gaussian_slope,
+    "gaussian": lambda u: -u * np.exp(-0.5 * u * u),
     "bisquare": lambda u: -4.0 * u * np.maximum(1.0 - u * u, 0.0),
     "triangular": lambda u: np.where(u < 1.0, -1.0, 0.0),
     "cosine": lambda u: np.where(u < 1.0, -0.5 * np.pi * np.sin(0.5 * np.pi * u), 0.0),
@@ -178,3 +187,288 @@ def kernel_slopes(u: np.ndarray, kernel: str | Callable) -> np.ndarray:
         low, high = np.maximum(u - 1e-6, 0.0), u + 1e-6
         return (kernel_values(high, kernel) - kernel_values(low, kernel)) / (high - low)
     return _SLOPES[kernel](u)
+
+
+def smooth_targets(indptr, indices, smoother, Y) -> np.ndarray:
+    """Return sum_i l_i(q) Y_i of every query, shape (n_queries, n_outputs).
+
+    Of several smoothers (n_smoothers, nnz) one below another: the pattern is read once.
+    """
+    shape = (len(indptr) - 1, len(Y))
+    matrix = sparse.csr_matrix((np.empty(len(indices)), indices, indptr), shape=shape)
+
+    def sums(values) -> np.ndarray:
+        matrix.data = values
+        return matrix @ Y
+
+    return sums(smoother) if smoother.ndim == 1 else np.stack([sums(one) for one in smoother])
+
+
+def smooth_classes(indptr, indices, smoother, codes, n_classes: int) -> np.ndarray:
+    """Return sum_i l_i(q) 1{y_i = c}, the fit to indicator columns, without forming them."""
+    n_queries = len(indptr) - 1
+    place = np.repeat(np.arange(n_queries) * n_classes, np.diff(indptr)) + codes[indices]
+    sums = np.bincount(place, smoother, minlength=n_queries * n_classes)
+    return sums.reshape(n_queries, n_classes)
+
+
+def is_pure(indptr, indices, codes) -> np.ndarray:
+    """Mark the queries whose neighbours all belong to one class: their answer needs no fit."""
+    differs = np.diff(codes[indices], prepend=0) != 0
+    differs[indptr[:-1][indptr[:-1] < len(indices)]] = False  # no neighbour stands before the first
+    changes = np.concatenate([[0], np.cumsum(differs)])
+    return changes[indptr[1:]] == changes[indptr[:-1]]
+
+
+@fast_jit
+def blend_values(indptr, indices, weights, Q, origins, values, slopes, out):
+    """Write sum_j v_j (a_j + B_j (q - o_j)) / sum_j v_j for every query, (n_queries, n_outputs).
+
+    The models that speak for query t are ``indices[indptr[t]:indptr[t + 1]]``, with weights v_j;
+    ``values`` holds a_j (n_models, n_outputs), ``slopes`` B_j (n_models, n_outputs, d).
+    """
+    d = Q.shape[1]
+    for t in range(indptr.shape[0] - 1):
+        total = 0.0
+        for c in range(out.shape[1]):
+            out[t, c] = 0.0
+        for e in range(indptr[t], indptr[t + 1]):
+            j = indices[e]
+            w = weights[e]
+            total += w
+            for c in range(out.shape[1]):
+                value = values[j, c]
+                row = slopes[j, c]
+                for a in range(d):
+                    value += row[a] * (Q[t, a] - origins[j, a])
+                out[t, c] += w * value
+        for c in range(out.shape[1]):
+            out[t, c] /= total
+
+
+@fast_jit
+def blend_slopes(indptr, indices, weights, slopes, out):
+    """Write sum_j v_j B_j / sum_j v_j for every query, shape (n_queries, n_outputs, d)."""
+    for t in range(indptr.shape[0] - 1):
+        total = 0.0
+        out[t] = 0.0
+        for e in range(indptr[t], indptr[t + 1]):
+            j = indices[e]
+            w = weights[e]
+            total += w
+            for c in range(out.shape[1]):
+                for a in range(out.shape[2]):
+                    out[t, c, a] += w * slopes[j, c, a]
+        for c in range(out.shape[1]):
+            for a in range(out.shape[2]):
+                out[t, c, a] /= total
+
+
+def leaf_shares(
+    start, members, counts, totals, n_samples: int, leaves: np.ndarray | None = None
+) -> sparse.csr_matrix:
+    """Return the share of every row in every leaf, shape (n_leaves, n_samples).
+
+    Parameters
+    ----------
+    start, members, counts : ndarray
+        Rows of each leaf as compressed rows, with the number of times each was drawn.
+    totals : ndarray of shape (n_leaves,)
+        Sum of the counts of each leaf.
+    n_samples : int
+        Number of training rows.
+    leaves : ndarray of int, default=None
+        Leaves that are asked about, ``None`` for all.
+    """
+    if leaves is not None:
+        first, sizes = start[leaves], start[leaves + 1] - start[leaves]
+        start = np.concatenate([[0], np.cumsum(sizes)])
+        entries = np.repeat(first - start[:-1], sizes) + np.arange(start[-1])
+        members, counts, totals = members[entries], counts[entries], totals[leaves]
+    shares = counts / np.repeat(totals, np.diff(start))
+    return sparse.csr_matrix((shares, members, start), shape=(len(totals), n_samples))
+
+
+def shared_leaves(leaves, out_of_bag, shares: sparse.csr_matrix, max_size: int):
+    """Return the neighbourhoods of queries as compressed rows (indptr, indices, weights).
+
+    Parameters
+    ----------
+    leaves : ndarray of int64 of shape (n_queries, n_trees)
+        Leaf of each query in each tree, as numbered in ``shares``.
+    out_of_bag : ndarray of bool of shape (n_queries, n_trees) or None
+        Trees that a left-out row may ask; ``None`` where all are asked.
+    shares : CSR matrix of shape (n_leaves, n_samples)
+        What :func:`leaf_shares` returns.
+    max_size : int
+        Only so many rows of largest weight are kept, the first ones of equal weight.
+    """
+    n_queries, n_trees = leaves.shape
+    asked = np.full(n_queries, n_trees) if out_of_bag is None else out_of_bag.sum(axis=1)
+    visited = leaves.ravel() if out_of_bag is None else leaves[out_of_bag]
+    starts = np.concatenate([[0], np.cumsum(asked)])
+    shape = (n_queries, shares.shape[0])
+    found = sparse.csr_matrix((np.ones(len(visited)), visited, starts), shape=shape) @ shares
+    sizes = np.diff(found.indptr)
+    kept = np.ones(len(found.data), dtype=bool)
+    for q in np.flatnonzero(sizes > max_size):
+        own = slice(found.indptr[q], found.indptr[q + 1])
+        kept[own] = _heaviest(found.data[own], found.indices[own], max_size)
+    indptr = np.concatenate([[0], np.cumsum(np.minimum(sizes, max_size))])
+    weights = (found.data / np.repeat(asked, sizes))[kept]
+    nearest = sparse.csr_matrix((weights, found.indices[kept], indptr), shape=found.shape)
+    # In the order of the rows, so that sums do not depend on the order of the trees.
+    nearest.sort_indices()
+    return indptr, nearest.indices.astype(np.int64), nearest.data
+
+
+def _heaviest(values, rows, count: int) -> np.ndarray:
+    """Mark the ``count`` largest values, of equal ones those of the first rows."""
+    least = np.partition(values, len(values) - count)[len(values) - count]
+    marked = values > least
+    equal = np.flatnonzero(values == least)
+    missing = count - np.count_nonzero(marked)
+    marked[equal[np.argsort(rows[equal])[:missing]]] = True
+    return marked
+
+
+# Terms below this share of the largest are left out.
+_LOG_CUTOFF = -np.log(1e-12)
+# Beyond this exponent every term of the density underflows.
+_LOG_UNDERFLOW = 700.0
+# A list of near rows serves while the point stays within this many bandwidths of where it was made.
+_SLACK = 0.5
+
+
+@jit
+def nearest_row(x, X):
+    """Return the number of the row nearest to ``x`` and its squared distance."""
+    best, least = 0, np.inf
+    for i in range(X.shape[0]):
+        square = 0.0
+        for a in range(X.shape[1]):
+            square += (X[i, a] - x[a]) ** 2
+        if square < least:
+            best, least = i, square
+    return best, least
+
+
+@jit
+def rows_in_reach(x, X, h, rows):
+    """Write the rows that can have weight near ``x`` into ``rows``; return their number."""
+    _, least = nearest_row(x, X)
+    slack = _SLACK * h
+    reach = np.sqrt((np.sqrt(least) + slack) ** 2 + 2.0 * _LOG_CUTOFF * h * h) + slack
+    limit = reach * reach
+    n = 0
+    for i in range(X.shape[0]):
+        square = 0.0
+        for a in range(X.shape[1]):
+            square += (X[i, a] - x[a]) ** 2
+        if square <= limit:
+            rows[n] = i
+            n += 1
+    return n
+
+
+@jit
+def local_moments(x, X, weights, rows, n, h, squares, shift, scatter):
+    """Fill the mean shift and the scatter around the mean at ``x`` from ``rows[:n]``."""
+    d = X.shape[1]
+    least = np.inf
+    for t in range(n):
+        square = 0.0
+        i = rows[t]
+        for a in range(d):
+            square += (X[i, a] - x[a]) ** 2
+        squares[t] = square
+        least = min(least, square)
+    scale = 0.5 / (h * h)
+    limit = least + _LOG_CUTOFF / scale
+    shift[:] = 0.0
+    scatter[:] = 0.0
+    total = 0.0
+    for t in range(n):
+        if squares[t] > limit:
+            continue
+        i = rows[t]
+        w = weights[i] * np.exp(-(squares[t] - least) * scale)
+        total += w
+        for a in range(d):
+            offset = X[i, a] - x[a]
+            shift[a] += w * offset
+            for b in range(a + 1):
+                scatter[a, b] += w * offset * (X[i, b] - x[b])
+    for a in range(d):
+        shift[a] /= total
+    for a in range(d):
+        for b in range(a + 1):
+            scatter[a, b] = scatter[a, b] / total - shift[a] * shift[b]
+            scatter[b, a] = scatter[a, b]
+
+
+@jit
+def project_to_ridge(Q, X, weights, h, m, tol, max_iter, out, converged, n_iter):
+    """Move every row of ``Q`` to the ridge of dimension ``m``; one row after the other."""
+    d = X.shape[1]
+    rows = np.empty(X.shape[0], dtype=np.int64)
+    squares = np.empty(X.shape[0])
+    shift = np.empty(d)
+    scatter = np.empty((d, d))
+    step = np.empty(d)
+    for t in range(Q.shape[0]):
+        x = Q[t].copy()
+        nearest, least = nearest_row(x, X)
+        if least > 2.0 * _LOG_UNDERFLOW * h * h:
+            # The density is zero to working precision here: start at the nearest sample.
+            x[:] = X[nearest]
+        origin = x.copy()
+        n = rows_in_reach(x, X, h, rows)
+        converged[t] = False
+        for iteration in range(max_iter):
+            n_iter[t] = iteration + 1
+            moved = 0.0
+            for a in range(d):
+                moved += (x[a] - origin[a]) ** 2
+            if moved > (_SLACK * h) ** 2:
+                origin[:] = x
+                n = rows_in_reach(x, X, h, rows)
+            local_moments(x, X, weights, rows, n, h, squares, shift, scatter)
+            if m == 0:
+                step[:] = shift
+            else:
+                _, vectors = np.linalg.eigh(scatter)
+                step[:] = 0.0
+                for v in range(d - m):
+                    part = 0.0
+                    for a in range(d):
+                        part += vectors[a, v] * shift[a]
+                    for a in range(d):
+                        step[a] += part * vectors[a, v]
+            size = 0.0
+            for a in range(d):
+                x[a] += step[a]
+                size += step[a] * step[a]
+            if size <= (tol * h) ** 2:
+                converged[t] = True
+                break
+        out[t] = x
+
+
+def left_out_log_density(X: np.ndarray, weights: np.ndarray, rows: np.ndarray, bandwidths):
+    """Return log p of some rows without themselves and their copies, (n_bandwidths, n_rows).
+
+    Up to the constant that rows share; -inf where there is no other row.
+    """
+    n, d = X.shape
+    out = np.empty((len(bandwidths), len(rows)))
+    for block in row_blocks(len(rows), 8 * n * 6, max_rows=512):
+        square = np.zeros((len(rows[block]), n))
+        for a in range(d):
+            square += (X[rows[block], a, None] - X[None, :, a]) ** 2
+        square[square == 0.0] = np.inf
+        least = square.min(axis=1)
+        for j, h in enumerate(bandwidths):
+            terms = np.exp((least[:, None] - square) / (2.0 * h * h)) @ weights
+            out[j, block] = np.log(terms) - least / (2.0 * h * h) - d * np.log(h)
+    return out

@@ -1,4 +1,4 @@
-"""Local models fitted once at anchors: stored planes, where to put them, and how to choose them."""
+"""Local models fitted once at anchors: stored planes, their centres, and how to choose them."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
@@ -10,10 +10,8 @@ from scipy import sparse
 from sklearn.cluster import KMeans, kmeans_plusplus
 from sklearn.utils import check_array, check_random_state
 
-from vicinal._base import Progress, group_folds, is_array_api, saved
-from vicinal._kernels.local._blend import blend_slopes, blend_values
-from vicinal.local._coordinates import sees_labels
-from vicinal.local._data import PlacedRows, is_forest
+from vicinal._base import Progress, TrainingData, group_folds, saved
+from vicinal._kernels.local._smoothing import blend_slopes, blend_values
 from vicinal.local._fits import LocalFit
 from vicinal.local._neighborhoods import (
     Localizer,
@@ -24,7 +22,9 @@ from vicinal.local._neighborhoods import (
     drop_zeros,
     take_queries,
 )
-from vicinal.local._selection import MAX_ROWS, draw_rows
+from vicinal.local._rows import LocalRows, is_forest, sees_labels
+from vicinal.local._selection import metric_views
+from vicinal.local._settings import MAX_ROWS, draw_rows
 from vicinal.local._solvers import over_queries, weight_shares
 
 # Rows on which the centres are placed: enough for k-means, few enough to forget n.
@@ -153,21 +153,20 @@ class BlendSolver:
         return self.anchors.blended_slopes(found)
 
 
-def blended_fit(anchors: AnchorPlanes, alpha: float, like: LocalFit, targets) -> LocalFit:
+def blended_fit(anchors: AnchorPlanes, alpha: float, like: LocalFit) -> LocalFit:
     """Return the model that blends the anchors: they are its rows, in the coordinates of another.
 
-    ``targets`` say what the answers are; training rows are not kept.
+    Training rows are not stored.
     """
     data, solver = like.data, like.solver
-    rows = PlacedRows(
-        anchors.origins,
-        targets,
-        data.search.index(anchors.centers),
-        data.placement,
-        None,
-        None,
-        data.search,
-        data.dtype,
+    is_classes = data.n_classes is not None
+    rows = replace(
+        data,
+        rows=anchors.origins,
+        y=anchors.values.argmax(axis=1) if is_classes else anchors.values,
+        index=data.search.index(anchors.centers),
+        sample_weight=None,
+        groups=None,
     )
     blend = BlendSolver(anchors, solver.link, solver.is_linear, solver.name, solver.n_jobs)
     return LocalFit(rows, anchors.rule, blend, alpha, like.outside)
@@ -187,27 +186,15 @@ class Plan:
         """Number of neighbours of an anchor, or its bandwidth."""
         return self.rule.size
 
-    def note_on(self, estimator, anchors: AnchorPlanes, results) -> None:
-        """Write what users ask for into the attributes of an estimator."""
-        estimator.anchors_ = anchors
-        estimator.n_refits_ = self.n_refits
-        estimator.alpha_ = float(self.alpha)
-        if isinstance(self.rule, NearestRule):
-            estimator.n_neighbors_ = int(self.rule.count)
-        else:
-            estimator.bandwidth_ = float(self.rule.bandwidth)
-        if results is not None:
-            estimator.anchor_selection_ = results
 
-
-def check_anchored(estimator, X) -> None:
+def check_anchored(estimator, data: TrainingData) -> None:
     """Refuse what cannot be stored as planes, before any work."""
-    name = type(estimator).__name__
-    if sparse.issparse(X) or is_array_api(X):
+    if sparse.issparse(data.X) or data.xp is not np:
         raise TypeError(
-            f"{name} needs dense NumPy rows, not {type(X).__name__}; sparse and device arrays are "
-            "not supported, because models at anchors have a slope for every column and are "
-            "placed by scikit-learn's k-means. Convert X, or use a local model without anchors."
+            f"{type(estimator).__name__} needs dense NumPy rows, not {type(data.X).__name__}; "
+            "sparse and device arrays are not supported, because models at anchors have a slope "
+            "for every column and are placed by scikit-learn's k-means. Convert X, or use a local "
+            "model without anchors."
         )
     if is_forest(estimator.metric):
         raise ValueError(
@@ -223,9 +210,9 @@ class AnchorSearch:
     ----------
     fit : LocalFit
         The model fitted around every query, whose rows, rule and penalty are the start.
-    table : TrainingTable
+    table : TrainingData
         Training data.
-    folds : list of (PlacedRows, list of ndarray)
+    folds : list of (LocalRows, list of ndarray)
         Rows to hold out, with all rows under a metric that did not see their labels.
     anchors : int, "auto" or array-like
         Number of centres, or the centres.
@@ -250,26 +237,23 @@ class AnchorSearch:
         self.results: dict[str, np.ndarray] | None = None
 
     @classmethod
-    def of(cls, estimator, table, engine) -> "AnchorSearch":
-        """Prepare the search for an estimator whose model around every query is settled."""
-        fit = estimator._model
-        rows = draw_rows(table.n_samples, estimator.random_state, MAX_ROWS)
-        metric = estimator.metric_ if estimator._is_gradient() else estimator.metric
+    def of(cls, anchors, fit: LocalFit, data: TrainingData, settings, metric) -> "AnchorSearch":
+        """Prepare the search around a model whose setting has been selected."""
+        sample = draw_rows(len(data), settings.random_state, MAX_ROWS)
         if sees_labels(metric):
-            _, views = next(iter(estimator._views(table, engine, metric, rows)))
-            folds = [(view.data, [view.rows]) for view in views]
+            _, views = next(iter(metric_views(data, settings, metric, sample)))
+            folds = [(view.rows, [view.sample]) for view in views]
         else:
-            parts = held_out_parts(rows, table.n_samples, table.groups, estimator.random_state)
-            folds = [(fit.data, parts)]
+            folds = [(fit.data, held_out_parts(sample, data, settings.random_state))]
         return cls(
             fit,
-            table,
+            data,
             folds,
-            estimator.anchors,
-            alpha_is_open=isinstance(estimator.alpha, str),
-            random_state=estimator.random_state,
-            verbose=estimator.verbose,
-            label=f"{type(estimator).__name__} anchors",
+            anchors,
+            alpha_is_open=len(settings.alphas) > 1,
+            random_state=settings.random_state,
+            verbose=settings.verbose,
+            label=f"{settings.name} anchors",
         )
 
     # --- choice ---
@@ -311,7 +295,7 @@ class AnchorSearch:
         if not isinstance(self.anchors, (str, int, np.integer)):
             return [self._given_centers]
         data, table = self.fit.data, self.table
-        codes = table.targets.codes if table.targets.are_labels else None
+        codes = None if table.classes is None else table.y
         shared = (table.X, data.index, self._to_place, codes, table.sample_weight)
         counts = _anchor_counts(self.anchors, data.total_weight)
         return [partial(place_centers, m, *shared, self.random_state) for m in counts]
@@ -332,7 +316,7 @@ class AnchorSearch:
 
     def _loss(self, data) -> Callable[[np.ndarray, np.ndarray], np.ndarray]:
         """Return the weighted loss of answers to rows."""
-        loss, weights = data.targets.losses(data.sample_weight), data.sample_weight
+        loss, weights = data.losses(), data.sample_weight
         if weights is None:
             return loss
         return lambda answers, rows: loss(answers, rows) * weights[rows]
@@ -345,7 +329,7 @@ class AnchorSearch:
             blended = self._blended(place, data.index.X[held])
             for rule, found in neighborhoods:
                 for alpha in self.alphas:
-                    anchors = self._models(data, place, found, alpha, 1)
+                    anchors = fit_planes(self.fit.solver, data, place, found, alpha, 1)
                     for n_blended, near in blended.items():
                         values = anchors.predict(data.rows[held], near, self.fit.solver.n_jobs)
                         plan = Plan(rule, alpha, n_blended)
@@ -360,11 +344,13 @@ class AnchorSearch:
         for data, place, neighborhoods, held in self._held(centers, [plan.rule]):
             loss = self._loss(data)
             (_, found), *_ = neighborhoods
-            first = self._models(data, place, found, plan.alpha, 1)
+            first = fit_planes(self.fit.solver, data, place, found, plan.alpha, 1)
             blended = self._blended(place, data.index.X[held])
             for n_blended in {plan.n_blended, max(blended)}:
                 anchors = replace(first, n_blended=n_blended)
-                refits = self._refits(data, anchors, found, plan.alpha, _MAX_REFITS)
+                refits = refit_planes(
+                    self.fit.solver, data, anchors, found, plan.alpha, _MAX_REFITS
+                )
                 for i, refitted in enumerate(refits, start=1):
                     near = blended[n_blended]
                     values = refitted.predict(data.rows[held], near, self.fit.solver.n_jobs)
@@ -388,9 +374,9 @@ class AnchorSearch:
             for held in folds:
                 absent = self._absent(held)
                 blocks = data.left_out([fit.rule], held, fit.factor, groups=absent)
-                for block, _, design, found in blocks:
+                for _, own, _, design, found in blocks:
                     values = fit.solver.path(data, design, found, [fit.alpha])[0]
-                    parts.append(loss(values, held[block]))
+                    parts.append(loss(values, own))
         return np.concatenate(parts)
 
     def _held(self, centers, rules=None) -> Iterator:
@@ -408,7 +394,7 @@ class AnchorSearch:
         groups = self.table.groups
         if groups is not None:
             return np.isin(groups, groups[held])
-        absent = np.zeros(self.table.n_samples, dtype=bool)
+        absent = np.zeros(len(self.table), dtype=bool)
         absent[held] = True
         return absent
 
@@ -428,22 +414,15 @@ class AnchorSearch:
 
     # --- models ---
 
-    def _models(self, data, place, found: WeightedNeighborhoods, alpha, n_blended) -> AnchorPlanes:
-        """Return the models at the centres."""
-        return fit_planes(self.fit.solver, data, place, found, alpha, n_blended)
-
-    def _refits(
-        self, data, anchors: AnchorPlanes, found, alpha, n_refits
-    ) -> Iterator[AnchorPlanes]:
-        return refit_planes(self.fit.solver, data, anchors, found, alpha, n_refits)
-
     def fit_plan(self, centers, plan: Plan, data=None, found=None) -> AnchorPlanes:
         """Return the anchors of a plan."""
         data = data or self.fit.data
         place = self._to_place(centers, data)
         if found is None:
             found = _SharedSearch(data, place, [plan.rule], self.fit.factor).found(plan.rule, None)
-        return planned(self.fit.solver, data, place, found, plan)
+        anchors = fit_planes(self.fit.solver, data, place, found, plan.alpha, plan.n_blended)
+        shared = (anchors, found, plan.alpha, plan.n_refits)
+        return [anchors, *refit_planes(self.fit.solver, data, *shared)][-1]
 
     def held_out(self, centers, plan: Plan) -> tuple[np.ndarray, np.ndarray]:
         """Return predictions of rows by models that did not see them, and those rows."""
@@ -470,7 +449,7 @@ def fit_planes(solver, data, place, found: WeightedNeighborhoods, alpha, n_blend
         for column in range(data.n_columns):
             terms = share * data.rows[found.indices, column]
             origins[:, column] = np.bincount(owner, terms, minlength=found.n_queries)
-    prior = data.targets.prior(data.sample_weight)
+    prior = data.prior()
     values = np.tile(prior, (found.n_queries, 1))
     slopes = np.zeros((found.n_queries, len(prior), origins.shape[1]))
     near = np.flatnonzero(~found.nobody())
@@ -490,7 +469,7 @@ def refit_planes(
     near = np.flatnonzero(~found.nobody())
     used, numbers = np.unique(found.indices, return_inverse=True)
     some = take_queries(found._replace(indices=numbers), near)
-    rows, Y = data.rows[used], data.targets.take(used).columns
+    rows, Y = data.rows[used], replace(data, y=data.y[used]).columns
     index = data.search.index(anchors.centers)
     blended = Localizer(index, anchors.rule).neighborhoods(data.index.X[used])
     for _ in range(n_refits):
@@ -502,18 +481,10 @@ def refit_planes(
         yield anchors
 
 
-def planned(solver, data, place, found, plan: Plan) -> AnchorPlanes:
-    """Return the anchors of a plan at given places."""
-    anchors = fit_planes(solver, data, place, found, plan.alpha, plan.n_blended)
-    for refitted in refit_planes(solver, data, anchors, found, plan.alpha, plan.n_refits):
-        anchors = refitted
-    return anchors
-
-
 class _SharedSearch:
     """Neighbourhoods of the same centres under several rules, with rows left out; one search."""
 
-    def __init__(self, data: PlacedRows, place, rules, factor):
+    def __init__(self, data: LocalRows, place, rules, factor):
         self._data, self._place, self._factor = data, place, factor
         self._localizer = data.localizer(rules[-1], factor)
         self._candidates = None
@@ -537,11 +508,6 @@ class _SharedSearch:
         return drop_zeros(found._replace(weights=found.weights * self._factor[found.indices]))
 
 
-def plan_neighborhoods(data: PlacedRows, place, rule, factor) -> WeightedNeighborhoods:
-    """Return the neighbourhoods of centres among all rows."""
-    return _SharedSearch(data, place, [rule], factor).found(rule, None)
-
-
 def _anchor_counts(anchors, total_weight: float) -> list[int]:
     """Return the numbers of anchors to compare: the one given, or the automatic list."""
     if anchors != "auto":
@@ -555,9 +521,9 @@ def _anchor_counts(anchors, total_weight: float) -> list[int]:
     return [m for m in _ANCHOR_COUNTS if m <= most] or [most]
 
 
-def held_out_parts(rows, n_samples: int, groups, random_state) -> list[np.ndarray]:
+def held_out_parts(rows, data: TrainingData, random_state) -> list[np.ndarray]:
     """Split rows so that no part holds more than a third of all rows; groups stay whole."""
-    n_folds = max(1, int(np.ceil(len(rows) / (_HELD_OUT * n_samples) - 1e-9)))
+    n_folds, groups = max(1, int(np.ceil(len(rows) / (_HELD_OUT * len(data)) - 1e-9))), data.groups
     if groups is not None:
         # Few rows may be of many groups, which are left out whole.
         folds = group_folds(groups, max(round(1 / _HELD_OUT), n_folds))

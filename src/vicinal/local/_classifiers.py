@@ -1,18 +1,133 @@
 """Classification by a weighted model around every query."""
 
+from dataclasses import replace
 from numbers import Integral
+from typing import Any
 
 import numpy as np
+from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import atomic_fit, documented
+from vicinal._base import TrainingData, atomic_fit, documented, predicted_labels
 from vicinal._base._compat import HasMethods, Options, StrOptions
 from vicinal._conformal import LabelSetMixin
-from vicinal.local._base import SHARED_CONSTRAINTS
-from vicinal.local._classification import SOLVERS, BaseLocalClassifier
-from vicinal.local._data import Labels, checked_rows
-from vicinal.local._fits import has_gradient, make_fit, scores_and_gradients
+from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
+from vicinal.local._fits import has_gradient, scores_and_gradients
+from vicinal.local._selection import left_out_temperature, select, store
+from vicinal.local._settings import exact_class_solver, local_data, resolve
+from vicinal.local._solvers import probabilities
+
+SOLVERS = ("ridge", "logistic", "squared_hinge")
+
+
+def _has_scores(method: str):
+    """Return a check that the local model offers ``method``."""
+
+    def check(self) -> bool:
+        estimator = getattr(self, "estimator", None)
+        if estimator is None or exact_class_solver(estimator) is not None:
+            return True
+        return hasattr(estimator, method)
+
+    return check
+
+
+def _check_compiled(model: Any, what: str) -> None:
+    if not model._model.solver.is_compiled:
+        raise ValueError(
+            f"{what} needs a built-in local model, but estimator={model.estimator!r} is fitted as "
+            "a black box; use solver= instead."
+        )
+
+
+@documented
+class BaseLocalClassifier(ClassifierMixin, BaseLocal):
+    """Private base of local classifiers.
+
+    Parameters
+    ----------
+    solver : {"ridge", "logistic", "squared_hinge"}, default="ridge"
+        Built-in local model, with an unpenalised intercept. ``"ridge"`` (on indicator columns) is
+        one linear system per query for all classes; ``"logistic"`` and ``"squared_hinge"`` are
+        fitted by Newton's method, one class against the rest, at seven to thirty times the cost of
+        a ridge fit; the search for neighbours, often the longer part, is the same.
+    degree : {0, 1, 2}, default=1
+        Degree of the local polynomial; 0 is a weighted vote.
+    calibration : {"temperature", None}, default="temperature"
+        ``"temperature"`` turns scores into softmax(score / T) with T of least leave-one-out log
+        loss; ``None`` cuts negative ridge scores to 0 and normalises (logistic and hinge scores go
+        through the logistic function first).
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of each class's rows; neighbourhood sizes do not change.
+
+    Attributes
+    ----------
+    temperature_ : float or None
+        Temperature of the probabilities.
+    loo_score_ : float
+        Leave-one-out error rate of the setting chosen, on the rows it was chosen by; present when
+        something was chosen.
+    """
+
+    # --- queries ---
+
+    def predict(self, X):
+        """Predict class labels.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+        """
+        X = self._queries(X)
+        return predicted_labels(self, self._model.answers(X))
+
+    @available_if(_has_scores("predict_proba"))
+    def predict_proba(self, X):
+        """Predict class probabilities.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+        """
+        X = self._queries(X)
+        scores = self._model.answers(X, "predict_proba")
+        proba = probabilities(scores, self._model.solver.link, self.temperature_)
+        return self._model.data.as_given(proba)
+
+    @available_if(_has_scores("decision_function"))
+    def decision_function(self, X):
+        """Return the scores that ``predict`` compares.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+        """
+        X = self._queries(X)
+        scores = self._model.answers(X, "decision_function")
+        if self._model.solver.is_linear:
+            # Indicators 0 and 1 become the targets -1 and 1.
+            scores = 2.0 * scores - 1.0
+        scores = scores[:, 1] if len(self.classes_) == 2 else scores
+        return self._model.data.as_given(scores)
+
+    def local_coef(self, X):
+        """Return the slopes of the local models at each query.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_features) or (n_queries, n_classes, n_features)
+            Gradient of each class's score with respect to the columns of X; for two classes that
+            of the second. Zero where the neighbourhood holds one class.
+        """
+        X = self._queries(X)
+        _check_compiled(self, "local_coef")
+        slopes = self._model.slopes(X)
+        slopes = slopes[:, 1, :] if len(self.classes_) == 2 else slopes
+        return self._model.data.as_given(slopes)
 
 
 def _has_gradient(self) -> bool:
@@ -142,7 +257,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
-        """Keep the rows, choose what was left open and calibrate.
+        """Store the rows, select what was left unset and calibrate.
 
         Parameters
         ----------
@@ -152,12 +267,15 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
             Rows of the same group are left out together when candidates are compared and
             probabilities calibrated.
         """
-        return self._fit_rows(X, y, sample_weight, groups)
+        data = local_data(self, X, y, sample_weight, groups, "classification")
+        return self._fit_data(data)
 
-    def _fit_rows(self, X, y, sample_weight, groups, classes=None):
-        table, engine = self._read(X, y, sample_weight, groups, classes)
-        self._settle(table, engine)
-        self._calibrate(table, engine)
+    def _fit_data(self, data: TrainingData) -> "LocalClassifier":
+        self.classes_ = data.classes
+        settings = resolve(self, data)
+        chosen = select(data, settings)
+        store(self, chosen, settings)
+        self.temperature_ = left_out_temperature(self._model, data, settings, chosen.metric)
         return self
 
     def _complete(self, temperature: float | None) -> None:
@@ -181,24 +299,25 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         groups : array-like of shape (n_samples,), default=None
             Groups, in every call or in none; rows of different calls never share one.
         """
-        if not hasattr(self, "classes_"):
-            return self._fit_rows(X, y, sample_weight, groups, classes)
-        if classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(
-                f"classes={np.asarray(classes).tolist()} differ from those of the first call, "
-                f"{self.classes_.tolist()}; name the same in every call, or none."
-            )
-        X, y, weights, groups = checked_rows(self, X, y, sample_weight, groups, reset=False)
-        targets = Labels(self._encode(y), len(self.classes_))
-        model = self._model
+        is_first = not hasattr(self, "classes_")
+        if not is_first and classes is not None:
+            if not np.array_equal(np.unique(classes), self.classes_):
+                raise ValueError(
+                    f"classes={np.asarray(classes).tolist()} differ from those of the first call, "
+                    f"{self.classes_.tolist()}; name the same in every call, or none."
+                )
+        classes = classes if is_first else self.classes_
+        shared = (self, X, y, sample_weight, groups, "classification")
+        data = local_data(*shared, classes=classes, reset=is_first)
+        if is_first:
+            return self._fit_data(data)
         self._answered = None
-        data = model.data.joined(X, targets, weights, groups)
-        rule = model.rule
+        rows, rule = self._model.data.joined(data), self._model.rule
+        settings = resolve(self, replace(data, y=rows.y, sample_weight=rows.sample_weight))
         if self.bandwidth is None and isinstance(self.n_neighbors, float):
-            rule = self._nearest_rule(self.n_neighbors, data.total_weight)
+            rule = settings.nearest_rule(rows)
             self.n_neighbors_ = int(rule.count)
-        outside, factor = self._outside(data), self._factor(data)
-        self._model = make_fit(data, rule, model.solver, model.alpha, outside, factor)
+        self._model = settings.fit(rows, rule, self.degree_, self.alpha_)
         return self
 
     @available_if(_has_gradient)
@@ -274,12 +393,11 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         check_is_fitted(self)
         if method not in ("predict_proba", "score"):
             raise ValueError(f'method={method!r} must be "predict_proba" or "score".')
-        self._check_compiled("leave_one_out")
+        _check_compiled(self, "leave_one_out")
         scores = self._model.left_out(None if rows is None else np.asarray(rows))
-        return scores if method == "score" else self._proba(scores)
-
-    def _left_out(self, rows) -> np.ndarray:
-        return self.leave_one_out(rows)
+        if method == "score":
+            return scores
+        return probabilities(scores, self._model.solver.link, self.temperature_)
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

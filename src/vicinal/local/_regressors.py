@@ -1,34 +1,26 @@
-"""What the local regressors share: prediction, and inference for linear smoothers."""
+"""Regression by a weighted model around every query, and inference for linear smoothers."""
 
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
+from numbers import Integral
 from typing import Any
 
 import numpy as np
-from array_api_compat import device as device_of
 from scipy import stats
 from sklearn.base import MultiOutputMixin, RegressorMixin
 from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import (
-    documented,
-    is_array_api,
-    namespace,
-    validate_array_api,
-    weighted_device_rows,
-)
+from vicinal._base import TrainingData, atomic_fit, documented
+from vicinal._base._compat import HasMethods, Interval, Options, StrOptions
 from vicinal._conformal import IntervalMixin, check_coverage
 from vicinal._kernels.local._smoothing import robustness_weights
-from vicinal.local._arrays import ArrayApiEngine, ArrayNumbers, check_array_parameters
-from vicinal.local._base import BaseLocal
-from vicinal.local._data import TrainingTable, checked_rows, number_targets
-from vicinal.local._fits import make_fit, squared_norms
+from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
+from vicinal.local._fits import LocalFit, squared_norms
 from vicinal.local._neighborhoods import WeightedNeighborhoods
-from vicinal.local._solvers import RidgeSolver
+from vicinal.local._selection import select, store
+from vicinal.local._settings import LocalSettings, local_data, resolve
 
-# Penalties tried: targets often need less shrinkage than class indicators.
-ALPHAS = (0.001, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0)
 # Above this number of rows the second moment of the residual operator is estimated by probes.
 MAX_EXACT_ROWS = 2000
 N_PROBES = 30
@@ -181,30 +173,14 @@ def _multiply_transposed(rows: Iterator, Z: np.ndarray) -> np.ndarray:
     return out
 
 
-def read_numbers(
-    estimator, X, y, sample_weight, groups, solver, *, accept_sparse=True
-) -> tuple[TrainingTable, Any]:
-    """Check the training data of a regressor; return them and the engine of their library."""
-    if not is_array_api(X):
-        X, y, weights, groups = checked_rows(
-            estimator,
-            X,
-            y,
-            sample_weight,
-            groups,
-            accept_sparse=accept_sparse,
-            multi_output=True,
-            y_numeric=True,
-        )
-        return TrainingTable(X, number_targets(y), weights, groups), estimator._engine(X)
-    check_array_parameters(estimator, solver, groups)
-    X = validate_array_api(estimator, X, reset=True)
-    if X.shape[0] < 2:
-        raise ValueError(f"Found {X.shape[0]} sample(s); at least 2 are needed.")
-    X, y, weights = weighted_device_rows(X, y, sample_weight)
-    Y = namespace(X).asarray(y, dtype=X.dtype, device=device_of(X))
-    targets = ArrayNumbers(Y if Y.ndim == 2 else Y[:, None], Y.ndim == 2)
-    return TrainingTable(X, targets, weights, None), ArrayApiEngine()
+def reweighted(model: LocalFit, n_iterations: int) -> LocalFit:
+    """Robust iterations: fit, weigh rows by the size of their residuals, fit again."""
+    data = model.data
+    for _ in range(n_iterations):
+        residuals = data.y - model.fitted()
+        size = np.sqrt((residuals**2).mean(axis=1)) if residuals.shape[1] > 1 else residuals
+        model = replace(model, factor=robustness_weights(size.ravel(), data.sample_weight))
+    return model
 
 
 @documented
@@ -227,58 +203,15 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         the rows it was chosen by; present when something was chosen.
     """
 
-    estimator: Any = None
-    _accepts_sparse = True
+    _statistics: dict[bool, SmootherStatistics]
 
-    # --- fit ---
-
-    def _read(self, X, y, sample_weight, groups) -> tuple[TrainingTable, Any]:
-        solver, sparse = self._solver(1), self._accepts_sparse
-        return read_numbers(self, X, y, sample_weight, groups, solver, accept_sparse=sparse)
-
-    def _fit_rows(self, X, y, sample_weight, groups) -> None:
-        """Validate, choose what was left open, and run robust iterations."""
-        self._statistics: dict[bool, SmootherStatistics] = {}
-        self._settle(*self._read(X, y, sample_weight, groups))
-        self._reweight()
-
-    def _append_rows(self, X, y, sample_weight, groups) -> None:
-        """Take in further rows."""
-        numeric = {"multi_output": True, "y_numeric": True}
-        X, y, weights, groups = checked_rows(
-            self, X, y, sample_weight, groups, reset=False, **numeric
-        )
-        self._statistics, self._answered = {}, None
-        model = self._model
-        data = model.data.joined(X, number_targets(y), weights, groups)
-        rule = model.rule
-        if self.bandwidth is None and isinstance(self.n_neighbors, float):
-            rule = self._nearest_rule(self.n_neighbors, data.total_weight)
-            self.n_neighbors_ = int(rule.count)
-        self._model = make_fit(data, rule, model.solver, model.alpha, self._outside(data))
-        self._reweight()
-
-    def _reweight(self) -> None:
-        """Robust iterations: fit, weigh rows by the size of their residuals, fit again."""
-        data = self._model.data
-        for _ in range(self.robust_iterations):
-            residuals = data.targets.columns - self._fitted_values()
-            size = np.sqrt((residuals**2).mean(axis=1)) if residuals.shape[1] > 1 else residuals
-            factor = robustness_weights(size.ravel(), data.sample_weight)
-            self._model = replace(self._model, factor=factor)
-
-    def _fitted_values(self) -> np.ndarray:
-        return self._model.fitted()
-
-    def _solver(self, degree: int) -> Any:
-        return RidgeSolver(degree, self._is_relative(), n_jobs=self.n_jobs)
-
-    def _outside(self, data) -> Any:
-        prior = super()._outside(data)
-        return np.full(len(prior), np.nan) if self.outside == "nan" else prior
-
-    def _as_answers(self, values, solver, rows, table) -> tuple[np.ndarray, list]:
-        return values, [None] * len(values)
+    def _fit_data(self, data: TrainingData) -> LocalSettings:
+        """Select what was left unset, and run robust iterations."""
+        settings = resolve(self, data)
+        store(self, select(data, settings), settings)
+        self._statistics = {}
+        self._model = reweighted(self._model, settings.robust_iterations)
+        return settings
 
     # --- queries ---
 
@@ -301,13 +234,10 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         """
         X = self._queries(X)
         if not return_std:
-            return self._shaped(self._answers(X))
+            return self._shaped(self._model.answers(X))
         self._check_smoother("return_std=True")
         values, norms = self._model.answers_and_norms(X)
         return self._shaped(values), self._shaped(np.sqrt(norms)[:, None] * self.statistics().sigma)
-
-    def _answers(self, X) -> Any:
-        return self._model.answers(X)
 
     def _check_smoother(self, what: str) -> None:
         """Refuse what linear smoothers alone can answer, and only on NumPy arrays."""
@@ -342,7 +272,7 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
         if exact not in self._statistics:
             self._statistics[exact] = smoother_statistics(
                 self._smoother_rows,
-                data.targets.columns,
+                data.y,
                 data.sample_weight,
                 exact=exact,
                 random_state=check_random_state(0),
@@ -451,7 +381,288 @@ class BaseLocalRegressor(MultiOutputMixin, RegressorMixin, IntervalMixin, BaseLo
             Rows of zero sample weight are not counted.
         """
         check_is_fitted(self)
-        return self._shaped(self._left_out())
+        return self._shaped(self._model.left_out())
 
-    def _left_out(self, rows=None) -> np.ndarray:
-        return self._model.left_out(rows)
+
+@documented
+class LocalRegressor(BaseLocalRegressor):
+    r"""Regression by a weighted model around every query.
+
+    For each query a small model (local constant, linear or quadratic ridge, or any estimator) is
+    fitted to the rows around it, near rows weighing more than far ones, and evaluated there. Use it
+    for smooth targets without a known form, when you want the slopes at a row, and for
+    geographically weighted regression (``location_columns``).
+
+    Read more in the :doc:`user guide </guide/local>`.
+
+    Parameters
+    ----------
+    estimator : estimator, default=None
+        Local model, cloned and fitted on the neighbours centred at the query with their weights.
+        ``None`` is ridge regression with an unpenalised intercept. ``Ridge`` and
+        ``LinearRegression`` themselves (not subclasses) are computed by the same compiled code.
+    degree : {"auto", 0, 1, 2}, default="auto"
+        Degree of the local polynomial: 0 is the Nadaraya-Watson average. ``"auto"`` compares 1 and,
+        with at most eight columns, 2.
+    clip : bool, default=False
+        Keep predictions within the range of the neighbours' targets.
+
+    See Also
+    --------
+    LocalClassifier : The same for classes.
+    LoessRegressor : Local polynomials with standard errors, as in Cleveland's LOESS.
+    NadarayaWatsonRegressor : Weighted averages.
+    AnchoredLocalRegressor : Models fitted once at anchors, for quick predictions.
+    vicinal.auto.AutoRegressor : A mixture of local and other models.
+
+    Notes
+    -----
+    With weights :math:`w_i = s_i K(\|x_i - q\| / h)`, :math:`s = \sum_i w_i`, mean offset
+    :math:`m = \sum_i w_i (x_i - q) / s` and scatter
+    :math:`V = \sum_i w_i (x_i - q - m)(x_i - q - m)^\top` the prediction is
+    :math:`g(q) = \sum_i l_i(q) y_i` with
+
+    .. math:: l_i(q) = w_i / s - w_i (x_i - q - m)^\top (V + \lambda I)^{-1} m,
+
+    the ridge fit centred at the query with a free intercept; :math:`\lambda = \alpha
+    \operatorname{tr}(V) / d` for the relative penalty. :math:`\alpha \to \infty` gives the
+    local constant, :math:`\alpha = 0` the local linear fit (by QR, never by squaring the design).
+    The
+    method is a linear smoother, which gives standard errors and degrees of freedom [1]_, [2]_.
+
+    Of the sizes and penalties at least as large as those of least leave-one-out loss, the largest
+    penalty and then the largest size whose loss is within half a (paired) standard error is taken:
+    a few rows cannot carry the choice of a rough fit.
+
+    Weights count rows: weight 2 equals the row written twice, in neighbourhood sizes as well. A
+    weight common to all rows changes nothing.
+
+    References
+    ----------
+    .. [1] W. S. Cleveland and S. J. Devlin, "Locally weighted regression: an approach to regression
+       analysis by local fitting", Journal of the American Statistical Association 83 (1988),
+       596-610. :doi:`10.1080/01621459.1988.10478639`
+    .. [2] C. Loader, "Local Regression and Likelihood", Springer (1999).
+    .. [3] C. G. Atkeson, A. W. Moore and S. Schaal, "Locally weighted learning", Artificial
+       Intelligence Review 11 (1997), 11-73. :doi:`10.1023/A:1006559212014`
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.local import LocalRegressor
+    >>> x = np.linspace(0, 6, 200)[:, None]
+    >>> model = LocalRegressor(n_neighbors=30, degree=1, alpha=0.0, metric="euclidean")
+    >>> model = model.fit(x, np.sin(x).ravel())
+    >>> print(model.predict([[1.0]]).round(2), model.local_coef([[1.0]]).round(2))
+    [0.83] [[0.53]]
+    """
+
+    _parameter_constraints: dict = {
+        **SHARED_CONSTRAINTS,
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "degree": [Options(Integral, {0, 1, 2}), StrOptions({"auto"})],
+        "robust_iterations": [Interval(Integral, 0, None, closed="left")],
+        "outside": [StrOptions({"nearest", "nan", "prior", "raise"})],
+        "clip": ["boolean"],
+    }
+
+    def __init__(
+        self,
+        estimator=None,
+        *,
+        degree="auto",
+        n_neighbors="auto",
+        bandwidth=None,
+        kernel="tricube",
+        metric="standardized",
+        metric_params=None,
+        alpha="auto",
+        penalty="relative",
+        robust_iterations=0,
+        location_columns=None,
+        algorithm="auto",
+        outside="nearest",
+        clip=False,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.estimator = estimator
+        self.degree = degree
+        self.n_neighbors = n_neighbors
+        self.bandwidth = bandwidth
+        self.kernel = kernel
+        self.metric = metric
+        self.metric_params = metric_params
+        self.alpha = alpha
+        self.penalty = penalty
+        self.robust_iterations = robust_iterations
+        self.location_columns = location_columns
+        self.algorithm = algorithm
+        self.outside = outside
+        self.clip = clip
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Store the rows and select what was left unset.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of the same group are left out together when candidates are compared.
+        """
+        self._fit_data(local_data(self, X, y, sample_weight, groups, "regression"))
+        return self
+
+    @atomic_fit
+    def partial_fit(self, X, y, sample_weight=None, groups=None):
+        """Add rows; the first call is ``fit``.
+
+        What the first call chose or learned (metric, degree, size, penalty) stays.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Further rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their targets.
+        groups : array-like of shape (n_samples,), default=None
+            Groups, in every call or in none; rows of different calls never share one.
+        """
+        is_first = not hasattr(self, "_model")
+        data = local_data(self, X, y, sample_weight, groups, "regression", reset=is_first)
+        if is_first:
+            self._fit_data(data)
+            return self
+        self._statistics, self._answered = {}, None
+        settings, rule = resolve(self, data), self._model.rule
+        rows = self._model.data.joined(data)
+        if self.bandwidth is None and isinstance(self.n_neighbors, float):
+            rule = settings.nearest_rule(rows)
+            self.n_neighbors_ = int(rule.count)
+        model = settings.fit(rows, rule, self.degree_, self.alpha_)
+        self._model = reweighted(model, self.robust_iterations)
+        return self
+
+    def _complete(self, temperature: None) -> None:
+        """Do what follows the choice of a setting."""
+        self._statistics = {}
+        self._model = reweighted(self._model, self.robust_iterations)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags
+
+
+@documented
+class NadarayaWatsonRegressor(BaseLocalRegressor):
+    r"""Weighted average of the targets around every query (local constant regression).
+
+    The preset of :class:`LocalRegressor` of degree 0: no slopes, never outside the range of the
+    targets, robust in high dimensions where a linear model has too few rows.
+
+    Read more in the :doc:`user guide </guide/local>`.
+
+    Attributes
+    ----------
+    alpha_ : float
+        0: there are no slopes to shrink.
+    degree_ : int
+        0.
+
+    See Also
+    --------
+    LocalRegressor : Local linear and quadratic models.
+    sklearn.neighbors.KNeighborsRegressor : Averages of a fixed number of neighbours.
+
+    Notes
+    -----
+    The prediction is :math:`g(q) = \sum_i w_i y_i / \sum_i w_i` with
+    :math:`w_i = s_i K(\|x_i - q\| / h)` [1]_, [2]_, the minimiser of
+    :math:`\sum_i w_i (y_i - g)^2`.
+
+    References
+    ----------
+    .. [1] E. A. Nadaraya, "On estimating regression", Theory of Probability and its Applications 9
+       (1964), 141-142. :doi:`10.1137/1109020`
+    .. [2] G. S. Watson, "Smooth regression analysis", Sankhya A 26 (1964), 359-372.
+
+    Examples
+    --------
+    >>> from vicinal.local import NadarayaWatsonRegressor
+    >>> X, y = [[0.0], [1.0], [2.0]], [0.0, 1.0, 4.0]
+    >>> model = NadarayaWatsonRegressor(bandwidth=2.0, kernel="triangular", metric="euclidean")
+    >>> print(model.fit(X, y).predict([[1.0]]))
+    [1.5]
+    """
+
+    _parameter_constraints: dict = {
+        **{
+            name: SHARED_CONSTRAINTS[name]
+            for name in (
+                "bandwidth",
+                "n_neighbors",
+                "kernel",
+                "metric",
+                "metric_params",
+                "algorithm",
+                "n_jobs",
+                "random_state",
+            )
+        },
+        "outside": [StrOptions({"nearest", "nan", "prior", "raise"})],
+    }
+
+    _preset = {"degree": 0, "alpha": 0.0}
+
+    def __init__(
+        self,
+        bandwidth=None,
+        *,
+        n_neighbors="auto",
+        kernel="tricube",
+        metric="standardized",
+        metric_params=None,
+        algorithm="auto",
+        outside="nearest",
+        n_jobs=None,
+        random_state=None,
+    ):
+        self.bandwidth = bandwidth
+        self.n_neighbors = n_neighbors
+        self.kernel = kernel
+        self.metric = metric
+        self.metric_params = metric_params
+        self.algorithm = algorithm
+        self.outside = outside
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None, groups=None):
+        """Store the rows and select what was left unset.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        groups : array-like of shape (n_samples,), default=None
+            Rows of the same group are left out together when candidates are compared.
+        """
+        self._fit_data(local_data(self, X, y, sample_weight, groups, "regression"))
+        return self
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        return tags

@@ -1,0 +1,720 @@
+"""Local polynomials: ridge by Cholesky, least squares by QR, and both on a line of sorted points.
+
+Weighted local ridge regression: equivalent kernels and slopes, one small system per query.
+
+With s = sum_i w_i, m = sum_i w_i (x_i - q) / s and V = sum_i w_i (x_i - q - m)(x_i - q - m)',
+
+    (V + lam I) u = m,      l_i(q) = w_i / s - w_i (x_i - q - m)'u,      g(q) = sum_i l_i(q) y_i,
+
+the ridge fit around q with a free intercept. One system serves every output column: the weights
+l(q) do not depend on y. With p > k columns the k x k form (Z Z' + lam I) v = Z m, Z = W^(1/2)
+(X - q - m), gives w_i^(1/2) v_i in place of w_i (x_i - q - m)'u.
+
+A column that is the same in all neighbours has no part in V, so that u there meets a factor zero:
+such columns, most of those that stand for words, are left out of the system.
+
+Local polynomials without penalty: Householder QR of the weighted design, never its square.
+
+The design of a query has rows w_i^(1/2) (1, x_i - q, products). With W^(1/2) D = Q R the prediction
+at q is the first coefficient and its equivalent kernel is l = W^(1/2) Q R^-T e_1.
+
+Tricube local polynomials in one dimension: windows of sorted points instead of a search.
+
+The neighbours of a query are a window of the sorted points, so a fit is one pass over consecutive
+memory. With z_i = (x_i - q) / h, w_i = f_i K(|z_i|) and moments S_j = sum_i w_i z_i^j the
+equivalent kernel is l_i = w_i (c_0 + c_1 z_i + c_2 z_i^2), where c is the first column of the
+inverse of the moment matrix (S_{a+b}); moments of z within [-1, 1] are well scaled.
+"""
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from vicinal._kernels._jit import fast_jit, inner_jit
+from vicinal._kernels.local._workspace import (
+    cholesky_lower,
+    cholesky_solve,
+    gather,
+    gathered_width,
+    gram_lower,
+    longest_neighborhood,
+    total_weight,
+)
+
+# Rows have no spread around their weighted mean below this share of their own size.
+_FLAT = 1e-14
+
+
+class _RidgeArrays(NamedTuple):
+    R: Any  # offsets by rows; of wide neighbourhoods centred and times root weights
+    Z: Any  # the same by columns; of wide neighbourhoods one column at a time
+    root: Any  # root weights
+    columns: Any  # those that vary
+    m: Any
+    G: Any
+    L: Any
+    v: Any
+
+
+@fast_jit
+def _allocate(queries):
+    k, p = longest_neighborhood(queries.indptr), gathered_width(queries)
+    order = min(p, k)
+    return _RidgeArrays(
+        np.empty((k, p)),
+        np.empty((p if p <= k else 1, k)),
+        np.empty(k),
+        np.empty(p, np.int64),
+        np.empty(p),
+        np.empty((order, order)),
+        np.empty((order, order)),
+        np.empty(max(p, k)),
+    )
+
+
+@inner_jit
+def _center(w, total, work):
+    """Keep the columns that vary, centred and times root weights; return (their number, |m|^2)."""
+    R, Z, root = work.R, work.Z, work.root
+    k, p = w.shape[0], R.shape[1]
+    for i in range(k):
+        root[i] = np.sqrt(w[i])
+    n_columns, square = 0, 0.0
+    for a in range(p):
+        z = Z[n_columns if p <= k else 0]
+        for i in range(k):
+            z[i] = R[i, a]
+        first, mean, spread = z[0], 0.0, 0.0
+        for i in range(k):
+            mean += w[i] / total * z[i]
+            spread += abs(z[i] - first)
+        square += mean * mean
+        if spread == 0.0:
+            continue
+        for i in range(k):
+            z[i] = (z[i] - mean) * root[i]
+        if p > k:
+            for i in range(k):
+                R[i, n_columns] = z[i]
+        work.m[n_columns] = mean
+        work.columns[n_columns] = a
+        n_columns += 1
+    return n_columns, square
+
+
+@inner_jit
+def _system(queries, t, rows, w, work):
+    """Form the Gram matrix of one neighbourhood; return (unit, trace of V, columns, order).
+
+    Rows, V and what follows are in that unit.
+    """
+    k, p = rows.shape[0], work.R.shape[1]
+    unit = gather(queries, t, rows, w, work.R)
+    total = total_weight(w)
+    n_columns, square = _center(w, total, work)
+    order = k if p > k else n_columns
+    gram_lower(work.R if p > k else work.Z, order, n_columns if p > k else k, work.G)
+    trace = 0.0
+    for a in range(order):
+        trace += work.G[a, a]
+    return unit, trace if trace > _FLAT * (trace + total * square) else 0.0, n_columns, order
+
+
+@inner_jit
+def _subtract_tilt(n_columns, work, out):
+    """Subtract w_i (x_i - q - m)'u from the local constant fit in ``out``."""
+    R, Z, root, m, v = work.R, work.Z, work.root, work.m, work.v
+    k = out.shape[0]
+    if R.shape[1] > k:
+        for i in range(k):
+            value = 0.0
+            for a in range(n_columns):
+                value += R[i, a] * m[a]
+            v[i] = value
+        cholesky_solve(work.L, k, v)
+        for i in range(k):
+            out[i] -= root[i] * v[i]
+        return
+    for a in range(n_columns):
+        v[a] = m[a]
+    cholesky_solve(work.L, n_columns, v)
+    for a in range(n_columns):
+        z, slope = Z[a], v[a]
+        for i in range(k):
+            out[i] -= root[i] * z[i] * slope
+
+
+@fast_jit
+def ridge_equivalent_kernels(queries, alphas, relative, skip, out, solved):
+    """Write l(q) of every query and penalty into ``out`` of shape (n_alphas, nnz).
+
+    The weights given must be positive. ``skip[t]`` asks for the local constant fit only.
+    ``solved[t]`` turns False where the system is singular to working precision; ``out`` then holds
+    the local constant fit.
+    """
+    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
+    work = _allocate(queries)
+    p = work.R.shape[1]
+    for t in range(indptr.shape[0] - 1):
+        start, stop = indptr[t], indptr[t + 1]
+        rows, w = indices[start:stop], weights[start:stop]
+        k = stop - start
+        total = total_weight(w)
+        for c in range(alphas.shape[0]):
+            for i in range(k):
+                out[c, start + i] = w[i] / total
+        if k == 0 or queries.degree == 0 or skip[t]:
+            continue
+        unit, trace, n_columns, order = _system(queries, t, rows, w, work)
+        if trace == 0.0:
+            continue
+        for c in range(alphas.shape[0]):
+            lam = alphas[c] * trace / p if relative else alphas[c] / unit / unit
+            if lam == np.inf:
+                continue
+            if cholesky_lower(work.G, order, lam, work.L):
+                _subtract_tilt(n_columns, work, out[c, start:stop])
+            else:
+                solved[t] = False
+
+
+@inner_jit
+def _slope_of(y, rows, w, n_columns, work, out):
+    """Write (V + lam I)^-1 sum_i w_i (x_i - q - m)(y_i - ybar) of one output column."""
+    R, Z, root, v = work.R, work.Z, work.root, work.v
+    k, slopes = w.shape[0], work.m  # the mean offset is not needed any more
+    mean = 0.0
+    for i in range(k):
+        mean += w[i] * y[rows[i]]
+    mean /= total_weight(w)
+    for i in range(k):
+        v[i] = root[i] * (y[rows[i]] - mean)
+    if R.shape[1] > k:
+        cholesky_solve(work.L, k, v)
+        for a in range(n_columns):
+            slopes[a] = 0.0
+        for i in range(k):
+            for a in range(n_columns):
+                slopes[a] += R[i, a] * v[i]
+    else:
+        for a in range(n_columns):
+            slopes[a] = 0.0
+            for i in range(k):
+                slopes[a] += Z[a, i] * v[i]
+        cholesky_solve(work.L, n_columns, slopes)
+    for a in range(n_columns):
+        if work.columns[a] < out.shape[0]:
+            out[work.columns[a]] = slopes[a]
+
+
+@fast_jit
+def ridge_slopes(queries, Y, alpha, relative, out, solved):
+    """Write the gradients of the local models at their queries.
+
+    ``out`` has shape (n_queries, n_outputs, n_features) and comes as zeros, which queries without
+    spread keep.
+    """
+    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
+    work = _allocate(queries)
+    p = work.R.shape[1]
+    for t in range(indptr.shape[0] - 1):
+        start, stop = indptr[t], indptr[t + 1]
+        if start == stop or queries.degree == 0:
+            continue
+        rows, w = indices[start:stop], weights[start:stop]
+        unit, trace, n_columns, order = _system(queries, t, rows, w, work)
+        if trace == 0.0:
+            continue
+        lam = alpha * trace / p if relative else alpha / unit / unit
+        if lam == np.inf:
+            continue
+        if not cholesky_lower(work.G, order, lam, work.L):
+            solved[t] = False
+            continue
+        for c in range(Y.shape[1]):
+            _slope_of(Y[:, c], rows, w, n_columns, work, out[t, c])
+            for a in range(out.shape[2]):
+                out[t, c, a] /= unit
+
+
+# Columns whose part outside the span of earlier ones is smaller than this share are left to the
+# pseudo-inverse, which decides by singular values.
+_DEPENDENT = 1e-9
+# Singular values below this share of the largest are dropped (Cleveland and Grosse 1991).
+PSEUDO_INVERSE_CUTOFF = 1e-12
+
+
+class _PolynomialArrays(NamedTuple):
+    R: Any
+    A: Any  # the scaled design, one column a row, then its reflectors
+    U: Any
+    v: Any
+
+
+@fast_jit
+def _allocate_polynomial(queries):
+    k, p = longest_neighborhood(queries.indptr), gathered_width(queries)
+    return _PolynomialArrays(
+        np.empty((k, p)), np.empty((p + 1, k)), np.empty((p + 1, p + 1)), np.empty(k)
+    )
+
+
+@inner_jit
+def _householder(A, p, k, U):
+    """Reduce the columns (rows of ``A``) to triangular form; reflectors stay in ``A``.
+
+    ``U[j, :j + 1]`` holds column j of the triangular factor. Returns False at a dependent column.
+    """
+    for j in range(p):
+        before = 0.0
+        for i in range(k):
+            before += A[j, i] * A[j, i]
+        for r in range(j):
+            dot = 0.0
+            for i in range(r, k):
+                dot += A[r, i] * A[j, i]
+            for i in range(r, k):
+                A[j, i] -= 2.0 * dot * A[r, i]
+            U[j, r] = A[j, r]
+        tail = 0.0
+        for i in range(j, k):
+            tail += A[j, i] * A[j, i]
+        if not tail > _DEPENDENT * _DEPENDENT * before or before == 0.0:
+            return False
+        norm = np.sqrt(tail)
+        if A[j, j] > 0.0:
+            norm = -norm
+        U[j, j] = norm
+        A[j, j] -= norm
+        # |v|^2 = 2 norm (norm - a_jj), written with the updated entry.
+        length = np.sqrt(-2.0 * norm * A[j, j])
+        for i in range(j, k):
+            A[j, i] /= length
+    return True
+
+
+@inner_jit
+def _reflect(A, j, k, v):
+    dot = 0.0
+    for i in range(j, k):
+        dot += A[j, i] * v[i]
+    for i in range(j, k):
+        v[i] -= 2.0 * dot * A[j, i]
+
+
+@inner_jit
+def _factor(queries, t, rows, weights, work):
+    """Factor the design of one query; return its number of columns and its unit.
+
+    The number is 0 where rank is missing.
+    """
+    R, A = work.R, work.A
+    k = rows.shape[0]
+    p = 0 if queries.degree == 0 else R.shape[1]
+    if p + 1 > k:
+        return 0, 1.0
+    unit = gather(queries, t, rows, weights, R)
+    for i in range(k):
+        root = np.sqrt(weights[i])
+        A[0, i] = root
+        for a in range(p):
+            A[a + 1, i] = R[i, a] * root
+    return p + 1 if _householder(A, p + 1, k, work.U) else 0, unit
+
+
+@inner_jit
+def _write_kernel(p, weights, work, out):
+    """Write l = W^(1/2) Q R^-T e_1."""
+    A, U, v = work.A, work.U, work.v
+    k = weights.shape[0]
+    for j in range(p):
+        value = 1.0 if j == 0 else 0.0
+        for r in range(j):
+            value -= U[j, r] * v[r]
+        v[j] = value / U[j, j]
+    for i in range(p, k):
+        v[i] = 0.0
+    for j in range(p - 1, -1, -1):
+        _reflect(A, j, k, v)
+    for i in range(k):
+        out[i] = np.sqrt(weights[i]) * v[i]
+
+
+@inner_jit
+def _write_slope(p, y, rows, weights, work, out):
+    """Write the slopes of R^-1 Q' W^(1/2) y."""
+    A, U, v = work.A, work.U, work.v
+    k = weights.shape[0]
+    for i in range(k):
+        v[i] = np.sqrt(weights[i]) * y[rows[i]]
+    for j in range(p):
+        _reflect(A, j, k, v)
+    for j in range(p - 1, -1, -1):
+        value = v[j]
+        for r in range(j + 1, p):
+            value -= U[r, j] * v[r]
+        v[j] = value / U[j, j]
+    for a in range(out.shape[0]):
+        out[a] = v[a + 1]
+
+
+@fast_jit
+def polynomial_equivalent_kernels(queries, out, solved):
+    """Write l(q) of every query into ``out``; ``solved[t]`` turns False where rank is missing."""
+    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
+    work = _allocate_polynomial(queries)
+    for t in range(indptr.shape[0] - 1):
+        start, stop = indptr[t], indptr[t + 1]
+        if start == stop:
+            continue
+        w = weights[start:stop]
+        p, _ = _factor(queries, t, indices[start:stop], w, work)
+        if p > 0:
+            _write_kernel(p, w, work, out[start:stop])
+        else:
+            solved[t] = False
+
+
+@fast_jit
+def polynomial_slopes(queries, Y, out, solved):
+    """Write the gradients at the queries, shape (n_queries, n_outputs, n_features), from zeros."""
+    indptr, indices, weights = queries.indptr, queries.indices, queries.weights
+    work = _allocate_polynomial(queries)
+    for t in range(indptr.shape[0] - 1):
+        start, stop = indptr[t], indptr[t + 1]
+        if start == stop or queries.degree == 0:
+            continue
+        rows, w = indices[start:stop], weights[start:stop]
+        p, unit = _factor(queries, t, rows, w, work)
+        if p == 0:
+            solved[t] = False
+            continue
+        for c in range(Y.shape[1]):
+            _write_slope(p, Y[:, c], rows, w, work, out[t, c])
+            for a in range(out.shape[2]):
+                out[t, c, a] /= unit
+
+
+def design_matrix(offsets: np.ndarray, weights: np.ndarray, degree: int) -> np.ndarray:
+    """Return the rows (1, x_i - q, products) that the compiled routines use, unweighted."""
+    k, d = offsets.shape
+    if degree == 0:
+        return np.ones((k, 1))
+    columns = [np.ones((k, 1)), offsets]
+    if degree == 2:
+        size = np.sqrt((weights @ (offsets**2).sum(axis=1)) / (weights.sum() * d))
+        scale = 1.0 / size if size > 0 else 1.0
+        columns += [
+            (scale * offsets[:, a] * offsets[:, b])[:, None] for a in range(d) for b in range(a + 1)
+        ]
+    return np.hstack(columns)
+
+
+def pseudo_inverse_fit(
+    offsets: np.ndarray, weights: np.ndarray, degree: int, penalty: float = 0.0
+) -> np.ndarray:
+    """Return the rows that map y to (prediction, slopes) of the minimum-norm weighted fit.
+
+    Slopes are taken around the weighted mean, so that the intercept is never shrunk: a column
+    without spread gets slope 0 and the prediction is then the weighted mean. ``penalty`` is an
+    absolute ridge term. Shape (1 + n_features, k).
+    """
+    D = design_matrix(offsets, weights, degree)[:, 1:]
+    total = weights.sum()
+    share = weights / total
+    mean = share @ D
+    root = np.sqrt(weights)[:, None]
+    U, values, Vt = np.linalg.svd((D - mean) * root, full_matrices=False)
+    largest = values[0] if values.size else 0.0
+    reference = max(largest, np.abs(D * root).max(initial=0.0) * 1e-3)
+    keep = values > PSEUDO_INVERSE_CUTOFF * reference
+    inverse = np.where(keep, values / (np.where(keep, values, 1.0) ** 2 + penalty), 0.0)
+    slopes = (Vt.T * inverse) @ (U * root).T
+    prediction = share - mean @ slopes if D.shape[1] else share
+    return np.vstack([prediction[None, :], slopes[: offsets.shape[1]]])
+
+
+# A moment matrix is left to QR when a pivot falls below this share of its diagonal entry.
+_PIVOT = 1e-8
+
+
+@fast_jit
+def _window(x, q, k):
+    """Return the first of the k sorted points nearest to q."""
+    low, high = 0, x.shape[0] - k
+    while low < high:
+        middle = (low + high) // 2
+        if q - x[middle] > x[middle + k] - q:
+            low = middle + 1
+        else:
+            high = middle
+    return low
+
+
+@fast_jit
+def _add_moments(x, y, f, q, inverse, degree, S, T):
+    """Add moments of tricube weights and of weighted targets over points within the bandwidth.
+
+    Free of branches, so that it runs in vector registers: some 15 instructions a point.
+    """
+    s0 = s1 = s2 = s3 = s4 = t0 = t1 = t2 = 0.0
+    if degree == 2:
+        for i in range(x.shape[0]):
+            z = (x[i] - q) * inverse
+            u = abs(z)
+            t = 1.0 - u * u * u
+            w = t * t * t * f[i]
+            wy = w * y[i]
+            wz = w * z
+            wzz = wz * z
+            s0 += w
+            s1 += wz
+            s2 += wzz
+            s3 += wzz * z
+            s4 += wzz * z * z
+            t0 += wy
+            t1 += wy * z
+            t2 += wy * z * z
+    else:
+        for i in range(x.shape[0]):
+            z = (x[i] - q) * inverse
+            u = abs(z)
+            t = 1.0 - u * u * u
+            w = t * t * t * f[i]
+            wz = w * z
+            s0 += w
+            s1 += wz
+            s2 += wz * z
+            t0 += w * y[i]
+            t1 += wz * y[i]
+    S[0] += s0
+    S[1] += s1
+    S[2] += s2
+    S[3] += s3
+    S[4] += s4
+    T[0] += t0
+    T[1] += t1
+    T[2] += t2
+
+
+@fast_jit
+def _lift_centre(x, y, f, q, inverse, S, T):
+    """Raise the weights of points so close that LOESS gives them weight one."""
+    for i in range(x.shape[0]):
+        z = (x[i] - q) * inverse
+        u = abs(z)
+        t = 1.0 - u * u * u
+        w = (1.0 - t * t * t) * f[i]
+        for j in range(5):
+            S[j] += w * z**j
+        for j in range(3):
+            T[j] += w * y[i] * z**j
+
+
+@fast_jit
+def _invert(S, degree, M):
+    """Write the inverse of the moment matrix; return False where it is nearly singular."""
+    if not S[0] > 0.0:
+        return False
+    M[:] = 0.0
+    if degree == 0:
+        M[0, 0] = 1.0 / S[0]
+        return True
+    v = S[2] - S[1] * S[1] / S[0]
+    if not v > _PIVOT * S[2]:
+        return False
+    if degree == 1:
+        M[1, 1] = 1.0 / v
+        M[0, 1] = M[1, 0] = -S[1] / (S[0] * v)
+        M[0, 0] = S[2] / (S[0] * v)
+        return True
+    a, b, c, d, e = S[0], S[1], S[2], S[3], S[4]
+    c00 = c * e - d * d
+    c01 = c * d - b * e
+    c02 = b * d - c * c
+    determinant = a * c00 + b * c01 + c * c02
+    if not determinant > _PIVOT * a * v * e:
+        return False
+    M[0, 0] = c00 / determinant
+    M[0, 1] = M[1, 0] = c01 / determinant
+    M[0, 2] = M[2, 0] = c02 / determinant
+    M[1, 1] = (a * e - c * c) / determinant
+    M[1, 2] = M[2, 1] = (b * c - a * d) / determinant
+    M[2, 2] = (a * c - b * b) / determinant
+    return True
+
+
+@fast_jit
+def _squared_norm(x, f, q, inverse, lift, c0, c1, c2):
+    """Return the sum of squares of the equivalent kernel; weights are one if ``lift``."""
+    total = 0.0
+    for i in range(x.shape[0]):
+        z = (x[i] - q) * inverse
+        u = abs(z)
+        t = 1.0 - u * u * u
+        w = 1.0 if lift else t * t * t
+        value = w * f[i] * (c0 + z * (c1 + z * c2))
+        total += value * value
+    return total
+
+
+@fast_jit
+def _edges(x, q, start, stop, radius):
+    """Return the part of a window within ``radius`` of q."""
+    return (
+        start + np.searchsorted(x[start:stop], q - radius, side="left"),
+        start + np.searchsorted(x[start:stop], q + radius, side="right"),
+    )
+
+
+class LinePoints(NamedTuple):
+    """Sorted points (n,), their targets (n_outputs, n), and factors on their weights (n,)."""
+
+    x: Any
+    Y: Any
+    f: Any
+
+
+class LineWindow(NamedTuple):
+    """How a window is placed and weighted.
+
+    ``k`` neighbours; the (k+1)-th gives the bandwidth if ``beyond``, else the k-th; ``stretch``
+    multiplies it; weights follow LOESS's guards at 0.001 and 0.999 if ``guarded``; polynomials of
+    ``degree`` 0, 1 or 2.
+    """
+
+    k: int
+    beyond: bool
+    stretch: float
+    guarded: bool
+    degree: int
+
+
+class LineFits(NamedTuple):
+    """What is written.
+
+    Predictions and derivatives (n_queries, n_outputs), the squared norms |l(q)|^2 of the equivalent
+    kernels (n_queries,), and ``solved``, which turns False where the moments do not determine the
+    fit (or the bandwidth is 0).
+    """
+
+    values: Any
+    slopes: Any
+    norms: Any
+    solved: Any
+
+
+@fast_jit
+def smooth_line(points, Q, window, want_norms, out):
+    """Evaluate local polynomials of sorted points at the queries (n_queries,)."""
+    x, Y, f = points
+    k, beyond, stretch, guarded, degree = window
+    values, slopes, norms, solved = out
+    n = x.shape[0]
+    S = np.empty(5)
+    T = np.empty(3)
+    M = np.empty((3, 3))
+    for t in range(Q.shape[0]):
+        q = Q[t]
+        size = min(n, k + 1) if beyond else k
+        start = _window(x, q, size)
+        stop = start + size
+        h = max(q - x[start], x[stop - 1] - q) * stretch
+        if not h > 0.0:
+            solved[t] = False
+            continue
+        # Points at the bandwidth carry no weight, so ties with the edge may stay outside.
+        inverse = 1.0 / h
+        near = far = start
+        if guarded:
+            start, stop = _edges(x, q, start, stop, 0.999 * h)
+            near, far = _edges(x, q, start, stop, 0.001 * h)
+        first, last = start, stop
+        for c in range(Y.shape[0]):
+            S[:] = 0.0
+            T[:] = 0.0
+            y = Y[c]
+            _add_moments(x[first:last], y[first:last], f[first:last], q, inverse, degree, S, T)
+            if guarded:
+                _lift_centre(x[near:far], y[near:far], f[near:far], q, inverse, S, T)
+            if c == 0 and not _invert(S, degree, M):
+                solved[t] = False
+                break
+            values[t, c] = M[0, 0] * T[0] + M[0, 1] * T[1] + M[0, 2] * T[2]
+            slopes[t, c] = (M[1, 0] * T[0] + M[1, 1] * T[1] + M[1, 2] * T[2]) * inverse
+        if want_norms and solved[t]:
+            c0, c1, c2 = M[0, 0], M[0, 1], M[0, 2]
+            norms[t] = (
+                _squared_norm(x[first:near], f[first:near], q, inverse, False, c0, c1, c2)
+                + _squared_norm(x[near:far], f[near:far], q, inverse, True, c0, c1, c2)
+                + _squared_norm(x[far:last], f[far:last], q, inverse, False, c0, c1, c2)
+            )
+
+
+def quantile_nodes(x: np.ndarray, n_cells: int) -> np.ndarray:
+    """Return increasing nodes from the least to the largest value, cells of about equal count."""
+    return np.unique(np.quantile(x, np.linspace(0.0, 1.0, n_cells + 1)))
+
+
+def _basis(t: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return the weights of (left value, left slope, right value, right slope) on [0, 1]."""
+    s = 1.0 - t
+    return (1.0 + 2.0 * t) * s * s, t * s * s, t * t * (3.0 - 2.0 * t), -t * t * s
+
+
+def _cells(nodes: np.ndarray, q: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    cell = np.clip(np.searchsorted(nodes, q, side="right") - 1, 0, len(nodes) - 2)
+    width = nodes[cell + 1] - nodes[cell]
+    return cell, width, (q - nodes[cell]) / width
+
+
+def hermite_line(nodes, values, slopes, q) -> np.ndarray:
+    """Interpolate values (n_nodes, n_outputs) with slopes at the points q within the nodes."""
+    cell, width, t = _cells(nodes, q)
+    left, left_slope, right, right_slope = (b[:, None] for b in _basis(t))
+    width = width[:, None]
+    return (
+        left * values[cell]
+        + width * left_slope * slopes[cell]
+        + right * values[cell + 1]
+        + width * right_slope * slopes[cell + 1]
+    )
+
+
+def grid_twists(nodes: tuple[np.ndarray, np.ndarray], slopes: np.ndarray) -> np.ndarray:
+    """Estimate mixed derivatives by differences of slopes of shape (n_0, n_1, n_outputs, 2)."""
+    first = np.gradient(slopes[..., 0], nodes[1], axis=1)
+    second = np.gradient(slopes[..., 1], nodes[0], axis=0)
+    return 0.5 * (first + second)
+
+
+def hermite_grid(nodes, values, slopes, twists, Q) -> np.ndarray:
+    """Interpolate on a rectangular grid.
+
+    Parameters
+    ----------
+    nodes : pair of ndarray
+        Increasing coordinates along both axes.
+    values : ndarray of shape (n_0, n_1, n_outputs)
+        Values at the nodes.
+    slopes : ndarray of shape (n_0, n_1, n_outputs, 2)
+        Partial derivatives there.
+    twists : ndarray of shape (n_0, n_1, n_outputs)
+        Mixed derivatives there.
+    Q : ndarray of shape (n_queries, 2)
+        Points within the grid.
+    """
+    i, width_i, t_i = _cells(nodes[0], Q[:, 0])
+    j, width_j, t_j = _cells(nodes[1], Q[:, 1])
+    b_i, b_j = _basis(t_i), _basis(t_j)
+    out = np.zeros((len(Q), values.shape[2]))
+    for a in (0, 1):
+        for b in (0, 1):
+            at = (i + a, j + b)
+            value_i, slope_i = b_i[2 * a], b_i[2 * a + 1] * width_i
+            value_j, slope_j = b_j[2 * b], b_j[2 * b + 1] * width_j
+            out += (value_i * value_j)[:, None] * values[at]
+            out += (slope_i * value_j)[:, None] * slopes[at][..., 0]
+            out += (value_i * slope_j)[:, None] * slopes[at][..., 1]
+            out += (slope_i * slope_j)[:, None] * twists[at]
+    return out
