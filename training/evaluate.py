@@ -1,8 +1,8 @@
 """Judge the network on folds of training rows of public tables, compared with other models.
 
-``python training/evaluate.py folds FOLDER`` writes one file per table: rows, folds and the
+``python -m training.evaluate folds FOLDER`` writes one file per table: rows, folds and the
 out-of-fold predictions of scikit-learn's ExtraTrees and histogram boosting and of AutoClassifier
-or AutoRegressor. ``python training/evaluate.py score FOLDER WEIGHTS`` adds the network's.
+or AutoRegressor. ``python -m training.evaluate score FOLDER WEIGHTS`` adds the network's.
 
 No published test row is used. Where a table has no published split, the training rows are the
 first seven tenths of the permutation by ``RandomState(0)``. At most 1,000 rows of each table.
@@ -59,7 +59,7 @@ def split_folds(y: np.ndarray, task: str) -> tuple[np.ndarray, np.ndarray, np.nd
         keep, splitter = np.arange(len(y)), KFold(N_FOLDS, shuffle=True, random_state=0)
     else:
         # A class needs one row in every fold; rarer ones are not judged.
-        labels, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
+        _, codes, counts = np.unique(y, return_inverse=True, return_counts=True)
         keep = np.flatnonzero(counts[codes] >= N_FOLDS)
         y = np.unique(y[keep], return_inverse=True)[1]
         splitter = StratifiedKFold(N_FOLDS, shuffle=True, random_state=0)
@@ -131,7 +131,8 @@ def make_folds(folder: Path, names: list[str]) -> None:
 def network_predictions(stored, weights: Path, n_passes: int) -> np.ndarray:
     """Return the network's out-of-fold predictions of one table."""
     import torch
-    from network import load_weights, predict
+
+    from training.network import load_weights, predict
 
     network = load_weights(weights).to("cuda" if torch.cuda.is_available() else "cpu")
     X, y, fold, is_category = (stored[k] for k in ("X", "y", "fold", "is_category"))
@@ -213,7 +214,7 @@ def main() -> None:
     parser.add_argument("weights", type=Path, nargs="?")
     parser.add_argument("--names", nargs="*", default=[*CLASSIFICATION, *REGRESSION])
     parser.add_argument("--passes", type=int, default=4)
-    parser.add_argument("--json", type=Path, help="write the cases of --score here")
+    parser.add_argument("--json", type=Path, help="write one line per table here")
     arguments = parser.parse_args()
     if arguments.action == "folds":
         make_folds(arguments.folder, arguments.names)

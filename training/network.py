@@ -109,7 +109,7 @@ def attend(q: torch.Tensor, k: torch.Tensor, v: torch.Tensor, scale: float | Non
 
 
 def layer_norm(x: torch.Tensor, gain: torch.Tensor) -> torch.Tensor:
-    """Normalise rows; training compiles this function, whose stock kernel is slow for 64 columns."""
+    """Normalise rows; training compiles this, since the stock kernel is slow for 64 columns."""
     return F.layer_norm(x, x.shape[-1:], gain)
 
 

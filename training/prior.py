@@ -3,7 +3,8 @@
 All tables of a batch share their shape; everything else differs from table to table. Latent causes
 pass through random layers (dense, or sums of oblivious trees); columns are nodes of any layer, the
 target is one more layer on top, cut into classes or taken as it is. One table in five has
-classes that are clouds, some of them bent by a layer. Columns are then disturbed as those of real tables are.
+classes that are clouds, some of them bent by a layer. Columns are then disturbed as those of real
+tables are.
 """
 
 import math

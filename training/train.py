@@ -1,8 +1,9 @@
 """Train the network on simulated tables, in pieces that can be resumed.
 
-``python training/train.py --steps 20000 --seconds 570 --out FOLDER [--resume FOLDER]``. The seed and
-the number of a step determine its tables, so a resumed run sees the tables that an uninterrupted
-one would. FOLDER receives ``weights.npz`` (float16), ``state.pt`` (for --resume) and ``loss.csv``.
+``python -m training.train --steps 20000 --seconds 570 --out FOLDER [--resume FOLDER]``. The seed
+and the number of a step determine its tables, so a resumed run sees the tables that an
+uninterrupted one would. FOLDER receives ``weights.npz`` (float16), the state for ``--resume`` and
+the curves ``loss.csv`` and ``validation.csv``.
 """
 
 import argparse
@@ -14,10 +15,12 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import network as network_module
 import numpy as np
 import torch
-from network import (
+from torch.nn import functional as F
+
+import training.network as network_module
+from training.network import (
     COLUMN_SIZE,
     N_LABELS,
     Network,
@@ -30,8 +33,7 @@ from network import (
     standardise_target,
     vote,
 )
-from prior import Shape, sample_shape, simulate
-from torch.nn import functional as F
+from training.prior import Shape, sample_shape, simulate
 
 FIELDS = ("step", "tables", "seconds", "learning_rate", "classification", "regression", "norm")
 VALIDATION_FIELDS = ("step", "seconds", "classification", "regression")
@@ -119,7 +121,9 @@ class Muon(torch.optim.Optimizer):
             steps = orthogonalise(stacked).mul_(scale)
             pieces = steps.split([p.numel() // (rows * columns) for p in params])
             torch._foreach_mul_(params, 1 - group["lr"] * group["weight_decay"])
-            torch._foreach_add_(params, [s.view(p.shape) for s, p in zip(pieces, params)])
+            torch._foreach_add_(
+                params, [s.view(p.shape) for s, p in zip(pieces, params, strict=True)]
+            )
 
 
 def make_optimisers(network: Network, lr: float) -> list[torch.optim.Optimizer]:
@@ -225,9 +229,7 @@ class Trainer:
                 means = (sums[:, 0] / sums[:, 1]).tolist()
                 self.seconds = before + time.perf_counter() - start
                 rate = learning_rate(self.step, n_steps, self.lr)
-                values = (
-                    self.step, self.tables, round(self.seconds, 1), rate, *means, float(norms) / every
-                )  # fmt: skip
+                values = (self.step, self.tables, self.seconds, rate, *means, float(norms) / every)
                 self.history.append(dict(zip(FIELDS, values, strict=True)))
                 if self.step % (5 * every) == 0:
                     print(*(f"{v:.5g}" for v in values), flush=True)
