@@ -74,7 +74,7 @@ def _new_draft(target: Path) -> tuple[Path, BinaryIO]:
         file = open(os.open(draft, _FLAGS, 0o666), "wb")
         if fcntl is not None:
             with contextlib.suppress(OSError):  # of file systems without locks
-                fcntl.flock(file, fcntl.LOCK_EX)
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         # Another process may have taken it for abandoned before it was locked.
         if attempt == 2 or draft.exists():
             break
