@@ -491,15 +491,6 @@ def _names_of(task):
     return {*short, *candidate_models(task)}
 
 
-def test_tables_of_the_papers_are_listed_and_run(tmp_path, capsys):
-    script = tmp_path / "bench_table7.py"
-    script.write_text('"""Table 7 of nobody."""\nif __name__ == "__main__":\n    print("ran")\n')
-    assert run(["reproduce", "--benchmarks", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "table7  Table 7 of nobody.\n"
-    assert run(["reproduce", "table7", "--benchmarks", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "ran\n"
-
-
 def test_help_has_examples_for_every_command(capsys):
     for command in ("compare", "check", "fit", "predict", "explain", "export", "report", "info"):
         assert run([command, "--help"]) == 0

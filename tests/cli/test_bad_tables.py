@@ -128,8 +128,6 @@ def test_several_problems_are_counted(tmp_path, capsys):
         (["compare", "--models", "boost"], "could be"),
         (["compare", "--folds", "1"], "folds"),
         (["predict", "no.vicinal", "no.csv"], "'no.vicinal' does not exist"),
-        (["reproduce", "no_table"], "no table is called"),
-        (["reproduce", "--benchmarks", "nowhere"], "come with a clone"),
         (["juggle"], "No such command"),
     ],
 )

@@ -253,7 +253,7 @@ def test_settings_that_write_or_read_files_are_refused(tmp_path, model, attribut
 
 
 def test_the_command_line_cannot_be_reached_from_a_model(tmp_path, capsys):
-    """The chain that once ran `vicinal reproduce` with the attacker's arguments on predict."""
+    """A chain of functions that would run a command with the attacker's arguments in predict."""
     pytest.importorskip("typer")
     from vicinal.cli._run import run
 
@@ -261,10 +261,9 @@ def test_the_command_line_cannot_be_reached_from_a_model(tmp_path, capsys):
         FunctionTransformer(np.exp), FunctionTransformer(np.log), FunctionTransformer(np.sqrt)
     ).fit(X)
     path = save(model, tmp_path / "model.vicinal")
-    (tmp_path / "bench_x.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    (tmp_path / "table.csv").write_text("a,b,c,d,e\n1,2,3,4,5\n")
+    (tmp_path / "table.csv").write_text("a,b,c,d,e\n1,2,3,4,5\n2,3,4,5,1\n")
     chain = ["vicinal.cli._commands._is_ours", "numpy.isfinite", "vicinal.cli._run.run"]
-    words = ["reproduce", "x", "--benchmarks", str(tmp_path)]
+    words = ["check", str(tmp_path / "table.csv"), "--out", str(tmp_path / "ran")]
 
     def change(document, arrays):
         for entry, name in zip(objects(document, "FunctionTransformer"), chain, strict=True):

@@ -497,23 +497,3 @@ def show_info(model: Model, as_json: AsJson = False) -> None:
     from vicinal.cli import _commands
 
     _commands.info(model, as_json=as_json)
-
-
-@app.command("reproduce")
-def reproduce_table(
-    name: Annotated[
-        str | None, typer.Argument(help="Name of a table; none: the list of names.")
-    ] = None,
-    benchmarks: Annotated[
-        Path | None, typer.Option(help="The folder `benchmarks` of a clone; found by default.")
-    ] = None,
-) -> None:
-    """Compute a table of the papers again, beside the published numbers.
-
-    \b
-    vicinal reproduce
-    vicinal reproduce partition_table1
-    """
-    from vicinal.cli import _commands
-
-    _commands.reproduce(name, benchmarks)

@@ -2,7 +2,6 @@
 
 import json
 import re
-import runpy
 import sys
 from collections.abc import Sequence
 from dataclasses import asdict
@@ -12,7 +11,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-import vicinal
 from vicinal._base import last_step, write_whole
 from vicinal._base._pipelines import ask, can
 from vicinal.cli._check_table import as_numbers, rows_with_target
@@ -381,33 +379,3 @@ def info(model: Path, *, as_json: bool) -> None:
     print(f"columns   {len(columns)}")
     for name, dtype in columns.items():
         print(f"  {name}  {dtype}")
-
-
-# --- reproduce ----------------------------------------------------------------------------------
-
-
-def reproduce(name: str | None, benchmarks: Path | None) -> None:
-    """Run the script behind a table of the papers."""
-    folder = benchmarks or Path(vicinal.__path__[0]).parents[1] / "benchmarks"
-    scripts = {path.stem.removeprefix("bench_"): path for path in folder.glob("bench_*.py")}
-    if not scripts:
-        raise InputError(
-            f"there are no benchmark scripts in {str(folder)!r}; they come with a clone of the "
-            "source: run the command there or name the folder with --benchmarks"
-        )
-    if name is None:
-        width = max(map(len, scripts))
-        for key, path in sorted(scripts.items()):
-            print(f"{key:<{width}}  {_first_line(path)}")
-        return
-    if name not in scripts:
-        raise InputError(f"no table is called {name!r}; choose from {quoted(sorted(scripts), 99)}")
-    sys.path.insert(0, str(folder))
-    sys.argv = [str(scripts[name])]
-    runpy.run_path(str(scripts[name]), run_name="__main__")
-
-
-def _first_line(script: Path) -> str:
-    import ast
-
-    return (ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "").partition("\n")[0]
