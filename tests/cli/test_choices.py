@@ -14,8 +14,8 @@ pytest.importorskip("polars")
 import polars as pl
 from sklearn.dummy import DummyClassifier
 
+from vicinal.cli._app import run
 from vicinal.cli._commands import known_target
-from vicinal.cli._run import run
 from vicinal.cli._threshold import Threshold
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pl = pytest.importorskip("polars")
-run = pytest.importorskip("vicinal.cli._run").run
+run = pytest.importorskip("vicinal.cli._app").run
 
 
 @pytest.fixture(scope="module")

@@ -1,15 +1,20 @@
-"""Commands and their options. What a command needs is imported when it runs."""
+"""Commands and their options, and the way from arguments to an exit code.
 
+What a command needs is imported when it runs.
+"""
+
+import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 import vicinal
-from vicinal.cli._explore import explore
-from vicinal.cli._models import known_names
-from vicinal.cli._warmup import warmup
+
+_INTERRUPTED = 130
 
 app = typer.Typer(
     add_completion=True,
@@ -35,6 +40,8 @@ class Task(StrEnum):
 
 
 def _complete_model(incomplete: str) -> list[str]:
+    from vicinal.cli._models import known_names
+
     head, comma, last = incomplete.rpartition(",")
     names = [name for name in known_names() if name.lower().startswith(last.lower())]
     return [f"{head}{comma}{name}" for name in names]
@@ -168,22 +175,18 @@ def compare_models(
     vicinal compare visits.csv -t outcome --group patient --save best.vicinal
     vicinal compare fraud.csv -t fraud --positive yes --cost 20 --save best.vicinal
     """
-    from vicinal.cli import _compare
-    from vicinal.cli._source import Source
+    from vicinal.cli import _training
+    from vicinal.cli._check_table import Roles, Source
 
-    _compare.compare(
+    _training.compare(
         Source(
             tables or [],
             target,
-            data.value,
-            delimiter,
+            Roles(drop or [], category or [], group, time, weight),
             task,
-            drop or [],
-            category or [],
-            group,
-            time,
-            weight,
+            delimiter,
             strict,
+            embedded=data.value,
         ),
         models=models,
         metric=metric,
@@ -228,9 +231,9 @@ def check_table(
     vicinal check people.csv --target income
     vicinal check people.csv --target income --against new.csv --out check.html
     """
-    from vicinal.cli import _look
+    from vicinal.cli import _commands
 
-    _look.check(
+    _commands.check(
         tables,
         target=target,
         against=against,
@@ -278,23 +281,18 @@ def fit_model(
     vicinal fit people.csv -t income -m space-partitioning --set n_regions=4 -o people.vicinal
     vicinal fit fraud.csv -t fraud --positive yes --cost 20 -o fraud.vicinal
     """
-    from vicinal.cli import _fit
-    from vicinal.cli._source import Source
+    from vicinal.cli import _training
+    from vicinal.cli._check_table import Roles, Source
 
     source = Source(
         tables,
         target,
-        None,
-        delimiter,
+        Roles(drop or [], category or [], group, time, weight),
         task,
-        drop or [],
-        category or [],
-        group,
-        time,
-        weight,
+        delimiter,
         strict,
     )
-    _fit.fit(
+    _training.fit(
         source,
         model=model,
         settings=settings or [],
@@ -461,8 +459,41 @@ def serve_model(
     _commands.serve(model, table, host=host, port=port, token=token, max_bytes=max_bytes)
 
 
-app.command("explore")(explore)
-app.command("warmup")(warmup)
+@app.command("explore")
+def explore_model(
+    model: Model,
+    table: Annotated[Path, typer.Argument(help="Rows to start from and to compare with.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
+        "explorer.html"
+    ),
+    delimiter: Delimiter = None,
+) -> None:
+    """Write a page on which one moves the columns of a row and sees what the model predicts.
+
+    The page computes in the browser: anchored local models, partitions with linear regions, linear
+    models. Any other model predicts through `vicinal serve`.
+
+    \b
+    vicinal fit people.csv -t income --model anchored-local --out people.vicinal
+    vicinal explore people.vicinal test.csv --out people.html
+    """
+    from vicinal.cli import _commands
+
+    _commands.explore(model, table, out=out, delimiter=delimiter)
+
+
+@app.command("warmup")
+def compile_ahead() -> None:
+    """Compile what the default models need, so that later processes start warm.
+
+    Small tables need nothing compiled; larger ones compile some functions in the first fit of an
+    environment, about fifteen seconds, and find them in a folder from then on: beside the
+    installed package, or where NUMBA_CACHE_DIR says. Run this while an image is built to have them
+    there; with imports it takes some twenty seconds.
+    """
+    from vicinal.cli import _commands
+
+    _commands.warmup()
 
 
 @app.command("export")
@@ -497,3 +528,67 @@ def show_info(model: Model, as_json: AsJson = False) -> None:
     from vicinal.cli import _commands
 
     _commands.info(model, as_json=as_json)
+
+
+# --- from arguments to an exit code -------------------------------------------------------------
+
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code.
+
+    0 is success, 2 an input or an option that the reader can mend, 1 everything else, 130 an
+    interruption. ``--debug`` anywhere lets the trace through.
+    """
+    debug = "--debug" in arguments
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.showwarning = _note
+        return _run(arguments, debug)
+
+
+def _run(arguments: list[str], debug: bool) -> int:
+    arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
+    try:
+        # Without "standalone", errors and exit codes come back here instead of boxes and exits.
+        code = get_command(app).main(arguments, prog_name="vicinal", standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+    return _fail("interrupted", code) if code == _INTERRUPTED else code
+
+
+def _explain(error: Exception) -> int:
+    from vicinal.cli._show import InputError
+
+    if isinstance(error, InputError):
+        return _fail(str(error), 2)
+    if hasattr(error, "format_message"):  # click's own errors, whichever copy of click it is
+        return _fail(error.format_message(), getattr(error, "exit_code", 2))
+    text = str(error).strip().splitlines()
+    reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    return _fail(f"{reason} (--debug shows where)", 1)
+
+
+def _note(message, category, filename, lineno, file=None, line=None) -> None:
+    """Print a warning as one line, without its location in the code.
+
+    Warnings of other libraries are about code that the reader has not written. One of them is of
+    use, in other words: that a fit did not converge.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    text = " ".join(str(message).split())
+    is_ours = Path(vicinal.__path__[0]) in Path(filename).parents
+    if issubclass(category, ConvergenceWarning):
+        text = text if is_ours else "the fit stopped before it converged; raise its max_iter"
+    elif not is_ours or category.__module__.startswith("sklearn."):
+        return
+    print(f"  note: {text}", file=sys.stderr)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"vicinal: {' '.join(message.split())}", file=sys.stderr)
+    return code

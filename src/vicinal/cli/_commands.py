@@ -1,8 +1,10 @@
 """What each command does, in terms of the public API."""
 
 import json
+import os
 import re
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -13,8 +15,15 @@ import polars as pl
 
 from vicinal._base import last_step, write_whole
 from vicinal._base._pipelines import ask, can
-from vicinal.cli._check_table import as_numbers, rows_with_target
-from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._check_table import (
+    Roles,
+    as_numbers,
+    check_has,
+    check_table,
+    names_in,
+    rows_with_target,
+)
+from vicinal.cli._models import compiling_steps
 from vicinal.cli._read_table import (
     check_folder,
     read_table,
@@ -22,8 +31,9 @@ from vicinal.cli._read_table import (
     without_formulas,
     write_table,
 )
-from vicinal.cli._show import say
+from vicinal.cli._show import InputError, quoted, say
 from vicinal.cli._threshold import Threshold
+from vicinal.table import TableEncoder
 
 _SERVED_ROWS = 2000
 _BACKGROUND_ROWS = 200  # the rows of the table that an explained one is compared with
@@ -87,6 +97,15 @@ def threshold_of(model: Path) -> Threshold | None:
     from vicinal.io import info as read_info
 
     return Threshold.of(read_info(model).metadata)
+
+
+def _decided(fitted: Any, model: Path) -> Any:
+    """Return the classifier with the threshold of its file applied, if it has one."""
+    threshold = threshold_of(model)
+    if threshold is None:
+        return fitted
+    say(f"answers are {threshold}")
+    return threshold.applied(fitted)
 
 
 def _limits(fitted, X, coverage) -> dict[str, Any]:
@@ -191,9 +210,7 @@ def explain(
         others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
     if not len(others) and (fixed or to is not None):
         raise InputError("--to and --fixed need other rows to compare with; the table has one")
-    if (threshold := threshold_of(model)) is not None:
-        say(f"answers are {threshold}")
-        fitted = threshold.applied(fitted)
+    fitted = _decided(fitted, model)
     found = explain_row(fitted, rows[row])
     is_last = quick or not len(others)
     shown = found.text() if is_last else _known_already(found)
@@ -255,7 +272,7 @@ def report(
     model: Path, table: Path, *, target: str | None, out: Path, rows: int, seed: int, delimiter
 ) -> None:
     """Write a page about a model on a table."""
-    from vicinal.cli._fit import fingerprint
+    from vicinal.cli._training import fingerprint
     from vicinal.io import info as read_info
     from vicinal.report import ModelReport
 
@@ -272,9 +289,7 @@ def report(
         notes.append("the model was fitted to these rows: it will answer others less well")
         say(f"  note: {notes[-1]}; `vicinal compare` judges by rows held out")
     positive = about.get("positive")
-    if (threshold := threshold_of(model)) is not None:
-        say(f"answers are {threshold}")
-        fitted = threshold.applied(fitted)
+    fitted = _decided(fitted, model)
     page = ModelReport(
         fitted,
         X,
@@ -331,9 +346,7 @@ def serve(
         frame = read_table(table, None).head(_SERVED_ROWS)
         frame, y, _ = known_target(frame, read_info(model).metadata.get("target"), fitted)
         rows = frame.select(known_columns(fitted, frame)).to_pandas()
-    if (threshold := threshold_of(model)) is not None:
-        say(f"answers are {threshold}")
-        fitted = threshold.applied(fitted)
+    fitted = _decided(fitted, model)
     address = f"[{host}]" if ":" in host else host
     say(f"http://{address}:{port}/ answers for {model}; Ctrl-C stops it")
     options: Any = {"name": _route_name(model), "table": rows, "y": y, "token": token}
@@ -379,3 +392,83 @@ def info(model: Path, *, as_json: bool) -> None:
     print(f"columns   {len(columns)}")
     for name, dtype in columns.items():
         print(f"  {name}  {dtype}")
+
+
+def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> None:
+    """Write a page that predicts by itself."""
+    from vicinal.io import info as read_info
+    from vicinal.report import ExplorerReport
+
+    check_folder(out, "--out")
+    fitted = load_model(model)
+    frame = read_table(table, delimiter)
+    frame, y, _ = known_target(frame, read_info(model).metadata.get("target"), fitted)
+    rows = frame.select(known_columns(fitted, frame))
+    fitted = _decided(fitted, model)
+    try:
+        page = ExplorerReport(fitted, rows, y, title=f"{model.stem} on {table.name}")
+        say(f"explorer: {page.write_html(out)}")
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from None
+
+
+# --- without a model ----------------------------------------------------------------------------
+
+
+def check(
+    tables: Sequence[Path],
+    *,
+    target: str | None,
+    against: Path | None,
+    drop: Sequence[str],
+    task: str | None,
+    out: Path,
+    seed: int,
+    delimiter: str | None,
+    as_json: bool,
+) -> None:
+    """Look a table over, print what was found and write a page."""
+    from vicinal.inspection import check as look_over
+    from vicinal.report import CheckReport
+
+    check_folder(out, "--out")
+    frame = read_tables(tables, delimiter)
+    new = None if against is None else read_tables([against], delimiter)
+    dropped = names_in(drop, frame)
+    for name in dropped:
+        check_has(frame, name)
+    frame = frame.drop(dropped)
+    y, notes = None, []
+    if target is not None:
+        checked = check_table(frame, target, task=task, roles=Roles(every_column=True))
+        frame, y, task = checked.X, checked.y, checked.task
+        notes = [note for note in checked.notes if "left out" in note and "rows" in note]
+    if new is not None:
+        missing = [name for name in frame.columns if name not in new.columns]
+        if missing:  # row numbers and ids are not compared
+            unused = TableEncoder().fit(frame).identifiers_
+            missing = [name for name in missing if name not in unused]
+        if missing:
+            raise InputError(
+                f"--against {str(against)!r} lacks {quoted(missing)}; leave out with --drop what "
+                "new rows do not have"
+            )
+    found = look_over(frame, y, against=new, task=task, random_state=seed)
+    for note in notes:
+        say(f"  note: {note}")
+    print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else found)
+    title = f"A look at {tables[0].name}" + ("" if against is None else f" beside {against.name}")
+    say(f"page: {CheckReport(found, title, notes).write_html(out)}")
+
+
+def warmup() -> None:
+    """Compile what the default models need, and print how long each part took."""
+    total = 0.0
+    for name, step in compiling_steps().items():
+        start = time.perf_counter()
+        step()
+        seconds = time.perf_counter() - start
+        total += seconds
+        print(f"{name:<16}{seconds:6.1f} s")
+    print(f"{'together':<16}{total:6.1f} s")
+    print(f"kept in {os.environ.get('NUMBA_CACHE_DIR', '__pycache__ folders beside the sources')}")

@@ -15,11 +15,9 @@ from zipfile import BadZipFile
 import polars as pl
 
 from vicinal._base import import_optional, write_whole
-from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._show import InputError, quoted
+from vicinal.table.keys import MISSING_TEXTS
 
-MISSING = [
-    "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-", "--",
-]  # fmt: skip
 _FORMULA = r"^([=+\-@\t\r])"
 _DELIMITERS = ",;\t|"
 _ONE_NAME = r"[\w.-]+"
@@ -296,7 +294,9 @@ def _missing_texts_as_null(frame: pl.DataFrame) -> pl.DataFrame:
     texts = pl.col(pl.String).str.strip_chars()
     return frame.with_columns(
         pl.col(pl.Categorical, pl.Enum).cast(pl.String),
-    ).with_columns(pl.when(texts.is_in(MISSING)).then(None).otherwise(texts).name.keep())
+    ).with_columns(
+        pl.when(texts.is_in(list(MISSING_TEXTS))).then(None).otherwise(texts).name.keep()
+    )
 
 
 def _reason(error: Exception) -> str:

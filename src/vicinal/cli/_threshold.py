@@ -9,8 +9,7 @@ from scipy.special import expit, logit
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal._kernels.calibration._platt import fit_platt
 from vicinal.cli._check_table import CheckedTable
-from vicinal.cli._errors import InputError, quoted
-from vicinal.cli._show import say
+from vicinal.cli._show import InputError, quoted, say
 
 # The cut of least cost must save this many standard errors, or it is taken for luck.
 _SURE = 2.0

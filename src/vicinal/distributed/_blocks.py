@@ -1,4 +1,4 @@
-"""Blocks of rows held by a Dask collection."""
+"""Blocks of rows held by a Dask collection, and running lazy work on them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager, nullcontext
@@ -7,13 +7,15 @@ from functools import reduce
 from operator import add
 from typing import Any
 
+import dask
 import joblib
 import numpy as np
 import scipy.sparse as sp
 from dask import delayed
+from dask.diagnostics import ProgressBar
 
+import distributed
 from vicinal._base import Block, Blocks
-from vicinal.distributed._compute import compute, connected_client, persist
 
 # Sums are taken over this many results at a time, so that no task ever holds more of them.
 _FAN_IN = 8
@@ -256,3 +258,35 @@ def _unlike(name: str, n_blocks: int, n_wanted: int) -> str:
         f"{name} comes in {n_blocks} blocks and X in {n_wanted}; take both from one data frame, or "
         "give them blocks of known, equal lengths."
     )
+
+
+# A task that fails because its worker died is started again this often.
+_RETRIES = 3
+
+
+def compute(lazy: list, *, verbose: int = 0) -> tuple:
+    """Return the values of lazy objects, with Dask's own progress bar when ``verbose``."""
+    client = connected_client()
+    if client is None:
+        with ProgressBar() if verbose else nullcontext():
+            return dask.compute(*lazy)
+    futures = client.compute(lazy, retries=_RETRIES, sync=False)
+    if verbose:
+        distributed.progress(futures, notebook=False)
+    return tuple(client.gather(futures))
+
+
+def persist(lazy: list) -> list:
+    """Return lazy objects whose values are kept: by the workers, or on this machine."""
+    client = connected_client()
+    if client is None:
+        return list(dask.persist(*lazy))
+    return list(client.persist(lazy, retries=_RETRIES))
+
+
+def connected_client() -> Any:
+    """Return the client of the cluster in use, or ``None``."""
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.serve._reading import Limits, RequestError
+from vicinal.serve._requests import Limits, RequestError
 from vicinal.serve._served_model import ServedModel, plain
 
 _KINDS: dict[str, type] = {

@@ -20,9 +20,9 @@ from vicinal._rows import Place, Support
 from vicinal.inspection import explain
 from vicinal.report import ExplanationReport
 from vicinal.report.explorer import errors_of
-from vicinal.serve._reading import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
+from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
 from vicinal.table import TableEncoder
-from vicinal.table.keys import is_missing
+from vicinal.table.keys import MISSING_TEXTS
 
 _N_NEIGHBORS = 8
 # Rows that the model predicts between two looks at whether the client still waits.
@@ -153,7 +153,7 @@ class ServedModel:
         read = self.encoder.plain_columns(table)
         for name, rows in texts.items():
             for i in rows:
-                if np.isnan(read[name][i]) and not is_missing(columns[name][i]):
+                if np.isnan(read[name][i]) and columns[name][i].strip() not in MISSING_TEXTS:
                     raise _no_number(name, i, columns[name][i])
 
     @cached_property

@@ -17,7 +17,6 @@ from vicinal.table._columns import (
     TargetColumn,
     TextColumn,
 )
-from vicinal.table._frames import is_gap, is_nested
 from vicinal.table._parsing import (
     DIGITS,
     are_dates_in_digits,
@@ -29,6 +28,8 @@ from vicinal.table._parsing import (
     gap_in_nines,
     has_leading_zeros,
     is_limit,
+    is_missing,
+    is_nested,
     numbers_in,
     separator_of,
     unit_of,
@@ -72,7 +73,7 @@ class Decision:
 
 def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Decision:
     """Say how a column is encoded; ``kind`` is what the user declared it to be, if anything."""
-    gaps = is_gap(values)
+    gaps = is_missing(values)
     if kind == "drop":
         return Decision("drop")
     if is_nested(values):
@@ -126,7 +127,7 @@ def _numbers(values, rules, decimal=".", remarks=(), unit=""):
         remarks.append("infinities count as missing")
     if values.dtype.kind == "f" and (low := gap_in_nines(values)) is not None:
         remarks.append(f"{low:g} is far from all other values; leave the cell empty if it is a gap")
-    if is_gap(values).any() and not rules.keep_gaps:
+    if is_missing(values).any() and not rules.keep_gaps:
         remarks.append("gaps filled with the median and marked")
     return Decision("number", NumberColumn(decimal, rules.keep_gaps, unit), remarks)
 
