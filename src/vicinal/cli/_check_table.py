@@ -8,11 +8,9 @@ from typing import Any
 
 import numpy as np
 import polars as pl
-from sklearn import datasets
 from sklearn.pipeline import make_pipeline
 
 from vicinal._base import fit_weighted, takes_weights
-from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._read_table import read_tables
 from vicinal.cli._show import InputError, quoted, say
 from vicinal.table import TableEncoder
@@ -64,6 +62,8 @@ class CheckedTable:
 
     def fit(self, estimator: Any, rows: Any = slice(None)) -> Any:
         """Fit a model on rows of the table, behind its encoder unless the model reads frames."""
+        from vicinal.auto import AutoClassifier, AutoRegressor
+
         reads_frames = isinstance(estimator, AutoClassifier | AutoRegressor)
         model = estimator if reads_frames else make_pipeline(self.encoder(), estimator)
         weights = self.weights if takes_weights(model) else None
@@ -362,6 +362,8 @@ class Source:
 
 
 def _embedded(name: str) -> tuple[pl.DataFrame, str]:
+    from sklearn import datasets
+
     bunch = getattr(datasets, f"load_{name}")()
     columns = {str(name): bunch.data[:, j] for j, name in enumerate(bunch.feature_names)}
     names = getattr(bunch, "target_names", None)

@@ -34,7 +34,7 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
 
     See Also
     --------
-    predict : Lazy answers of a fitted model.
+    predict : Lazy predictions of a fitted model.
     local_predict : Local models around queries, for which there is nothing to fit.
 
     Notes
@@ -72,14 +72,14 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
 
 
 def predict(estimator: Any, X: Any, *, method: str = "predict"):
-    """Return lazy answers of a fitted model, a block for every block of ``X``.
+    """Return lazy predictions of a fitted model, a block for every block of ``X``.
 
     Parameters
     ----------
     estimator : fitted estimator
         Any fitted scikit-learn or vicinal model.
     X : dask array or data frame
-        The rows asked.
+        Query rows.
     method : str, default="predict"
         The model's method to call on every block: "predict", "predict_proba", "transform", ...
 
@@ -100,8 +100,8 @@ def predict(estimator: Any, X: Any, *, method: str = "predict"):
     >>> from vicinal.linear import WeightedLDA
     >>> X, y = load_iris(return_X_y=True)
     >>> model = WeightedLDA().fit(X, y)
-    >>> answers = predict(model, da.from_array(X, chunks=(60, 4)), method="predict_proba")
-    >>> answers.chunks, answers[:2].compute().round(2).tolist()
+    >>> proba = predict(model, da.from_array(X, chunks=(60, 4)), method="predict_proba")
+    >>> proba.chunks, proba[:2].compute().round(2).tolist()
     (((60, 60, 30), (3,)), [[1.0, 0.0, 0.0], [1.0, 0.0, 0.0]])
     """
     if hasattr(X, "columns"):
@@ -110,26 +110,26 @@ def predict(estimator: Any, X: Any, *, method: str = "predict"):
         X = X.rechunk({1: -1})
         parts, lengths = list(X.to_delayed().ravel()), list(X.chunks[0])
     model = delayed(estimator)
-    answer = delayed(_answer, pure=True)
-    like = _answer(estimator, _sample(X, estimator.n_features_in_), method, None)[:0]
+    task = delayed(_predictions, pure=True)
+    like = _predictions(estimator, _sample(X, estimator.n_features_in_), method, None)[:0]
     blocks = [
         da.from_delayed(
-            answer(model, part, method, like), (length, *like.shape[1:]), dtype=like.dtype
+            task(model, part, method, like), (length, *like.shape[1:]), dtype=like.dtype
         )
         for part, length in zip(parts, lengths, strict=True)
     ]
     return da.concatenate(blocks, allow_unknown_chunksizes=True)
 
 
-def _answer(model, rows, method, nothing):
-    """Return the answers to rows; ``nothing`` is what a block without rows is answered with."""
+def _predictions(model, rows, method, empty):
+    """Return the predictions for rows; ``empty`` is returned for a block without rows."""
     if rows.shape[0] == 0:
-        return nothing
+        return empty
     return np.asarray(getattr(model, method)(rows))
 
 
 def _sample(X, n_features):
-    """Return a row like those of ``X``: its answer tells the shape and type of all others."""
+    """Return a row like those of ``X``: its prediction has the shape and type of all others."""
     if hasattr(X, "columns"):
         from dask.dataframe.dispatch import make_meta, meta_nonempty
 

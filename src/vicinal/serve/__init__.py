@@ -1,4 +1,4 @@
-"""A fitted model behind HTTP: predictions, reasons, and a page to play with."""
+"""A fitted model over HTTP: predictions, explanations, and an interactive page."""
 
 from vicinal.serve._app import create_app, serve
 

@@ -35,7 +35,7 @@ def create_app(
     max_bytes: int = DEFAULT_LIMITS.max_bytes,
     max_seconds: float = _MAX_SECONDS,
 ) -> Any:
-    """Return an ASGI application that answers for a fitted model.
+    """Return an ASGI application that serves a fitted model.
 
     ``GET /`` is a page to play with the columns of a row; ``POST /predict``, ``POST /explain`` and
     ``POST /neighbors`` take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a head;
@@ -54,8 +54,8 @@ def create_app(
         Rows like those of the training set: the page starts from them, and explanations compare
         with them.
     y : array-like of shape (n_samples,), default=None
-        Their target, shown beside answers. For a model without intervals of its own it makes them,
-        and they are honest if the model had not seen these rows.
+        Their target, shown with predictions. A model without intervals of its own gets them from
+        it; they are valid if the model has not seen these rows.
     token : str, default=None
         Asked of every request but ``/healthz``, as ``Authorization: Bearer <token>``, or as the
         password that a browser asks for. Letters, digits and signs of ASCII, without blanks.
@@ -189,7 +189,7 @@ class _Server:
         return endpoint
 
     def _check_host(self, request: Any) -> None:
-        # A name of another site may be made to lead here; its pages could then read the answers.
+        # A name of another site may be made to lead here; its pages could then read the responses.
         name = request.url.hostname
         if self.hosts is not None and name not in self.hosts:
             known = ", ".join(self.hosts)
@@ -241,11 +241,11 @@ class _Server:
     # --- routes ---
 
     async def healthz(self, request: Any) -> Any:
-        """Tell that the server answers."""
+        """Report that the server is alive."""
         return self._json({"status": "ok"})
 
     async def metadata(self, request: Any) -> Any:
-        """Tell what the model takes and gives."""
+        """Return the inputs and outputs of the model."""
         return self._json(self.served.metadata())
 
     async def predict(self, request: Any) -> Any:
@@ -278,7 +278,7 @@ class _Server:
         return self._responses.HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
     async def v2_server(self, request: Any) -> Any:
-        """Tell which protocol is spoken."""
+        """Return the name, version and extensions of the server."""
         from vicinal import __version__
 
         return self._json(
@@ -286,15 +286,15 @@ class _Server:
         )
 
     async def v2_health(self, request: Any) -> Any:
-        """Tell that the model is ready."""
+        """Report that the model is ready."""
         return self._json({"live": True, "ready": True, "name": self.served.name})
 
     async def v2_model(self, request: Any) -> Any:
-        """Tell inputs and outputs."""
+        """Return inputs and outputs as the protocol names them."""
         return self._json(protocol.model_metadata(self.served))
 
     async def v2_infer(self, request: Any) -> Any:
-        """Answer tensors."""
+        """Predict tensors."""
         body, tensors = await self._body(request), b""
         pool = self._pool(body)
         size = request.headers.get("inference-header-content-length")
@@ -359,7 +359,7 @@ def _read_flag(request: Any, name: str) -> bool:
 
 
 class ServedExplorer(ExplorerPage):
-    """The explorer whose answers are asked of the server.
+    """The explorer whose predictions come from the server.
 
     Parameters
     ----------
@@ -375,13 +375,13 @@ class ServedExplorer(ExplorerPage):
         """Return what can be set; without a table, names alone are known."""
         if self.table is None:
             return [ExplorerColumn(name, [], most_levels=0) for name in self.served.columns]
-        numbers = self._numbers_in_words()
+        numbers = self._numbers_in_text()
         columns = {column.control["name"]: column for column in super().columns()}
         read = {name: ExplorerColumn(name, numbers[name], most_levels=0) for name in numbers}
         return [read.get(name, column) for name, column in columns.items()]
 
-    def _numbers_in_words(self) -> dict[str, list[float | None]]:
-        """Return the columns whose words the model reads as numbers, as it reads them."""
+    def _numbers_in_text(self) -> dict[str, list[float | None]]:
+        """Return the text columns that the model reads as numbers, as it reads them."""
         encoder = self.served.encoder
         if encoder is None:
             return {}
@@ -393,7 +393,7 @@ class ServedExplorer(ExplorerPage):
         }
 
     def engine(self, columns: Any) -> dict[str, Any]:
-        """Return what the server knows beyond answers."""
+        """Return what the server offers beyond predictions."""
         known = {"has_limits": self.served.has_limits, "has_support": self.served.has_support}
         return super().engine(columns) | known
 

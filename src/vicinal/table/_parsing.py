@@ -118,7 +118,8 @@ def _read_polars(series: Any) -> np.ndarray:
 def _read_objects(values: list[Any]) -> np.ndarray:
     """Bring Python objects to the narrowest of the four kinds that holds them all."""
     if set(map(type, values)) <= {str, type(None)}:
-        return _levels(values)
+        texts = {value: _text(value) for value in set(values)}  # long columns repeat a few
+        return np.fromiter((texts[value] for value in values), dtype=object, count=len(values))
     known = [None if _is_null(value) else value for value in values]
     kinds = {type(value) for value in known if value is not None}
     if all(issubclass(kind, Number | Decimal | np.bool_) for kind in kinds):
@@ -128,12 +129,6 @@ def _read_objects(values: list[Any]) -> np.ndarray:
     if all(issubclass(kind, timedelta | np.timedelta64) for kind in kinds):
         return np.array(known, dtype="timedelta64[us]")
     return np.fromiter(map(_text, known), dtype=object, count=len(known))
-
-
-def _levels(values: list[str | None]) -> np.ndarray:
-    """Return texts, looking at each that occurs once: long columns repeat a few of them."""
-    texts = {value: _text(value) for value in set(values)}
-    return np.fromiter((texts[value] for value in values), dtype=object, count=len(values))
 
 
 def _text(value: Any) -> Any:
