@@ -363,7 +363,7 @@ def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_pa
     table.drop("income").write_csv(tmp_path / "new.csv")
     arguments = ["report", str(model), str(tmp_path / "new.csv"), "--rows", "2"]
     assert run([*arguments, "--out", str(page)]) == 0
-    assert "how good the answers are is unknown" in page.read_text()
+    assert "how good the predictions are is unknown" in page.read_text()
     assert run([*arguments, "--out", str(page), "--target", "wage"]) == 2
     assert "no column 'wage'" in capsys.readouterr().err
     table.with_columns(income=pl.lit("middling")).write_csv(tmp_path / "new.csv")

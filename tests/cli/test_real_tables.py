@@ -130,15 +130,15 @@ def test_compiling_is_done_once_and_outside_the_budget(capsys):
 
 def test_what_large_tables_need_is_compiled_outside_the_budget(monkeypatch):
     from vicinal import PrunedTreeRegressor
-    from vicinal.cli import _compare
+    from vicinal.cli import _training
     from vicinal.cli._check_table import check_table
 
     steps = []
-    monkeypatch.setattr(_compare, "compiling_steps", lambda: {"search": lambda: steps.append(1)})
+    monkeypatch.setattr(_training, "compiling_steps", lambda: {"search": lambda: steps.append(1)})
     rng = np.random.RandomState(0)
     for n_rows, expected in ((339, 0), (340, 1), (400, 1)):
         table = pl.DataFrame({"x": rng.rand(n_rows), "y": rng.rand(n_rows)})
-        _compare._compile({"tree": PrunedTreeRegressor(cv=3)}, check_table(table, "y"))
+        _training._compile({"tree": PrunedTreeRegressor(cv=3)}, check_table(table, "y"))
         assert len(steps) == expected
 
 

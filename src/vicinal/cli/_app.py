@@ -106,7 +106,7 @@ def _main(
     \b
     vicinal compare people.csv --target income
     vicinal fit people.csv --target income --model local --out people.vicinal
-    vicinal predict people.vicinal new.csv --proba --out answers.csv
+    vicinal predict people.vicinal new.csv --proba --out predictions.csv
     vicinal explain people.vicinal new.csv --row 0
 
     No idea where to begin? `vicinal compare` with your table, or `vicinal check`.
@@ -162,7 +162,7 @@ def compare_models(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rank the local models beside baselines on one table and write an HTML report.
+    """Compare local models with baselines on one table and write an HTML report.
 
     A run that was stopped, in whatever way, goes on where it was: the same command again computes
     only the folds that are missing.
@@ -224,7 +224,7 @@ def check_table(
 ) -> None:
     """Look a table over before a model is fitted to it, and write a page.
 
-    Suspicious answers, rows that repeat, columns that give the answer away or tell nothing, rare
+    Suspicious labels, repeated rows, columns that leak the target or are uninformative, rare
     classes; with --against also how new rows differ, and rows that are in both tables.
 
     \b
@@ -259,7 +259,7 @@ def fit_model(
     ] = None,
     seed: Seed = 0,
     budget: Annotated[
-        str, typer.Option(help="Time for a model that can plan, and to tell how good it is.")
+        str, typer.Option(help="Time for a model that plans its fit, and to estimate its score.")
     ] = "60s",
     task: TaskOption = None,
     drop: Drop = None,
@@ -313,7 +313,7 @@ def predict_rows(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", "--key", help="Columns to copy beside the answers, a,b,c."),
+        typer.Option("--keep", "--key", help="Columns to copy to the predictions, a,b,c."),
     ] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of every class.")
@@ -333,8 +333,8 @@ def predict_rows(
     """Predict every row of a table.
 
     \b
-    vicinal predict people.vicinal new.csv --out answers.csv
-    vicinal predict people.vicinal new.parquet --proba --key id --out answers.parquet
+    vicinal predict people.vicinal new.csv --out predictions.csv
+    vicinal predict people.vicinal new.parquet --proba --key id --out predictions.parquet
     vicinal predict prices.vicinal new.csv --interval 0.9 --support
     cat new.json | vicinal predict people.vicinal - --out -
 
@@ -360,14 +360,15 @@ def explain_row(
     table: Table,
     row: Annotated[int, typer.Option("--row", "-r", help="Which row, from 0.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="An .html or .json file, beside the text.")
+        Path | None,
+        typer.Option("--out", "-o", help="An .html or .json file, in addition to the text."),
     ] = None,
     fixed: Annotated[
         list[str] | None,
-        typer.Option(help="A column that the least change leaves alone; repeatable."),
+        typer.Option(help="A column that the counterfactual leaves alone; repeatable."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="The answer that the least change shall get.")
+        str | None, typer.Option(help="The class that the counterfactual shall have.")
     ] = None,
     quick: Annotated[
         bool,
@@ -376,11 +377,10 @@ def explain_row(
     delimiter: Delimiter = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why the model answers as it does for one row.
+    """Explain the prediction for one row.
 
-    The model's own reasons come at once. The least change that gets another answer, and what each
-    column would do to the answer, are found by comparison with other rows of the table, and that
-    may take longer.
+    The model's own explanation comes at once. The counterfactual, and how each column contributes,
+    are found by comparison with other rows of the table, which may take longer.
 
     \b
     vicinal explain people.vicinal new.csv --row 3
@@ -410,7 +410,7 @@ def report_model(
         "report.html"
     ),
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="The true answers; as in `fit` by default.")
+        str | None, typer.Option("--target", "-t", help="The true values; as in `fit` by default.")
     ] = None,
     rows: Annotated[int, typer.Option(min=1, max=200, help="Rows that are explained.")] = 24,
     seed: Seed = 0,
@@ -418,7 +418,7 @@ def report_model(
 ) -> None:
     """Write an HTML page about a model on a table that it has not seen.
 
-    With the target among the columns the page shows how good the answers are.
+    With the target among the columns the page shows how good the predictions are.
 
     \b
     vicinal report people.vicinal test.csv --out people.html
@@ -446,7 +446,7 @@ def serve_model(
     max_bytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in bytes.")] = 4
     * 2**20,
 ) -> None:
-    """Answer for a model over HTTP, with a page to play with.
+    """Serve a model over HTTP, with an interactive page.
 
     POST /predict and /explain take JSON rows or CSV; /v2/... is the Open Inference Protocol.
 
@@ -507,8 +507,8 @@ def export_model(
 ) -> None:
     """Write a model with its encoder as an ONNX graph, which runs without Python.
 
-    The graph has one input for each column: numbers as doubles with NaN for a gap, words as text
-    with "" for a gap, dates as days since 1970.
+    The graph has one input for each column: numbers as doubles with NaN for a missing value,
+    strings with "" for a missing value, dates as days since 1970.
 
     \b
     vicinal export people.vicinal people.onnx --table people.csv

@@ -34,7 +34,7 @@ class Roles:
     group: str | None = None
     time: str | None = None
     weight: str | None = None
-    every_column: bool = False  # also those that tell nothing
+    every_column: bool = False  # also the uninformative ones
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -104,9 +104,10 @@ def check_table(
             f"at least {min_rows} are needed"
         )
     frame = frame if roles.time is None else _in_time(frame, roles.time)
-    column, said = as_numbers(frame[target], task), task
+    column, given_task = as_numbers(frame[target], task), task
     y, task = _target(column, task)
-    if said is None and _may_be_both(column):
+    few = column.dtype.is_numeric() and 2 < column.n_unique() <= 2 * _MOST_CODES
+    if given_task is None and few and _is_whole(column):
         other = "regression" if task == "classification" else "classification"
         notes.append(f"{target!r} holds few whole numbers; --task {other} if that is meant")
     X = frame.drop(target, *roles.drop, *filter(None, (roles.group, roles.weight)))
@@ -154,8 +155,8 @@ def check_has(frame: pl.DataFrame, name: str) -> None:
 def rows_with_target(frame: pl.DataFrame, target: str, notes: list[str]) -> pl.DataFrame:
     """Return the rows that have a target, and note how many have none."""
     column = frame[target]
-    gaps = column.is_nan() if column.dtype.is_float() else pl.Series([False] * len(column))
-    known = frame.filter(~(column.is_null() | gaps.fill_null(True)))
+    missing = column.is_nan() if column.dtype.is_float() else pl.Series([False] * len(column))
+    known = frame.filter(~(column.is_null() | missing.fill_null(True)))
     if known.height == 0:
         raise InputError(f"the target {target!r} is missing in every row")
     if known.height < frame.height:
@@ -210,7 +211,7 @@ def _target(column: pl.Series, task: str | None) -> tuple[np.ndarray, str]:
         raise InputError(f"the target {name!r} is constant: every row has {column[0]!r}")
     if not (column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean)):
         raise InputError(
-            f"the target {name!r} holds {_in_words(column.dtype)}; a target is a number or a class"
+            f"the target {name!r} holds {_type_name(column.dtype)}; a target is a number or a class"
         )
     numeric = column.dtype.is_numeric()
     if task is None:
@@ -237,12 +238,6 @@ def _looks_like_classes(column: pl.Series) -> bool:
     if not column.dtype.is_numeric():
         return True
     return _is_whole(column) and column.n_unique() <= min(_MOST_CODES, max(2, len(column) // 10))
-
-
-def _may_be_both(column: pl.Series) -> bool:
-    """Tell whether a target may be meant as classes and as amounts: ratings, days, counts."""
-    few = column.dtype.is_numeric() and 2 < column.n_unique() <= 2 * _MOST_CODES
-    return few and _is_whole(column)
 
 
 def _is_whole(column: pl.Series) -> bool:
@@ -290,7 +285,7 @@ def _problem(column: pl.Series) -> str | None:
     if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Duration):
         is_infinite = column.dtype.is_float() and column.is_infinite().any()
         return "holds infinities" if is_infinite else None
-    return f"holds {_in_words(column.dtype)}"
+    return f"holds {_type_name(column.dtype)}"
 
 
 def _problem_of_text(column: pl.Series) -> str | None:
@@ -306,7 +301,7 @@ def _problem_of_text(column: pl.Series) -> str | None:
     return None
 
 
-def _in_words(dtype: pl.DataType) -> str:
+def _type_name(dtype: pl.DataType) -> str:
     if dtype in (pl.Date, pl.Datetime, pl.Time):
         return "dates"
     if isinstance(dtype, pl.List | pl.Array | pl.Struct):
@@ -319,7 +314,7 @@ def _in_words(dtype: pl.DataType) -> str:
 
 @dataclass(frozen=True)
 class Source:
-    """A table in files, or an embedded one, and what was said about it."""
+    """A table in files, or an embedded one, and the options about it."""
 
     paths: Sequence[Path]
     target: str | None

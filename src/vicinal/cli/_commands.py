@@ -53,7 +53,7 @@ def predict(
     keep: Sequence[str],
     delimiter: str | None,
 ) -> None:
-    """Predict every row of a table; ``keep`` names columns that are copied beside the answers."""
+    """Predict every row of a table; ``keep`` names columns that are copied to the output."""
     if interval is not None and not 0 < interval < 1:
         raise InputError(f"--interval {interval:g} must be a chance between 0 and 1, such as 0.9")
     out = None if out == Path("-") else out
@@ -74,8 +74,8 @@ def predict(
         shares = np.asarray(fitted.predict_proba(X))
         columns["prediction"] = fitted.classes_[shares.argmax(axis=1)]
         if threshold is not None:
-            say(f"answers are {threshold}")
-            columns["prediction"] = threshold.answers(shares, fitted.classes_)
+            say(f"the prediction is {threshold}")
+            columns["prediction"] = threshold.predict(shares, fitted.classes_)
         if proba:
             columns |= {f"P({label})": shares[:, j] for j, label in enumerate(fitted.classes_)}
     else:
@@ -83,17 +83,17 @@ def predict(
     if interval is not None:
         columns |= _limits(fitted, X, interval)
     if support:
-        columns["support"] = _asked(fitted, "support", "--support", X)
-    answers = pl.DataFrame(columns)
+        columns["support"] = _call(fitted, "support", "--support", X)
+    output = pl.DataFrame(columns)
     if out is None:
-        sys.stdout.write(without_formulas(answers).write_csv())
+        sys.stdout.write(without_formulas(output).write_csv())
         return
-    write_table(answers, out)
-    say(f"{answers.height:,} predictions: {out}")
+    write_table(output, out)
+    say(f"{output.height:,} predictions: {out}")
 
 
 def threshold_of(model: Path) -> Threshold | None:
-    """Return from which probability on a model file answers a class, if it says so."""
+    """Return the threshold that is stored in a model file, if there is one."""
     from vicinal.io import info as read_info
 
     return Threshold.of(read_info(model).metadata)
@@ -104,22 +104,22 @@ def _decided(fitted: Any, model: Path) -> Any:
     threshold = threshold_of(model)
     if threshold is None:
         return fitted
-    say(f"answers are {threshold}")
+    say(f"the prediction is {threshold}")
     return threshold.applied(fitted)
 
 
 def _limits(fitted, X, coverage) -> dict[str, Any]:
     """Return limits of numbers, or the labels of prediction sets."""
     if not hasattr(fitted, "classes_"):
-        ends = _asked(fitted, "predict_interval", "--interval", X, coverage=coverage)
+        ends = _call(fitted, "predict_interval", "--interval", X, coverage=coverage)
         return {"lower": ends[:, 0], "upper": ends[:, 1]}
-    sets = _asked(fitted, "predict_set", "--interval", X, coverage=coverage)
+    sets = _call(fitted, "predict_set", "--interval", X, coverage=coverage)
     labels = np.array([str(label) for label in fitted.classes_])
     return {"prediction_set": [" | ".join(labels[row]) for row in np.asarray(sets, dtype=bool)]}
 
 
-def _asked(fitted, method, option, X, **options) -> np.ndarray:
-    """Return what a model, or the last step behind its encoder, says; else who would."""
+def _call(fitted, method, option, X, **options) -> np.ndarray:
+    """Call a method of a model or of its last step; without it, name a model that has it."""
     if not can(fitted, method):
         raise InputError(
             f"{option}: {type(last_step(fitted)).__name__} has no {method}; a model of `vicinal "
@@ -286,7 +286,7 @@ def report(
     frame, y, notes = known_target(frame, target, fitted)
     X = frame.select(known_columns(fitted, frame))
     if fingerprint(X) == about.get("rows"):
-        notes.append("the model was fitted to these rows: it will answer others less well")
+        notes.append("the model was fitted to these rows: it will predict others less well")
         say(f"  note: {notes[-1]}; `vicinal compare` judges by rows held out")
     positive = about.get("positive")
     fitted = _decided(fitted, model)
@@ -305,13 +305,13 @@ def report(
 
 
 def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
-    """Return the rows with a target, the target in the type that the model answers in, and notes.
+    """Return the rows with a target, the target in the type that the model predicts, and notes.
 
     A table without the target is returned whole.
     """
     if target is None or target not in frame.columns:
         lacks = "target" if target is None else f"column {target!r}"
-        return frame, None, [f"the table has no {lacks}: how good the answers are is unknown"]
+        return frame, None, [f"the table has no {lacks}: how good the predictions are is unknown"]
     notes: list[str] = []
     frame = rows_with_target(frame, target, notes)
     if not hasattr(fitted, "classes_"):
@@ -336,7 +336,7 @@ def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
 def serve(
     model: Path, table: Path | None, *, host: str, port: int, token: str | None, max_bytes: int
 ) -> None:
-    """Answer for a model over HTTP until interrupted."""
+    """Serve a model over HTTP until interrupted."""
     from vicinal.io import info as read_info
     from vicinal.serve import serve as listen
 
@@ -348,17 +348,13 @@ def serve(
         rows = frame.select(known_columns(fitted, frame)).to_pandas()
     fitted = _decided(fitted, model)
     address = f"[{host}]" if ":" in host else host
-    say(f"http://{address}:{port}/ answers for {model}; Ctrl-C stops it")
-    options: Any = {"name": _route_name(model), "table": rows, "y": y, "token": token}
+    say(f"http://{address}:{port}/ serves {model}; Ctrl-C stops it")
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", model.stem).strip("-") or "model"  # part of an address
+    options: Any = {"name": name, "table": rows, "y": y, "token": token}
     try:
         listen(fitted, host=host, port=port, max_bytes=max_bytes, **options)
     except (ImportError, ValueError) as error:
         raise InputError(str(error)) from None
-
-
-def _route_name(model: Path) -> str:
-    """Return the name of the file as it can stand in an address."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", model.stem).strip("-") or "model"
 
 
 def info(model: Path, *, as_json: bool) -> None:
@@ -457,7 +453,9 @@ def check(
     for note in notes:
         say(f"  note: {note}")
     print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else found)
-    title = f"A look at {tables[0].name}" + ("" if against is None else f" beside {against.name}")
+    title = f"A look at {tables[0].name}" + (
+        "" if against is None else f" compared with {against.name}"
+    )
     say(f"page: {CheckReport(found, title, notes).write_html(out)}")
 
 

@@ -96,14 +96,11 @@ def _set(model, name, setting) -> None:
         last = model.steps[-1][1] if hasattr(model, "steps") else model
         close = sorted(last.get_params(deep=False))
         raise InputError(f"--set: {name} has no parameter {key!r}; it has {quoted(close, 30)}")
-    model.set_params(**{own[0]: _value(text)})
-
-
-def _value(text: str) -> Any:
     try:
-        return ast.literal_eval(text)
+        value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+        value = {"true": True, "false": False, "none": None}.get(text.lower(), text)
+    model.set_params(**{own[0]: value})
 
 
 def _typed(name: str) -> str:

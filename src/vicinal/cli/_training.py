@@ -35,10 +35,10 @@ _WORKER = "vicinal.inspection._fold_worker"
 _EXPLAINED_ROWS = 24
 _RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
 _COMPILED_ROWS, _COMPILED_COLUMNS = 60, 30
-_MOST_EXPLAINED_COLUMNS = 1000  # reasons move one column at a time, which takes their square
+_MOST_EXPLAINED_COLUMNS = 1000  # explanations change one column at a time: quadratic
 # The page's share of the budget, and of that, the shares of its parts.
 _PAGE_SHARE, _PAGE_SECONDS = 0.25, 45.0
-_REFIT_SHARE, _ANSWERS_SHARE, _REASONS_SHARE = 0.4, 0.15, 0.75
+_REFIT_SHARE, _PREDICT_SHARE, _EXPLAIN_SHARE = 0.4, 0.15, 0.75
 
 
 def compare(
@@ -107,8 +107,8 @@ def compare(
         print_leaderboard(board)
     if not any(len(entry.scores) for entry in board.entries):
         raise RuntimeError("no model finished a fold; the lines above say why")
-    answers = board.entries[0].out_of_fold
-    threshold = None if cost is None else choose_threshold(answers, checked, label, cost)
+    held_out = board.entries[0].out_of_fold
+    threshold = None if cost is None else choose_threshold(held_out, checked, label, cost)
     page = _write_report(board, chosen, checked, source.title, seed, out, end, label, threshold)
     say(f"report: {page}")
     if save is not None:
@@ -197,7 +197,7 @@ def _write_report(
 ) -> Path:
     from vicinal.report import ComparisonReport
 
-    heading = f"{title}: local models beside baselines"
+    heading = f"{title}: local models compared with baselines"
     detail = None
     if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
         detail = _closer_look(board, models, checked, seed, end, positive, threshold)
@@ -217,10 +217,12 @@ def _closer_look(board, models, checked, seed, end, positive, threshold):
     fitted, used = _fit_in_time(
         checked, models[best.name], train, best.fit_seconds, _REFIT_SHARE * left, seed
     )
-    unseen = _in_time(unseen, best.predict_seconds, _ANSWERS_SHARE * left, seed)
+    unseen = _in_time(unseen, best.predict_seconds, _PREDICT_SHARE * left, seed)
     notes = list(checked.notes)
     if len(used) < len(train):
-        notes.append(f"reasons are those of a model fitted on {len(used):,} of {len(train):,} rows")
+        notes.append(
+            f"explanations are those of a model fitted on {len(used):,} of {len(train):,} rows"
+        )
     return ModelReport(
         fitted if threshold is None else threshold.applied(fitted),
         checked.X,
@@ -231,7 +233,7 @@ def _closer_look(board, models, checked, seed, end, positive, threshold):
         unseen=unseen,
         seen=used,
         n_explained=_EXPLAINED_ROWS,
-        time_budget=max(1.0, _REASONS_SHARE * (end - _clock.now())),
+        time_budget=max(1.0, _EXPLAIN_SHARE * (end - _clock.now())),
         notes=notes,
         random_state=seed,
     )
@@ -308,14 +310,14 @@ def fit(
     # Folds that will be done in time need no process of their own that could be stopped.
     is_quick = 2 * _FOLDS * (_clock.now() - started) < seconds
     if hasattr(fitted, "score_error_") and source.roles.time is None:
-        line, answers = _own_judgement(fitted, checked)
+        line, held_out = _own_score(fitted, checked)
     else:
         left = None if is_quick else seconds
-        line, answers = _judgement_by_folds(name, estimator, checked, source, left, seed)
+        line, held_out = _score_by_folds(name, estimator, checked, source, left, seed)
     if cost is not None:
-        threshold = choose_threshold(answers, checked, label, cost)
+        threshold = choose_threshold(held_out, checked, label, cost)
         save_model(name, fitted, checked, source, out, positive=label, threshold=threshold)
-        line += ", were the most probable class answered"
+        line += " if the most probable class is predicted"
     say(line)
 
 
@@ -366,8 +368,8 @@ def fingerprint(X: pl.DataFrame) -> str:
     return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
 
 
-def _own_judgement(fitted, checked) -> tuple[str, OutOfFold | None]:
-    """Return how good a model found itself on held-out rows, and its answers there."""
+def _own_score(fitted, checked) -> tuple[str, OutOfFold | None]:
+    """Return the held-out score of a model in one line, and its held-out predictions."""
     metric = "accuracy" if checked.task == "classification" else "r2"
     line = f"on held-out rows: {metric} {fitted.score_:.4f} ± {fitted.score_error_:.4f}"
     if checked.task == "regression":
@@ -377,10 +379,10 @@ def _own_judgement(fitted, checked) -> tuple[str, OutOfFold | None]:
     return line, OutOfFold(rows, classes[proba[rows].argmax(axis=1)], proba[rows], classes)
 
 
-def _judgement_by_folds(
+def _score_by_folds(
     name, estimator, checked, source, seconds, seed
 ) -> tuple[str, OutOfFold | None]:
-    """Return how good a model is by folds of the table, in one line, and its answers."""
+    """Return the cross-validated score of a model in one line, and its held-out predictions."""
     n_folds = min(_FOLDS, checked.X.height // 2)
     if n_folds < 2:
         return "too few rows to say how good it is", None

@@ -234,8 +234,8 @@ def _texts(name, values, rules):
 def _numbers_in_text(known, levels, values, rules, unit=""):
     """Return how numbers are read from text, ``None`` where too few are numbers."""
     mark, words = decimal_of(levels, unit)
-    limits = [text for text in levels if is_limit(text)]
-    if _count(known, words + limits) > (1 - _MOST) * len(known):
+    no_numbers = {*words, *(text for text in levels if is_limit(text))}
+    if sum(text in no_numbers for text in known) > (1 - _MOST) * len(known):
         return None
     remark = "numbers, and words that count as missing" if words else "numbers read from text"
     strange = words or [t for t in levels if not t.lstrip("+-").replace(".", "").isdigit()]
@@ -285,11 +285,6 @@ def _are_choices(known, rules) -> bool:
 
 def _known(values) -> list[str]:
     return [label for label in as_labels(values).tolist() if label is not None]
-
-
-def _count(known, words) -> int:
-    chosen = set(words)
-    return sum(text in chosen for text in known)
 
 
 def target_type_of(y: Any) -> str | None:
