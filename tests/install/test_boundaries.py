@@ -17,6 +17,7 @@ PUBLIC_BY_CONVENTION = {
     "_fields",
     "_make",
     "_parameter_constraints",
+    "_reference",
     "_meta_nonempty",
     "_replace",
     "_repr_html_",
