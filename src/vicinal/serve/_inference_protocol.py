@@ -101,8 +101,11 @@ def _array(entry: Any, rest: io.BytesIO, limits: Limits) -> tuple[str, np.ndarra
     name, shape, kind = entry["name"], entry.get("shape"), entry.get("datatype")
     if kind not in _KINDS:
         raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(_KINDS)}.")
-    is_shape = isinstance(shape, list) and 1 <= len(shape) <= 2
-    if not is_shape or any(type(number) is not int or number < 0 for number in shape):
+    if (
+        not isinstance(shape, list)
+        or not 1 <= len(shape) <= 2
+        or any(type(number) is not int or number < 0 for number in shape)
+    ):
         raise RequestError(400, f"input {name!r}: shape must be [rows] or [rows, columns].")
     limits.check(shape[0], math.prod(shape))
     parameters = entry.get("parameters")
