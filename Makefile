@@ -56,12 +56,12 @@ dist: $(VENV)/.dev  ## wheel and source archive, checked and installed in bare e
 	@$(BIN)/python -m twine check --strict dist/*
 	@$(BIN)/python tests/install/distribution.py dist
 
-lint: $(VENV)/.dev  ## style, format and floors of the house
+lint: $(VENV)/.dev  ## style, format and layers of the package
 	@$(BIN)/ruff check .
 	@$(BIN)/ruff format --check .
 	@$(BIN)/lint-imports
 
-format: $(VENV)/.dev  ## rewrite files in the house style
+format: $(VENV)/.dev  ## rewrite files in the style of the project
 	@$(BIN)/ruff check --fix .
 	@$(BIN)/ruff format .
 

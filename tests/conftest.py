@@ -8,16 +8,6 @@ import pytest
 from sklearn.datasets import make_classification, make_regression
 
 
-def pytest_collection_modifyitems(config, items):
-    """Leave the long tests to `make test-statistical`."""
-    if "statistical" in (config.option.markexpr or ""):
-        return
-    skip = pytest.mark.skip(reason="long test, run `make test-statistical`")
-    for item in items:
-        if item.get_closest_marker("statistical"):
-            item.add_marker(skip)
-
-
 @pytest.fixture
 def rng():
     return np.random.RandomState(0)

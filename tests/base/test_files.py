@@ -60,7 +60,9 @@ def test_the_mode_of_a_replaced_file_is_kept(tmp_path):
         pytest.param(
             "/dev/full",
             None,
-            marks=pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no /dev/full"),
+            marks=pytest.mark.skipif(
+                not os.path.exists("/dev/full"), reason="needs /dev/full, a device of Linux"
+            ),
         ),
     ],
 )

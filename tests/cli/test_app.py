@@ -19,9 +19,11 @@ import polars as pl
 from tests.inspection.simulation import SimulatedWorkers
 
 import vicinal
+from vicinal._kernels.local._polynomials import ridge_equivalent_kernels, ridge_slopes
+from vicinal._kernels.neighbors._nearest import listed_distances, nearest_rows
+from vicinal.cli._app import run
 from vicinal.cli._commands import _not_yet_shown
 from vicinal.cli._models import known_names
-from vicinal.cli._run import run
 
 SOURCE = str(Path(vicinal.__path__[0]).parent)
 
@@ -100,7 +102,7 @@ def test_without_a_table_an_embedded_set_is_used(data, tmp_path, capsys):
 # Folds are written until the eleventh, before which the process kills itself.
 KILLED = """
 import os, signal, sys
-from vicinal.cli._run import run
+from vicinal.cli._app import run
 from vicinal.inspection._fold_cache import FoldCache
 
 write = FoldCache.write
@@ -245,7 +247,7 @@ def test_json_arrays_are_tables(model, csv, table, tmp_path, monkeypatch, capsys
 
 def test_prediction_loads_what_the_file_names_alone(model, csv):
     code = (
-        "import sys; from vicinal.cli._run import run\n"
+        "import sys; from vicinal.cli._app import run\n"
         f"assert run(['predict', {str(model)!r}, {str(csv)!r}]) == 0\n"
         "print(*sys.modules)"
     )
@@ -361,7 +363,7 @@ def test_report_of_a_model_with_and_without_the_target(model, csv, table, tmp_pa
     table.drop("income").write_csv(tmp_path / "new.csv")
     arguments = ["report", str(model), str(tmp_path / "new.csv"), "--rows", "2"]
     assert run([*arguments, "--out", str(page)]) == 0
-    assert "how good the answers are is unknown" in page.read_text()
+    assert "how good the predictions are is unknown" in page.read_text()
     assert run([*arguments, "--out", str(page), "--target", "wage"]) == 2
     assert "no column 'wage'" in capsys.readouterr().err
     table.with_columns(income=pl.lit("middling")).write_csv(tmp_path / "new.csv")
@@ -491,13 +493,13 @@ def _names_of(task):
     return {*short, *candidate_models(task)}
 
 
-def test_tables_of_the_papers_are_listed_and_run(tmp_path, capsys):
-    script = tmp_path / "bench_table7.py"
-    script.write_text('"""Table 7 of nobody."""\nif __name__ == "__main__":\n    print("ran")\n')
-    assert run(["reproduce", "--benchmarks", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "table7  Table 7 of nobody.\n"
-    assert run(["reproduce", "table7", "--benchmarks", str(tmp_path)]) == 0
-    assert capsys.readouterr().out == "ran\n"
+def test_warmup_compiles_what_larger_tables_need(capsys):
+    assert run(["warmup"]) == 0
+    out = capsys.readouterr().out
+    assert "two classes" in out
+    assert "kept in" in out
+    for kernel in (ridge_equivalent_kernels, ridge_slopes, listed_distances, nearest_rows):
+        assert kernel.signatures, kernel.__name__
 
 
 def test_help_has_examples_for_every_command(capsys):

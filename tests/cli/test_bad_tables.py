@@ -10,7 +10,7 @@ pytest.importorskip("polars")
 
 import polars as pl
 
-from vicinal.cli._run import run
+from vicinal.cli._app import run
 
 N = 60
 
@@ -128,8 +128,6 @@ def test_several_problems_are_counted(tmp_path, capsys):
         (["compare", "--models", "boost"], "could be"),
         (["compare", "--folds", "1"], "folds"),
         (["predict", "no.vicinal", "no.csv"], "'no.vicinal' does not exist"),
-        (["reproduce", "no_table"], "no table is called"),
-        (["reproduce", "--benchmarks", "nowhere"], "come with a clone"),
         (["juggle"], "No such command"),
     ],
 )
@@ -147,7 +145,7 @@ def test_unexpected_errors_are_one_line_and_debug_shows_the_trace(monkeypatch, c
     def broken(*args, **kwargs):
         raise RuntimeError("the floor is lava\nand hot")
 
-    monkeypatch.setattr("vicinal.cli._compare.compare", broken)
+    monkeypatch.setattr("vicinal.cli._training.compare", broken)
     assert run(["compare"]) == 1
     assert capsys.readouterr().err == (
         "vicinal: RuntimeError: the floor is lava (--debug shows where)\n"
@@ -160,7 +158,7 @@ def test_interruption_has_its_own_code(monkeypatch, capsys):
     def interrupted(*args, **kwargs):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("vicinal.cli._compare.compare", interrupted)
+    monkeypatch.setattr("vicinal.cli._training.compare", interrupted)
     assert run(["compare"]) == 130
     assert capsys.readouterr().err.strip() == "vicinal: interrupted"
 

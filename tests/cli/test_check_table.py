@@ -8,7 +8,7 @@ pytest.importorskip("polars")
 import polars as pl
 
 from vicinal.cli._check_table import Roles, check_table
-from vicinal.cli._errors import InputError
+from vicinal.cli._show import InputError
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ pytest.importorskip("polars")
 import polars as pl
 from sklearn.dummy import DummyClassifier
 
+from vicinal.cli._app import run
 from vicinal.cli._commands import known_target
-from vicinal.cli._run import run
 from vicinal.cli._threshold import Threshold
 
 
@@ -143,7 +143,7 @@ def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_pat
     assert "one missed is worth 10 false alarms" in said
     out = tmp_path / "answers.csv"
     assert run(["predict", str(costly), str(folder / "claims.csv"), "--proba", "-o", str(out)]) == 0
-    assert "answers are 'yes' from probability" in capsys.readouterr().err
+    assert "the prediction is 'yes' from probability" in capsys.readouterr().err
     answers = pl.read_csv(out)
     plain = load(costly).predict(table)
     missed = (table["fraud"] == "yes") & (answers["prediction"] == "no")
@@ -153,7 +153,7 @@ def test_cost_moves_the_threshold_and_the_model_keeps_it(costly, folder, tmp_pat
     assert most < least < 0.5
     assert run(["explain", str(costly), str(folder / "claims.csv"), "--row", "3", "--quick"]) == 0
     said = capsys.readouterr()
-    assert "answers are 'yes' from probability" in said.err
+    assert "the prediction is 'yes' from probability" in said.err
     assert f"predicts {answers['prediction'][3]} " in said.out
     page = tmp_path / "page.html"
     table = str(folder / "claims.csv")
@@ -188,7 +188,7 @@ def test_scores_are_about_the_class_that_is_named(folder, tmp_path, capsys):
     assert 0.0 < scores["logistic regression"] < 1.0
     assert "'yes' from probability" in stderr
     assert run(["predict", str(best), str(folder / "claims.csv")]) == 0
-    assert "answers are 'yes'" in capsys.readouterr().err
+    assert "the prediction is 'yes'" in capsys.readouterr().err
     from sklearn.linear_model import LogisticRegression
     from sklearn.metrics import average_precision_score, make_scorer
     from sklearn.model_selection import StratifiedKFold, cross_val_score

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 pl = pytest.importorskip("polars")
-run = pytest.importorskip("vicinal.cli._run").run
+run = pytest.importorskip("vicinal.cli._app").run
 
 
 @pytest.fixture(scope="module")
@@ -37,7 +37,7 @@ def test_a_threshold_by_cost_decides(table, tmp_path, capsys):
     options = ["-m", "logistic regression", "--positive", "yes", "--cost", "20", "-o", str(model)]
     assert run(["fit", str(table), "-t", "sure", *options]) == 0
     assert run(["explore", str(model), str(table), "--out", str(page)]) == 0
-    assert "answers are 'yes' from probability 0." in capsys.readouterr().err
+    assert "the prediction is 'yes' from probability 0." in capsys.readouterr().err
     assert '"threshold": {"code": 1, "value": 0.' in page.read_text()
 
 

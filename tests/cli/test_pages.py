@@ -32,4 +32,4 @@ def test_printed_command_parses(line):
 
 def test_the_pages_print_every_command():
     printed = {line.split()[0] for line in COMMANDS}
-    assert printed >= {"compare", "fit", "predict", "explain", "report", "info", "reproduce"}
+    assert printed >= {"compare", "fit", "predict", "explain", "report", "info"}

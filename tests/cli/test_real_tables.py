@@ -17,7 +17,7 @@ import polars as pl
 import statsmodels.datasets
 from tests.inspection.simulation import SimulatedWorkers
 
-from vicinal.cli._run import run
+from vicinal.cli._app import run
 
 RAW = Path(statsmodels.datasets.__file__).parent
 # Tables as their authors left them: names of countries and firms, gaps, quarters, dates such as
@@ -116,7 +116,7 @@ def test_compiling_is_done_once_and_outside_the_budget(capsys):
 
     from vicinal import PrunedTreeRegressor
     from vicinal.cli._check_table import check_table
-    from vicinal.cli._compare import _compile
+    from vicinal.cli._training import _compile
 
     rng = np.random.RandomState(0)
     checked = check_table(pl.DataFrame({"x": rng.rand(60), "y": rng.rand(60)}), "y")
@@ -130,15 +130,15 @@ def test_compiling_is_done_once_and_outside_the_budget(capsys):
 
 def test_what_large_tables_need_is_compiled_outside_the_budget(monkeypatch):
     from vicinal import PrunedTreeRegressor
-    from vicinal.cli import _compare
+    from vicinal.cli import _training
     from vicinal.cli._check_table import check_table
 
     steps = []
-    monkeypatch.setattr(_compare, "compiling_steps", lambda: {"search": lambda: steps.append(1)})
+    monkeypatch.setattr(_training, "compiling_steps", lambda: {"search": lambda: steps.append(1)})
     rng = np.random.RandomState(0)
     for n_rows, expected in ((339, 0), (340, 1), (400, 1)):
         table = pl.DataFrame({"x": rng.rand(n_rows), "y": rng.rand(n_rows)})
-        _compare._compile({"tree": PrunedTreeRegressor(cv=3)}, check_table(table, "y"))
+        _training._compile({"tree": PrunedTreeRegressor(cv=3)}, check_table(table, "y"))
         assert len(steps) == expected
 
 
@@ -166,7 +166,7 @@ def test_the_budget_holds_up_to_the_page(tmp_path, monkeypatch):
 
 
 def test_the_page_asks_for_as_many_rows_as_its_time_allows():
-    from vicinal.cli._compare import _in_time
+    from vicinal.cli._training import _in_time
 
     rows = np.arange(0, 3000, 3)
     assert _in_time(rows, 1.0, 2.0, 0).tolist() == rows.tolist()
@@ -190,7 +190,7 @@ def test_fit_names_no_option_that_it_lacks(tmp_path, capsys):
 
 def test_rare_classes_change_the_score_and_say_so(capsys):
     from vicinal.cli._check_table import check_table
-    from vicinal.cli._compare import resolve_metric
+    from vicinal.cli._training import resolve_metric
 
     x = np.random.RandomState(0).rand(200)
     rare = check_table(pl.DataFrame({"x": x, "y": ["no"] * 190 + ["yes"] * 10}), "y")
@@ -298,7 +298,7 @@ def test_page_of_a_very_wide_table_has_the_leaderboard_alone(tmp_path, capsys):
     from sklearn.dummy import DummyRegressor
 
     from vicinal.cli._check_table import check_table
-    from vicinal.cli._compare import _write_report
+    from vicinal.cli._training import _write_report
     from vicinal.inspection import compare
 
     rng = np.random.RandomState(0)

@@ -7,7 +7,9 @@ import pytest
 from tests.common.discovery import public_estimators
 from tests.common.forks import PARAMETERS, outcomes
 
-pytestmark = pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+pytestmark = pytest.mark.skipif(
+    not hasattr(os, "fork"), reason="needs os.fork, which Windows lacks"
+)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,9 @@ import pytest
 from tests.common.discovery import public_estimators
 from tests.common.interruption import outcomes
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="reads the clock of a process")
+pytestmark = pytest.mark.skipif(
+    sys.platform != "linux", reason="reads the CPU clock of a process, on Linux only"
+)
 
 SLOW = (
     "SpacePartitioningClassifier",

@@ -22,7 +22,7 @@ from vicinal.uncertainty import LocallyAdaptiveClassifier
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
-    pytest.skip("torch finds no CUDA device", allow_module_level=True)
+    pytest.skip("needs a CUDA device that torch finds", allow_module_level=True)
 
 # Numbers of the size of a model or a decision may cross; rows of data may not.
 _FEW_BYTES = 64 * 1024

@@ -10,7 +10,7 @@ from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
 
 torch = pytest.importorskip("torch")
 if not torch.cuda.is_available():
-    pytest.skip("torch finds no CUDA device", allow_module_level=True)
+    pytest.skip("needs a CUDA device that torch finds", allow_module_level=True)
 
 
 def waves(n, seed=0):

@@ -9,8 +9,7 @@ from sklearn.utils.class_weight import compute_sample_weight
 
 from tests.distributed.blocks import as_dask
 from vicinal import distributed
-from vicinal._kernels.linear._covariance import _blocks
-from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto import AutoClassifier, AutoRegressor, _fit
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.partition import SpacePartitioningClassifier
 
@@ -61,7 +60,7 @@ def test_ridge_of_blocks_is_that_of_memory():
 
 @pytest.fixture
 def small_sample(monkeypatch):
-    monkeypatch.setattr(_blocks, "SAMPLE_ROWS", 200)
+    monkeypatch.setattr(_fit, "SAMPLE_ROWS", 200)
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"a": 3.0}])

@@ -72,7 +72,7 @@ def test_threading(serial, rows):
     check("threading", serial, rows)
 
 
-@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="ray is not installed")
+@pytest.mark.skipif(importlib.util.find_spec("ray") is None, reason="needs ray: pip install ray")
 def test_ray(serial, rows):
     from ray.util.joblib import register_ray
 

@@ -155,7 +155,7 @@ def test_arrays_must_be_what_the_document_says(model_file, layout):
 
 POISON = {
     "function": ["function", "os.system"],
-    "function of ours with effects": ["function", "vicinal.cli._run.run"],
+    "function of ours with effects": ["function", "vicinal.cli._app.run"],
     "function of ours": ["function", "vicinal.partition.stages.gate_scores"],
     "function of an estimator's module": ["function", "numpy.lib._npyio_impl.save"],
     "type": ["type", "subprocess.Popen"],
@@ -188,7 +188,7 @@ def test_values_that_name_something_else_are_refused(model_file, poison):
     "name",
     [
         "subprocess.Popen", "os.system", "builtins.object", "numpy.ndarray", "pathlib.Path",
-        "vicinal.io.ModelInfo", "vicinal.cli.Source", "vicinal.cli._run.run", "vicinal.local.np",
+        "vicinal.io.ModelInfo", "vicinal.cli.Source", "vicinal.cli._app.run", "vicinal.local.np",
         "vicinal.partition._cascade.Cascade", "vicinal.local.BaseLocal", "vicinal", "",
         "vicinal.local.",
         "sklearn.cluster.FeatureAgglomeration", "sklearn.externals.array_api_compat.numpy",
@@ -258,18 +258,17 @@ def test_settings_that_write_or_read_files_are_refused(tmp_path, model, attribut
 
 
 def test_the_command_line_cannot_be_reached_from_a_model(tmp_path, capsys):
-    """The chain that once ran `vicinal reproduce` with the attacker's arguments on predict."""
+    """A chain of functions that would run a command with the attacker's arguments in predict."""
     pytest.importorskip("typer")
-    from vicinal.cli._run import run
+    from vicinal.cli._app import run
 
     model = make_pipeline(
         FunctionTransformer(np.exp), FunctionTransformer(np.log), FunctionTransformer(np.sqrt)
     ).fit(X)
     path = save(model, tmp_path / "model.vicinal")
-    (tmp_path / "bench_x.py").write_text(f"open({str(tmp_path / 'ran')!r}, 'w')")
-    (tmp_path / "table.csv").write_text("a,b,c,d,e\n1,2,3,4,5\n")
-    chain = ["vicinal.cli._commands._is_ours", "numpy.isfinite", "vicinal.cli._run.run"]
-    words = ["reproduce", "x", "--benchmarks", str(tmp_path)]
+    (tmp_path / "table.csv").write_text("a,b,c,d,e\n1,2,3,4,5\n2,3,4,5,1\n")
+    chain = ["vicinal.cli._commands._is_ours", "numpy.isfinite", "vicinal.cli._app.run"]
+    words = ["check", str(tmp_path / "table.csv"), "--out", str(tmp_path / "ran")]
 
     def change(document, arrays):
         for entry, name in zip(objects(document, "FunctionTransformer"), chain, strict=True):
@@ -282,7 +281,7 @@ def test_the_command_line_cannot_be_reached_from_a_model(tmp_path, capsys):
     assert run(["predict", str(path), str(tmp_path / "table.csv")]) == 2
     said = capsys.readouterr().err
     assert said.count("\n") == 1
-    assert "vicinal.cli._run.run" in said
+    assert "vicinal.cli._app.run" in said
     assert not (tmp_path / "ran").exists()
 
 
@@ -612,7 +611,7 @@ def test_descriptions_of_a_wrong_type_are_one_error(model_file, key, value):
 
 def test_messages_and_info_do_not_steer_a_terminal(model_file, capsys):
     pytest.importorskip("typer")
-    from vicinal.cli._run import run
+    from vicinal.cli._app import run
 
     escape = "\x1b]0;fooled\x07\x9b31m"
 
@@ -750,7 +749,7 @@ def spliced():
     return data[:at] + middle + data[at + random.choice([0, length]) :]
 
 NAMES = ["os.system", "builtins.eval", "subprocess.Popen", "function", "object", "array", "list",
-         "dict", "type", "numpy.exp", "vicinal.cli._run.run", "vicinal.local.LocalClassifier", ""]
+         "dict", "type", "numpy.exp", "vicinal.cli._app.run", "vicinal.local.LocalClassifier", ""]
 
 def rewritten():
     '''Another name, number, reference or shape somewhere in the document, checksums right.'''

@@ -407,7 +407,7 @@ def test_pipelines_of_text_and_imputation_survive(tmp_path):
 # --- save that is killed, or has no room ---
 
 
-@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs fork")
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="needs os.fork, which Windows lacks")
 @pytest.mark.parametrize(
     "n_kills", [20, pytest.param(200, marks=pytest.mark.statistical)], ids=["some", "many"]
 )
@@ -440,7 +440,7 @@ def _locked(path, *args):
 )
 def test_save_where_nothing_can_be_written_is_one_line(tmp_path, monkeypatch, name, opened, match):
     if opened is _full and not os.path.exists("/dev/full"):
-        pytest.skip("no /dev/full")
+        pytest.skip("needs /dev/full, a device of Linux")
     path, before = tmp_path / name, b"old"
     if name == "model":
         path.write_bytes(before)

@@ -41,7 +41,7 @@ def test_without_a_folder_to_write_to_there_is_one_warning_and_no_cache():
     assert found.split() == ["1", "True", "5.0"]
 
 
-@pytest.mark.skipif(os.name == "nt", reason="needs users and modes")
+@pytest.mark.skipif(os.name == "nt", reason="needs users and file modes, which Windows lacks")
 def test_an_unwritable_home_and_package_do_not_stop_the_import(tmp_path):
     locked = tmp_path / "locked"
     locked.mkdir(mode=0o500)

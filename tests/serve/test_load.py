@@ -19,8 +19,8 @@ from sklearn.linear_model import LogisticRegression
 pytest.importorskip("starlette")
 from vicinal._base._stopping import WorkStoppedError
 from vicinal.serve import _app, create_app, serve
+from vicinal.serve._requests import Workers
 from vicinal.serve._served_model import ServedModel
-from vicinal.serve._workers import Workers
 
 WAIT = 60.0  # seconds after which an event that never comes fails the test
 ROWS = json.dumps({"rows": [[5.1, 3.5, 1.4, 0.2]]}).encode()

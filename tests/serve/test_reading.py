@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from vicinal._base._stopping import WorkStoppedError, stopped_by
-from vicinal.serve._reading import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
+from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
 
 LIMITS = Limits(max_bytes=10**9, max_rows=5, max_cells=40_000)
 

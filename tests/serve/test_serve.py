@@ -13,7 +13,7 @@ pytest.importorskip("starlette")
 from starlette.testclient import TestClient
 
 from vicinal.serve import create_app, serve
-from vicinal.serve._explorer import ServedExplorer
+from vicinal.serve._app import ServedExplorer
 from vicinal.serve._served_model import ServedModel
 from vicinal.table import TableEncoder
 

@@ -18,6 +18,6 @@ def main() -> None:
             file=sys.stderr,
         )
         sys.exit(1)
-    from vicinal.cli._run import run
+    from vicinal.cli._app import run
 
     sys.exit(run(sys.argv[1:]))

@@ -1,15 +1,20 @@
-"""Commands and their options. What a command needs is imported when it runs."""
+"""Commands and their options, and the way from arguments to an exit code.
 
+What a command needs is imported when it runs.
+"""
+
+import sys
+import warnings
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+from typer.main import get_command
 
 import vicinal
-from vicinal.cli._explore import explore
-from vicinal.cli._models import known_names
-from vicinal.cli._warmup import warmup
+
+_INTERRUPTED = 130
 
 app = typer.Typer(
     add_completion=True,
@@ -35,6 +40,8 @@ class Task(StrEnum):
 
 
 def _complete_model(incomplete: str) -> list[str]:
+    from vicinal.cli._models import known_names
+
     head, comma, last = incomplete.rpartition(",")
     names = [name for name in known_names() if name.lower().startswith(last.lower())]
     return [f"{head}{comma}{name}" for name in names]
@@ -99,7 +106,7 @@ def _main(
     \b
     vicinal compare people.csv --target income
     vicinal fit people.csv --target income --model local --out people.vicinal
-    vicinal predict people.vicinal new.csv --proba --out answers.csv
+    vicinal predict people.vicinal new.csv --proba --out predictions.csv
     vicinal explain people.vicinal new.csv --row 0
 
     No idea where to begin? `vicinal compare` with your table, or `vicinal check`.
@@ -155,7 +162,7 @@ def compare_models(
     ] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Rank the local models beside baselines on one table and write an HTML report.
+    """Compare local models with baselines on one table and write an HTML report.
 
     A run that was stopped, in whatever way, goes on where it was: the same command again computes
     only the folds that are missing.
@@ -168,22 +175,18 @@ def compare_models(
     vicinal compare visits.csv -t outcome --group patient --save best.vicinal
     vicinal compare fraud.csv -t fraud --positive yes --cost 20 --save best.vicinal
     """
-    from vicinal.cli import _compare
-    from vicinal.cli._source import Source
+    from vicinal.cli import _training
+    from vicinal.cli._check_table import Roles, Source
 
-    _compare.compare(
+    _training.compare(
         Source(
             tables or [],
             target,
-            data.value,
-            delimiter,
+            Roles(drop or [], category or [], group, time, weight),
             task,
-            drop or [],
-            category or [],
-            group,
-            time,
-            weight,
+            delimiter,
             strict,
+            embedded=data.value,
         ),
         models=models,
         metric=metric,
@@ -221,16 +224,16 @@ def check_table(
 ) -> None:
     """Look a table over before a model is fitted to it, and write a page.
 
-    Suspicious answers, rows that repeat, columns that give the answer away or tell nothing, rare
+    Suspicious labels, repeated rows, columns that leak the target or are uninformative, rare
     classes; with --against also how new rows differ, and rows that are in both tables.
 
     \b
     vicinal check people.csv --target income
     vicinal check people.csv --target income --against new.csv --out check.html
     """
-    from vicinal.cli import _look
+    from vicinal.cli import _commands
 
-    _look.check(
+    _commands.check(
         tables,
         target=target,
         against=against,
@@ -256,7 +259,7 @@ def fit_model(
     ] = None,
     seed: Seed = 0,
     budget: Annotated[
-        str, typer.Option(help="Time for a model that can plan, and to tell how good it is.")
+        str, typer.Option(help="Time for a model that plans its fit, and to estimate its score.")
     ] = "60s",
     task: TaskOption = None,
     drop: Drop = None,
@@ -278,23 +281,18 @@ def fit_model(
     vicinal fit people.csv -t income -m space-partitioning --set n_regions=4 -o people.vicinal
     vicinal fit fraud.csv -t fraud --positive yes --cost 20 -o fraud.vicinal
     """
-    from vicinal.cli import _fit
-    from vicinal.cli._source import Source
+    from vicinal.cli import _training
+    from vicinal.cli._check_table import Roles, Source
 
     source = Source(
         tables,
         target,
-        None,
-        delimiter,
+        Roles(drop or [], category or [], group, time, weight),
         task,
-        drop or [],
-        category or [],
-        group,
-        time,
-        weight,
+        delimiter,
         strict,
     )
-    _fit.fit(
+    _training.fit(
         source,
         model=model,
         settings=settings or [],
@@ -315,7 +313,7 @@ def predict_rows(
     ] = None,
     keep: Annotated[
         list[str] | None,
-        typer.Option("--keep", "--key", help="Columns to copy beside the answers, a,b,c."),
+        typer.Option("--keep", "--key", help="Columns to copy to the predictions, a,b,c."),
     ] = None,
     proba: Annotated[
         bool, typer.Option("--proba", help="Add the probability of every class.")
@@ -335,8 +333,8 @@ def predict_rows(
     """Predict every row of a table.
 
     \b
-    vicinal predict people.vicinal new.csv --out answers.csv
-    vicinal predict people.vicinal new.parquet --proba --key id --out answers.parquet
+    vicinal predict people.vicinal new.csv --out predictions.csv
+    vicinal predict people.vicinal new.parquet --proba --key id --out predictions.parquet
     vicinal predict prices.vicinal new.csv --interval 0.9 --support
     cat new.json | vicinal predict people.vicinal - --out -
 
@@ -362,14 +360,15 @@ def explain_row(
     table: Table,
     row: Annotated[int, typer.Option("--row", "-r", help="Which row, from 0.")],
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", help="An .html or .json file, beside the text.")
+        Path | None,
+        typer.Option("--out", "-o", help="An .html or .json file, in addition to the text."),
     ] = None,
     fixed: Annotated[
         list[str] | None,
-        typer.Option(help="A column that the least change leaves alone; repeatable."),
+        typer.Option(help="A column that the counterfactual leaves alone; repeatable."),
     ] = None,
     to: Annotated[
-        str | None, typer.Option(help="The answer that the least change shall get.")
+        str | None, typer.Option(help="The class that the counterfactual shall have.")
     ] = None,
     quick: Annotated[
         bool,
@@ -378,11 +377,10 @@ def explain_row(
     delimiter: Delimiter = None,
     as_json: AsJson = False,
 ) -> None:
-    """Say why the model answers as it does for one row.
+    """Explain the prediction for one row.
 
-    The model's own reasons come at once. The least change that gets another answer, and what each
-    column would do to the answer, are found by comparison with other rows of the table, and that
-    may take longer.
+    The model's own explanation comes at once. The counterfactual, and how each column contributes,
+    are found by comparison with other rows of the table, which may take longer.
 
     \b
     vicinal explain people.vicinal new.csv --row 3
@@ -412,7 +410,7 @@ def report_model(
         "report.html"
     ),
     target: Annotated[
-        str | None, typer.Option("--target", "-t", help="The true answers; as in `fit` by default.")
+        str | None, typer.Option("--target", "-t", help="The true values; as in `fit` by default.")
     ] = None,
     rows: Annotated[int, typer.Option(min=1, max=200, help="Rows that are explained.")] = 24,
     seed: Seed = 0,
@@ -420,7 +418,7 @@ def report_model(
 ) -> None:
     """Write an HTML page about a model on a table that it has not seen.
 
-    With the target among the columns the page shows how good the answers are.
+    With the target among the columns the page shows how good the predictions are.
 
     \b
     vicinal report people.vicinal test.csv --out people.html
@@ -448,7 +446,7 @@ def serve_model(
     max_bytes: Annotated[int, typer.Option(min=1, help="Largest body of a request, in bytes.")] = 4
     * 2**20,
 ) -> None:
-    """Answer for a model over HTTP, with a page to play with.
+    """Serve a model over HTTP, with an interactive page.
 
     POST /predict and /explain take JSON rows or CSV; /v2/... is the Open Inference Protocol.
 
@@ -461,8 +459,41 @@ def serve_model(
     _commands.serve(model, table, host=host, port=port, token=token, max_bytes=max_bytes)
 
 
-app.command("explore")(explore)
-app.command("warmup")(warmup)
+@app.command("explore")
+def explore_model(
+    model: Model,
+    table: Annotated[Path, typer.Argument(help="Rows to start from and to compare with.")],
+    out: Annotated[Path, typer.Option("--out", "-o", help="Where the page goes.")] = Path(
+        "explorer.html"
+    ),
+    delimiter: Delimiter = None,
+) -> None:
+    """Write a page on which one moves the columns of a row and sees what the model predicts.
+
+    The page computes in the browser: anchored local models, partitions with linear regions, linear
+    models. Any other model predicts through `vicinal serve`.
+
+    \b
+    vicinal fit people.csv -t income --model anchored-local --out people.vicinal
+    vicinal explore people.vicinal test.csv --out people.html
+    """
+    from vicinal.cli import _commands
+
+    _commands.explore(model, table, out=out, delimiter=delimiter)
+
+
+@app.command("warmup")
+def compile_ahead() -> None:
+    """Compile what the default models need, so that later processes start warm.
+
+    Small tables need nothing compiled; larger ones compile some functions in the first fit of an
+    environment, about fifteen seconds, and find them in a folder from then on: beside the
+    installed package, or where NUMBA_CACHE_DIR says. Run this while an image is built to have them
+    there; with imports it takes some twenty seconds.
+    """
+    from vicinal.cli import _commands
+
+    _commands.warmup()
 
 
 @app.command("export")
@@ -476,8 +507,8 @@ def export_model(
 ) -> None:
     """Write a model with its encoder as an ONNX graph, which runs without Python.
 
-    The graph has one input for each column: numbers as doubles with NaN for a gap, words as text
-    with "" for a gap, dates as days since 1970.
+    The graph has one input for each column: numbers as doubles with NaN for a missing value,
+    strings with "" for a missing value, dates as days since 1970.
 
     \b
     vicinal export people.vicinal people.onnx --table people.csv
@@ -499,21 +530,65 @@ def show_info(model: Model, as_json: AsJson = False) -> None:
     _commands.info(model, as_json=as_json)
 
 
-@app.command("reproduce")
-def reproduce_table(
-    name: Annotated[
-        str | None, typer.Argument(help="Name of a table; none: the list of names.")
-    ] = None,
-    benchmarks: Annotated[
-        Path | None, typer.Option(help="The folder `benchmarks` of a clone; found by default.")
-    ] = None,
-) -> None:
-    """Compute a table of the papers again, beside the published numbers.
+# --- from arguments to an exit code -------------------------------------------------------------
 
-    \b
-    vicinal reproduce
-    vicinal reproduce partition_table1
+
+def run(arguments: list[str]) -> int:
+    """Run a command and return its exit code.
+
+    0 is success, 2 an input or an option that the reader can mend, 1 everything else, 130 an
+    interruption. ``--debug`` anywhere lets the trace through.
     """
-    from vicinal.cli import _commands
+    debug = "--debug" in arguments
+    with warnings.catch_warnings():
+        if not debug:
+            warnings.showwarning = _note
+        return _run(arguments, debug)
 
-    _commands.reproduce(name, benchmarks)
+
+def _run(arguments: list[str], debug: bool) -> int:
+    arguments = [argument for argument in arguments if argument != "--debug"] or ["--help"]
+    try:
+        # Without "standalone", errors and exit codes come back here instead of boxes and exits.
+        code = get_command(app).main(arguments, prog_name="vicinal", standalone_mode=False) or 0
+    except (KeyboardInterrupt, typer.Abort):
+        code = _INTERRUPTED
+    except Exception as error:
+        if debug:
+            raise
+        return _explain(error)
+    return _fail("interrupted", code) if code == _INTERRUPTED else code
+
+
+def _explain(error: Exception) -> int:
+    from vicinal.cli._show import InputError
+
+    if isinstance(error, InputError):
+        return _fail(str(error), 2)
+    if hasattr(error, "format_message"):  # click's own errors, whichever copy of click it is
+        return _fail(error.format_message(), getattr(error, "exit_code", 2))
+    text = str(error).strip().splitlines()
+    reason = f"{type(error).__name__}: {text[0]}" if text else type(error).__name__
+    return _fail(f"{reason} (--debug shows where)", 1)
+
+
+def _note(message, category, filename, lineno, file=None, line=None) -> None:
+    """Print a warning as one line, without its location in the code.
+
+    Warnings of other libraries are about code that the reader has not written. One of them is of
+    use, in other words: that a fit did not converge.
+    """
+    from sklearn.exceptions import ConvergenceWarning
+
+    text = " ".join(str(message).split())
+    is_ours = Path(vicinal.__path__[0]) in Path(filename).parents
+    if issubclass(category, ConvergenceWarning):
+        text = text if is_ours else "the fit stopped before it converged; raise its max_iter"
+    elif not is_ours or category.__module__.startswith("sklearn."):
+        return
+    print(f"  note: {text}", file=sys.stderr)
+
+
+def _fail(message: str, code: int) -> int:
+    print(f"vicinal: {' '.join(message.split())}", file=sys.stderr)
+    return code

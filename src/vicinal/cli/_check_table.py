@@ -1,29 +1,40 @@
-"""What a table must be before a model is fitted on it."""
+"""Labelled tables: where they come from, what they must be, how a model is fitted on one."""
 
 import difflib
-from dataclasses import dataclass, field
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
 
 import numpy as np
 import polars as pl
+from sklearn.pipeline import make_pipeline
 
-from vicinal.cli._errors import InputError, quoted
+from vicinal._base import fit_weighted, takes_weights
+from vicinal.cli._read_table import read_tables
+from vicinal.cli._show import InputError, quoted, say
 from vicinal.table import TableEncoder
+from vicinal.table.keys import is_id
 
 _MANY_LEVELS = 1000
 # Whole numbers of more values are amounts, unless --task says otherwise.
 _MOST_CODES = 10
+_MOST_NAMED = 8
+_MORE = "`vicinal check` shows more"
+_REPEATED = 0.01  # of the rows: fewer copies change no ranking
+_JUDGED_ROWS, _JUDGED_COLUMNS = 2000, 300
 
 
 @dataclass(frozen=True)
 class Roles:
     """Columns that are neither features nor simply features."""
 
-    drop: tuple[str, ...] = ()
-    category: tuple[str, ...] = ()
+    drop: Sequence[str] = ()
+    category: Sequence[str] = ()
     group: str | None = None
     time: str | None = None
     weight: str | None = None
-    every_column: bool = False  # also those that tell nothing
+    every_column: bool = False  # also the uninformative ones
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -49,6 +60,21 @@ class CheckedTable:
         """Return an unfitted encoder for this table."""
         return TableEncoder(kinds=self.kinds)
 
+    def fit(self, estimator: Any, rows: Any = slice(None)) -> Any:
+        """Fit a model on rows of the table, behind its encoder unless the model reads frames."""
+        from vicinal.auto import AutoClassifier, AutoRegressor
+
+        reads_frames = isinstance(estimator, AutoClassifier | AutoRegressor)
+        model = estimator if reads_frames else make_pipeline(self.encoder(), estimator)
+        weights = self.weights if takes_weights(model) else None
+        return fit_weighted(
+            model,
+            self.X[rows],
+            self.y[rows],
+            None if weights is None else weights[rows],
+            None if self.groups is None else self.groups[rows],
+        )
+
 
 def check_table(
     frame: pl.DataFrame,
@@ -65,6 +91,8 @@ def check_table(
     """
     notes: list[str] = []
     roles = roles or Roles()
+    drop, category = names_in(roles.drop, frame), names_in(roles.category, frame)
+    roles = replace(roles, drop=drop, category=category)
     for name in (target, *roles.columns):
         check_has(frame, name)
     if target in roles.columns:
@@ -76,9 +104,10 @@ def check_table(
             f"at least {min_rows} are needed"
         )
     frame = frame if roles.time is None else _in_time(frame, roles.time)
-    column, said = as_numbers(frame[target], task), task
+    column, given_task = as_numbers(frame[target], task), task
     y, task = _target(column, task)
-    if said is None and _may_be_both(column):
+    few = column.dtype.is_numeric() and 2 < column.n_unique() <= 2 * _MOST_CODES
+    if given_task is None and few and _is_whole(column):
         other = "regression" if task == "classification" else "classification"
         notes.append(f"{target!r} holds few whole numbers; --task {other} if that is meant")
     X = frame.drop(target, *roles.drop, *filter(None, (roles.group, roles.weight)))
@@ -90,6 +119,9 @@ def check_table(
         if roles.category
         else X
     )
+    groups = None
+    if roles.group is not None:
+        groups = frame[roles.group].cast(pl.String).fill_null("").rank("dense").to_numpy()
     kinds = dict.fromkeys(X.columns, "") if roles.every_column else _decide(X, y, notes)
     return CheckedTable(
         X.select(list(kinds)),
@@ -98,9 +130,17 @@ def check_table(
         target,
         kinds,
         notes,
-        groups=None if roles.group is None else _codes(frame[roles.group]),
+        groups=groups,
         weights=None if roles.weight is None else _weights(frame[roles.weight]),
     )
+
+
+def names_in(given: Sequence[str], frame: pl.DataFrame) -> tuple[str, ...]:
+    """Return names that were given one by one or separated by commas."""
+    found: list[str] = []
+    for text in given:
+        found += [text] if text in frame.columns else [part.strip() for part in text.split(",")]
+    return tuple(name for name in found if name)
 
 
 def check_has(frame: pl.DataFrame, name: str) -> None:
@@ -115,8 +155,8 @@ def check_has(frame: pl.DataFrame, name: str) -> None:
 def rows_with_target(frame: pl.DataFrame, target: str, notes: list[str]) -> pl.DataFrame:
     """Return the rows that have a target, and note how many have none."""
     column = frame[target]
-    gaps = column.is_nan() if column.dtype.is_float() else pl.Series([False] * len(column))
-    known = frame.filter(~(column.is_null() | gaps.fill_null(True)))
+    missing = column.is_nan() if column.dtype.is_float() else pl.Series([False] * len(column))
+    known = frame.filter(~(column.is_null() | missing.fill_null(True)))
     if known.height == 0:
         raise InputError(f"the target {target!r} is missing in every row")
     if known.height < frame.height:
@@ -130,7 +170,8 @@ def rows_with_target(frame: pl.DataFrame, target: str, notes: list[str]) -> pl.D
 
 def _in_time(frame, name):
     """Return the rows in the order of a column of dates or numbers."""
-    order = TableEncoder("tree", kinds={name: "date"} if _holds_dates(frame[name]) else None)
+    is_date = frame[name].dtype in (pl.Date, pl.Datetime)
+    order = TableEncoder("tree", kinds={name: "date"} if is_date else None)
     try:
         moments = order.fit_transform(frame.select(name))[:, -1]
     except ValueError as error:
@@ -138,14 +179,6 @@ def _in_time(frame, name):
     if order.kinds_[name] not in ("date", "number") or np.isnan(moments).any():
         raise InputError(f"--time {name!r} must hold a date or a number in every row")
     return frame[np.argsort(moments, kind="stable")]
-
-
-def _holds_dates(column) -> bool:
-    return column.dtype in (pl.Date, pl.Datetime)
-
-
-def _codes(column) -> np.ndarray:
-    return column.cast(pl.String).fill_null("").rank("dense").to_numpy()
 
 
 def _weights(column) -> np.ndarray:
@@ -178,7 +211,7 @@ def _target(column: pl.Series, task: str | None) -> tuple[np.ndarray, str]:
         raise InputError(f"the target {name!r} is constant: every row has {column[0]!r}")
     if not (column.dtype.is_numeric() or column.dtype in (pl.String, pl.Boolean)):
         raise InputError(
-            f"the target {name!r} holds {_in_words(column.dtype)}; a target is a number or a class"
+            f"the target {name!r} holds {_type_name(column.dtype)}; a target is a number or a class"
         )
     numeric = column.dtype.is_numeric()
     if task is None:
@@ -205,12 +238,6 @@ def _looks_like_classes(column: pl.Series) -> bool:
     if not column.dtype.is_numeric():
         return True
     return _is_whole(column) and column.n_unique() <= min(_MOST_CODES, max(2, len(column) // 10))
-
-
-def _may_be_both(column: pl.Series) -> bool:
-    """Tell whether a target may be meant as classes and as amounts: ratings, days, counts."""
-    few = column.dtype.is_numeric() and 2 < column.n_unique() <= 2 * _MOST_CODES
-    return few and _is_whole(column)
 
 
 def _is_whole(column: pl.Series) -> bool:
@@ -258,7 +285,7 @@ def _problem(column: pl.Series) -> str | None:
     if column.dtype.is_numeric() or column.dtype in (pl.Boolean, pl.Duration):
         is_infinite = column.dtype.is_float() and column.is_infinite().any()
         return "holds infinities" if is_infinite else None
-    return f"holds {_in_words(column.dtype)}"
+    return f"holds {_type_name(column.dtype)}"
 
 
 def _problem_of_text(column: pl.Series) -> str | None:
@@ -274,9 +301,105 @@ def _problem_of_text(column: pl.Series) -> str | None:
     return None
 
 
-def _in_words(dtype: pl.DataType) -> str:
+def _type_name(dtype: pl.DataType) -> str:
     if dtype in (pl.Date, pl.Datetime, pl.Time):
         return "dates"
     if isinstance(dtype, pl.List | pl.Array | pl.Struct):
         return "nested values"
     return f"values of type {dtype}"
+
+
+# --- where a table comes from --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Source:
+    """A table in files, or an embedded one, and the options about it."""
+
+    paths: Sequence[Path]
+    target: str | None
+    roles: Roles
+    task: str | None = None
+    delimiter: str | None = None
+    strict: bool = False
+    embedded: str = ""
+
+    @property
+    def title(self) -> str:
+        """A heading: the name of the file or of the embedded set."""
+        if not self.paths:
+            return self.embedded.replace("_", " ")
+        more = f" and {len(self.paths) - 1} more" if len(self.paths) > 1 else ""
+        return self.paths[0].name + more
+
+    def load(self, min_rows: int = 2) -> CheckedTable:
+        """Read and check the table, and say what was found."""
+        if not self.paths:
+            frame, target = _embedded(self.embedded)
+        elif self.target is None:
+            raise InputError("a table needs --target, the name of the column to predict")
+        else:
+            frame, target = read_tables(self.paths, self.delimiter), self.target
+        checked = check_table(
+            frame,
+            target,
+            task=self.task,
+            roles=self.roles,
+            strict=self.strict,
+            min_rows=min_rows,
+        )
+        say(
+            f"{self.title}: {checked.X.height:,} rows, {checked.X.width} columns; {_guess(checked)}"
+        )
+        for note in checked.notes:
+            say(f"  note: {note}")
+        return checked
+
+
+def _embedded(name: str) -> tuple[pl.DataFrame, str]:
+    from sklearn import datasets
+
+    bunch = getattr(datasets, f"load_{name}")()
+    columns = {str(name): bunch.data[:, j] for j, name in enumerate(bunch.feature_names)}
+    names = getattr(bunch, "target_names", None)
+    target = bunch.target if names is None else np.asarray(names)[bunch.target]
+    return pl.DataFrame({**columns, "target": target}), "target"
+
+
+def _guess(checked: CheckedTable) -> str:
+    if checked.task == "regression":
+        return f"regression on {checked.target!r}"
+    labels, counts = np.unique(checked.y, return_counts=True)
+    found = f"{len(labels)} classes"
+    if len(labels) <= _MOST_NAMED:  # a label that was mistyped is seen here
+        order = np.argsort(-counts, kind="stable")
+        found += ": " + ", ".join(f"{labels[k]} {counts[k]:,}" for k in order)
+    return f"classification of {checked.target!r} ({found})"
+
+
+def warn(checked: CheckedTable, seed: int) -> None:
+    """Say in one line each what would make a score misleading."""
+    from vicinal.inspection import leaking_columns
+
+    X = checked.X
+    if checked.groups is None:
+        for name in X.columns:
+            if is_id(name) and 2 < X[name].n_unique() <= X.height // 2:
+                say(
+                    f"  note: rows share a {name!r}; if new rows have others, --group {name!r} "
+                    "holds out all rows of one together"
+                )
+        n_repeats = X.height - X.with_columns(target=checked.y).n_unique()
+        if n_repeats >= max(2, _REPEATED * X.height):
+            say(
+                f"  note: {n_repeats:,} rows repeat others, so folds are judged on rows that were "
+                f"learned (--group keeps rows together); {_MORE}"
+            )
+    if X.width <= _JUDGED_COLUMNS:
+        rows = np.random.RandomState(seed).permutation(X.height)[:_JUDGED_ROWS]
+        found = leaking_columns(X[rows], checked.y[rows], task=checked.task, random_state=seed)
+        if found and X.width > 1:
+            say(
+                f"  note: {found.summary.rstrip(':')}: is it known when the question is asked "
+                f"(--drop)? {_MORE}"
+            )

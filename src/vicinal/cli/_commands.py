@@ -1,9 +1,10 @@
 """What each command does, in terms of the public API."""
 
 import json
+import os
 import re
-import runpy
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -12,11 +13,17 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-import vicinal
 from vicinal._base import last_step, printable, write_whole
 from vicinal._base._pipelines import ask, can
-from vicinal.cli._check_table import as_numbers, rows_with_target
-from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._check_table import (
+    Roles,
+    as_numbers,
+    check_has,
+    check_table,
+    names_in,
+    rows_with_target,
+)
+from vicinal.cli._models import compiling_steps
 from vicinal.cli._read_table import (
     check_folder,
     read_table,
@@ -24,8 +31,9 @@ from vicinal.cli._read_table import (
     without_formulas,
     write_table,
 )
-from vicinal.cli._show import say
+from vicinal.cli._show import InputError, quoted, say
 from vicinal.cli._threshold import Threshold
+from vicinal.table import TableEncoder
 
 _SERVED_ROWS = 2000
 _BACKGROUND_ROWS = 200  # the rows of the table that an explained one is compared with
@@ -45,7 +53,7 @@ def predict(
     keep: Sequence[str],
     delimiter: str | None,
 ) -> None:
-    """Predict every row of a table; ``keep`` names columns that are copied beside the answers."""
+    """Predict every row of a table; ``keep`` names columns that are copied to the output."""
     if interval is not None and not 0 < interval < 1:
         raise InputError(f"--interval {interval:g} must be a chance between 0 and 1, such as 0.9")
     out = None if out == Path("-") else out
@@ -66,8 +74,8 @@ def predict(
         shares = np.asarray(fitted.predict_proba(X))
         columns["prediction"] = fitted.classes_[shares.argmax(axis=1)]
         if threshold is not None:
-            say(f"answers are {threshold}")
-            columns["prediction"] = threshold.answers(shares, fitted.classes_)
+            say(f"the prediction is {threshold}")
+            columns["prediction"] = threshold.predict(shares, fitted.classes_)
         if proba:
             columns |= {f"P({label})": shares[:, j] for j, label in enumerate(fitted.classes_)}
     else:
@@ -75,34 +83,43 @@ def predict(
     if interval is not None:
         columns |= _limits(fitted, X, interval)
     if support:
-        columns["support"] = _asked(fitted, "support", "--support", X)
-    answers = pl.DataFrame(columns)
+        columns["support"] = _call(fitted, "support", "--support", X)
+    output = pl.DataFrame(columns)
     if out is None:
-        sys.stdout.write(without_formulas(answers).write_csv())
+        sys.stdout.write(without_formulas(output).write_csv())
         return
-    write_table(answers, out)
-    say(f"{answers.height:,} predictions: {out}")
+    write_table(output, out)
+    say(f"{output.height:,} predictions: {out}")
 
 
 def threshold_of(model: Path) -> Threshold | None:
-    """Return from which probability on a model file answers a class, if it says so."""
+    """Return the threshold that is stored in a model file, if there is one."""
     from vicinal.io import info as read_info
 
     return Threshold.of(read_info(model).metadata)
 
 
+def _decided(fitted: Any, model: Path) -> Any:
+    """Return the classifier with the threshold of its file applied, if it has one."""
+    threshold = threshold_of(model)
+    if threshold is None:
+        return fitted
+    say(f"the prediction is {threshold}")
+    return threshold.applied(fitted)
+
+
 def _limits(fitted, X, coverage) -> dict[str, Any]:
     """Return limits of numbers, or the labels of prediction sets."""
     if not hasattr(fitted, "classes_"):
-        ends = _asked(fitted, "predict_interval", "--interval", X, coverage=coverage)
+        ends = _call(fitted, "predict_interval", "--interval", X, coverage=coverage)
         return {"lower": ends[:, 0], "upper": ends[:, 1]}
-    sets = _asked(fitted, "predict_set", "--interval", X, coverage=coverage)
+    sets = _call(fitted, "predict_set", "--interval", X, coverage=coverage)
     labels = np.array([str(label) for label in fitted.classes_])
     return {"prediction_set": [" | ".join(labels[row]) for row in np.asarray(sets, dtype=bool)]}
 
 
-def _asked(fitted, method, option, X, **options) -> np.ndarray:
-    """Return what a model, or the last step behind its encoder, says; else who would."""
+def _call(fitted, method, option, X, **options) -> np.ndarray:
+    """Call a method of a model or of its last step; without it, name a model that has it."""
     if not can(fitted, method):
         raise InputError(
             f"{option}: {type(last_step(fitted)).__name__} has no {method}; a model of `vicinal "
@@ -193,9 +210,7 @@ def explain(
         others = rows.filter(pl.int_range(rows.height) != row).head(_BACKGROUND_ROWS)
     if not len(others) and (fixed or to is not None):
         raise InputError("--to and --fixed need other rows to compare with; the table has one")
-    if (threshold := threshold_of(model)) is not None:
-        say(f"answers are {threshold}")
-        fitted = threshold.applied(fitted)
+    fitted = _decided(fitted, model)
     found = explain_row(fitted, rows[row])
     is_last = quick or not len(others)
     shown = found.text() if is_last else _known_already(found)
@@ -257,7 +272,7 @@ def report(
     model: Path, table: Path, *, target: str | None, out: Path, rows: int, seed: int, delimiter
 ) -> None:
     """Write a page about a model on a table."""
-    from vicinal.cli._fit import fingerprint
+    from vicinal.cli._training import fingerprint
     from vicinal.io import info as read_info
     from vicinal.report import ModelReport
 
@@ -271,12 +286,10 @@ def report(
     frame, y, notes = known_target(frame, target, fitted)
     X = frame.select(known_columns(fitted, frame))
     if fingerprint(X) == about.get("rows"):
-        notes.append("the model was fitted to these rows: it will answer others less well")
+        notes.append("the model was fitted to these rows: it will predict others less well")
         say(f"  note: {notes[-1]}; `vicinal compare` judges by rows held out")
     positive = about.get("positive")
-    if (threshold := threshold_of(model)) is not None:
-        say(f"answers are {threshold}")
-        fitted = threshold.applied(fitted)
+    fitted = _decided(fitted, model)
     page = ModelReport(
         fitted,
         X,
@@ -292,13 +305,13 @@ def report(
 
 
 def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
-    """Return the rows with a target, the target in the type that the model answers in, and notes.
+    """Return the rows with a target, the target in the type that the model predicts, and notes.
 
     A table without the target is returned whole.
     """
     if target is None or target not in frame.columns:
         lacks = "target" if target is None else f"column {target!r}"
-        return frame, None, [f"the table has no {lacks}: how good the answers are is unknown"]
+        return frame, None, [f"the table has no {lacks}: how good the predictions are is unknown"]
     notes: list[str] = []
     frame = rows_with_target(frame, target, notes)
     if not hasattr(fitted, "classes_"):
@@ -323,7 +336,7 @@ def known_target(frame, target, fitted) -> tuple[pl.DataFrame, Any, list[str]]:
 def serve(
     model: Path, table: Path | None, *, host: str, port: int, token: str | None, max_bytes: int
 ) -> None:
-    """Answer for a model over HTTP until interrupted."""
+    """Serve a model over HTTP until interrupted."""
     from vicinal.io import info as read_info
     from vicinal.serve import serve as listen
 
@@ -333,21 +346,15 @@ def serve(
         frame = read_table(table, None).head(_SERVED_ROWS)
         frame, y, _ = known_target(frame, read_info(model).metadata.get("target"), fitted)
         rows = frame.select(known_columns(fitted, frame)).to_pandas()
-    if (threshold := threshold_of(model)) is not None:
-        say(f"answers are {threshold}")
-        fitted = threshold.applied(fitted)
+    fitted = _decided(fitted, model)
     address = f"[{host}]" if ":" in host else host
-    say(f"http://{address}:{port}/ answers for {model}; Ctrl-C stops it")
-    options: Any = {"name": _route_name(model), "table": rows, "y": y, "token": token}
+    say(f"http://{address}:{port}/ serves {model}; Ctrl-C stops it")
+    name = re.sub(r"[^A-Za-z0-9_.-]+", "-", model.stem).strip("-") or "model"  # part of an address
+    options: Any = {"name": name, "table": rows, "y": y, "token": token}
     try:
         listen(fitted, host=host, port=port, max_bytes=max_bytes, **options)
     except (ImportError, ValueError) as error:
         raise InputError(str(error)) from None
-
-
-def _route_name(model: Path) -> str:
-    """Return the name of the file as it can stand in an address."""
-    return re.sub(r"[^A-Za-z0-9_.-]+", "-", model.stem).strip("-") or "model"
 
 
 def info(model: Path, *, as_json: bool) -> None:
@@ -385,31 +392,83 @@ def info(model: Path, *, as_json: bool) -> None:
         print(printable(f"  {name}  {dtype}"))
 
 
-# --- reproduce ----------------------------------------------------------------------------------
+def explore(model: Path, table: Path, *, out: Path, delimiter: str | None) -> None:
+    """Write a page that predicts by itself."""
+    from vicinal.io import info as read_info
+    from vicinal.report import ExplorerReport
+
+    check_folder(out, "--out")
+    fitted = load_model(model)
+    frame = read_table(table, delimiter)
+    frame, y, _ = known_target(frame, read_info(model).metadata.get("target"), fitted)
+    rows = frame.select(known_columns(fitted, frame))
+    fitted = _decided(fitted, model)
+    try:
+        page = ExplorerReport(fitted, rows, y, title=f"{model.stem} on {table.name}")
+        say(f"explorer: {page.write_html(out)}")
+    except (TypeError, ValueError) as error:
+        raise InputError(str(error)) from None
 
 
-def reproduce(name: str | None, benchmarks: Path | None) -> None:
-    """Run the script behind a table of the papers."""
-    folder = benchmarks or Path(vicinal.__path__[0]).parents[1] / "benchmarks"
-    scripts = {path.stem.removeprefix("bench_"): path for path in folder.glob("bench_*.py")}
-    if not scripts:
-        raise InputError(
-            f"there are no benchmark scripts in {str(folder)!r}; they come with a clone of the "
-            "source: run the command there or name the folder with --benchmarks"
-        )
-    if name is None:
-        width = max(map(len, scripts))
-        for key, path in sorted(scripts.items()):
-            print(f"{key:<{width}}  {_first_line(path)}")
-        return
-    if name not in scripts:
-        raise InputError(f"no table is called {name!r}; choose from {quoted(sorted(scripts), 99)}")
-    sys.path.insert(0, str(folder))
-    sys.argv = [str(scripts[name])]
-    runpy.run_path(str(scripts[name]), run_name="__main__")
+# --- without a model ----------------------------------------------------------------------------
 
 
-def _first_line(script: Path) -> str:
-    import ast
+def check(
+    tables: Sequence[Path],
+    *,
+    target: str | None,
+    against: Path | None,
+    drop: Sequence[str],
+    task: str | None,
+    out: Path,
+    seed: int,
+    delimiter: str | None,
+    as_json: bool,
+) -> None:
+    """Look a table over, print what was found and write a page."""
+    from vicinal.inspection import check as look_over
+    from vicinal.report import CheckReport
 
-    return (ast.get_docstring(ast.parse(script.read_text("utf-8"))) or "").partition("\n")[0]
+    check_folder(out, "--out")
+    frame = read_tables(tables, delimiter)
+    new = None if against is None else read_tables([against], delimiter)
+    dropped = names_in(drop, frame)
+    for name in dropped:
+        check_has(frame, name)
+    frame = frame.drop(dropped)
+    y, notes = None, []
+    if target is not None:
+        checked = check_table(frame, target, task=task, roles=Roles(every_column=True))
+        frame, y, task = checked.X, checked.y, checked.task
+        notes = [note for note in checked.notes if "left out" in note and "rows" in note]
+    if new is not None:
+        missing = [name for name in frame.columns if name not in new.columns]
+        if missing:  # row numbers and ids are not compared
+            unused = TableEncoder().fit(frame).identifiers_
+            missing = [name for name in missing if name not in unused]
+        if missing:
+            raise InputError(
+                f"--against {str(against)!r} lacks {quoted(missing)}; leave out with --drop what "
+                "new rows do not have"
+            )
+    found = look_over(frame, y, against=new, task=task, random_state=seed)
+    for note in notes:
+        say(f"  note: {note}")
+    print(json.dumps(found.to_dict(), indent=2, ensure_ascii=False) if as_json else found)
+    title = f"A look at {tables[0].name}" + (
+        "" if against is None else f" compared with {against.name}"
+    )
+    say(f"page: {CheckReport(found, title, notes).write_html(out)}")
+
+
+def warmup() -> None:
+    """Compile what the default models need, and print how long each part took."""
+    total = 0.0
+    for name, step in compiling_steps().items():
+        start = time.perf_counter()
+        step()
+        seconds = time.perf_counter() - start
+        total += seconds
+        print(f"{name:<16}{seconds:6.1f} s")
+    print(f"{'together':<16}{total:6.1f} s")
+    print(f"kept in {os.environ.get('NUMBA_CACHE_DIR', '__pycache__ folders beside the sources')}")

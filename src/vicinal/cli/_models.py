@@ -1,12 +1,13 @@
-"""Models by the names that people type."""
+"""Models by the names that people type, and what compiles them ahead."""
 
 import ast
 import re
+from collections.abc import Callable
 from inspect import signature
 from typing import Any
 
 import vicinal
-from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._show import InputError, quoted
 
 BASELINES = {
     "classification": ("most frequent class", "logistic regression"),
@@ -14,6 +15,9 @@ BASELINES = {
     "both": ("k nearest neighbours", "random forest", "histogram boosting", "LightGBM"),
 }
 
+
+# Larger tables need compiled functions.
+COMPILED_FROM = 340
 
 # Estimators that are made of other models, which a command line cannot spell.
 _NEED_MODELS = ("BayesianModelAveraging", "Conformal", "SurfaceCalibrated")
@@ -92,14 +96,11 @@ def _set(model, name, setting) -> None:
         last = model.steps[-1][1] if hasattr(model, "steps") else model
         close = sorted(last.get_params(deep=False))
         raise InputError(f"--set: {name} has no parameter {key!r}; it has {quoted(close, 30)}")
-    model.set_params(**{own[0]: _value(text)})
-
-
-def _value(text: str) -> Any:
     try:
-        return ast.literal_eval(text)
+        value = ast.literal_eval(text)
     except (ValueError, SyntaxError):
-        return {"true": True, "false": False, "none": None}.get(text.lower(), text)
+        value = {"true": True, "false": False, "none": None}.get(text.lower(), text)
+    model.set_params(**{own[0]: value})
 
 
 def _typed(name: str) -> str:
@@ -114,3 +115,23 @@ def _short(name: str) -> str:
 
 def _plain(name: str) -> str:
     return _short(re.sub("[^a-z0-9]", "", name.lower()))
+
+
+def compiling_steps() -> dict[str, Callable[[], Any]]:
+    """Return fits and searches, by name, that compile what the default models need."""
+    import numpy as np
+
+    from vicinal.auto import AutoClassifier
+    from vicinal.neighbors import NeighborSearch
+
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(COMPILED_FROM, 4))
+    number = X[:, 0] + 0.3 * rng.normal(size=len(X))
+    # The members that are compiled; models of numbers run the same functions.
+    compiled = AutoClassifier(["local", "gradient", "linear"], random_state=0)
+    linear = AutoClassifier(["linear"], random_state=0)
+    return {
+        "search in trees": lambda: NeighborSearch(algorithm="tree").fit(X).kneighbors(X),
+        "two classes": lambda: compiled.fit(X, number > 0.0).predict(X),
+        "more classes": lambda: linear.fit(X, np.digitize(number, [-0.5, 0.5])).predict(X),
+    }

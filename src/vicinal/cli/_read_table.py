@@ -15,11 +15,9 @@ from zipfile import BadZipFile
 import polars as pl
 
 from vicinal._base import import_optional, write_whole
-from vicinal.cli._errors import InputError, quoted
+from vicinal.cli._show import InputError, quoted
+from vicinal.table.keys import MISSING_TEXTS
 
-MISSING = [
-    "", "NA", "N/A", "n/a", "#N/A", "NaN", "nan", "null", "NULL", "None", "?", "-", "--",
-]  # fmt: skip
 _FORMULA = r"^([=+\-@\t\r])"
 _DELIMITERS = ",;\t|"
 _ONE_NAME = r"[\w.-]+"
@@ -61,7 +59,8 @@ def read_table(path: Path, delimiter: str | None = None) -> pl.DataFrame:
     try:
         frame = reader(data, path, delimiter)
     except (pl.exceptions.PolarsError, OSError) as error:
-        raise InputError(f"the table {str(path)!r} cannot be read: {_reason(error)}") from error
+        reason = str(error).strip().splitlines()[0]
+        raise InputError(f"the table {str(path)!r} cannot be read: {reason}") from error
     if frame.height == 0 or frame.width == 0:
         raise InputError(f"the table {str(path)!r} has a header but no rows")
     return _missing_texts_as_null(frame).rechunk()
@@ -202,10 +201,6 @@ def _sniff(text: str) -> str:
     return found if widths(found)[1] > 1 else " "
 
 
-def _read_parquet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
-    return pl.read_parquet(io.BytesIO(data))
-
-
 def _read_arrow(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
     try:
         return pl.read_ipc(io.BytesIO(data))
@@ -229,7 +224,8 @@ def _read_sheet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
         book = openpyxl.load_workbook(io.BytesIO(data), read_only=True, data_only=True)
     except (KeyError, ValueError, BadZipFile) as error:
         raise InputError(f"the table {str(path)!r} is no Excel file: {error}") from error
-    lines = [line for line in book.worksheets[0].iter_rows(values_only=True) if _has_value(line)]
+    sheet = book.worksheets[0].iter_rows(values_only=True)
+    lines = [line for line in sheet if any(value not in (None, "") for value in line)]
     if not lines:
         raise InputError(f"the first sheet of {str(path)!r} is empty")
     # Columns without a name, as notes beside a table are, are no part of it.
@@ -242,11 +238,6 @@ def _read_sheet(data: bytes, path: Path, delimiter: str | None) -> pl.DataFrame:
             for name, j in zip(names, kept, strict=True)
         ]
     )
-
-
-def _has_value(line: Sequence[Any]) -> bool:
-    """Tell whether a line of a sheet holds anything."""
-    return any(value not in (None, "") for value in line)
 
 
 def _sheet_column(name: str, values: list[Any]) -> pl.Series:
@@ -264,7 +255,7 @@ _READERS: dict[str, Callable[[bytes, Path, str | None], pl.DataFrame]] = {
     ".csv": _read_delimited,
     ".tsv": _read_delimited,
     ".txt": _read_delimited,
-    ".parquet": _read_parquet,
+    ".parquet": lambda data, path, delimiter: pl.read_parquet(io.BytesIO(data)),
     ".arrow": _read_arrow,
     ".feather": _read_arrow,
     ".json": _read_json,
@@ -296,8 +287,6 @@ def _missing_texts_as_null(frame: pl.DataFrame) -> pl.DataFrame:
     texts = pl.col(pl.String).str.strip_chars()
     return frame.with_columns(
         pl.col(pl.Categorical, pl.Enum).cast(pl.String),
-    ).with_columns(pl.when(texts.is_in(MISSING)).then(None).otherwise(texts).name.keep())
-
-
-def _reason(error: Exception) -> str:
-    return str(error).strip().splitlines()[0]
+    ).with_columns(
+        pl.when(texts.is_in(list(MISSING_TEXTS))).then(None).otherwise(texts).name.keep()
+    )

@@ -1,4 +1,4 @@
-"""Leaderboards and notes on the terminal, by rich."""
+"""What the command prints: errors, notes, and leaderboards by rich."""
 
 import sys
 from typing import Any
@@ -9,6 +9,16 @@ from rich.table import Table
 from rich.text import Text
 
 from vicinal._base import _clock
+
+
+class InputError(ValueError):
+    """A file, a column or an option is not what the command needs; one line, exit code 2."""
+
+
+def quoted(names: list, limit: int = 8) -> str:
+    """Return names in quotes, the first few of many."""
+    shown = ", ".join(repr(str(name)) for name in names[:limit])
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
 
 
 def say(text: str) -> None:

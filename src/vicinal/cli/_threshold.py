@@ -1,4 +1,4 @@
-"""From which probability on a class is answered, chosen by what mistakes cost."""
+"""The probability threshold of a class, chosen by what mistakes cost."""
 
 from dataclasses import asdict, dataclass
 from typing import Any
@@ -9,15 +9,14 @@ from scipy.special import expit, logit
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal._kernels.calibration._probabilities import fit_platt
 from vicinal.cli._check_table import CheckedTable
-from vicinal.cli._errors import InputError, quoted
-from vicinal.cli._show import say
+from vicinal.cli._show import InputError, quoted, say
 
 # The cut of least cost must save this many standard errors, or it is taken for luck.
 _SURE = 2.0
 
 
 class _Cuts:
-    """What every cut between sorted shares costs; entry k answers the k largest with the class."""
+    """What every cut between sorted shares costs; entry k predicts the class for the k largest."""
 
     def __init__(self, shares, is_positive, cost: float, weights) -> None:
         order = np.argsort(-shares, kind="stable")
@@ -64,7 +63,7 @@ def _by_sigmoid(shares, is_positive, wanted: float, weights) -> float:
 
 @dataclass(frozen=True)
 class Threshold:
-    """Answer ``positive`` where its probability is at least ``value``, else the other class."""
+    """Predict ``positive`` where its probability is at least ``value``, else the other class."""
 
     positive: str
     value: float
@@ -74,7 +73,7 @@ class Threshold:
     def choose(
         cls, shares: np.ndarray, is_positive: np.ndarray, positive: str, cost: float, weights: Any
     ) -> "Threshold":
-        """Return the threshold that held-out answers ask for.
+        """Return the threshold of least cost on held-out predictions.
 
         One missed row of the class costs ``cost`` false alarms, so true probabilities ask for
         1 / (1 + cost). Shares are made such by a sigmoid: its two numbers vary far less from table
@@ -106,13 +105,13 @@ class Threshold:
         return asdict(self)
 
     def applied(self, model: Any) -> Any:
-        """Return the classifier as one that answers so."""
+        """Return the classifier with this threshold."""
         from vicinal._base._thresholds import with_threshold
 
         at = [str(label) for label in model.classes_].index(self.positive)
         return with_threshold(model, model.classes_[at], self.value)
 
-    def answers(self, shares: np.ndarray, classes: np.ndarray) -> np.ndarray:
+    def predict(self, shares: np.ndarray, classes: np.ndarray) -> np.ndarray:
         """Return labels for probabilities of both classes."""
         at = [str(label) for label in classes].index(self.positive)
         return np.where(shares[:, at] >= self.value, classes[at], classes[1 - at])
@@ -120,22 +119,22 @@ class Threshold:
     def mean_cost(
         self, shares: np.ndarray, y: np.ndarray, classes: np.ndarray, weights: Any = None
     ) -> float:
-        """Return what an answer costs on average."""
+        """Return the mean cost of a prediction."""
         missed = y.astype(str) == self.positive
-        costs = (self.answers(shares, classes) != y) * np.where(missed, self.cost, 1.0)
+        costs = (self.predict(shares, classes) != y) * np.where(missed, self.cost, 1.0)
         return float(np.average(costs, weights=weights))
 
 
 def choose_threshold(
-    answers: OutOfFold | None, checked: CheckedTable, label: Any, cost: float
+    held_out: OutOfFold | None, checked: CheckedTable, label: Any, cost: float
 ) -> Threshold | None:
-    """Choose the threshold on held-out answers and say what it costs there."""
-    if answers is None or answers.proba is None or answers.classes is None:
+    """Choose the threshold on held-out predictions and report what it costs there."""
+    if held_out is None or held_out.proba is None or held_out.classes is None:
         say("  note: there are no held-out probabilities, so --cost has no threshold to choose")
         return None
-    proba, classes, y = answers.proba, answers.classes, checked.y[answers.rows]
+    proba, classes, y = held_out.proba, held_out.classes, checked.y[held_out.rows]
     shares = proba[:, int(np.flatnonzero(classes == label)[0])]
-    weights = None if checked.weights is None else checked.weights[answers.rows]
+    weights = None if checked.weights is None else checked.weights[held_out.rows]
     found = Threshold.choose(shares, y == label, str(label), cost, weights)
     half = Threshold(found.positive, 0.5, cost)
     say(

@@ -9,8 +9,8 @@ _HOMES = {
     "fit": "_fit",
     "kneighbors": "_neighbors",
     "local_predict": "_local",
-    "predict": "_predict",
-    "uncertainty_map": "_uncertainty_map",
+    "predict": "_fit",
+    "uncertainty_map": "_neighbors",
 }
 
 __all__ = ["fit", "kneighbors", "local_predict", "predict", "uncertainty_map"]

@@ -1,17 +1,20 @@
-"""Blocks of rows held by a Dask collection."""
+"""Blocks of rows held by a Dask collection, and running lazy work on them."""
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import replace
 from functools import reduce
 from operator import add
 from typing import Any
 
+import dask
 import numpy as np
 import scipy.sparse as sp
 from dask import delayed
+from dask.diagnostics import ProgressBar
 
+import distributed
 from vicinal._base import Block, Blocks
-from vicinal.distributed._compute import compute, persist
 
 # Sums are taken over this many results at a time, so that no task ever holds more of them.
 _FAN_IN = 8
@@ -43,7 +46,8 @@ class DaskBlocks(Blocks):
         if _is_frame(X):
             parts = _frame_parts(X, y, sample_weight)
         else:
-            rows = _row_parts(X)
+            whole_rows = X.rechunk({1: -1}) if X.numblocks[1] > 1 else X
+            rows = list(whole_rows.to_delayed().ravel())
             targets = _vector_parts(y, X, len(rows), "y")
             weights = _vector_parts(sample_weight, X, len(rows), "sample_weight")
             as_block = delayed(_as_block, pure=True)
@@ -52,9 +56,9 @@ class DaskBlocks(Blocks):
 
     def located(self, lengths: Sequence[int]) -> "DaskBlocks":
         starts = np.concatenate([[0], np.cumsum(lengths)[:-1]]).tolist()
-        locate = delayed(_locate, pure=True)
+        locate = delayed(replace, pure=True)
         return self._with(
-            [locate(part, start) for part, start in zip(self.parts, starts, strict=True)]
+            [locate(part, start=start) for part, start in zip(self.parts, starts, strict=True)]
         )
 
     def then(self, function: Callable, *shared: Any, n_features: int | None = None) -> "DaskBlocks":
@@ -93,8 +97,8 @@ class DaskBlocks(Blocks):
         task = delayed(join, pure=True)
         return self._with(
             [
-                task([piece[place] for piece in pieces], *map(_whole, own))
-                for place, own in enumerate(groups)
+                task([piece[group] for piece in pieces], *map(_whole, own))
+                for group, own in enumerate(groups)
             ],
             n_features=0,
         )
@@ -114,7 +118,7 @@ class DaskBlocks(Blocks):
 
 def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:
     """Combine lazy values in order, some at a time, until one is left."""
-    fold = delayed(_fold, pure=True)
+    fold = delayed(reduce, pure=True)
     while len(parts) > 1:
         groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
         parts = [fold(combine, group) for group in groups]
@@ -124,14 +128,6 @@ def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:
 def _whole(value: Any) -> Any:
     """Hand a value to tasks as it is; Dask would look into lists for lazy parts."""
     return delayed(value, traverse=False)
-
-
-def _fold(combine, values):
-    return reduce(combine, values)
-
-
-def _locate(block: Block, start: int) -> Block:
-    return replace(block, start=start)
 
 
 def _as_block(X, y, sample_weight) -> Block:
@@ -190,10 +186,10 @@ def _is_frame(X) -> bool:
 def _frame_parts(X, y, sample_weight) -> list:
     """Cut a frame and the series beside it as one frame: read alone, a column is cut otherwise."""
     beside: dict[str, Any] = {}
-    places: list[int | None] = []
+    positions: list[int | None] = []
     vectors = {"y": y, "sample_weight": sample_weight}
     for name, values in vectors.items():
-        places.append(None if values is None else X.shape[1] + len(beside))
+        positions.append(None if values is None else X.shape[1] + len(beside))
         if values is None:
             continue
         _refuse_memory(values, name)
@@ -202,20 +198,12 @@ def _frame_parts(X, y, sample_weight) -> list:
         beside[f"{name} beside the columns"] = values
     split = delayed(_split_block, pure=True)
     parts = (X.assign(**beside) if beside else X).to_delayed()
-    return [split(part, X.shape[1], *places) for part in parts]
+    return [split(part, X.shape[1], *positions) for part in parts]
 
 
-def _split_block(frame, n_columns: int, y_place, weight_place) -> Block:
-    y, weight = (
-        None if place is None else frame.iloc[:, place] for place in (y_place, weight_place)
-    )
+def _split_block(frame, n_columns: int, *positions: int | None) -> Block:
+    y, weight = (None if j is None else frame.iloc[:, j] for j in positions)
     return _as_block(frame.iloc[:, :n_columns], y, weight)
-
-
-def _row_parts(X) -> list:
-    if X.numblocks[1] > 1:
-        X = X.rechunk({1: -1})
-    return list(X.to_delayed().ravel())
 
 
 def _vector_parts(values, X, n_parts: int, name: str) -> list:
@@ -250,3 +238,35 @@ def _unlike(name: str, n_blocks: int, n_wanted: int) -> str:
         f"{name} comes in {n_blocks} blocks and X in {n_wanted}; take both from one data frame, or "
         "give them blocks of known, equal lengths."
     )
+
+
+# A task that fails because its worker died is started again this often.
+_RETRIES = 3
+
+
+def compute(lazy: list, *, verbose: int = 0) -> tuple:
+    """Return the values of lazy objects, with Dask's own progress bar when ``verbose``."""
+    client = connected_client()
+    if client is None:
+        with ProgressBar() if verbose else nullcontext():
+            return dask.compute(*lazy)
+    futures = client.compute(lazy, retries=_RETRIES, sync=False)
+    if verbose:
+        distributed.progress(futures, notebook=False)
+    return tuple(client.gather(futures))
+
+
+def persist(lazy: list) -> list:
+    """Return lazy objects whose values are kept: by the workers, or on this machine."""
+    client = connected_client()
+    if client is None:
+        return list(dask.persist(*lazy))
+    return list(client.persist(lazy, retries=_RETRIES))
+
+
+def connected_client() -> Any:
+    """Return the client of the cluster in use, or ``None``."""
+    try:
+        return distributed.get_client()
+    except ValueError:
+        return None

@@ -29,7 +29,7 @@ def local_predict(
 
     The neighbours of a block of queries are found by exact search in every block of ``X`` and
     merged with their rows and targets; the local models are then fitted by the estimator itself, to
-    the few rows that matter. Answers equal those of the estimator fitted in memory.
+    the few rows that matter. Predictions equal those of the estimator fitted in memory.
 
     Parameters
     ----------
@@ -45,11 +45,11 @@ def local_predict(
     Q : dask array or data frame of shape (n_queries, n_features)
         Queries; each of its blocks visits every block of ``X``.
     method : {"predict", "predict_proba", "decision_function", "local_coef"}, default="predict"
-        What to ask of the estimator.
+        The method of the estimator to call.
     sample_weight : dask array or series of shape (n_samples,), default=None
         How often each row counts.
     verbose : int, default=0
-        With 1, Dask's progress bar for the passes made before the answer is returned.
+        With 1, Dask's progress bar for the passes made before the function returns.
 
     Returns
     -------
@@ -58,7 +58,7 @@ def local_predict(
 
     See Also
     --------
-    predict : Applies a fitted model; one with anchors answers any number of queries.
+    fit : Fits a model of its own, which predicts any number of queries.
     kneighbors : The search alone.
 
     Notes
@@ -85,43 +85,34 @@ def local_predict(
     check_settled(estimator)
     if method not in _METHODS or not hasattr(estimator, method):
         raise ValueError(
-            f"method={method!r} is not one that {type(estimator).__name__} answers with here; use "
+            f"method={method!r} is not a method of {type(estimator).__name__} that works here; use "
             f"one of {[m for m in _METHODS if hasattr(estimator, m)]}."
         )
     blocks = DaskBlocks.of(X, y, sample_weight, verbose=verbose)
     queries = DaskBlocks.of(Q)
     check_columns(blocks, queries)
     blocks, frame = LocalFrame.of(estimator, blocks, calibrated=method == "predict_proba")
-    return _lazy_answers(frame, blocks, queries, Q, method)
-
-
-def _lazy_answers(frame: LocalFrame, blocks: DaskBlocks, queries: DaskBlocks, Q, method: str):
-    ask = delayed(_ask, pure=True)
+    task = delayed(_predictions, pure=True)
     shared = delayed(frame, pure=True)
-    width, dtype = _answer_kind(frame, blocks.n_features, method)
-    answers = []
-    parts = zip(
-        queries.parts,
-        lazy_rows(queries, frame.place),
-        query_lengths(Q, len(queries)),
-        strict=True,
-    )
-    for part, place, length in parts:
-        found = lazy_search(blocks, frame.search, place, frame.rule)
-        lazy = ask(shared, found, part, method, (*width, dtype))
-        answers.append(da.from_delayed(lazy, (length, *width), dtype=dtype))
-    return da.concatenate(answers, allow_unknown_chunksizes=True)
+    width, dtype = _output_type(frame, blocks.n_features, method)
+    rows, lengths = lazy_rows(queries, frame.place), query_lengths(Q, len(queries))
+    predictions = []
+    for part, own_rows, length in zip(queries.parts, rows, lengths, strict=True):
+        found = lazy_search(blocks, frame.search, own_rows, frame.rule)
+        lazy = task(shared, found, part, method, (*width, dtype))
+        predictions.append(da.from_delayed(lazy, (length, *width), dtype=dtype))
+    return da.concatenate(predictions, allow_unknown_chunksizes=True)
 
 
-def _ask(frame: LocalFrame, found: NeighborRows, queries: Block, method: str, kind: tuple):
+def _predictions(frame: LocalFrame, found: NeighborRows, queries: Block, method: str, kind: tuple):
     if len(queries) == 0:
         *width, dtype = kind
         return np.empty((0, *width), dtype=dtype)
     return getattr(frame.around(found), method)(queries.X)
 
 
-def _answer_kind(frame: LocalFrame, n_features: int, method: str) -> tuple[tuple, Any]:
-    """Return the shape of an answer beyond its length, and its type."""
+def _output_type(frame: LocalFrame, n_features: int, method: str) -> tuple[tuple, Any]:
+    """Return the shape of an output beyond its length, and its type."""
     if frame.classes is None:
         return ((n_features,) if method == "local_coef" else ()), np.dtype(np.float64)
     if method == "predict":

@@ -1,6 +1,5 @@
-"""A fitted model behind HTTP: predictions, reasons, and a page to play with."""
+"""A fitted model over HTTP: predictions, explanations, and an interactive page."""
 
-from vicinal.serve._app import create_app
-from vicinal.serve._run import serve
+from vicinal.serve._app import create_app, serve
 
 __all__ = ["create_app", "serve"]

@@ -1,4 +1,4 @@
-"""The routes of a served model."""
+"""The routes of a served model, and the server that listens."""
 
 import asyncio
 import base64
@@ -8,14 +8,14 @@ from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import Any
 
+import numpy as np
 from joblib import cpu_count
 
 from vicinal._base import import_optional
+from vicinal.report.explorer import ExplorerColumn, ExplorerPage
 from vicinal.serve import _inference_protocol as protocol
-from vicinal.serve._explorer import ServedExplorer
-from vicinal.serve._reading import DEFAULT_LIMITS, Limits, RequestError, read_json
+from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, Workers, read_json
 from vicinal.serve._served_model import ServedModel
-from vicinal.serve._workers import Workers
 
 _MAX_SECONDS = 60.0
 # Bodies in memory at a time, in the largest that one may be.
@@ -35,7 +35,7 @@ def create_app(
     max_bytes: int = DEFAULT_LIMITS.max_bytes,
     max_seconds: float = _MAX_SECONDS,
 ) -> Any:
-    """Return an ASGI application that answers for a fitted model.
+    """Return an ASGI application that serves a fitted model.
 
     ``GET /`` is a page to play with the columns of a row; ``POST /predict``, ``POST /explain`` and
     ``POST /neighbors`` take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a head;
@@ -54,8 +54,8 @@ def create_app(
         Rows like those of the training set: the page starts from them, and explanations compare
         with them.
     y : array-like of shape (n_samples,), default=None
-        Their target, shown beside answers. For a model without intervals of its own it makes them,
-        and they are honest if the model had not seen these rows.
+        Their target, shown with predictions. A model without intervals of its own gets them from
+        it; they are valid if the model has not seen these rows.
     token : str, default=None
         Asked of every request but ``/healthz``, as ``Authorization: Bearer <token>``, or as the
         password that a browser asks for. Letters, digits and signs of ASCII, without blanks.
@@ -189,7 +189,7 @@ class _Server:
         return endpoint
 
     def _check_host(self, request: Any) -> None:
-        # A name of another site may be made to lead here; its pages could then read the answers.
+        # A name of another site may be made to lead here; its pages could then read the responses.
         name = request.url.hostname
         if self.hosts is not None and name not in self.hosts:
             known = ", ".join(self.hosts)
@@ -241,11 +241,11 @@ class _Server:
     # --- routes ---
 
     async def healthz(self, request: Any) -> Any:
-        """Tell that the server answers."""
+        """Report that the server is alive."""
         return self._json({"status": "ok"})
 
     async def metadata(self, request: Any) -> Any:
-        """Tell what the model takes and gives."""
+        """Return the inputs and outputs of the model."""
         return self._json(self.served.metadata())
 
     async def predict(self, request: Any) -> Any:
@@ -278,7 +278,7 @@ class _Server:
         return self._responses.HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
     async def v2_server(self, request: Any) -> Any:
-        """Tell which protocol is spoken."""
+        """Return the name, version and extensions of the server."""
         from vicinal import __version__
 
         return self._json(
@@ -286,15 +286,15 @@ class _Server:
         )
 
     async def v2_health(self, request: Any) -> Any:
-        """Tell that the model is ready."""
+        """Report that the model is ready."""
         return self._json({"live": True, "ready": True, "name": self.served.name})
 
     async def v2_model(self, request: Any) -> Any:
-        """Tell inputs and outputs."""
+        """Return inputs and outputs as the protocol names them."""
         return self._json(protocol.model_metadata(self.served))
 
     async def v2_infer(self, request: Any) -> Any:
-        """Answer tensors."""
+        """Predict tensors."""
         body, tensors = await self._body(request), b""
         pool = self._pool(body)
         size = request.headers.get("inference-header-content-length")
@@ -356,3 +356,96 @@ def _read_flag(request: Any, name: str) -> bool:
     if text not in ("true", "false"):
         raise RequestError(400, f"{name} must be true or false.")
     return text == "true"
+
+
+class ServedExplorer(ExplorerPage):
+    """The explorer whose predictions come from the server.
+
+    Parameters
+    ----------
+    served : ServedModel
+        The model.
+    """
+
+    def __init__(self, served: ServedModel) -> None:
+        super().__init__(served.decided, served.background, served.y, title=served.name)
+        self.served = served
+
+    def columns(self) -> list[ExplorerColumn]:
+        """Return what can be set; without a table, names alone are known."""
+        if self.table is None:
+            return [ExplorerColumn(name, [], most_levels=0) for name in self.served.columns]
+        numbers = self._numbers_in_text()
+        columns = {column.control["name"]: column for column in super().columns()}
+        read = {name: ExplorerColumn(name, numbers[name], most_levels=0) for name in numbers}
+        return [read.get(name, column) for name, column in columns.items()]
+
+    def _numbers_in_text(self) -> dict[str, list[float | None]]:
+        """Return the text columns that the model reads as numbers, as it reads them."""
+        encoder = self.served.encoder
+        if encoder is None:
+            return {}
+        plain = encoder.plain_columns(self.table)
+        return {
+            name: [None if np.isnan(number) else number for number in plain[name].tolist()]
+            for name, kind in encoder.kinds_.items()
+            if kind == "number"
+        }
+
+    def engine(self, columns: Any) -> dict[str, Any]:
+        """Return what the server offers beyond predictions."""
+        known = {"has_limits": self.served.has_limits, "has_support": self.served.has_support}
+        return super().engine(columns) | known
+
+
+_LOOPBACK = ("127.0.0.1", "localhost", "::1")
+
+
+def serve(
+    model: Any, *, host: str = "127.0.0.1", port: int = 8000, grace: float = 25.0, **options: Any
+) -> None:
+    """Serve a fitted model over HTTP until SIGTERM or Ctrl-C.
+
+    Then new requests get status 503, and running ones are finished. A second signal does not wait
+    for them.
+
+    Parameters
+    ----------
+    model : estimator
+        Fitted classifier or regressor, or a pipeline that ends in one.
+    host : str, default="127.0.0.1"
+        Address to listen at. Any other than loopback needs a ``token``. Without one, requests must
+        name a loopback address, so that no page of another site can ask through a browser here.
+    port : int, default=8000
+        Port to listen at.
+    grace : float, default=25
+        Seconds that running requests may take after a signal; then they get status 503.
+    **options
+        Further arguments of :func:`create_app`.
+    """
+    if host not in _LOOPBACK and not options.get("token"):
+        raise ValueError(
+            f"host={host!r} can be reached from other machines, so a token is needed: pass "
+            "token=..., and send it as 'Authorization: Bearer <token>'."
+        )
+    uvicorn = import_optional("uvicorn", needed_by="serve", extra="serve")
+    if not options.get("token"):
+        options = {"hosts": _LOOPBACK, **options}
+    app = create_app(model, **options)
+
+    class Server(uvicorn.Server):  # type: ignore[name-defined]
+        n_signals = 0
+
+        def handle_exit(self, sig: int, frame: Any) -> None:
+            self.n_signals += 1
+
+        async def on_tick(self, counter: int) -> bool:
+            if self.n_signals:
+                app.state.server.stop(grace if self.n_signals == 1 else 0.0)
+            is_drained = self.n_signals > 0 and app.state.server.is_idle
+            return await super().on_tick(counter) or is_drained
+
+    config = uvicorn.Config(
+        app, host=host, port=port, log_level="warning", timeout_graceful_shutdown=5
+    )
+    Server(config).run()

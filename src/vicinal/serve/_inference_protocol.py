@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.serve._reading import Limits, RequestError
+from vicinal.serve._requests import Limits, RequestError
 from vicinal.serve._served_model import ServedModel, plain
 
 _KINDS: dict[str, type] = {
@@ -38,7 +38,7 @@ _BINARY = {
 def model_metadata(served: ServedModel) -> dict[str, Any]:
     """Return inputs and outputs: one column each, and one array of all columns for numbers."""
     kind = "BYTES" if served.has_names else "FP64"
-    outputs = [{"name": "predict", "datatype": _answer_kind(served), "shape": [-1]}]
+    outputs = [{"name": "predict", "datatype": _prediction_type(served), "shape": [-1]}]
     if served.has_proba:
         outputs.append(
             {"name": "predict_proba", "datatype": "FP64", "shape": [-1, len(served.classes)]}
@@ -53,12 +53,12 @@ def model_metadata(served: ServedModel) -> dict[str, Any]:
 
 
 def infer(served: ServedModel, request: Any, tensors: bytes = b"") -> dict[str, Any]:
-    """Answer one request for inference; ``tensors`` are the binary ones that follow the JSON."""
+    """Return the reply to one request; ``tensors`` are the binary ones that follow the JSON."""
     if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
         raise RequestError(400, "the request must be an object with a list of inputs.")
     table = served.frame(_columns(served, request["inputs"], tensors))
     answers = served.predictions(table)
-    outputs = [_tensor("predict", _answer_kind(served), answers["predictions"])]
+    outputs = [_tensor("predict", _prediction_type(served), answers["predictions"])]
     if served.has_proba:
         outputs.append(_tensor("predict_proba", "FP64", answers["probabilities"]))
     wanted = [
@@ -101,7 +101,11 @@ def _array(entry: Any, rest: io.BytesIO, limits: Limits) -> tuple[str, np.ndarra
     name, shape, kind = entry["name"], entry.get("shape"), entry.get("datatype")
     if kind not in _KINDS:
         raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(_KINDS)}.")
-    if not isinstance(shape, list) or not 1 <= len(shape) <= 2 or not _are_counts(shape):
+    if (
+        not isinstance(shape, list)
+        or not 1 <= len(shape) <= 2
+        or any(type(number) is not int or number < 0 for number in shape)
+    ):
         raise RequestError(400, f"input {name!r}: shape must be [rows] or [rows, columns].")
     limits.check(shape[0], math.prod(shape))
     parameters = entry.get("parameters")
@@ -139,10 +143,6 @@ def _from_bytes(content: bytes, kind: str) -> np.ndarray:
     return np.array(texts, dtype=object)
 
 
-def _are_counts(numbers: list) -> bool:
-    return all(type(number) is int and number >= 0 for number in numbers)
-
-
 def _flat(data: Any) -> list:
     if not isinstance(data, list):
         raise TypeError
@@ -159,7 +159,7 @@ def _tensor(name: str, kind: str, values: list) -> dict[str, Any]:
     }
 
 
-def _answer_kind(served: ServedModel) -> str:
+def _prediction_type(served: ServedModel) -> str:
     if served.classes is None:
         return "FP64"
     kind = np.asarray(served.classes).dtype.kind

@@ -1,4 +1,4 @@
-"""A fitted model as the server asks it: rows in, plain values out."""
+"""A fitted model as the server uses it: rows in, plain values out."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -20,9 +20,9 @@ from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
 from vicinal.report import ExplanationReport
 from vicinal.report.explorer import errors_of
-from vicinal.serve._reading import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
+from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
 from vicinal.table import TableEncoder
-from vicinal.table.keys import is_missing
+from vicinal.table.keys import MISSING_TEXTS
 
 _N_NEIGHBORS = 8
 # Rows that the model predicts between two looks at whether the client still waits.
@@ -30,7 +30,7 @@ _BLOCK_ROWS = 5_000
 
 
 class ServedModel:
-    """Answers of one model to rows of plain values; safe to ask from several threads.
+    """Predictions of one model for rows of plain values; safe to use from several threads.
 
     Parameters
     ----------
@@ -153,7 +153,7 @@ class ServedModel:
         read = self.encoder.plain_columns(table)
         for name, rows in texts.items():
             for i in rows:
-                if np.isnan(read[name][i]) and not is_missing(columns[name][i]):
+                if np.isnan(read[name][i]) and columns[name][i].strip() not in MISSING_TEXTS:
                     raise _no_number(name, i, columns[name][i])
 
     @cached_property
@@ -170,7 +170,7 @@ class ServedModel:
             if getattr(kind, "kind", "O") in "iuf"
         ]
 
-    # --- answers ---
+    # --- predictions ---
 
     def predictions(
         self, table: Any, coverage: float | None = None, support: bool = False
@@ -185,7 +185,7 @@ class ServedModel:
         if support and not self.has_support:
             raise RequestError(400, "the model knows no support, and has no table.")
         answers: dict[str, Any] = {}
-        with _words_for_the_client():
+        with _errors_of_the_client():
             if self.has_proba:
                 proba = _in_blocks(self.model.predict_proba, table)
                 codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
@@ -201,7 +201,7 @@ class ServedModel:
         return answers
 
     def _limits(self, table: Any, coverage: float, answers: dict[str, Any]) -> dict[str, Any]:
-        """Return the model's own intervals or sets, else those of the table's held-out answers."""
+        """Return the model's own intervals or sets, else those of the table's residuals."""
         if can(self.model, self.own_limits):
             found = np.asarray(ask(self.model, self.own_limits, table, coverage=coverage))
         else:
@@ -228,10 +228,10 @@ class ServedModel:
         return Typicality(self._background_rows)
 
     def neighbors(self, table: Any) -> dict[str, Any]:
-        """Return the rows of the table nearest to the first one, with values and answers."""
+        """Return the rows of the table nearest to the first one, with values and predictions."""
         if self.background is None:
             raise RequestError(400, "there is no table whose rows could be near.")
-        with _words_for_the_client():
+        with _errors_of_the_client():
             k = min(_N_NEIGHBORS, num_samples(self.background))
             distances, rows = self._background_rows.neighbors(self._numbers(table[:1]), k)
             near = rows_of(self.background, rows[0])
@@ -266,8 +266,8 @@ class ServedModel:
         return StandardizedRows(self._numbers(self.background))
 
     def explanation(self, table: Any) -> dict[str, Any]:
-        """Return the reasons of the first row."""
-        with _words_for_the_client():
+        """Return the explanation of the first row."""
+        with _errors_of_the_client():
             found = explain(self.decided, table[:1], background=self.background)
         return {
             "text": found.text(),
@@ -344,7 +344,7 @@ def _in_blocks(predict: Callable, table: Any) -> np.ndarray:
 
 
 def plain_cell(value: Any) -> Any:
-    """Return a cell as JSON knows it: a number, text, or null for a gap."""
+    """Return a cell as JSON knows it: a number, text, or null for a missing value."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float):
         return _finite(value)
@@ -352,14 +352,10 @@ def plain_cell(value: Any) -> Any:
 
 
 @contextmanager
-def _words_for_the_client() -> Iterator[None]:
-    """Tell what is wrong with rows in one line."""
+def _errors_of_the_client() -> Iterator[None]:
+    """Refuse rows that the model does not accept, with one line that says why."""
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:
-        raise RequestError(422, _one_line(error)) from None
-
-
-def _one_line(error: Exception) -> str:
-    text = str(error).strip()
-    return text.splitlines()[0][:500] if text else type(error).__name__
+        lines = str(error).strip().splitlines()
+        raise RequestError(422, lines[0][:500] if lines else type(error).__name__) from None

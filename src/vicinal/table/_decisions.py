@@ -17,7 +17,6 @@ from vicinal.table._columns import (
     TargetColumn,
     TextColumn,
 )
-from vicinal.table._frames import is_gap, is_nested
 from vicinal.table._parsing import (
     DIGITS,
     are_dates_in_digits,
@@ -29,6 +28,8 @@ from vicinal.table._parsing import (
     gap_in_nines,
     has_leading_zeros,
     is_limit,
+    is_missing,
+    is_nested,
     numbers_in,
     separator_of,
     unit_of,
@@ -72,7 +73,7 @@ class Decision:
 
 def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Decision:
     """Say how a column is encoded; ``kind`` is what the user declared it to be, if anything."""
-    gaps = is_gap(values)
+    gaps = is_missing(values)
     if kind == "drop":
         return Decision("drop")
     if is_nested(values):
@@ -126,7 +127,7 @@ def _numbers(values, rules, decimal=".", remarks=(), unit=""):
         remarks.append("infinities count as missing")
     if values.dtype.kind == "f" and (low := gap_in_nines(values)) is not None:
         remarks.append(f"{low:g} is far from all other values; leave the cell empty if it is a gap")
-    if is_gap(values).any() and not rules.keep_gaps:
+    if is_missing(values).any() and not rules.keep_gaps:
         remarks.append("gaps filled with the median and marked")
     return Decision("number", NumberColumn(decimal, rules.keep_gaps, unit), remarks)
 
@@ -233,8 +234,8 @@ def _texts(name, values, rules):
 def _numbers_in_text(known, levels, values, rules, unit=""):
     """Return how numbers are read from text, ``None`` where too few are numbers."""
     mark, words = decimal_of(levels, unit)
-    limits = [text for text in levels if is_limit(text)]
-    if _count(known, words + limits) > (1 - _MOST) * len(known):
+    no_numbers = {*words, *(text for text in levels if is_limit(text))}
+    if sum(text in no_numbers for text in known) > (1 - _MOST) * len(known):
         return None
     remark = "numbers, and words that count as missing" if words else "numbers read from text"
     strange = words or [t for t in levels if not t.lstrip("+-").replace(".", "").isdigit()]
@@ -284,11 +285,6 @@ def _are_choices(known, rules) -> bool:
 
 def _known(values) -> list[str]:
     return [label for label in as_labels(values).tolist() if label is not None]
-
-
-def _count(known, words) -> int:
-    chosen = set(words)
-    return sum(text in chosen for text in known)
 
 
 def target_type_of(y: Any) -> str | None:

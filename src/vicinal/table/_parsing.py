@@ -1,13 +1,156 @@
-"""Texts that are numbers or dates in disguise."""
+"""Columns of frames and arrays as NumPy arrays, and numbers and dates written as text.
 
+A column comes out as float64 (numbers and truth values), ``datetime64[us]``, ``timedelta64[us]`` or
+object (texts); missing values are NaN, NaT or ``None``. Neither pandas nor polars is imported: a
+frame brings its own.
+"""
+
+import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from datetime import datetime
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from numbers import Number
+from typing import Any
 
 import numpy as np
 
-from vicinal.table._frames import label_of
+from vicinal._base import is_frame
+
+# Texts that stand for a value that is not there.
+MISSING_TEXTS = frozenset(
+    "|NA|N/A|n/a|#N/A|NaN|nan|null|NULL|None|?|-|--|<NA>|NaT".split("|"),
+)
+_NESTED = (list, tuple, dict, set, np.ndarray, bytes)
+
+
+def column_names(X: Any) -> list[str]:
+    """Return the names of the columns as texts; of an array, x0, x1, ..."""
+    if not is_frame(X):
+        return [f"x{j}" for j in range(X.shape[1])]
+    return [str(name) for name in X.columns]
+
+
+def read_column(X: Any, j: int) -> np.ndarray:
+    """Return column ``j`` as an array of one of the four kinds."""
+    if hasattr(X, "get_columns"):
+        return _read_polars(X.to_series(j))
+    return _read_pandas(X.iloc[:, j]) if hasattr(X, "iloc") else _read_array(X[:, j])
+
+
+def is_category(X: Any, j: int) -> bool:
+    """Tell whether a frame says by its type that column ``j`` holds categories."""
+    if hasattr(X, "get_columns"):
+        return type(X.to_series(j).dtype).__name__ in ("Categorical", "Enum")
+    return hasattr(X, "iloc") and type(X.dtypes.iloc[j]).__name__ == "CategoricalDtype"
+
+
+def quoted(names: Any, limit: int = 8) -> str:
+    """Return names in quotes, the first few of many."""
+    names = list(names)
+    shown = ", ".join(repr(str(name)) for name in names[:limit])
+    return shown + (f" and {len(names) - limit} more" if len(names) > limit else "")
+
+
+def label_of(value: Any) -> str:
+    """Return a value as the text of a category; a whole number without decimals."""
+    if isinstance(value, float | np.floating) and float(value).is_integer():
+        return str(int(value))
+    return str(value)
+
+
+def is_nested(values: np.ndarray) -> bool:
+    """Tell whether a column holds lists, mappings or bytes, which are no single value."""
+    return values.dtype == object and any(isinstance(value, _NESTED) for value in values)
+
+
+def is_missing(values: np.ndarray) -> np.ndarray:
+    """Mark the missing values of a column of any of the four kinds."""
+    if values.dtype == object:
+        return np.array([value is None for value in values], dtype=bool)
+    return np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
+
+
+def _read_array(column: np.ndarray) -> np.ndarray:
+    if column.dtype.kind in "biuf":
+        return column.astype(np.float64)
+    if column.dtype.kind == "M":
+        return column.astype("datetime64[us]")
+    if column.dtype.kind == "m":
+        return column.astype("timedelta64[us]")
+    return _read_objects(column.tolist())
+
+
+def _read_pandas(series: Any) -> np.ndarray:
+    if type(series.dtype).__name__ == "PeriodDtype":
+        series = series.dt.to_timestamp()  # the start of each
+    kind = getattr(series.dtype, "kind", "O")
+    if kind in "biuf":
+        return series.to_numpy(dtype=np.float64, na_value=np.nan)
+    if kind == "M":
+        series = series.dt.tz_localize(None) if getattr(series.dt, "tz", None) else series
+        return series.to_numpy(dtype="datetime64[us]")
+    if kind == "m":
+        return series.to_numpy(dtype="timedelta64[us]")
+    return _read_objects(series.astype(object).tolist())
+
+
+def _read_polars(series: Any) -> np.ndarray:
+    import polars as pl
+
+    dtype = series.dtype
+    if dtype.is_numeric() or dtype in (pl.Boolean, pl.Null):
+        return series.cast(pl.Float64).to_numpy().astype(np.float64)
+    if dtype == pl.Datetime:
+        return series.dt.replace_time_zone(None).cast(pl.Datetime("us")).to_numpy()
+    if dtype == pl.Date:
+        return series.cast(pl.Datetime("us")).to_numpy()
+    if dtype == pl.Duration:
+        return series.cast(pl.Duration("us")).to_numpy()
+    if dtype == pl.Time:
+        return series.cast(pl.Int64).cast(pl.Float64).to_numpy() / 1e9
+    if dtype in (pl.Categorical, pl.Enum):
+        series = series.cast(pl.String)
+    return _read_objects(series.to_list())
+
+
+def _read_objects(values: list[Any]) -> np.ndarray:
+    """Bring Python objects to the narrowest of the four kinds that holds them all."""
+    if set(map(type, values)) <= {str, type(None)}:
+        texts = {value: _text(value) for value in set(values)}  # long columns repeat a few
+        return np.fromiter((texts[value] for value in values), dtype=object, count=len(values))
+    known = [None if _is_null(value) else value for value in values]
+    kinds = {type(value) for value in known if value is not None}
+    if all(issubclass(kind, Number | Decimal | np.bool_) for kind in kinds):
+        return np.array([math.nan if value is None else float(value) for value in known])
+    if all(issubclass(kind, date | np.datetime64) for kind in kinds):
+        return np.array([_without_zone(value) for value in known], dtype="datetime64[us]")
+    if all(issubclass(kind, timedelta | np.timedelta64) for kind in kinds):
+        return np.array(known, dtype="timedelta64[us]")
+    return np.fromiter(map(_text, known), dtype=object, count=len(known))
+
+
+def _text(value: Any) -> Any:
+    """Return a value as text, ``None`` for a missing one; nested values stay."""
+    if value is None or isinstance(value, _NESTED):
+        return value
+    text = label_of(value).strip()
+    return None if text in MISSING_TEXTS else text
+
+
+def _is_null(value: Any) -> bool:
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return bool(np.isnat(value))
+    return isinstance(value, float | np.floating | Decimal) and math.isnan(value)
+
+
+def _without_zone(value: Any) -> Any:
+    is_aware = isinstance(value, datetime) and value.tzinfo is not None
+    return value.replace(tzinfo=None) if is_aware else value
+
 
 # 1234.5, 1,234.50 and .5e-3, after currency, percent and blanks are gone.
 _PLAIN = re.compile(r"[+-]?(?:\d+(?:\.\d*)?|\.\d+|\d{1,3}(?:,\d{3})+(?:\.\d*)?)(?:[eE][+-]?\d+)?")
@@ -210,10 +353,10 @@ def as_numbers(values: np.ndarray, decimal: str = ".", unit: str = "") -> np.nda
     """
     if values.dtype == object:
         values = _each(values, lambda text: parse_number(text, decimal, unit), np.nan, np.float64)
-    if values.dtype.kind == "m":
-        return _scaled(values, 1e6)
-    if values.dtype.kind == "M":
-        return _scaled(values, 86_400e6)
+    if values.dtype.kind in "mM":
+        microseconds = 1e6 if values.dtype.kind == "m" else 86_400e6
+        numbers = values.astype("int64").astype(np.float64) / microseconds
+        return np.where(np.isnat(values), np.nan, numbers)
     return np.where(np.isinf(values), np.nan, values)
 
 
@@ -227,11 +370,11 @@ def as_dates(values: np.ndarray, forms: Sequence[str]) -> np.ndarray:
 
 
 def as_labels(values: np.ndarray) -> np.ndarray:
-    """Return a column as texts, ``None`` for a gap."""
+    """Return a column as texts, ``None`` for a missing value."""
     if values.dtype == object:
         return np.array([v if isinstance(v, str) else None for v in values], dtype=object)
-    gaps = np.isnat(values) if values.dtype.kind in "mM" else np.isnan(values)
-    texts = [None if gap else label_of(v) for v, gap in zip(values, gaps, strict=True)]
+    pairs = zip(values, is_missing(values), strict=True)
+    texts = [None if missing else label_of(value) for value, missing in pairs]
     return np.array(texts, dtype=object)
 
 
@@ -240,8 +383,3 @@ def _each(values, parse, gap, dtype):
     texts = as_labels(values).tolist()
     known = {text: gap if text is None else parse(text) for text in set(texts)}
     return np.array([known[text] for text in texts], dtype=dtype)
-
-
-def _scaled(values, microseconds):
-    numbers = values.astype("int64").astype(np.float64) / microseconds
-    return np.where(np.isnat(values), np.nan, numbers)

@@ -19,7 +19,7 @@ from vicinal.table._decisions import (
     lines,
     target_type_of,
 )
-from vicinal.table._frames import column_names, is_category, quoted, read_column
+from vicinal.table._parsing import column_names, is_category, quoted, read_column
 
 
 @documented

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal.table._frames import MISSING, column_names, read_column
+from vicinal.table._parsing import MISSING_TEXTS, column_names, read_column
 
 # From this many rows on, a value of its own in every row makes an identifier.
 ENOUGH_ROWS = 10
@@ -22,15 +22,11 @@ _KEYS = ("key", "no", "nr", "number")
 # What pandas and R call a column of row numbers, and what polars calls one without a name.
 _COUNTERS = re.compile(r"|index|obs|row ?names|row ?num|row|unnamed 0(?: \d+)*")
 _NAMELESS = re.compile(r"(?:column|duplicated|level) 0")
+__all__ = ["MISSING_TEXTS", "has_keys", "has_repeated_words", "is_id", "key_kind"]
 _TIMES = frozenset(
     "t time timestamp date day days week weeks month months quarter year years hour hours minute "
     "minutes second seconds step steps epoch period tick age".split()
 )
-
-
-def is_missing(text: str) -> bool:
-    """Tell whether a text stands for a missing value."""
-    return text.strip() in MISSING
 
 
 def is_id(name: str) -> bool:

@@ -1,4 +1,4 @@
-"""Upper floors ask models through public names: no private attribute, no private module."""
+"""Upper layers use public names of other subpackages: no private attribute, no private module."""
 
 import ast
 from pathlib import Path
@@ -6,12 +6,12 @@ from pathlib import Path
 import pytest
 
 PACKAGE = Path(__file__).parents[2] / "src" / "vicinal"
-ROOMS = ["auto", "inspection", "io", "distributed", "report", "serve", "cli"]
+SUBPACKAGES = ["auto", "inspection", "io", "distributed", "report", "serve", "cli"]
 
-# Foundations that are private to the package, not to a room.
-OPEN_TO_ALL = {"_base", "_kernels", "_conformal"}
-# Underscored names that others ask for: of named tuples, notebooks, os, Dask and scikit-learn.
-NO_SECRETS = {
+# Foundations that are private to the package, not to a subpackage.
+SHARED = {"_base", "_kernels", "_conformal"}
+# Underscored names that are public API: of named tuples, notebooks, os, Dask and scikit-learn.
+PUBLIC_BY_CONVENTION = {
     "_asdict",
     "_exit",
     "_fields",
@@ -27,7 +27,7 @@ STATE_OF_OTHERS = "io/_foreign.py"
 
 
 def is_private(name):
-    return name.startswith("_") and not name.startswith("__") and name not in NO_SECRETS
+    return name.startswith("_") and not name.startswith("__") and name not in PUBLIC_BY_CONVENTION
 
 
 def is_own(value):
@@ -37,10 +37,10 @@ def is_own(value):
     return isinstance(value, ast.Name) and value.id in {"self", "cls"}
 
 
-def private_module(module, room):
+def private_module(module, subpackage):
     """Return whether a dotted name leads through a private part of somewhere else."""
     parts = module.split(".")
-    if parts[0] == "vicinal" and parts[1:2] and parts[1] in OPEN_TO_ALL | {room}:
+    if parts[0] == "vicinal" and parts[1:2] and parts[1] in SHARED | {subpackage}:
         return False
     return any(is_private(part) for part in parts)
 
@@ -50,8 +50,8 @@ def defined_in(tree):
     return {node.name for node in ast.walk(tree) if isinstance(node, ast.FunctionDef)}
 
 
-def offences(source, room):
-    """List what a file of a room takes from other rooms, and from elsewhere, by private names."""
+def offences(source, subpackage):
+    """List the private names that a file of a subpackage uses of others."""
     tree, found = ast.parse(source), []
     own_names = defined_in(tree)
     for node in ast.walk(tree):
@@ -64,10 +64,10 @@ def offences(source, room):
         ):
             names = [ast.unparse(node)]
         elif isinstance(node, ast.Import):
-            names = [alias.name for alias in node.names if private_module(alias.name, room)]
+            names = [alias.name for alias in node.names if private_module(alias.name, subpackage)]
         elif isinstance(node, ast.ImportFrom) and node.level == 0:
             full = [f"{node.module}.{alias.name}" for alias in node.names]
-            names = [name for name in full if private_module(name, room)]
+            names = [name for name in full if private_module(name, subpackage)]
         elif (
             isinstance(node, ast.Call)
             and isinstance(node.func, ast.Name)
@@ -81,14 +81,11 @@ def offences(source, room):
     return found
 
 
-def files_of(room):
-    return sorted((PACKAGE / room).rglob("*.py"))
-
-
-@pytest.mark.parametrize("room", [room for room in ROOMS if (PACKAGE / room).exists()])
-def test_upper_floors_use_public_names_only(room):
+@pytest.mark.parametrize("subpackage", SUBPACKAGES)
+def test_upper_layers_use_public_names_only(subpackage):
     found = {
-        str(path.relative_to(PACKAGE)): offences(path.read_text(), room) for path in files_of(room)
+        str(path.relative_to(PACKAGE)): offences(path.read_text(), subpackage)
+        for path in sorted((PACKAGE / subpackage).rglob("*.py"))
     }
     found.pop(STATE_OF_OTHERS, None)
     assert not {name: lines for name, lines in found.items() if lines}

@@ -11,11 +11,9 @@ pytest.importorskip("polars")
 import polars as pl
 
 from vicinal.auto import AutoClassifier
-from vicinal.cli._check_table import Roles, check_table
-from vicinal.cli._fit import fit_model
-from vicinal.cli._look import warn
-from vicinal.cli._pipeline import fit_on
-from vicinal.cli._run import run
+from vicinal.cli._app import run
+from vicinal.cli._check_table import Roles, check_table, warn
+from vicinal.cli._training import fit_model
 
 
 def people(n=160, seed=0):
@@ -55,7 +53,7 @@ def test_check_prints_what_it_found_and_writes_a_page(spoiled, tmp_path, capsys)
     html = page.read_text()
     for title in ("Rows that repeat", "Columns that give the answer away", "New rows that differ"):
         assert f">{title}<" in html
-    assert "A look at people.csv beside new.csv" in html
+    assert "A look at people.csv compared with new.csv" in html
     assert "http" not in html.replace("http-equiv", "")
 
 
@@ -117,7 +115,7 @@ def test_rows_of_a_group_are_held_out_together_by_the_model_too():
     )
     alone, together = Roles(drop=("who",)), Roles(group="who")
     scores = [
-        fit_on(check_table(table, "y", roles=roles), AutoClassifier(["local"], random_state=0))
+        check_table(table, "y", roles=roles).fit(AutoClassifier(["local"], random_state=0))
         for roles in (alone, together)
     ]
     assert scores[0].score_ > 0.95

@@ -1,4 +1,4 @@
-"""The command `compare`: a leaderboard and a page within a budget of time."""
+"""The commands `compare` and `fit`: a leaderboard with its page, and one saved model."""
 
 import hashlib
 import json
@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import polars as pl
 from sklearn.base import clone
 from sklearn.metrics import get_scorer_names
 from sklearn.model_selection import TimeSeriesSplit
@@ -19,27 +20,25 @@ from sklearn.pipeline import Pipeline
 
 import vicinal
 from vicinal._base import _clock, write_whole
+from vicinal._base._out_of_fold import OutOfFold
 from vicinal._base._processes import processes_ahead
-from vicinal.cli._check_table import CheckedTable
-from vicinal.cli._errors import InputError, quoted
-from vicinal.cli._look import warn
-from vicinal.cli._models import pick
-from vicinal.cli._pipeline import fit_on
+from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.cli._check_table import CheckedTable, Source, warn
+from vicinal.cli._models import COMPILED_FROM, compiling_steps, one_model, pick
 from vicinal.cli._read_table import check_folder
-from vicinal.cli._show import LiveBoard, print_leaderboard, say
-from vicinal.cli._source import Source
+from vicinal.cli._show import InputError, LiveBoard, print_leaderboard, quoted, say
 from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
-from vicinal.cli._warmup import COMPILED_FROM, compiling_steps
 
 _MOST_JOBS = 4
+_FOLDS = 5
 _WORKER = "vicinal.inspection._fold_worker"
 _EXPLAINED_ROWS = 24
 _RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
 _COMPILED_ROWS, _COMPILED_COLUMNS = 60, 30
-_MOST_EXPLAINED_COLUMNS = 1000  # reasons move one column at a time, which takes their square
+_MOST_EXPLAINED_COLUMNS = 1000  # explanations change one column at a time: quadratic
 # The page's share of the budget, and of that, the shares of its parts.
 _PAGE_SHARE, _PAGE_SECONDS = 0.25, 45.0
-_REFIT_SHARE, _ANSWERS_SHARE, _REASONS_SHARE = 0.4, 0.15, 0.75
+_REFIT_SHARE, _PREDICT_SHARE, _EXPLAIN_SHARE = 0.4, 0.15, 0.75
 
 
 def compare(
@@ -91,7 +90,7 @@ def compare(
                 metric=scorer,
                 positive=label,
                 seconds=max(1.0, end - page_seconds - _clock.now()),
-                cv=folds if source.time is None else TimeSeriesSplit(folds),
+                cv=folds if source.roles.time is None else TimeSeriesSplit(folds),
                 seed=seed,
                 jobs=jobs,
                 cache=None if fresh else cache or cache_folder(),
@@ -108,8 +107,8 @@ def compare(
         print_leaderboard(board)
     if not any(len(entry.scores) for entry in board.entries):
         raise RuntimeError("no model finished a fold; the lines above say why")
-    answers = board.entries[0].out_of_fold
-    threshold = None if cost is None else choose_threshold(answers, checked, label, cost)
+    held_out = board.entries[0].out_of_fold
+    threshold = None if cost is None else choose_threshold(held_out, checked, label, cost)
     page = _write_report(board, chosen, checked, source.title, seed, out, end, label, threshold)
     say(f"report: {page}")
     if save is not None:
@@ -173,7 +172,7 @@ def _compile(models: dict[str, Any], checked: CheckedTable) -> float:
             step()
         for model in ours.values():
             try:
-                fit_on(few, clone(model), rows).predict(few.X[rows])
+                few.fit(clone(model), rows).predict(few.X[rows])
             except Exception:  # too few rows for it: it will be compiled in its first fold
                 continue
     mark.parent.mkdir(parents=True, exist_ok=True)
@@ -198,7 +197,7 @@ def _write_report(
 ) -> Path:
     from vicinal.report import ComparisonReport
 
-    heading = f"{title}: local models beside baselines"
+    heading = f"{title}: local models compared with baselines"
     detail = None
     if checked.X.width <= _MOST_EXPLAINED_COLUMNS:
         detail = _closer_look(board, models, checked, seed, end, positive, threshold)
@@ -218,10 +217,12 @@ def _closer_look(board, models, checked, seed, end, positive, threshold):
     fitted, used = _fit_in_time(
         checked, models[best.name], train, best.fit_seconds, _REFIT_SHARE * left, seed
     )
-    unseen = _in_time(unseen, best.predict_seconds, _ANSWERS_SHARE * left, seed)
+    unseen = _in_time(unseen, best.predict_seconds, _PREDICT_SHARE * left, seed)
     notes = list(checked.notes)
     if len(used) < len(train):
-        notes.append(f"reasons are those of a model fitted on {len(used):,} of {len(train):,} rows")
+        notes.append(
+            f"explanations are those of a model fitted on {len(used):,} of {len(train):,} rows"
+        )
     return ModelReport(
         fitted if threshold is None else threshold.applied(fitted),
         checked.X,
@@ -232,7 +233,7 @@ def _closer_look(board, models, checked, seed, end, positive, threshold):
         unseen=unseen,
         seen=used,
         n_explained=_EXPLAINED_ROWS,
-        time_budget=max(1.0, _REASONS_SHARE * (end - _clock.now())),
+        time_budget=max(1.0, _EXPLAIN_SHARE * (end - _clock.now())),
         notes=notes,
         random_state=seed,
     )
@@ -249,7 +250,7 @@ def _fit_in_time(checked, model, rows, fit_seconds, seconds, seed) -> tuple[Any,
         model = clone(model).set_params(max_fit_time=seconds)
     else:
         rows = _in_time(rows, fit_seconds, seconds, seed)
-    return fit_on(checked, clone(model), rows), rows
+    return checked.fit(clone(model), rows), rows
 
 
 def _in_time(rows: np.ndarray, known: float, seconds: float, seed: int) -> np.ndarray:
@@ -259,8 +260,6 @@ def _in_time(rows: np.ndarray, known: float, seconds: float, seed: int) -> np.nd
 
 
 def _save_best(board, models, checked, source, path, seconds, positive, threshold) -> None:
-    from vicinal.cli._fit import fit_model, save_model
-
     best = board.entries[0]
     score = f"{board.metric_label} {board.sign * best.mean:.4f} on held-out rows"
     if len(best.scores) < board.n_folds:
@@ -277,6 +276,132 @@ def within(model: Any, seconds: float) -> Any:
     if model.get_params().get("max_fit_time", 0.0) is None:
         return clone(model).set_params(max_fit_time=seconds)
     return model
+
+
+# --- one model on the whole table -----------------------------------------------------------------
+
+
+def fit(
+    source: Source,
+    *,
+    model: str,
+    settings: list[str],
+    seed: int,
+    out: Path,
+    budget: str,
+    positive: str | None,
+    cost: float | None,
+) -> None:
+    """Fit a model with its encoder, say how good it is on held-out rows, and save it."""
+    check_folder(out, "--out")
+    check_cost(cost)
+    seconds = parse_seconds(budget)
+    checked = source.load()
+    name, estimator = one_model(model, checked.task, seed, settings)
+    estimator = within(estimator, seconds)
+    label = None
+    if positive is not None or cost is not None:
+        label = positive_label(checked, positive, "--cost" if positive is None else "--positive")
+    warn(checked, seed)
+    started = _clock.now()
+    fitted = fit_model(name, estimator, checked)
+    if cost is None:
+        save_model(name, fitted, checked, source, out, positive=label)
+    # Folds that will be done in time need no process of their own that could be stopped.
+    is_quick = 2 * _FOLDS * (_clock.now() - started) < seconds
+    if hasattr(fitted, "score_error_") and source.roles.time is None:
+        line, held_out = _own_score(fitted, checked)
+    else:
+        left = None if is_quick else seconds
+        line, held_out = _score_by_folds(name, estimator, checked, source, left, seed)
+    if cost is not None:
+        threshold = choose_threshold(held_out, checked, label, cost)
+        save_model(name, fitted, checked, source, out, positive=label, threshold=threshold)
+        line += " if the most probable class is predicted"
+    say(line)
+
+
+def fit_model(name, estimator, checked) -> Any:
+    """Fit a model on the whole table, with its encoder; at a terminal a mixture shows how far."""
+    shows = isinstance(estimator, AutoClassifier | AutoRegressor) and not estimator.verbose
+    try:
+        if shows and sys.stderr.isatty():
+            estimator.set_params(verbose=1)
+        return checked.fit(estimator)
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} cannot be fitted: {error}") from error
+    finally:
+        if shows:
+            estimator.set_params(verbose=0)
+
+
+def save_model(
+    name, fitted, checked, source, out, *, score=None, positive=None, threshold=None
+) -> None:
+    """Save a model with what is to be known of it."""
+    from vicinal.io import save
+
+    about = {
+        "model": name,
+        "score": score,
+        "task": checked.task,
+        "target": checked.target,
+        "positive": None if positive is None else str(positive),
+        "threshold": None if threshold is None else threshold.to_dict(),
+        "table": source.title,
+        "n_rows": checked.X.height,
+        "rows": fingerprint(checked.X),
+        "columns": {column: str(checked.X[column].dtype) for column in checked.X.columns},
+    }
+    try:
+        save(
+            fitted, out, metadata={key: value for key, value in about.items() if value is not None}
+        )
+    except (ValueError, TypeError) as error:
+        raise InputError(f"{name} was fitted but cannot be saved: {error}") from error
+    say(f"{name} saved: {out}")
+
+
+def fingerprint(X: pl.DataFrame) -> str:
+    """Return what tells the rows of a table, in any order, from others."""
+    hashes = X.with_columns(pl.col(pl.Categorical).cast(pl.String)).hash_rows().sort()
+    return hashlib.sha256(hashes.to_numpy().tobytes()).hexdigest()[:16]
+
+
+def _own_score(fitted, checked) -> tuple[str, OutOfFold | None]:
+    """Return the held-out score of a model in one line, and its held-out predictions."""
+    metric = "accuracy" if checked.task == "classification" else "r2"
+    line = f"on held-out rows: {metric} {fitted.score_:.4f} ± {fitted.score_error_:.4f}"
+    if checked.task == "regression":
+        return line, None
+    proba, classes = fitted.held_out_, fitted.classes_
+    rows = np.flatnonzero(np.isfinite(proba).all(axis=1))
+    return line, OutOfFold(rows, classes[proba[rows].argmax(axis=1)], proba[rows], classes)
+
+
+def _score_by_folds(
+    name, estimator, checked, source, seconds, seed
+) -> tuple[str, OutOfFold | None]:
+    """Return the cross-validated score of a model in one line, and its held-out predictions."""
+    n_folds = min(_FOLDS, checked.X.height // 2)
+    if n_folds < 2:
+        return "too few rows to say how good it is", None
+    board = leaderboard(
+        checked,
+        {name: estimator},
+        metric=resolve_metric(None, checked, hint=""),
+        seconds=seconds,
+        cv=n_folds if source.roles.time is None else TimeSeriesSplit(n_folds),
+        seed=seed,
+        quiet=True,
+    )
+    entry = board.entries[0]
+    if not len(entry.scores):
+        return f"how good it is could not be told: {entry.error or entry.note}", None
+    spread = f" ± {entry.standard_error:.4f}" if len(entry.scores) > 1 else ""
+    score = f"{board.metric_label} {board.sign * entry.mean:.4f}{spread}"
+    line = f"on held-out rows: {score} ({len(entry.scores)} of {n_folds} folds)"
+    return line, entry.out_of_fold
 
 
 # --- options ------------------------------------------------------------------------------------

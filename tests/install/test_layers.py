@@ -1,4 +1,4 @@
-"""The floors of the house hold, and a wrong import is caught."""
+"""The layers of the package hold, and a wrong import is caught."""
 
 import os
 import shutil
@@ -26,14 +26,14 @@ def lint_imports(folder):
 
 
 @pytest.fixture
-def copy_of_the_house(tmp_path):
+def copy_of_the_package(tmp_path):
     shutil.copytree(ROOT / "src", tmp_path / "src", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     return tmp_path
 
 
-def test_the_house_keeps_its_floors(copy_of_the_house):
-    result = lint_imports(copy_of_the_house)
+def test_imports_go_downward_only(copy_of_the_package):
+    result = lint_imports(copy_of_the_package)
     assert result.returncode == 0, result.stdout
 
 
@@ -48,9 +48,9 @@ def test_the_house_keeps_its_floors(copy_of_the_house):
         ("datasets/__init__.py", "import matplotlib"),
     ],
 )
-def test_a_wrong_import_is_caught(copy_of_the_house, file, wrong_import):
-    path = copy_of_the_house / "src" / "vicinal" / file
+def test_a_wrong_import_is_caught(copy_of_the_package, file, wrong_import):
+    path = copy_of_the_package / "src" / "vicinal" / file
     path.write_text(path.read_text() + f"\n{wrong_import}\n")
-    result = lint_imports(copy_of_the_house)
+    result = lint_imports(copy_of_the_package)
     assert result.returncode != 0
     assert "BROKEN" in result.stdout

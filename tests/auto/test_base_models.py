@@ -1,0 +1,217 @@
+"""Which base models are tried, and with which settings."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from sklearn.base import BaseEstimator, clone
+from sklearn.datasets import load_diabetes, load_iris
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.dummy import DummyRegressor
+from sklearn.ensemble import RandomForestClassifier
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from tests.auto.tables import blobs, fitted
+
+from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto._base_models import (
+    FAMILIES,
+    TableShape,
+    _statistics,
+    boosting,
+    default_families,
+)
+from vicinal.auto._linear import LinearClassifier
+
+
+@pytest.mark.parametrize(
+    ("is_classification", "names"), [(True, ["svm"]), (False, ["svm", "kernel"])]
+)
+def test_families_too_slow_for_many_rows_are_named(is_classification, names):
+    shape = TableShape(10**6, 54, 2, is_classification, False, None, 1)
+    left = {kind: reason for kind, reason in default_families(shape).items() if "rows" in reason}
+    assert list(left) == names
+
+
+def test_classifiers_without_probabilities_can_be_base_models():
+    X, y = blobs()
+    model = AutoClassifier([("ridge", RidgeClassifier())], random_state=0).fit(X, y)
+    proba = model.predict_proba(X)
+    np.testing.assert_allclose(proba.sum(axis=1), 1.0)
+    np.testing.assert_array_equal(model.predict(X), RidgeClassifier().fit(X, y).predict(X))
+
+
+def test_one_regressor_predicts_as_it_does_alone():
+    X, y = load_diabetes(return_X_y=True)
+    model = AutoRegressor([("ridge", Ridge())], random_state=0).fit(X, y)
+    np.testing.assert_allclose(model.predict(X), Ridge().fit(X, y).predict(X))
+
+
+def test_estimators_and_model_families_can_be_combined():
+    model, _, _ = fitted(members=["linear", ("forest", RandomForestClassifier(20))])
+    assert {"standardized ridge", "forest"} <= {member.name for member in model.members_}
+
+
+@pytest.mark.parametrize(
+    ("members", "message"),
+    [
+        ([], "members is empty"),
+        (["local", "trees"], "model families among"),
+        ([LogisticRegression()], "pairs"),
+    ],
+)
+def test_bad_base_models_are_refused(members, message):
+    X, y = blobs()
+    with pytest.raises(ValueError, match=message):
+        AutoClassifier(members).fit(X, y)
+
+
+def test_families_not_tried_on_such_a_table_are_named():
+    with pytest.raises(ValueError, match=r"members=\['boosting'\] is tried on such a table"):
+        AutoClassifier(["boosting"]).fit(*blobs(40))
+
+
+@pytest.mark.parametrize(
+    ("n_rows", "n_classes", "has_levels", "leaves"),
+    [(599, 2, False, 8), (600, 2, False, 16), (2000, 7, False, 8), (9000, 2, True, 8),
+     (20_000, 2, True, 16), (20_000, 2, False, None)],
+)  # fmt: skip
+def test_trees_are_larger_where_every_class_has_many_rows(n_rows, n_classes, has_levels, leaves):
+    levels = np.arange(4) < (1 if has_levels else 0)
+    shape = TableShape(n_rows, 4, n_classes, True, False, levels, None)
+    spec = next(boosting(shape, {}))
+    (setting,) = spec.grid
+    assert setting.get("max_leaf_nodes") == leaves
+    # Folds of a table just beyond the rows that are slow are not: they have to stop as well.
+    assert setting.get("early_stopping", False) == (n_rows > 10_000 and has_levels)
+
+
+def test_boosting_of_noisy_steps_prefers_small_trees_and_a_low_rate():
+    rng = np.random.RandomState(0)
+    X = rng.randn(400, 4)
+    y = (X[:, 0] > 0) + 2.0 * rng.randn(400)
+    model = AutoRegressor(["boosting"], random_state=0).fit(X, y)
+    (member,) = [member for member in model.members_ if member.name == "boosted trees"]
+    assert member.estimator.max_leaf_nodes == member.params["max_leaf_nodes"] == 8
+    losses = model.cv_results_["loss"]
+    assert len(losses) == 2
+    assert losses[1] < losses[0]
+
+
+def _levels_that_matter(n_rows, n_classes, seed=0):
+    """Return a frame whose target depends on levels, some of them missing."""
+    pd = pytest.importorskip("pandas")
+    rng = np.random.RandomState(seed)
+    level = rng.randint(12, size=n_rows)
+    X = pd.DataFrame({f"x{j}": rng.randn(n_rows) for j in range(3)})
+    words = np.array(list("abcdefghijkl"), dtype=object)[level]
+    X["word"] = np.where(rng.rand(n_rows) < 0.05, None, words)
+    return X, (level * 7 % 12 + (rng.rand(n_rows) < 0.1)) % n_classes
+
+
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_categories_are_boosted_as_codes_and_by_target_statistics(n_classes):
+    X, y = _levels_that_matter(220, n_classes)
+    model = AutoClassifier(["constant", "boosting"], random_state=0).fit(X, y)
+    tried = {member.name: member for member in model.members_}
+    assert {"boosted trees", "boosted trees of statistics"} <= set(tried)
+    weights = [tried[name].weight for name in tried if name.startswith("boosted")]
+    assert sum(weights) > 0.9
+    proba = model.predict_proba(X.assign(word="never seen"))
+    assert np.isfinite(proba).all()
+
+
+def test_target_statistics_of_a_row_exclude_its_own_target():
+    rng = np.random.RandomState(0)
+    levels = np.repeat(np.arange(60), 5).astype(float)
+    y = rng.randint(2, size=300)  # of coins, so that any relation was told
+    shape = TableShape(300, 1, 2, True, False, np.array([True]), None)
+    given = _statistics(shape).fit_transform(levels[:, None], y)
+    assert abs(np.corrcoef(given[:, 0], y)[0, 1]) < 0.2
+
+
+@pytest.mark.parametrize(("n_rows", "n_specs"), [(199, 0), (200, 1)])
+def test_boosting_is_skipped_for_few_labelled_rows(n_rows, n_specs):
+    shape = TableShape(n_rows, 4, 2, True, False, None, None)
+    assert len(list(boosting(shape, {"forest": 0.1}))) == n_specs
+
+
+@pytest.mark.parametrize(("n_columns", "share"), [(9, 1.0), (10, 0.3)])
+@pytest.mark.parametrize("is_classification", [True, False])
+@pytest.mark.parametrize("n_rows", [500, 20_000])
+def test_splits_of_many_columns_sample_some(n_columns, share, is_classification, n_rows):
+    shape = TableShape(
+        n_rows, n_columns, 1 + is_classification, is_classification, False, None, None
+    )
+    (spec,) = boosting(shape, {"forest": 0.1})
+    shares = [setting.get("max_features", 1.0) for setting in spec.grid]
+    if is_classification:
+        assert shares == [share]
+    else:  # all columns at the usual pace, or some slowly; many rows are given all
+        assert shares == [1.0, share][: len(shares)]
+        assert len(shares) == (2 if n_rows <= 10_000 else 1)
+
+
+def test_boosting_finds_two_informative_columns_among_many():
+    rng = np.random.RandomState(0)
+    X = rng.randn(600, 30)
+    y = np.sign(X[:, 0]) * np.abs(X[:, 1]) + 0.1 * rng.randn(600)
+    model = AutoRegressor(["boosting"], random_state=0).fit(X, y)
+    (member,) = [member for member in model.members_ if member.name == "boosted trees"]
+    assert member.estimator.max_features == 1.0
+    all_columns, drawn = model.cv_results_["loss"]
+    assert all_columns < 0.5 * drawn
+
+
+def test_boosting_is_tried_first_under_a_time_limit():
+    table = TableShape(1000, 4, 3, True, False, None, None)
+    assert list(default_families(replace(table, is_timed=True)))[:2] == ["constant", "boosting"]
+    patient = list(default_families(table))
+    assert patient.index("boosting") > patient.index("forest")
+    assert set(default_families(replace(table, is_timed=True))) == set(patient)
+
+
+@pytest.mark.parametrize(("smooth", "n_specs"), [(0.9, 1), (1.2, 1), (1.3, 0)])
+def test_kernel_ridge_is_tried_where_smooth_models_are_close_to_trees(smooth, n_specs):
+    shape = TableShape(1000, 4, 1, False, False, None, None)
+    tried = {"constant": 9.0, "standardized gradient": smooth, "forest": 2.0, "boosted trees": 1.0}
+    assert len(list(FAMILIES["kernel"](shape, tried))) == n_specs
+
+
+def test_kernel_ridge_of_many_rows_is_skipped_under_a_time_limit():
+    table = TableShape(3000, 5, 1, False, False, None, None)
+    assert not default_families(table)["kernel"]
+    reason = default_families(replace(table, is_timed=True))["kernel"]
+    assert "2,000 of them where time is limited" in reason
+    tried = {"standardized": 0.1}
+    assert len(list(FAMILIES["kernel"](table, tried))) == 1
+    assert not list(FAMILIES["kernel"](replace(table, is_timed=True), tried))
+
+
+def test_pipelines_can_be_base_models():
+    X, y = blobs()
+    member = make_pipeline(StandardScaler(), LogisticRegression())
+    model = AutoClassifier([("line", member)], random_state=0)
+    model.fit(X, y, sample_weight=np.linspace(1.0, 2.0, 120))
+    assert clone(model).get_params()["members"][0][0] == "line"
+    assert isinstance(DummyRegressor(), BaseEstimator)
+
+
+def test_a_discriminant_with_little_shrinkage_equals_scikit_learns():
+    X, y = load_iris(return_X_y=True)
+    ours = LinearClassifier("lda", alpha=1e-9).fit(X, y).predict_proba(X)
+    known = LinearDiscriminantAnalysis(solver="lsqr").fit(X, y).predict_proba(X)
+    np.testing.assert_allclose(ours, known, atol=1e-6)
+
+
+def test_gradient_metrics_start_from_the_best_coordinates():
+    # Classes differ along the widest axis of many columns; made equal, the others drown it.
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(200, 120)), rng.randint(3, size=200)
+    X[:, 0] += 2.0 * y
+    X[:, 0] *= 30.0
+    model = AutoClassifier(["local", "gradient"], random_state=0).fit(X, y)
+    losses = {member.name: member.loss for member in model.members_}
+    assert losses["euclidean"] < losses["standardized"]
+    assert losses["euclidean gradient"] <= 1.1 * losses["euclidean"]

@@ -1,0 +1,283 @@
+"""The weighted average of base models: weights, scores, intervals and prediction sets."""
+
+import numpy as np
+import pytest
+from sklearn.datasets import load_breast_cancer, load_diabetes, make_blobs
+from sklearn.dummy import DummyClassifier
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import recall_score, roc_auc_score
+from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
+from tests.auto.tables import QUICK, blobs, fitted
+
+from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto._scorers import ClassScorer
+
+
+def test_contributions_add_up_to_the_probabilities():
+    model, X, _ = fitted(members="default")
+    parts = model.contributions(X)
+    assert parts.shape == (len(X), (model.weights_ > 0).sum(), 3)
+    np.testing.assert_allclose(parts.sum(axis=1), model.predict_proba(X), atol=1e-12)
+    np.testing.assert_allclose(
+        parts.sum(axis=2), np.tile(model.weights_[model.weights_ > 0], (len(X), 1))
+    )
+
+
+def test_contributions_add_up_to_the_prediction():
+    X, y = load_diabetes(return_X_y=True)
+    model = AutoRegressor(QUICK, random_state=0).fit(X[:150], y[:150])
+    np.testing.assert_allclose(
+        model.contributions(X[150:])[..., 0].sum(axis=1), model.predict(X[150:]), rtol=1e-12
+    )
+
+
+def test_weights_are_sparse_sorted_and_sum_to_one():
+    model, _, _ = fitted(members="default")
+    weights = model.weights_
+    assert weights.sum() == pytest.approx(1.0)
+    assert (np.diff(weights) <= 0).all()
+    assert 1 <= (weights > 0).sum() <= 6
+    assert weights[weights > 0].min() >= 0.02
+
+
+def test_an_informative_base_model_takes_all_the_weight():
+    X, y = make_blobs(120, centers=3, random_state=0)
+    members = [("blind", DummyClassifier()), ("wise", LogisticRegression())]
+    model = AutoClassifier(members, random_state=0).fit(X, y)
+    assert model.members_[0].name == "wise"
+    assert model.weights_[0] == 1.0
+
+
+def test_class_frequencies_are_predicted_where_nothing_is_learned():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(90, 4)), rng.permutation(np.repeat([0, 1, 2], 30))
+    model = AutoClassifier(QUICK, random_state=0).fit(X, y)
+    assert model.members_[0].name == "constant"
+    assert model.weights_[0] == 1.0
+    np.testing.assert_allclose(model.predict_proba(X), 1 / 3, atol=1e-6)
+
+
+def test_held_out_predictions_come_from_models_fitted_without_the_row():
+    # A tree grown to the end knows every row it has seen; of coin labels it knows no other.
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(200, 4)), rng.randint(2, size=200)
+    model = AutoClassifier([("tree", DecisionTreeClassifier())], random_state=0).fit(X, y)
+    assert model.score(X, y) == 1.0
+    assert abs(model.score_ - 0.5) < 4 * model.score_error_
+    own = model.held_out_[np.arange(200), y]
+    assert own.mean() < 0.6
+
+
+def test_the_score_agrees_with_that_of_new_rows():
+    X, y = load_breast_cancer(return_X_y=True)
+    model = AutoClassifier(QUICK, random_state=0).fit(X[:350], y[:350])
+    error = np.hypot(model.score_error_, np.sqrt(0.04 * 0.96 / 219))
+    assert abs(model.score_ - model.score(X[350:], y[350:])) < 2.5 * error
+
+
+def test_a_perfect_score_has_a_standard_error():
+    X = np.repeat([[0.0, 0.0], [9.0, 9.0]], 40, axis=0) + np.arange(80.0)[:, None] / 100
+    model = AutoClassifier(["linear"], random_state=0).fit(X, np.repeat(["a", "b"], 40))
+    assert model.score_ == pytest.approx(1.0)
+    assert model.score_error_ == pytest.approx(1.5 / 80)
+
+
+def test_repeated_rows_of_a_group_do_not_shrink_the_standard_error():
+    X, y = blobs(60)
+    groups = np.repeat(np.arange(60), 4)
+    once = AutoClassifier(["linear"], random_state=0).fit(X, y, groups=np.arange(60))
+    X, y = np.repeat(X, 4, axis=0), np.repeat(y, 4)
+    four = AutoClassifier(["linear"], random_state=0).fit(X, y, groups=groups)
+    assert four.score_error_ == pytest.approx(once.score_error_, rel=0.3)
+
+
+def test_class_weight_reaches_base_models_and_ensemble():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(400, 3))
+    y = (X[:, 0] + rng.normal(size=400) > 2.0).astype(int)
+    plain = AutoClassifier(QUICK, random_state=0).fit(X, y)
+    even = AutoClassifier(QUICK, class_weight="balanced", random_state=0).fit(X, y)
+    assert recall_score(y, even.predict(X)) > recall_score(y, plain.predict(X)) + 0.2
+    for member in even.members_:
+        if member.weight > 0:
+            said = member.estimator.predict(X)
+            assert recall_score(y, said) > 0.6, member.name
+
+
+def test_a_class_of_weight_zero_and_object_labels_are_accepted():
+    X, y = blobs(60)
+    weights = {label: float(label > 0) for label in np.unique(y)}
+    model = AutoClassifier(["linear"], class_weight=weights, random_state=0)
+    model.fit(X, y.astype(object))
+    assert model.classes_.dtype.kind == "i"
+    assert 0.0 < model.score_ <= 1.0
+    assert 0.0 < model.score_error_ < 0.2
+
+
+def test_weight_zero_is_the_row_removed_and_keeps_its_index():
+    X, y = blobs()
+    weight = np.ones(120)
+    weight[::7] = 0.0
+    model = AutoClassifier(QUICK, random_state=0).fit(X, y, sample_weight=weight)
+    fewer = AutoClassifier(QUICK, random_state=0).fit(X[weight > 0], y[weight > 0])
+    np.testing.assert_allclose(model.predict_proba(X), fewer.predict_proba(X))
+    assert np.isnan(model.held_out_[::7]).all()
+    assert np.isfinite(model.held_out_[1]).all()
+
+
+@pytest.mark.filterwarnings("ignore:too few rows of a class")
+@pytest.mark.parametrize("n_rows", [2, 3, 4, 6, 10, 20, 30])
+def test_few_rows_are_enough_to_predict(n_rows):
+    rng = np.random.RandomState(n_rows)
+    X, y = rng.normal(size=(n_rows, 3)), np.arange(n_rows) % 2
+    model = AutoClassifier(random_state=0).fit(X, y)
+    assert np.isfinite(model.predict_proba(X)).all()
+    model = AutoRegressor(random_state=0).fit(X, X[:, 0] + y)
+    assert np.isfinite(model.predict(X)).all()
+
+
+def test_one_row_is_one_clear_error():
+    with pytest.raises(ValueError, match="n_samples=1 cannot be both"):
+        AutoRegressor().fit([[1.0, 2.0]], [1.0])
+
+
+@pytest.mark.filterwarnings("ignore:too few rows of a class")
+def test_a_class_of_one_row_has_a_probability():
+    X, y = blobs(n_rows=60)
+    y = np.where(np.arange(60) == 7, 9, y)
+    model = AutoClassifier(random_state=0).fit(X, y)
+    assert model.predict_proba(X).shape == (60, 4)
+    assert np.isfinite(model.predict_proba(X)).all()
+
+
+@pytest.mark.filterwarnings("ignore:too few rows of a class")
+def test_a_class_of_one_percent_keeps_a_small_probability():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(300, 4))
+    y = (np.arange(300) % 100 == 0).astype(int)
+    model = AutoClassifier(QUICK, random_state=0).fit(X, y)
+    assert 0.0 < model.predict_proba(X)[:, 1].mean() < 0.1
+
+
+def test_more_columns_than_rows_are_accepted():
+    rng = np.random.RandomState(0)
+    X = rng.normal(size=(60, 300))
+    y = np.repeat([0, 1], 30)
+    X[y == 1, :5] += 2.0
+    model = AutoClassifier(["constant", "local", "forest", "linear"], random_state=0).fit(X, y)
+    assert model.score_ > 0.8
+    assert {member.name: member for member in model.members_}["forest"].loss < np.log(2)
+
+
+def test_base_models_that_are_always_right_are_not_sharpened_without_limit():
+    codes = np.tile([0, 1, 2], 20)
+    right = np.eye(3)[codes] * 0.9 + 0.1 / 3
+    scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
+    slope = scorer.slopes(right[None])[0]
+    losses = [
+        scorer.pool_loss(scorer.calibrated(right, slope * b)[None], np.ones(1))
+        for b in scorer.sharpness
+    ]
+    assert np.argmin(losses) < len(losses) - 1
+
+
+def test_several_targets_are_predicted():
+    X, y = load_diabetes(return_X_y=True)
+    Y = np.column_stack([y, 1000.0 * X[:, 0]])[:120]
+    model = AutoRegressor([*QUICK, ("tree", DecisionTreeRegressor(max_depth=3))], random_state=0)
+    model.fit(X[:120], Y)
+    assert model.predict(X).shape == (len(X), 2)
+    assert model.held_out_.shape == (120, 2)
+
+
+@pytest.fixture(scope="module")
+def noisy_line():
+    rng = np.random.RandomState(0)
+    X = rng.uniform(size=(900, 1))
+    y = 2.0 * X[:, 0] + (0.1 + X[:, 0]) * rng.normal(size=900)
+    return AutoRegressor(["local", "linear"], random_state=0).fit(X[:500], y[:500]), X, y
+
+
+def test_intervals_cover_and_follow_the_noise(noisy_line):
+    model, X, y = noisy_line
+    low, high = model.predict_interval(X[500:], coverage=0.8).T
+    inside = (low <= y[500:]) & (y[500:] <= high)
+    assert abs(inside.mean() - 0.8) < 4 * np.sqrt(0.16 / 400)
+    quiet, noisy = np.diff(model.predict_interval([[0.05], [0.95]])).ravel()
+    assert noisy > 3 * quiet
+
+
+def test_support_is_small_far_from_training_rows_only(noisy_line):
+    model, X, _ = noisy_line
+    assert model.support([[9.0]])[0] < 0.01
+    assert 0.4 < model.support(X[500:]).mean() < 0.6
+
+
+def test_the_scale_of_errors_is_that_of_the_intervals(noisy_line):
+    model, X, _ = noisy_line
+    scale = model.held_out_scale()
+    assert scale.shape == (500,)
+    assert np.corrcoef(scale, X[:500, 0])[0, 1] > 0.9
+
+
+def test_prediction_sets_cover():
+    X, y = blobs(600)
+    model = AutoClassifier(QUICK, random_state=0).fit(X[:300], y[:300])
+    sets = model.predict_set(X[300:], coverage=0.9, method="threshold")
+    covered = sets[np.arange(300), y[300:]].mean()
+    assert abs(covered - 0.9) < 4 * np.sqrt(0.09 / 300)
+
+
+def test_class_weights_do_not_count_as_rows_in_prediction_sets():
+    X, y = blobs(300)
+    plain, weighted = (
+        AutoClassifier([("line", LogisticRegression())], class_weight=factors, random_state=0)
+        .fit(X, y)
+        .predict_set(X, 0.9)
+        for factors in (None, {0: 1e-6, 1: 1e-6, 2: 1e-6})
+    )
+    np.testing.assert_array_equal(plain, weighted)
+
+
+def test_rows_without_a_held_out_prediction_are_not_used_for_calibration():
+    X, y = load_diabetes(return_X_y=True)
+    weight = np.ones(len(y))
+    weight[::4] = 0.0
+    model = AutoRegressor([("line", Ridge())], random_state=0).fit(X, y, sample_weight=weight)
+    assert np.isfinite(model.predict_interval(X)).all()
+    assert np.isnan(model.held_out_scale()[::4]).all()
+    # Shares instead of counts: the new row does not outweigh all others.
+    shares = AutoRegressor([("line", Ridge())], random_state=0)
+    shares.fit(X, y, sample_weight=np.full(len(y), 1e-3))
+    assert np.isfinite(shares.predict_interval(X)).all()
+
+
+def test_a_rare_class_is_ranked_above_chance():
+    """Log losses of 20 rows are in doubt where the order of the answers is not."""
+    rng = np.random.RandomState(1)
+    X = rng.normal(size=(600, 4))
+    y = rng.rand(600) < 1 / (1 + np.exp(4.2 - 1.2 * X[:, 0]))
+    model = AutoClassifier(["constant", "linear"], random_state=0).fit(X, y)
+    assert roc_auc_score(y, model.predict_proba(X)[:, 1]) > 0.7
+    shuffled = AutoClassifier(["constant", "linear"], random_state=0).fit(X, rng.permutation(y))
+    assert shuffled.members_[0].name == "constant"
+
+
+def test_evidence_is_the_slope_of_the_likelihood():
+    rng = np.random.RandomState(0)
+    codes = rng.randint(3, size=80)
+    answers = rng.dirichlet(np.ones(3), size=80)
+    scorer = ClassScorer(codes, rng.rand(80), 80)
+    shares = np.bincount(codes, scorer.share)
+
+    def likelihood(w):
+        mixed = (1 - w) * shares + w * answers
+        return scorer.share @ np.log(mixed[np.arange(80), codes])
+
+    slope = (likelihood(1e-6) - likelihood(-1e-6)) / 2e-6
+    error = np.sqrt(scorer.share**2 @ ((answers / shares - 1) ** 2 @ shares))
+    assert scorer.evidence(answers, np.arange(80)) == pytest.approx(slope / error, rel=1e-5)
+    # A row that was answered twice is one row.
+    twice = ClassScorer(np.tile(codes, 2), np.tile(scorer.share, 2), 80)
+    again = twice.evidence(np.tile(answers, (2, 1)), np.tile(np.arange(80), 2))
+    assert again == pytest.approx(scorer.evidence(answers, np.arange(80)))

@@ -1,0 +1,217 @@
+"""Trials of base models: samples, folds, groups and the time limit."""
+
+import warnings
+
+import numpy as np
+import pytest
+from numpy.testing import assert_array_equal
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.datasets import load_iris
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression
+from sklearn.neighbors import KNeighborsClassifier
+from sklearn.tree import DecisionTreeClassifier
+from tests.auto.tables import blobs, fitted
+
+from vicinal._base import HeldOut, _clock
+from vicinal.auto import AutoClassifier, AutoRegressor
+from vicinal.auto import _encodings as auto_encodings
+from vicinal.auto import _search as auto_search
+from vicinal.auto._scorers import ClassScorer
+from vicinal.auto._search import Search, Skipped, Trial, TrialData, split_folds
+
+
+@pytest.fixture
+def tried_on_few(monkeypatch):
+    monkeypatch.setattr(auto_search, "_MAX_TABLE", 150)
+
+
+@pytest.mark.filterwarnings("ignore:too few rows of a class")
+def test_base_models_are_tried_on_a_sample_and_fitted_to_all_rows(tried_on_few):
+    X = np.random.RandomState(0).normal(size=(400, 3))
+    y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
+    y[:4] = 7  # so rare that a draw would lose it
+    members = ["gradient", ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))]
+    model = AutoClassifier(members, random_state=0).fit(X, y)
+    assert model.classes_.tolist() == [0, 1, 7]
+    assert 150 <= np.isfinite(model.held_out_[:, 0]).sum() <= 154
+    kept = [member for member in model.members_ if member.weight > 0.0]
+    assert "standardized gradient" in [member.name for member in kept]
+    for member in kept:
+        # Probabilities may differ by the temperature, which the trial has found.
+        again = clone(member.estimator).set_params(**member.params).fit(X, y)
+        assert_array_equal(member.estimator.predict(X), again.predict(X))
+
+
+def test_regressors_are_tried_on_a_sample_and_fitted_to_all_rows(tried_on_few):
+    X = np.random.RandomState(0).normal(size=(400, 3))
+    y = X[:, 0] ** 2 + 0.1 * X[:, 1]
+    model = AutoRegressor(["local"], random_state=0).fit(X, y)
+    assert np.isfinite(model.held_out_).sum() == 150
+    assert model.members_[0].estimator.neighbors(X[:1]).shape == (1, 400)
+    # What was learned from 150 rows is the choice alone: with all rows the answers are better.
+    assert model.score(X, y) > model.score_
+
+
+def test_nearly_unique_labels_are_warned_of_once():
+    X = np.random.RandomState(0).normal(size=(60, 2))
+    y = [f"id {max(k, 1)}" for k in range(60)]
+    with pytest.warns(UserWarning, match="unique classes") as found:
+        AutoClassifier(["local", "linear"], random_state=0).fit(X, y)
+    assert len(found) == 1
+
+
+def test_every_base_model_is_listed_with_its_loss_or_its_reason():
+    class Broken(ClassifierMixin, BaseEstimator):
+        def fit(self, X, y, sample_weight=None):
+            raise RuntimeError("out of luck")
+
+    X, y = blobs()
+    members = [("good", LogisticRegression()), ("broken", Broken())]
+    with pytest.warns(UserWarning, match="'broken' is skipped: RuntimeError: out of luck"):
+        model = AutoClassifier(members, random_state=0).fit(X, y)
+    by_name = {member.name: member for member in model.members_}
+    assert by_name["broken"].reason == "RuntimeError: out of luck"
+    assert np.isfinite(by_name["good"].loss)
+    assert by_name["good"].fit_time >= 0.0
+    table = model.leaderboard()
+    assert list(table["name"]) == ["good", "broken"]
+    page = model._repr_html_()
+    assert "out of luck" in page
+    assert "held-out score" in page
+
+
+def test_no_usable_base_model_is_an_error_with_the_reason():
+    X, y = blobs()
+    with pytest.raises(ValueError, match=r"No base model .* takes no sample_weight"):
+        AutoClassifier([("near", KNeighborsClassifier())]).fit(
+            X, y, sample_weight=np.arange(1, 121)
+        )
+
+
+def test_cv_results_hold_every_setting():
+    model, _, _ = fitted()
+    names = model.cv_results_["member"]
+    assert len(names) == len(model.cv_results_["params"]) == len(model.cv_results_["loss"])
+    best = {m.name: m for m in model.members_}["standardized ridge"]
+    own = model.cv_results_["loss"][names == "standardized ridge"]
+    assert best.loss == pytest.approx(own.min())
+
+
+def test_groups_are_held_out_together():
+    # Every row has three copies: whoever sees a copy knows the label.
+    rng = np.random.RandomState(0)
+    X, y = np.repeat(rng.normal(size=(60, 3)), 4, axis=0), np.repeat(rng.randint(2, size=60), 4)
+    groups = np.repeat(np.arange(60), 4)
+    members = ["local", "linear", "gradient", ("tree", DecisionTreeClassifier())]
+    apart = AutoClassifier(members, random_state=0).fit(X, y)
+    together = AutoClassifier(members, random_state=0).fit(X, y, groups=groups)
+    assert apart.score_ > 0.95
+    assert together.score_ < 0.7
+
+
+@pytest.fixture
+def clock(monkeypatch):
+    """A clock that stands still until a test moves it, in a list of one number."""
+    seconds = [0.0]
+    monkeypatch.setattr(_clock, "now", lambda: seconds[0])
+    return seconds
+
+
+def test_a_base_model_that_exceeds_the_time_limit_is_skipped(clock):
+    class Slow(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            clock[0] += 0.5
+            return super().fit(X, y, sample_weight)
+
+    X, y = blobs()
+    members = [("quick", LogisticRegression()), ("slow", Slow())]
+    with pytest.warns(UserWarning, match="'slow' is skipped: .*would not fit"):
+        model = AutoClassifier(members, max_fit_time=2.0, n_jobs=1, random_state=0).fit(X, y)
+    assert model.members_[0].name == "quick"
+
+
+def test_interruption_leaves_it_unfitted():
+    class Interrupted(DecisionTreeClassifier):
+        def fit(self, X, y, sample_weight=None):
+            raise KeyboardInterrupt
+
+    X, y = blobs()
+    model = AutoClassifier([("a", LogisticRegression()), ("b", Interrupted())])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    with pytest.raises(NotFittedError):
+        model.predict(X)
+
+
+def test_progress_is_shown(capsys):
+    fitted(verbose=1)
+    assert "AutoClassifier" in "".join(capsys.readouterr())
+
+
+def test_predictions_do_not_depend_on_n_jobs():
+    X, y = blobs(n_rows=150)
+    one = AutoClassifier(random_state=0, n_jobs=1).fit(X, y)
+    two = AutoClassifier(random_state=0, n_jobs=2).fit(X, y)
+    np.testing.assert_allclose(one.predict_proba(X), two.predict_proba(X), atol=1e-10)
+
+
+def test_first_folds_are_compared_after_the_same_calibration():
+    codes = np.tile(np.arange(26), 40)
+    timid, sure = (np.eye(26)[codes] * p + (1.0 - p) / 26 for p in (0.5, 0.9))
+    scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
+    data = TrialData({}, codes, np.arange(26), judged=codes)
+    options = {"deadline": np.inf, "n_jobs": 1, "on_device": False, "random_state": 0}
+    search = Search(data, scorer, **options)
+    search.trials = [Trial(None, [{}], timid[None], scorer.losses(timid[None]))]
+    search.tried = {"timid": 1.0}
+    search._check_lead(HeldOut([{}], np.arange(52), sure[None, :52]), 1.1)
+    wrong = np.roll(sure, 1, axis=1)
+    with pytest.raises(Skipped, match="its first fold lost"):
+        search._check_lead(HeldOut([{}], np.arange(52), wrong[None, :52]), 1.1)
+
+
+def test_encoding_counts_towards_the_time_limit(monkeypatch, clock):
+    encode = auto_encodings.Encodings.fit_transform
+
+    def slowly(forms, *table):
+        clock[0] += 0.3
+        return encode(forms, *table)
+
+    monkeypatch.setattr(auto_encodings.Encodings, "fit_transform", slowly)
+    X, y = load_iris(return_X_y=True)
+    model = AutoClassifier(max_fit_time=0.2, random_state=0).fit(X, y)
+    seen = [member.name for member in model.members_ if not member.reason]
+    assert seen == ["constant"]
+
+
+def test_folds_are_stratified_for_rare_classes():
+    codes = np.repeat([0, 1, 2], [50, 8, 1])
+    folds, n_draws = split_folds(59, codes, None, 5, 0)
+    assert n_draws == 2
+    assert len(folds) == 10
+    for draw in (folds[:5], folds[5:]):
+        assert sorted(np.concatenate(draw)) == list(range(59))
+        assert all((codes[fold] == 0).sum() == 10 for fold in draw)
+        assert all((codes[fold] == 1).sum() in (1, 2) for fold in draw)
+
+
+def test_folds_keep_groups_together():
+    groups = np.repeat(np.arange(12), 5)
+    for codes in (None, np.tile([0, 1], 30)):
+        folds, _ = split_folds(60, codes, groups, 5, 0)
+        assert all(len(np.unique(groups[fold])) * 5 == len(fold) for fold in folds)
+
+
+def test_a_class_with_fewer_rows_than_folds_is_named():
+    rng = np.random.RandomState(0)
+    X, y = rng.normal(size=(60, 3)), np.array(["well"] * 59 + ["sick"])
+    model = AutoClassifier(members=["constant", "linear"], random_state=0)
+    with pytest.warns(UserWarning, match="too few rows of a class for 5 folds: 'sick' has 1;"):
+        model.fit(X, y)
+    many = np.r_[np.zeros(40), np.arange(1, 11).repeat(2)].astype(int)
+    with pytest.warns(UserWarning, match="1 has 2, 2 has 2, .* and 5 more classes"):
+        model.fit(X, many)
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model.fit(X, np.arange(60) % 12)
