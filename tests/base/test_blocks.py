@@ -11,7 +11,6 @@ from vicinal._base import Block, join_blocks, row_uniforms, rows_at, sample_rows
 from vicinal.ensemble import BootstrapEnsembleRegressor
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.subspace import (
-    DivideConquerSVC,
     FeatureSpaceDecomposition,
     SubspaceFusionClassifier,
     TruncatedRBFClassifier,
@@ -94,7 +93,6 @@ MODELS = {
     ),
     "logistic": SpacePartitioningClassifier(n_regions=2, n_init=2, max_iter=3, random_state=0),
     "truncated RBF": TruncatedRBFClassifier(),
-    "machines": DivideConquerSVC(n_clusters=2, probability=True, random_state=0),
 }
 
 
