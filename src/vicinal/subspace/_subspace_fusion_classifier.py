@@ -21,7 +21,7 @@ from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
 from vicinal.subspace._fusion_blocks import fit_fusion
-from vicinal.subspace._truncated_rbf_classifier import TruncatedRBFClassifier
+from vicinal.subspace._truncated_rbf import TruncatedRBFClassifier
 
 _MAX_FUSION_MONOMIALS = 2000
 # Least squares neglects a class whose share is below this part of an even share.

@@ -8,7 +8,7 @@ from sklearn.utils import check_random_state
 from vicinal._base import atomic_fit, documented, saved
 from vicinal._kernels.subspace._truncated_rbf import n_monomials
 from vicinal.subspace._fusion_base import BaseSubspaceFusion, features_of
-from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
+from vicinal.subspace._truncated_rbf import TruncatedRBFRegressor
 
 _MAX_MONOMIALS = 2000
 
