@@ -13,6 +13,7 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
+from sklearn.utils.sparsefuncs import min_max_axis
 
 from vicinal._base import as_numpy, free_memory, is_array_api, namespace, row_blocks
 from vicinal._kernels._jit import jit
@@ -42,20 +43,39 @@ def column_means(X: Matrix, weights: Any) -> np.ndarray:
     return as_numpy(sums / namespace(X).sum(weights))
 
 
-def class_means(X: Matrix, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple:
-    """Weight and mean of every class: (n_classes,), (n_classes, n_features)."""
+def constant_columns(X: Matrix) -> np.ndarray:
+    """Tell which columns hold one value only."""
+    if sp.issparse(X):
+        low, high = min_max_axis(X, axis=0)
+    else:
+        low, high = namespace(X).min(X, axis=0), namespace(X).max(X, axis=0)
+    return as_numpy(low == high).ravel()
+
+
+def take_columns(X: Matrix, columns: np.ndarray) -> Matrix:
+    """Return some columns, without a copy when they are all columns of a device array."""
+    if not is_array_api(X):
+        return X[:, columns]
+    if len(columns) == X.shape[1]:
+        return X
+    xp = namespace(X)
+    return xp.take(X, xp.asarray(columns, device=compat.device(X)), axis=1)
+
+
+def class_sums(X: Matrix, codes: np.ndarray, weights: np.ndarray, n_classes: int) -> tuple:
+    """Weight and weighted sum of every class: (n_classes,), (n_classes, n_features)."""
     if is_array_api(X):
-        return _device_class_means(X, codes, weights, n_classes)
+        return _device_class_sums(X, codes, weights, n_classes)
     counts = np.bincount(codes, weights=weights, minlength=n_classes)
     rows = np.arange(len(codes))
     memberships = sp.csr_array((weights, (codes, rows)), shape=(n_classes, len(codes)))
     sums = np.asarray(
         (memberships @ X).toarray() if sp.issparse(X) else memberships @ X, dtype=np.float64
     )
-    return counts, sums / counts[:, None]
+    return counts, sums
 
 
-def _device_class_means(X, codes, weights, n_classes) -> tuple:
+def _device_class_sums(X, codes, weights, n_classes) -> tuple:
     xp = namespace(X)
     kinds = xp.arange(n_classes, device=compat.device(X))
     counts: Any = 0.0
@@ -65,8 +85,7 @@ def _device_class_means(X, codes, weights, n_classes) -> tuple:
         member = member * weights[rows][:, None]
         counts = counts + xp.sum(member, axis=0)
         sums = sums + member.T @ Z
-    counts, sums = as_numpy(counts), as_numpy(sums)
-    return counts, sums / counts[:, None]
+    return as_numpy(counts), as_numpy(sums)
 
 
 def scatter_matrix(
@@ -134,6 +153,12 @@ def leading_principal_directions(
     Lanczos iterations on the implicitly centred data, from the vector ``start`` of length
     ``min(X.shape)``.
     """
+    if is_array_api(X):
+        raise ValueError(
+            f"method='principal' forms the scatter matrix of device arrays, and X has "
+            f"{X.shape[1]} varying columns, more than 5000; reduce the columns, or convert X with "
+            "numpy.asarray."
+        )
     root = np.sqrt(weights)
 
     def forward(v):
@@ -354,16 +379,20 @@ def _pad_blocks(X: Any, blocks: list[np.ndarray], width: int) -> Any:
     return xp.permute_dims(stacked, (1, 0, 2))
 
 
-def device_map(X: Any, matrix: np.ndarray) -> Any:
-    """Return ``X @ matrix`` for a matrix from the host, in the precision of the rows."""
+def map_rows(X: Matrix, matrix: Any) -> Any:
+    """Return ``X @ matrix`` for a matrix from the host, dense; where the rows are."""
+    if not is_array_api(X):
+        mapped = X @ matrix
+        return mapped.toarray() if sp.issparse(mapped) else np.asarray(mapped)
     xp = namespace(X)
+    matrix = matrix.toarray() if sp.issparse(matrix) else matrix
     return X @ xp.asarray(np.ascontiguousarray(matrix), dtype=X.dtype, device=compat.device(X))
 
 
 def mix_blocks(X: Matrix, blocks: list[np.ndarray], mixture: np.ndarray) -> Matrix:
     """Return ``sum_j mixture[j] * X[:, blocks[j]]``, of the width of the widest block."""
     if is_array_api(X):
-        return device_map(X, mixing_matrix(X.shape[1], blocks, mixture).toarray())
+        return map_rows(X, mixing_matrix(X.shape[1], blocks, mixture))
     width = max(len(block) for block in blocks)
     mixture = mixture.astype(X.dtype)
     if sp.issparse(X):
