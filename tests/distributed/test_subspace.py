@@ -22,7 +22,7 @@ from vicinal.subspace import (  # noqa: E402
     TruncatedRBFClassifier,
     TruncatedRBFRegressor,
 )
-from vicinal.subspace._fusion_blocks import Folds  # noqa: E402
+from vicinal.subspace._fusion_fit import Folds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 BLOCKS = (400, 130, 47)

@@ -2,8 +2,7 @@
 
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition
-from vicinal.subspace._subspace_fusion_classifier import SubspaceFusionClassifier
-from vicinal.subspace._subspace_fusion_regressor import SubspaceFusionRegressor
+from vicinal.subspace._subspace_fusion import SubspaceFusionClassifier, SubspaceFusionRegressor
 from vicinal.subspace._truncated_rbf import (
     TruncatedRBFClassifier,
     TruncatedRBFFeatures,
