@@ -26,7 +26,6 @@ from vicinal.partition import SpacePartitioningClassifier, _learners, _sweeps, s
 from vicinal.subspace import (
     FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
-    _truncated_rbf_fit,
 )
 from vicinal.subspace import _truncated_rbf as _truncated_rbf_models
 
@@ -172,8 +171,8 @@ LOCAL_PHASES = {
 }
 TRBF_PHASES = {
     "features": [(_truncated_rbf, "truncated_rbf_features")],
-    "Gram and solve": [(_truncated_rbf_fit, "ridge_primal")],
-    "leverages": [(_truncated_rbf_fit, "fitted_and_leverage")],
+    "Gram and solve": [(_truncated_rbf, "ridge_primal")],
+    "leverages": [(_truncated_rbf, "fitted_and_leverage")],
     "slope": [(_truncated_rbf_models, "fit_slope")],
 }
 PARTITION_PHASES = {

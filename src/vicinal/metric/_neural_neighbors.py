@@ -50,6 +50,7 @@ from vicinal.metric._training import (
     train_models,
 )
 
+_TARGETS: dict = {"task": "regression", "multi_output": True}
 _FLOOR = 1e-7  # of a probability whose logarithm is taken, as in the training
 
 
@@ -185,12 +186,11 @@ class _NeuralNeighbors(
                 f"n_samples={len(data)} row of positive weight cannot be both learned from and "
                 f"held out; {type(self).__name__} needs two or more."
             )
-        host = np.asarray(data.host(data.X), dtype=np.float64)
-        weights = data.host(data.weights)
-        self.knots_ = [normal_score_knots(column, weights) for column in host.T]
-        self.mean_ = np.average(host, axis=0, weights=weights)
-        self._dtype = data.X.dtype
         values, weights = self._votes(data)
+        host, by = np.asarray(data.host(data.X), dtype=np.float64), data.host(weights)
+        self.knots_ = [normal_score_knots(column, by) for column in host.T]
+        self.mean_ = np.average(host, axis=0, weights=by)
+        self._dtype = data.X.dtype
         self._weight_unit = float(data.xp.mean(weights))
         dtype = np.float32 if data.xp is np else data.X.dtype
         return Voters(self._scores(data.X, dtype), values, weights / self._weight_unit)
@@ -440,10 +440,10 @@ class _NeuralNeighbors(
 class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
     r"""Regression by near rows, in a map learned so that near rows predict.
 
-    A small net maps every row to coordinates; the answer is the mean of the training targets,
+    A small net maps every row to coordinates; the prediction is the mean of the training targets,
     weighted by e to the minus distance there. Nets are trained so that this vote, the row itself
-    left out, predicts the training rows. However bent the map, every answer keeps its reason: the
-    rows that voted and their shares (``neighbors``), and the slopes of the answer by the chain rule
+    left out, predicts the training rows. Every prediction has an explanation: the rows
+    that voted and their shares (``neighbors``), and its slopes by the chain rule
     (``local_coef``).
 
     Read more in the :doc:`user guide </guide/embedding>`.
@@ -511,16 +511,8 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
         return self
 
     def _data(self, X, y, sample_weight) -> TrainingData:
-        data = training_data(
-            self,
-            X,
-            y,
-            sample_weight,
-            task="regression",
-            arrays=True,
-            multi_output=True,
-            ensure_min_samples=2,
-        )
+        options: dict = {**_TARGETS, "ensure_min_samples": 2}
+        data = training_data(self, X, y, sample_weight, arrays=True, **options)
         xp, Y = data.xp, data.xp.reshape(data.y, (len(data), -1))
         share = xp.astype(data.weights, Y.dtype)[:, None]
         share = share / xp.sum(share)
@@ -553,16 +545,7 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
         """
         if not hasattr(self, "nets_"):
             return self.fit(X, y, sample_weight)
-        data = training_data(
-            self,
-            X,
-            y,
-            sample_weight,
-            task="regression",
-            reset=False,
-            arrays=True,
-            multi_output=True,
-        )
+        data = training_data(self, X, y, sample_weight, reset=False, arrays=True, **_TARGETS)
         n_outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
         if n_outputs != self.target_mean_.shape[0]:
             raise ValueError(
@@ -579,13 +562,13 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
         return votes[:, 0] if self._is_flat else votes
 
     def local_coef(self, X):
-        """Return the slopes of the answer at each query.
+        """Return the slopes of the prediction at each query.
 
         Returns
         -------
         ndarray of shape (n_queries, n_features) or (n_queries, n_outputs, n_features)
-            Change of the answer per unit of each column, by the chain rule through vote, net and
-            normal scores.
+            Change of the prediction per unit of each column, by the chain rule through vote, net
+            and normal scores.
         """
         scores = self._queries(X)
         slopes = self._slopes(X, scores) * self.target_scale_[:, None]
@@ -616,10 +599,10 @@ class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
 class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
     r"""Classification by near rows, in a map learned so that near rows predict.
 
-    A small net maps every row to coordinates; the answer is the mean of the training labels,
+    A small net maps every row to coordinates; the prediction is the mean of the training labels,
     weighted by e to the minus distance there. Nets are trained so that this vote, the row itself
-    left out, predicts the training rows. However bent the map, every answer keeps its reason: the
-    rows that voted and their shares (``neighbors``), and the slopes of the answer by the chain rule
+    left out, predicts the training rows. Every prediction has an explanation: the rows
+    that voted and their shares (``neighbors``), and its slopes by the chain rule
     (``local_coef``).
 
     Read more in the :doc:`user guide </guide/embedding>`.
@@ -644,21 +627,8 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
 
     Notes
     -----
-    Columns become normal scores :math:`x` (quantiles, clipped to [-4, 4]). With batch
-    normalisation :math:`\mathrm{bn}` and periodic features :math:`e` [2]_,
-
-    .. math::
-
-        e_k &= \mathrm{relu}\bigl(W_k [\cos 2\pi c_k x_k, \sin 2\pi c_k x_k, x_k] + b_k\bigr), \\
-        z &= A\,[e_1, \dots, e_d], \qquad
-        \phi = \mathrm{bn}\bigl(z + B_2\,\mathrm{relu}(B_1 \mathrm{bn}(z) + b)\bigr), \\
-        p(q) &= \sum_j s_j y_j, \qquad
-        s = \mathrm{softmax}_j\bigl(\log w_j - \|\phi(q) - \phi(x_j)\|\bigr) .
-
-    The mean of :math:`-\log(p_y + 10^{-7})` is minimised,
-    with ``sample_weight`` on votes and losses [1]_. Gradients are written down and run on NumPy;
-    torch tensors are trained where they are, all nets of a kind side by side and the steps of a
-    CUDA device recorded as one graph, with the same draws (normal scores pass through the host).
+    Map and vote are those of :class:`NeuralNeighborsRegressor` [1]_, with its periodic features
+    [2]_. The mean of :math:`-\log(p_y + 10^{-7})` is minimised, with weights on votes and losses.
 
     Examples
     --------
@@ -724,15 +694,8 @@ class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
         return self
 
     def _data(self, X, y, sample_weight) -> TrainingData:
-        data = training_data(
-            self,
-            X,
-            y,
-            sample_weight,
-            task="classification",
-            arrays=True,
-            ensure_min_samples=2,
-        )
+        options: dict = {"task": "classification", "ensure_min_samples": 2}
+        data = training_data(self, X, y, sample_weight, arrays=True, **options)
         host = data.host(data.y), data.host(data.weights)
         self.classes_ = data.classes
         self._class_factors = class_factors(self.class_weight, self.classes_, *host)

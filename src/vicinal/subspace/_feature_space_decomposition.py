@@ -455,9 +455,9 @@ def _learn_directions(model: FeatureSpaceDecomposition, rows: Rows, rng) -> Lear
 
 def _directions(model: FeatureSpaceDecomposition, rows: Rows, rng) -> tuple:
     """Return eigenvalues and directions in the columns that vary."""
-    n_columns, data = len(rows.columns), rows.data
+    n_columns, data = len(rows.columns), rows.in_memory
     if model.method == "principal" and n_columns > MAX_SCATTER:
-        if rows.in_memory is None:
+        if data is None:
             raise ValueError(
                 f"method='principal' forms the scatter matrix of a table in blocks, and X has "
                 f"{n_columns} varying columns, more than {MAX_SCATTER}; reduce the columns, or use "
@@ -470,7 +470,7 @@ def _directions(model: FeatureSpaceDecomposition, rows: Rows, rng) -> tuple:
         return _scatter.leading_principal_directions(X, data.weights, rows.center, wanted, start)
     rows.refuse_wide(model.method)
     Z, basis = rows.centered(), None
-    if Z is not None:  # every direction with variance is in the space of the rows
+    if data is not None and Z is not None:  # all variance is in the space of the rows
         Z, basis = _scatter.row_space(Z)
         if not len(basis):
             return np.empty(0), basis
@@ -517,8 +517,12 @@ def _learn_blocks(model: FeatureSpaceDecomposition, rows: Rows, rng) -> Learned:
     else:
         rows.refuse_wide(model.method)
         Z = rows.centered()
-        S = rows.scatter() if Z is None else None
-        if not (np.diag(S).all() if Z is None else (Z**2).sum(axis=0).all()):
+        if Z is None:
+            S = rows.scatter()
+            squares = np.diag(S)
+        else:
+            S, squares = None, (Z**2).sum(axis=0)
+        if not squares.all():
             raise ValueError(_VANISHED.format("not every column"))
         found = [_eliminate(blocks, rows, S, Z) for blocks in partitions]
     maps, groups, eigenvalues = (list(part) for part in zip(*found, strict=True))

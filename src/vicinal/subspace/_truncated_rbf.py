@@ -30,15 +30,7 @@ from vicinal._base import (
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.calibration._temperature import fit_slope
-from vicinal._kernels.subspace._truncated_rbf import (
-    feature_blocks,
-    feature_rows,
-    fit_logistic_features,
-    monomial_plan,
-    plan_beside,
-    truncated_rbf_features,
-    truncated_rbf_kernel,
-)
+from vicinal._kernels.subspace import _truncated_rbf as kernels
 from vicinal.subspace._explain import slope_section
 from vicinal.subspace._truncated_rbf_fit import (
     LinearFit,
@@ -165,11 +157,11 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             One column per monomial, by degree, then in lexicographic order.
         """
         X = query_rows(self, X)
-        plan = plan_beside(monomial_plan(X.shape[1], self.order), X)
+        plan = kernels.plan_beside(kernels.monomial_plan(X.shape[1], self.order), X)
         shape = X.shape[0], plan.n_outputs
         P = namespace(X).empty(shape, dtype=X.dtype, device=compat.device(X))
-        for rows in feature_rows(X, plan.n_outputs):
-            P[rows, :] = truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
+        for rows in kernels.feature_rows(X, plan.n_outputs):
+            P[rows, :] = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
         return P
 
     def __sklearn_tags__(self):
@@ -259,14 +251,14 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
         xp, shape = namespace(X), (X.shape[0], self.intercept_.shape[0])
         scores = xp.empty(shape, dtype=X.dtype, device=compat.device(X))
         if self.solver_ == "primal":
-            plan = plan_beside(monomial_plan(X.shape[1], self.order), X)
-            for rows in feature_rows(X, plan.n_outputs):
-                P = truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
+            plan = kernels.plan_beside(kernels.monomial_plan(X.shape[1], self.order), X)
+            for rows in kernels.feature_rows(X, plan.n_outputs):
+                P = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
                 scores[rows, :] = xp.astype(P @ self.primal_coef_ + self.intercept_, X.dtype)
         else:
-            for rows in feature_rows(X, self.rows_.shape[0]):
+            for rows in kernels.feature_rows(X, self.rows_.shape[0]):
                 Z = X[rows, :] - self.mean_
-                K = truncated_rbf_kernel(Z, self.rows_, self.gamma_, self.order)
+                K = kernels.truncated_rbf_kernel(Z, self.rows_, self.gamma_, self.order)
                 scores[rows, :] = xp.astype(K @ self.dual_coef_ + self.intercept_, X.dtype)
         return scores
 
@@ -405,8 +397,8 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
 
     def _fit_logistic(self, data, weights, settings: Settings) -> LinearFit:
         plan = settings.plan
-        fit = fit_logistic_features(
-            feature_blocks(data.X - settings.mean, settings.gamma, plan),
+        fit = kernels.fit_logistic_features(
+            kernels.feature_blocks(data.X - settings.mean, settings.gamma, plan),
             data.y,
             weights,
             len(data.classes),

@@ -22,20 +22,7 @@ from vicinal._base import (
 )
 from vicinal._kernels.calibration._temperature import score_spread, slope_derivatives, solve_slope
 from vicinal._kernels.linear._scatter import column_means
-from vicinal._kernels.subspace._truncated_rbf import (
-    MonomialPlan,
-    RidgeSums,
-    feature_blocks,
-    fitted_and_leverage,
-    leave_one_out_scores,
-    monomial_plan,
-    n_monomials,
-    ridge_dual,
-    ridge_from_sums,
-    ridge_primal,
-    ridge_sums,
-    truncated_rbf_kernel,
-)
+from vicinal._kernels.subspace import _truncated_rbf as kernels
 
 # Rows whose lengths tell whether a width is too large for the order.
 _SAMPLE_ROWS = 20_000
@@ -53,11 +40,11 @@ class Settings:
     max_features: int
 
     @property
-    def plan(self) -> MonomialPlan:
+    def plan(self) -> kernels.MonomialPlan:
         """How the monomials are made; too many are refused."""
         n_features, remedy = self.mean.shape[0], "reduce the columns, use solver='dual'"
         check_expansion(n_features, self.order, self.max_features, remedy)
-        return monomial_plan(n_features, self.order)
+        return kernels.monomial_plan(n_features, self.order)
 
 
 @dataclass(frozen=True)
@@ -72,7 +59,7 @@ class LinearFit:
 
 def check_expansion(n_features, order, max_features, remedy):
     """Return J, or raise when there would be more than ``max_features`` monomials."""
-    J = n_monomials(n_features, order)
+    J = kernels.n_monomials(n_features, order)
     if J > max_features:
         raise ValueError(
             f"order={order} on {n_features} features makes J = C({n_features + order}, {order}) = "
@@ -86,7 +73,7 @@ def resolve(model: Any, data: TrainingData, solver: str) -> Settings:
     """Return centre and width, and the smaller of both systems for ``solver="auto"``."""
     mean, gamma = center_and_width(data, model.order, model.gamma, center=model.center)
     if solver == "auto":
-        is_smaller = n_monomials(data.n_features, model.order) <= len(data)
+        is_smaller = kernels.n_monomials(data.n_features, model.order) <= len(data)
         solver = "primal" if is_smaller else "dual"
     return Settings(mean, gamma, model.order, model.alpha, solver, model.max_features)
 
@@ -125,19 +112,19 @@ def fit_ridge(data: TrainingData, Y: Any, weights: Any, settings: Settings, unit
     """Fit the ridge to targets (n, n_targets); with ``unit`` return leave-one-out scores too."""
     Z = data.X - settings.mean
     if settings.solver == "dual":
-        K = truncated_rbf_kernel(Z, Z, settings.gamma, settings.order)
-        coef, intercept, leverage = ridge_dual(K, Y, weights, settings.alpha)
+        K = kernels.truncated_rbf_kernel(Z, Z, settings.gamma, settings.order)
+        coef, intercept, leverage = kernels.ridge_dual(K, Y, weights, settings.alpha)
         fit, fitted = LinearFit(coef, intercept, Z), K @ coef + intercept
     else:
-        blocks = feature_blocks(Z, settings.gamma, settings.plan)
-        coef, intercept, state = ridge_primal(blocks, Y, weights, settings.alpha)
+        blocks = kernels.feature_blocks(Z, settings.gamma, settings.plan)
+        coef, intercept, state = kernels.ridge_primal(blocks, Y, weights, settings.alpha)
         fit = LinearFit(coef, intercept)
         if unit is not None:
             total = data.xp.sum(weights)
-            fitted, leverage = fitted_and_leverage(blocks, coef, intercept, total, state)
+            fitted, leverage = kernels.fitted_and_leverage(blocks, coef, intercept, total, state)
     if unit is None:
         return fit
-    return replace(fit, left_out=leave_one_out_scores(Y, fitted, leverage, unit))
+    return replace(fit, left_out=kernels.leave_one_out_scores(Y, fitted, leverage, unit))
 
 
 def class_targets(codes: Any, n_classes: int, dtype: Any) -> Any:
@@ -163,7 +150,7 @@ def fit_regressor_blocks(model: Any, blocks: Blocks) -> tuple[Settings, LinearFi
     blocks, found = survey(blocks, has_classes=False)
     settings = _resolve_blocks(model, blocks, found)
     sums = blocks.then(_encode, None).total(_sum_ridge, settings, None, combine=add_tuples)
-    coef, intercept, _ = ridge_from_sums(RidgeSums(*sums), settings.alpha)
+    coef, intercept, _ = kernels.ridge_from_sums(kernels.RidgeSums(*sums), settings.alpha)
     return settings, LinearFit(coef, intercept)
 
 
@@ -179,7 +166,7 @@ def fit_classifier_blocks(model: Any, blocks: Blocks) -> tuple:
     unit = class_factors(model.class_weight, found.classes, codes, found.class_weights)
     rows = blocks.then(_encode, found.classes)
     sums = rows.total(_sum_ridge, settings, unit, combine=add_tuples)
-    coef, intercept, state = ridge_from_sums(RidgeSums(*sums), settings.alpha)
+    coef, intercept, state = kernels.ridge_from_sums(kernels.RidgeSums(*sums), settings.alpha)
     fit = LinearFit(coef, intercept)
     scores = rows.then(_held_out_scores, settings, unit, fit, sums[0], state)
     return settings, fit, found.classes, _slope_of(scores, found)
@@ -212,7 +199,7 @@ def _encode(block: Any, classes: Any) -> TrainingData:
 
 def _features_and_targets(block: TrainingData, settings: Settings) -> tuple:
     Z = block.X - settings.mean
-    features = feature_blocks(Z, settings.gamma, settings.plan, hold=False)
+    features = kernels.feature_blocks(Z, settings.gamma, settings.plan, hold=False)
     if block.classes is None:
         return features, np.asarray(block.y, dtype=np.float64)[:, None]
     return features, class_targets(block.y, len(block.classes), np.float64)
@@ -220,14 +207,15 @@ def _features_and_targets(block: TrainingData, settings: Settings) -> tuple:
 
 def _sum_ridge(block: TrainingData, settings: Settings, unit: Any) -> tuple:
     weights = block.weights if unit is None else block.weights * unit[block.y]
-    return tuple(ridge_sums(*_features_and_targets(block, settings), weights))
+    features, Y = _features_and_targets(block, settings)
+    return tuple(kernels.ridge_sums(features, Y, weights))
 
 
 def _held_out_scores(block: TrainingData, settings, unit, fit: LinearFit, total, state):
     """Return the block with leave-one-out scores in place of rows."""
     features, Y = _features_and_targets(block, settings)
-    fitted, leverage = fitted_and_leverage(features, fit.coef, fit.intercept, total, state)
-    scores = both_scores(leave_one_out_scores(Y, fitted, leverage, unit[block.y]))
+    fitted, leverage = kernels.fitted_and_leverage(features, fit.coef, fit.intercept, total, state)
+    scores = both_scores(kernels.leave_one_out_scores(Y, fitted, leverage, unit[block.y]))
     return TrainingData(scores, block.y, block.classes, block.weights)
 
 

@@ -13,7 +13,6 @@ import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
 from scipy.sparse.linalg import LinearOperator, svds
-from sklearn.utils.sparsefuncs import min_max_axis
 
 from vicinal._base import as_numpy, free_memory, is_array_api, namespace, row_blocks
 from vicinal._kernels._jit import jit
@@ -46,7 +45,8 @@ def column_means(X: Matrix, weights: Any) -> np.ndarray:
 def constant_columns(X: Matrix) -> np.ndarray:
     """Tell which columns hold one value only."""
     if sp.issparse(X):
-        low, high = min_max_axis(X, axis=0)
+        columns = X.tocsc()
+        low, high = (part.toarray() for part in (columns.min(axis=0), columns.max(axis=0)))
     else:
         low, high = namespace(X).min(X, axis=0), namespace(X).max(X, axis=0)
     return as_numpy(low == high).ravel()
