@@ -36,7 +36,7 @@ _OVERLAP = 0.1
 
 
 @dataclass(frozen=True)
-class Settings:
+class GradientSettings:
     """What the parameters mean."""
 
     name: str  # of the model's class
@@ -48,14 +48,14 @@ class Settings:
     verbose: int
 
 
-def resolve(model: Any) -> Settings:
+def resolve(model: Any) -> GradientSettings:
     """Return the checked settings of a model."""
     alphas = _ALPHAS if model.alphas is None else np.asarray(model.alphas, dtype=np.float64)
     if alphas.ndim != 1 or not len(alphas) or not np.all(alphas > 0.0):
         raise ValueError(
             f"alphas={model.alphas!r} must be a list of positive penalties; give at least one."
         )
-    return Settings(
+    return GradientSettings(
         type(model).__name__,
         model.kernel,
         model.metric,
@@ -67,7 +67,7 @@ def resolve(model: Any) -> Settings:
 
 
 @dataclass(frozen=True)
-class Rows:
+class GradientRows:
     """Standardised rows, outputs, what each counts, and how many equal rows it stands for."""
 
     Z: np.ndarray
@@ -78,10 +78,10 @@ class Rows:
     def __len__(self) -> int:
         return len(self.Z)
 
-    def __getitem__(self, rows) -> "Rows":
-        return Rows(self.Z[rows], self.Y[rows], self.weights[rows], self.copies[rows])
+    def __getitem__(self, rows) -> "GradientRows":
+        return GradientRows(self.Z[rows], self.Y[rows], self.weights[rows], self.copies[rows])
 
-    def some(self, size: int, rng: np.random.RandomState) -> "Rows":
+    def some(self, size: int, rng: np.random.RandomState) -> "GradientRows":
         """Return all rows, or a sample where there are more than ``size``."""
         return self if len(self) <= size else self[_sample(np.arange(len(self)), size, rng)]
 
@@ -96,7 +96,7 @@ class _Candidates:
     of indices, of the scale and of the penalty.
     """
 
-    def __init__(self, settings: Settings, data: Rows, components, scales):
+    def __init__(self, settings: GradientSettings, data: GradientRows, components, scales):
         self._kernel, self._alphas = settings.kernel, settings.alphas
         self._data, self._scales = data, scales
         mapped = map_rows(data.Z, components)
@@ -154,7 +154,9 @@ class _Candidates:
         }
 
 
-def _fit_round(data: Rows, settings: Settings, components, scales, start: dict | None) -> dict:
+def _fit_round(
+    data: GradientRows, settings: GradientSettings, components, scales, start: dict | None
+) -> dict:
     """Fit the ridge in given coordinates.
 
     Scale and penalty are those of least leave-one-out error: downhill from those of another round,
@@ -164,7 +166,7 @@ def _fit_round(data: Rows, settings: Settings, components, scales, start: dict |
     return fit.round(fit.lowest() if start is None else fit.downhill(start))
 
 
-def learn_metric(data: Rows, settings: Settings, rng, n_rounds: int) -> dict:
+def learn_metric(data: GradientRows, settings: GradientSettings, rng, n_rounds: int) -> dict:
     """Alternate ridge and metric; return the round of least leave-one-out error.
 
     A wide kernel is close to a polynomial of low degree. Where that does better than a narrow one,
@@ -199,7 +201,7 @@ def learn_metric(data: Rows, settings: Settings, rng, n_rounds: int) -> dict:
     return min(tried, key=lambda pair: pair[0])[1]
 
 
-def _kinds(data: Rows, settings: Settings) -> dict[str, float]:
+def _kinds(data: GradientRows, settings: GradientSettings) -> dict[str, float]:
     """Return the kinds of metric to try, with the logarithm of what each has to gain."""
     if settings.metric != "auto":
         return {settings.metric: 0.0}
@@ -208,7 +210,7 @@ def _kinds(data: Rows, settings: Settings) -> dict[str, float]:
     return {"diagonal": 0.0} | ({"full": charge} if charge <= _MAX_CHARGE else {})
 
 
-def _choose(data: Rows, settings: Settings, rng) -> tuple[dict, int]:
+def _choose(data: GradientRows, settings: GradientSettings, rng) -> tuple[dict, int]:
     """Choose metric, scale and penalty; return them and how many rows were used in the end."""
     some = data.some(_ROUND_ROWS, rng)
     found = learn_metric(some, settings, rng, settings.n_rounds)
@@ -218,7 +220,7 @@ def _choose(data: Rows, settings: Settings, rng) -> tuple[dict, int]:
     return found, len(some)
 
 
-def _finish(data: Rows, found: dict, settings: Settings) -> dict:
+def _finish(data: GradientRows, found: dict, settings: GradientSettings) -> dict:
     """Choose scale and penalty by more rows, and let the metric follow once.
 
     More rows bear a smaller penalty, under which columns of small effect come to light. There may
@@ -237,14 +239,16 @@ def _finish(data: Rows, found: dict, settings: Settings) -> dict:
     return min(rounds, key=_error)
 
 
-def _ridge(data: Rows, found: dict, kernel: str, n_left_out: int | None = None) -> KernelRidge:
+def _ridge(
+    data: GradientRows, found: dict, kernel: str, n_left_out: int | None = None
+) -> KernelRidge:
     """Solve the ridge of a metric, scale and penalty that were found."""
     mapped = map_rows(data.Z, found["components"])
     K = kernel_values(cdist(mapped, mapped), found["bandwidth"], kernel)
     return kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
 
 
-def predict_halves(data: Rows, settings: Settings, rng) -> np.ndarray:
+def predict_halves(data: GradientRows, settings: GradientSettings, rng) -> np.ndarray:
     """Return outputs of every row, by metric, scale and penalty of the half it is not in."""
     halves = np.array_split(rng.permutation(len(data)), 2)
     out = np.empty_like(data.Y)
@@ -325,7 +329,7 @@ class Tree(NamedTuple):
         return out
 
 
-def fit_tree(data: Rows, settings: Settings, rng) -> Tree:
+def fit_tree(data: GradientRows, settings: GradientSettings, rng) -> Tree:
     """Cut the rows into blocks, and fit the model of every block."""
     splits: list[dict] = []
     blocks: list[dict] = []
@@ -347,7 +351,7 @@ def fit_tree(data: Rows, settings: Settings, rng) -> Tree:
     return Tree(settings.kernel, root, splits, blocks)
 
 
-def _fit_block(data: Rows, rows: np.ndarray, settings: Settings, rng) -> dict:
+def _fit_block(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng) -> dict:
     """Learn the metric on some of the rows and the ridge on all of them."""
     found, n_seen = _choose(data, settings, rng)
     ridge, gradients = found.pop("ridge"), found.pop("gradients")
@@ -366,7 +370,7 @@ def _fit_block(data: Rows, rows: np.ndarray, settings: Settings, rng) -> dict:
     }
 
 
-def _split(data: Rows, rows: np.ndarray, settings: Settings, rng) -> tuple | None:
+def _split(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng) -> tuple | None:
     """Cut at the median along the direction in which the prediction changes most."""
     gradients = learn_metric(data.some(_ROUND_ROWS, rng), settings, rng, 1)["gradients"]
     direction = gradient_directions(gradients)[1][:, -1]

@@ -25,7 +25,7 @@ from vicinal._kernels.calibration._temperature import fit_slope, temperature_pro
 from vicinal._kernels.linear._maps import standard_scale
 from vicinal._rows import HeldOutRows, IntervalMixin, LabelSetMixin, some_rows
 from vicinal.metric._explain import slope_sections
-from vicinal.metric._gradient_fit import Rows, Tree, fit_tree, predict_halves, resolve
+from vicinal.metric._gradient_fit import GradientRows, Tree, fit_tree, predict_halves, resolve
 
 
 class _GradientKernel(ExplainRowMixin, BaseEstimator):
@@ -97,14 +97,14 @@ class _GradientKernel(ExplainRowMixin, BaseEstimator):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _standardised(self, X, Y, weights, factors=1.0) -> Rows:
+    def _standardised(self, X, Y, weights, factors=1.0) -> GradientRows:
         """Store mean and scale of the columns; Y has one column per output."""
         X = np.asarray(X, dtype=np.float64)
         self.mean_, self.scale_ = standard_scale(X, weights)
         Z = (X - self.mean_) / self.scale_
-        return Rows(Z, Y, weights * factors, np.maximum(weights, 1.0))
+        return GradientRows(Z, Y, weights * factors, np.maximum(weights, 1.0))
 
-    def _fit_tree(self, rows: Rows) -> np.ndarray:
+    def _fit_tree(self, rows: GradientRows) -> np.ndarray:
         """Store the tree of blocks; return the outputs of every row left out."""
         tree = fit_tree(rows, resolve(self), check_random_state(self.random_state))
         _, self._root, self.splits_, self.blocks_ = tree
@@ -225,7 +225,7 @@ class GradientKernelRegressor(RegressorMixin, IntervalMixin, _GradientKernel):
         self._store_held_out(data, self.loo_prediction_.reshape(Y.shape), Y)
         return self
 
-    def _standardised_targets(self, X, Y, weights) -> Rows:
+    def _standardised_targets(self, X, Y, weights) -> GradientRows:
         self.target_mean_, self.target_scale_ = standard_scale(Y, weights)
         return self._standardised(X, (Y - self.target_mean_) / self.target_scale_, weights)
 

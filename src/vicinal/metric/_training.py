@@ -49,7 +49,7 @@ _FREQUENCY_SCALE = 0.1
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """Settings of the training, resolved for a table."""
+    """NetSettings of the training, resolved for a table."""
 
     batch_size: int
     n_window: int
@@ -81,7 +81,7 @@ class Voters(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Settings:
+class NetSettings:
     """What the parameters of a model mean for so many rows."""
 
     name: str  # of the model's class
@@ -101,13 +101,13 @@ class Settings:
         return 4 * self.plan.n_window * (2 * width + 6 * self.plan.batch_size)
 
 
-def resolve(model: Any, n_rows: int, n_features: int, *, on_host: bool) -> Settings:
+def resolve(model: Any, n_rows: int, n_features: int, *, on_host: bool) -> NetSettings:
     """Return shapes and seeds of the nets, and the plan of their training."""
     periodic = [
         n_rows >= _PERIODIC_FROM or e % 2 == 0 if model.periodic == "auto" else model.periodic
         for e in range(model.n_estimators)
     ]
-    return Settings(
+    return NetSettings(
         type(model).__name__,
         [net_shape(model, n_features, own) for own in periodic],
         draw_seeds(model.random_state, model.n_estimators),
@@ -154,7 +154,7 @@ class _Interrupted(Exception):
 
 
 def train_models(
-    data: Voters, settings: Settings, pools: list[np.ndarray], *, classes: bool
+    data: Voters, settings: NetSettings, pools: list[np.ndarray], *, classes: bool
 ) -> list[list[dict]]:
     """Train the nets of one model for each pool of rows."""
     data = Voters(*(namespace(data.scores).astype(part, data.scores.dtype) for part in data))

@@ -315,7 +315,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
 
 @dataclass(frozen=True)
-class Settings:
+class MachineSettings:
     """What the parameters mean for a table."""
 
     gamma: float
@@ -340,7 +340,7 @@ class Settings:
         )
 
 
-def resolve(model: DivideConquerSVC, data: TrainingData) -> Settings:
+def resolve(model: DivideConquerSVC, data: TrainingData) -> MachineSettings:
     """Return widths, number and kind of clusters, and the limits of the solvers."""
     n_clusters = model.n_clusters
     if n_clusters == "auto":
@@ -358,7 +358,7 @@ def resolve(model: DivideConquerSVC, data: TrainingData) -> Settings:
     if model.clustering == "kernel":
         gamma = model.cluster_gamma or scale
         learn = partial(KernelClusters.learn, gamma=gamma, n_landmarks=model.n_landmarks)
-    return Settings(
+    return MachineSettings(
         gamma=scale if model.gamma == "scale" else float(model.gamma),
         n_clusters=n_clusters,
         max_cluster_size=model.max_cluster_size,
@@ -374,7 +374,7 @@ def resolve(model: DivideConquerSVC, data: TrainingData) -> Settings:
 # --- clusters -------------------------------------------------------------------------------------
 
 
-def divide(X: np.ndarray, weights: np.ndarray, settings: Settings, seed: int) -> tuple:
+def divide(X: np.ndarray, weights: np.ndarray, settings: MachineSettings, seed: int) -> tuple:
     """Return clusters of the rows, none of them empty, and the cluster of every row."""
     rng = check_random_state(seed)
     learned = settings.learn_clusters(X, weights, settings.n_clusters, rng)
@@ -508,7 +508,7 @@ def by_group(function, tasks, groups, **parallel):
     return scores
 
 
-def fit_machines(data: TrainingData, bounds, labels, settings: Settings) -> list:
+def fit_machines(data: TrainingData, bounds, labels, settings: MachineSettings) -> list:
     """Return the machine of every cluster."""
     groups = groups_of(labels, labels.max() + 1)
     # The largest first: they take longest, and none should start when the others are done.
@@ -560,7 +560,7 @@ def scores_from_pairs(margins, present, n_classes):
     return scores / (n_classes - 1)
 
 
-def out_of_fold_scores(data: TrainingData, bounds, labels, settings: Settings, seed: int):
+def out_of_fold_scores(data: TrainingData, bounds, labels, settings: MachineSettings, seed: int):
     """Score every row by a machine of its cluster that did not see it, (n, n_classes)."""
     n_classes = len(data.classes)
     groups = groups_of(labels, labels.max() + 1)
@@ -599,7 +599,9 @@ class ExactSolution:
     n_steps: np.ndarray
 
 
-def solve_exact(data: TrainingData, bounds, labels, settings: Settings, seed: int) -> ExactSolution:
+def solve_exact(
+    data: TrainingData, bounds, labels, settings: MachineSettings, seed: int
+) -> ExactSolution:
     """Solve the clusters of every level, the finest first, then the whole problem."""
     X, rng = np.ascontiguousarray(data.X, dtype=np.float64), check_random_state(seed)
     problems = []  # per pair of classes its rows, their signs and dual coefficients
@@ -635,7 +637,7 @@ def solve_exact(data: TrainingData, bounds, labels, settings: Settings, seed: in
     return ExactSolution(X[support], columns[support], objectives, n_steps)
 
 
-def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: Settings) -> tuple:
+def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: MachineSettings) -> tuple:
     """Solve the parts of one pair's problem that lie in each cluster."""
     groups = [g for g in groups_of(labels[rows], labels.max() + 1) if len(g)]
     solved = parallel_map(
@@ -651,7 +653,7 @@ def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: Settings) -
     return rows, signs, alpha
 
 
-def _solve_dual(X, signs, bounds, alpha, settings: Settings) -> tuple:
+def _solve_dual(X, signs, bounds, alpha, settings: MachineSettings) -> tuple:
     """Descend from ``alpha``; return the solution, its value, the steps and what is violated."""
     alpha = alpha.copy()
     gradient = _divide_conquer.dual_gradient(X, signs, alpha, settings.gamma)

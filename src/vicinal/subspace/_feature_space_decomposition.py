@@ -220,7 +220,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             _scatter.column_means(data.X, data.weights),
         )
         dtype = np.float32 if data.X.dtype == data.xp.float32 else np.float64
-        self._learn(Rows(data, len(data), constant, mean, data.classes, dtype, data))
+        self._learn(SummedRows(data, len(data), constant, mean, data.classes, dtype, data))
         return self
 
     @atomic_fit_blocks
@@ -230,9 +230,9 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         blocks, found = survey(blocks, has_classes=self.method == "discriminant")
         constant, mean = found.moments.constant, found.moments.mean
         encoded = blocks.then(_encode, found.classes)
-        self._learn(Rows(encoded, found.n_rows, constant, mean, found.classes, np.float64))
+        self._learn(SummedRows(encoded, found.n_rows, constant, mean, found.classes, np.float64))
 
-    def _learn(self, rows: "Rows") -> None:
+    def _learn(self, rows: "SummedRows") -> None:
         rng = check_random_state(self.random_state)
         self.constant_, self.mean_ = rows.constant, rows.mean
         if rows.classes is not None:
@@ -351,7 +351,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
 
 @dataclass(frozen=True)
-class Rows:
+class SummedRows:
     """What is learned from: sums over rows in memory, on a device, or in blocks."""
 
     data: TrainingData | Blocks  # blocks of training data
@@ -431,7 +431,7 @@ def _sum_grams(data: TrainingData, mean, partitions) -> np.ndarray:
 # --- one transform, whose directions are drawn ----------------------------------------------------
 
 
-def _learn_directions(model: FeatureSpaceDecomposition, rows: Rows, rng) -> Learned:
+def _learn_directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> Learned:
     """Learn one transform; the groups are subsets, or blocks, of its directions."""
     maps: list = [None]
     available, eigenvalues = rows.columns, []
@@ -453,7 +453,7 @@ def _learn_directions(model: FeatureSpaceDecomposition, rows: Rows, rng) -> Lear
     return Learned(maps, [[np.sort(group) for group in groups]], eigenvalues)
 
 
-def _directions(model: FeatureSpaceDecomposition, rows: Rows, rng) -> tuple:
+def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tuple:
     """Return eigenvalues and directions in the columns that vary."""
     n_columns, data = len(rows.columns), rows.in_memory
     if model.method == "principal" and n_columns > MAX_SCATTER:
@@ -477,7 +477,7 @@ def _directions(model: FeatureSpaceDecomposition, rows: Rows, rng) -> tuple:
         weights, none = data.host(data.weights), np.zeros(len(basis), dtype=bool)
         codes = None if data.y is None else data.host(data.y)
         inner = TrainingData(Z / np.sqrt(weights)[:, None], codes, data.classes, weights)
-        rows = Rows(inner, rows.n_samples, none, 0.0 * Z[0], rows.classes, rows.dtype)
+        rows = SummedRows(inner, rows.n_samples, none, 0.0 * Z[0], rows.classes, rows.dtype)
     if model.method == "principal":
         values, directions = _scatter.principal_directions(rows.scatter())
         values, directions = values[: model.n_components], directions[: model.n_components]
@@ -508,7 +508,7 @@ def _partitions(model: FeatureSpaceDecomposition, columns: np.ndarray, rng) -> l
 # --- one transform per partition of the columns ---------------------------------------------------
 
 
-def _learn_blocks(model: FeatureSpaceDecomposition, rows: Rows, rng) -> Learned:
+def _learn_blocks(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> Learned:
     """Learn one transform per partition of the columns; the blocks are the groups."""
     partitions = _partitions(model, rows.columns, rng)
     if model.method == "approximate":
@@ -531,7 +531,7 @@ def _learn_blocks(model: FeatureSpaceDecomposition, rows: Rows, rng) -> Learned:
     return Learned(maps, groups, [values for values in eigenvalues if values is not None])
 
 
-def _eliminate(blocks: list[np.ndarray], rows: Rows, S, Z) -> tuple:
+def _eliminate(blocks: list[np.ndarray], rows: SummedRows, S, Z) -> tuple:
     """Learn the transform of one partition from the scatter matrix S, or from few rows Z."""
     columns, n_features = rows.columns, len(rows.mean)
     positions = [np.searchsorted(columns, block) for block in blocks]

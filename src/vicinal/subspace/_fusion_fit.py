@@ -41,7 +41,7 @@ METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
 
 
 @dataclass(frozen=True)
-class Settings:
+class FusionSettings:
     """What the parameters of a fusion mean for a table."""
 
     name: str  # of the fusion's class
@@ -81,7 +81,7 @@ class ScoreScale(NamedTuple):
         return (scores[:, self.mask] - self.mean) / self.scale
 
 
-def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) -> Settings:
+def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) -> FusionSettings:
     """Return seeded decompositions, and the method of the local model that is fused."""
     stack_method = getattr(model, "stack_method", "predict")
     if stack_method == "auto":
@@ -92,7 +92,7 @@ def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) ->
             f"stack_method={stack_method!r}, but {local!r} has no such method; use "
             "stack_method='auto'."
         )
-    return Settings(
+    return FusionSettings(
         type(model).__name__,
         _decompositions(model, classes, rng),
         model.include_full,
@@ -195,7 +195,9 @@ def local_scores(view: tuple, X: Any, stack_method: str, classes: Any) -> np.nda
     return aligned
 
 
-def _unfitted_views(decompositions: list, settings: Settings, rng) -> tuple[list[str], list[tuple]]:
+def _unfitted_views(
+    decompositions: list, settings: FusionSettings, rng
+) -> tuple[list[str], list[tuple]]:
     """Return the names and the unfitted views of all subspaces."""
     places = [
         (f"{getattr(own, 'method', f'part {number}')} {index}", own, index)
@@ -220,7 +222,7 @@ def _saw_targets(decomposition: Any) -> bool:
 # --- rows in memory -------------------------------------------------------------------------------
 
 
-def fit_locals(data: TrainingData, settings: Settings, rng) -> LocalModels:
+def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels:
     """Learn decompositions and local models, and score the training rows."""
     weights = data.sample_weight
     decompositions = [own.fit(data.X, data.y, weights) for own in settings.decompositions]
@@ -240,7 +242,7 @@ def fit_locals(data: TrainingData, settings: Settings, rng) -> LocalModels:
     return LocalModels(decompositions, names, models, scores)
 
 
-def _cross_fit_views(views: list, data: TrainingData, settings: Settings, seed: int) -> tuple:
+def _cross_fit_views(views: list, data: TrainingData, settings: FusionSettings, seed: int) -> tuple:
     """Return the models of the folds, where they are stored, and the out-of-fold scores."""
     splitter = check_cv(settings.cv, data.y, classifier=settings.classes is not None)
     if isinstance(settings.cv, Integral) or settings.cv is None:
@@ -287,7 +289,7 @@ def _fit_view(view: tuple, X, y, weights) -> tuple:
     return decomposition, index, fit_weighted(local, features, y, weights)
 
 
-def _fit_views(views: list, data: TrainingData, settings: Settings) -> list:
+def _fit_views(views: list, data: TrainingData, settings: FusionSettings) -> list:
     """Fit every local model on all rows."""
     return parallel_map(
         _fit_view,
@@ -330,7 +332,7 @@ def encoded_blocks(cv: Any, blocks: Blocks) -> tuple[Blocks, Survey]:
     return blocks.then(_encode, found.classes), found
 
 
-def fit_locals_blocks(blocks: Blocks, settings: Settings, rng) -> LocalModels:
+def fit_locals_blocks(blocks: Blocks, settings: FusionSettings, rng) -> LocalModels:
     """Learn decompositions and local models, and score the training rows where they are."""
     decompositions = [own.fit_blocks(blocks) for own in settings.decompositions]
     names, views = _unfitted_views(decompositions, settings, rng)
@@ -420,7 +422,7 @@ def _fit_gathered(blocks: list[Block], estimator: Any) -> Any:
     return fit_weighted(clone(estimator), rows.X, rows.y, weight)
 
 
-def _score(block: Block, settings: Settings, views: list[list[tuple]], folds: Folds) -> Block:
+def _score(block: Block, settings: FusionSettings, views: list[list[tuple]], folds: Folds) -> Block:
     """Return scores of models that did not see the row in place of its features."""
     fold = folds.of(block)
     width = 1 if len(settings.classes) == 2 else len(settings.classes)

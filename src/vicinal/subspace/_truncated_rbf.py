@@ -33,8 +33,8 @@ from vicinal._kernels.calibration._temperature import fit_slope
 from vicinal._kernels.subspace import _truncated_rbf as kernels
 from vicinal.subspace._explain import slope_section
 from vicinal.subspace._truncated_rbf_fit import (
-    LinearFit,
-    Settings,
+    TruncatedFit,
+    TruncatedSettings,
     both_scores,
     center_and_width,
     check_expansion,
@@ -237,7 +237,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
         self.solver = solver
         self.max_features = max_features
 
-    def _store(self, settings: Settings, fit: LinearFit) -> None:
+    def _store(self, settings: TruncatedSettings, fit: TruncatedFit) -> None:
         self.mean_, self.gamma_, self.solver_ = settings.mean, settings.gamma, settings.solver
         self.intercept_ = fit.intercept
         if settings.solver == "primal":
@@ -395,7 +395,7 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
         self._store(settings, fit)
         return self
 
-    def _fit_logistic(self, data, weights, settings: Settings) -> LinearFit:
+    def _fit_logistic(self, data, weights, settings: TruncatedSettings) -> TruncatedFit:
         plan = settings.plan
         fit = kernels.fit_logistic_features(
             kernels.feature_blocks(data.X - settings.mean, settings.gamma, plan),
@@ -415,7 +415,7 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
                 ConvergenceWarning,
                 stacklevel=3,
             )
-        return LinearFit(fit.coef.T, fit.intercept)
+        return TruncatedFit(fit.coef.T, fit.intercept)
 
     @atomic_fit_blocks
     def fit_blocks(self, blocks):

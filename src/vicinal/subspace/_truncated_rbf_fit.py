@@ -29,7 +29,7 @@ _SAMPLE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
-class Settings:
+class TruncatedSettings:
     """What the parameters of a model mean for a table."""
 
     mean: Any
@@ -48,7 +48,7 @@ class Settings:
 
 
 @dataclass(frozen=True)
-class LinearFit:
+class TruncatedFit:
     """Coefficients of the monomials, or of the kernel with training rows; one column per target."""
 
     coef: Any
@@ -69,13 +69,13 @@ def check_expansion(n_features, order, max_features, remedy):
     return J
 
 
-def resolve(model: Any, data: TrainingData, solver: str) -> Settings:
+def resolve(model: Any, data: TrainingData, solver: str) -> TruncatedSettings:
     """Return centre and width, and the smaller of both systems for ``solver="auto"``."""
     mean, gamma = center_and_width(data, model.order, model.gamma, center=model.center)
     if solver == "auto":
         is_smaller = kernels.n_monomials(data.n_features, model.order) <= len(data)
         solver = "primal" if is_smaller else "dual"
-    return Settings(mean, gamma, model.order, model.alpha, solver, model.max_features)
+    return TruncatedSettings(mean, gamma, model.order, model.alpha, solver, model.max_features)
 
 
 def center_and_width(data: TrainingData, order: int, gamma: Any, *, center: bool) -> tuple:
@@ -108,17 +108,19 @@ def _warn_if_cut_short(squares, weights, gamma, order):
         )
 
 
-def fit_ridge(data: TrainingData, Y: Any, weights: Any, settings: Settings, unit: Any) -> LinearFit:
+def fit_ridge(
+    data: TrainingData, Y: Any, weights: Any, settings: TruncatedSettings, unit: Any
+) -> TruncatedFit:
     """Fit the ridge to targets (n, n_targets); with ``unit`` return leave-one-out scores too."""
     Z = data.X - settings.mean
     if settings.solver == "dual":
         K = kernels.truncated_rbf_kernel(Z, Z, settings.gamma, settings.order)
         coef, intercept, leverage = kernels.ridge_dual(K, Y, weights, settings.alpha)
-        fit, fitted = LinearFit(coef, intercept, Z), K @ coef + intercept
+        fit, fitted = TruncatedFit(coef, intercept, Z), K @ coef + intercept
     else:
         blocks = kernels.feature_blocks(Z, settings.gamma, settings.plan)
         coef, intercept, state = kernels.ridge_primal(blocks, Y, weights, settings.alpha)
-        fit = LinearFit(coef, intercept)
+        fit = TruncatedFit(coef, intercept)
         if unit is not None:
             total = data.xp.sum(weights)
             fitted, leverage = kernels.fitted_and_leverage(blocks, coef, intercept, total, state)
@@ -145,13 +147,13 @@ def both_scores(scores: Any) -> Any:
 # --- rows in blocks -------------------------------------------------------------------------------
 
 
-def fit_regressor_blocks(model: Any, blocks: Blocks) -> tuple[Settings, LinearFit]:
+def fit_regressor_blocks(model: Any, blocks: Blocks) -> tuple[TruncatedSettings, TruncatedFit]:
     """Fit the ridge regressor: two passes."""
     blocks, found = survey(blocks, has_classes=False)
     settings = _resolve_blocks(model, blocks, found)
     sums = blocks.then(_encode, None).total(_sum_ridge, settings, None, combine=add_tuples)
     coef, intercept, _ = kernels.ridge_from_sums(kernels.RidgeSums(*sums), settings.alpha)
-    return settings, LinearFit(coef, intercept)
+    return settings, TruncatedFit(coef, intercept)
 
 
 def fit_classifier_blocks(model: Any, blocks: Blocks) -> tuple:
@@ -167,12 +169,12 @@ def fit_classifier_blocks(model: Any, blocks: Blocks) -> tuple:
     rows = blocks.then(_encode, found.classes)
     sums = rows.total(_sum_ridge, settings, unit, combine=add_tuples)
     coef, intercept, state = kernels.ridge_from_sums(kernels.RidgeSums(*sums), settings.alpha)
-    fit = LinearFit(coef, intercept)
+    fit = TruncatedFit(coef, intercept)
     scores = rows.then(_held_out_scores, settings, unit, fit, sums[0], state)
     return settings, fit, found.classes, _slope_of(scores, found)
 
 
-def _resolve_blocks(model: Any, blocks: Blocks, found: Survey) -> Settings:
+def _resolve_blocks(model: Any, blocks: Blocks, found: Survey) -> TruncatedSettings:
     """Return what :func:`resolve` does in memory; the dual needs all pairs of rows."""
     if model.solver == "dual":
         raise ValueError(
@@ -189,7 +191,7 @@ def _resolve_blocks(model: Any, blocks: Blocks, found: Survey) -> Settings:
         sample = sample_rows(blocks, found, _SAMPLE_ROWS, 0)
         squares = ((sample.X - mean) ** 2).sum(axis=1)
         _warn_if_cut_short(squares, sample.sample_weight, gamma, model.order)
-    return Settings(mean, gamma, model.order, model.alpha, "primal", model.max_features)
+    return TruncatedSettings(mean, gamma, model.order, model.alpha, "primal", model.max_features)
 
 
 def _encode(block: Any, classes: Any) -> TrainingData:
@@ -197,7 +199,7 @@ def _encode(block: Any, classes: Any) -> TrainingData:
     return TrainingData(dense(block), y, classes, block.sample_weight, start=block.start)
 
 
-def _features_and_targets(block: TrainingData, settings: Settings) -> tuple:
+def _features_and_targets(block: TrainingData, settings: TruncatedSettings) -> tuple:
     Z = block.X - settings.mean
     features = kernels.feature_blocks(Z, settings.gamma, settings.plan, hold=False)
     if block.classes is None:
@@ -205,13 +207,13 @@ def _features_and_targets(block: TrainingData, settings: Settings) -> tuple:
     return features, class_targets(block.y, len(block.classes), np.float64)
 
 
-def _sum_ridge(block: TrainingData, settings: Settings, unit: Any) -> tuple:
+def _sum_ridge(block: TrainingData, settings: TruncatedSettings, unit: Any) -> tuple:
     weights = block.weights if unit is None else block.weights * unit[block.y]
     features, Y = _features_and_targets(block, settings)
     return tuple(kernels.ridge_sums(features, Y, weights))
 
 
-def _held_out_scores(block: TrainingData, settings, unit, fit: LinearFit, total, state):
+def _held_out_scores(block: TrainingData, settings, unit, fit: TruncatedFit, total, state):
     """Return the block with leave-one-out scores in place of rows."""
     features, Y = _features_and_targets(block, settings)
     fitted, leverage = kernels.fitted_and_leverage(features, fit.coef, fit.intercept, total, state)
