@@ -26,11 +26,8 @@ from vicinal.partition import SpacePartitioningClassifier, _learners, _sweeps, s
 from vicinal.subspace import (
     FeatureSpaceDecomposition,
     TruncatedRBFClassifier,
-    _truncated_rbf_classifier,
 )
-from vicinal.subspace import (
-    _base as _truncated_rbf_base,
-)
+from vicinal.subspace import _truncated_rbf as _truncated_rbf_models
 
 N_ROWS, N_FEATURES, K, N_QUERIES = 20_000, 16, 200, 65_536
 N_COMPARED = 2_048
@@ -174,9 +171,9 @@ LOCAL_PHASES = {
 }
 TRBF_PHASES = {
     "features": [(_truncated_rbf, "truncated_rbf_features")],
-    "Gram and solve": [(_truncated_rbf_base, "ridge_primal")],
-    "leverages": [(_truncated_rbf_base, "fitted_and_leverage")],
-    "slope": [(_truncated_rbf_classifier, "device_slope")],
+    "Gram and solve": [(_truncated_rbf, "ridge_primal")],
+    "leverages": [(_truncated_rbf, "fitted_and_leverage")],
+    "slope": [(_truncated_rbf_models, "fit_slope")],
 }
 PARTITION_PHASES = {
     "first regions": [(_sweeps, "device_kmeans")],

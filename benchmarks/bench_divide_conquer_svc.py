@@ -9,7 +9,7 @@ from sklearn.svm import SVC, LinearSVC
 
 from _harness import ResultsPage, is_rebuilding, stored
 from _subspace import Clock, census, covtype, error, standard_error
-from vicinal._kernels.subspace import _svm_dual
+from vicinal._kernels.subspace import _divide_conquer
 from vicinal.subspace import DivideConquerSVC
 
 WIDTH = {"C": 32.0, "gamma": 32.0}
@@ -50,13 +50,13 @@ def exact(n_train=6000, n_clusters=16):
     X, _, y, _ = covtype(n_train, 1)
     signs, bounds = np.where(y == 1, 1.0, -1.0), np.full(n_train, 32.0)
     alpha, gradient = np.zeros(n_train), -np.ones(n_train)
-    settings = 32.0, alpha, gradient, 1e-3, 10**8, _svm_dual.cache_rows_for(n_train, 200.0)
-    _svm_dual.descend_dual(
+    settings = 32.0, alpha, gradient, 1e-3, 10**8, _divide_conquer.cache_rows_for(n_train, 200.0)
+    _divide_conquer.descend_dual(
         X[:10], signs[:10], bounds[:10], 32.0, np.zeros(10), -np.ones(10), 1e-3, 10, 2
     )
     with Clock() as cold:
-        steps, _ = _svm_dual.descend_dual(X, signs, bounds, *settings)
-    objective = _svm_dual.dual_objective(alpha, gradient)
+        steps, _ = _divide_conquer.descend_dual(X, signs, bounds, *settings)
+    objective = _divide_conquer.dual_objective(alpha, gradient)
     found = {"cold": [int(steps), objective, cold.cpu, int((alpha > 0).sum())]}
     for n_levels, seed in product((1, 2), (0, 1, 2)):
         with Clock() as warm:

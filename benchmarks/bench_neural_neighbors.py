@@ -19,7 +19,7 @@ from sklearn.model_selection import KFold, StratifiedKFold, train_test_split
 from _datasets import load_dataset
 from _harness import ResultsPage, clocked, resident_mb
 from vicinal.metric import NeuralNeighborsClassifier, NeuralNeighborsRegressor
-from vicinal.metric._neural_neighbors import _N_FREQUENCIES, _N_PER_FEATURE
+from vicinal.metric._training import N_FREQUENCIES, N_PER_FEATURE, training_plan
 
 CLASSES = {"letter": 1.3, "satimage": 8.2, "spambase": 4.3, "pendigits": None, "optdigits": None}
 NUMBERS = {"grid_stability": 2.6, "airfoil": 4.6, "puma32h": None, "laser": None, "mortgage": None}
@@ -129,14 +129,14 @@ def product_rate(device):
 
 def step_operations(d, batch, window, m=128, hidden=128):
     """Operations that one step of one net needs: forward, and twice that backward."""
-    width = 2 * _N_FREQUENCIES + 1
-    net = 2 * d * width * _N_PER_FEATURE + 2 * d * _N_PER_FEATURE * m + 4 * m * hidden
+    width = 2 * N_FREQUENCIES + 1
+    net = 2 * d * width * N_PER_FEATURE + 2 * d * N_PER_FEATURE * m + 4 * m * hidden
     return 3 * (window * net + 2 * batch * window * m)
 
 
 def limit(X, epochs, device):
     """Return the seconds that the products of so many epochs need at the measured rate."""
-    plan = NeuralNeighborsClassifier()._plan(len(X))
+    plan = training_plan(NeuralNeighborsClassifier(), len(X))
     steps = max(8, round((len(X) - plan.n_held_out) / plan.batch_size))
     needed = epochs * steps * step_operations(X.shape[1], plan.batch_size, plan.n_window)
     return needed / product_rate(device)

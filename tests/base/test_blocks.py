@@ -10,7 +10,6 @@ from tests.base.memory_blocks import MemoryBlocks
 from vicinal._base import Block, join_blocks, row_uniforms, rows_at, sample_rows, survey
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.subspace import (
-    DivideConquerSVC,
     FeatureSpaceDecomposition,
     SubspaceFusionClassifier,
     TruncatedRBFClassifier,
@@ -93,7 +92,6 @@ MODELS = {
     ),
     "logistic": SpacePartitioningClassifier(n_regions=2, n_init=2, max_iter=3, random_state=0),
     "truncated RBF": TruncatedRBFClassifier(),
-    "machines": DivideConquerSVC(n_clusters=2, probability=True, random_state=0),
 }
 
 

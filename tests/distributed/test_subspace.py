@@ -22,7 +22,7 @@ from vicinal.subspace import (  # noqa: E402
     TruncatedRBFClassifier,
     TruncatedRBFRegressor,
 )
-from vicinal.subspace._fusion_blocks import Folds  # noqa: E402
+from vicinal.subspace._fusion_fit import Folds  # noqa: E402
 
 pytestmark = pytest.mark.usefixtures("one_thread")
 BLOCKS = (400, 130, 47)
@@ -99,39 +99,9 @@ def test_truncated_rbf_regressor_equals_memory(table, size):
     assert_allclose(blocks.predict(X), memory.predict(X), rtol=1e-9)
 
 
-@pytest.mark.parametrize("size", BLOCKS)
-@pytest.mark.parametrize(
-    "options",
-    [
-        {"n_clusters": 5},
-        {"n_clusters": 2, "max_cluster_size": 150, "probability": True, "class_weight": "balanced"},
-        {"n_clusters": 4, "clustering": "kernel", "n_landmarks": 100},
-    ],
-)
-def test_a_machine_for_every_cluster_equals_memory(table, size, options):
-    X, y = table
-    model = DivideConquerSVC(prediction="early", random_state=0, **options)
-    memory, blocks = model.fit(X, y), distributed.fit(model, *cut(size, X, y))
-    assert_allclose(blocks.decision_function(X), memory.decision_function(X), atol=1e-9)
-    assert_array_equal(blocks.cluster_sizes_, memory.cluster_sizes_)
-    if model.probability:
-        assert_allclose(blocks.slope_, memory.slope_, rtol=1e-9)
-
-
-def test_clusters_may_come_from_a_sample(table, monkeypatch):
-    monkeypatch.setattr("vicinal.subspace._divide_conquer_blocks.clustering_rows", lambda k: 100)
-    X, y = table
-    model = DivideConquerSVC(n_clusters=3, prediction="early", max_cluster_size=120, random_state=0)
-    fitted = [distributed.fit(model, *cut(size, X, y)) for size in BLOCKS]
-    assert fitted[0].cluster_sizes_.sum() == len(X)
-    assert fitted[0].cluster_sizes_.max() <= 120
-    for other in fitted[1:]:
-        assert_allclose(other.decision_function(X), fitted[0].decision_function(X), atol=1e-9)
-
-
-def test_the_joint_machine_is_refused(table):
-    with pytest.raises(ValueError, match="prediction='exact'.*prediction='early'"):
-        distributed.fit(DivideConquerSVC(prediction="exact"), *cut(90, *table))
+def test_machines_by_clusters_are_fitted_to_a_sample(table):
+    with pytest.raises(TypeError, match="DivideConquerSVC has no distributed fit.*sample in mem"):
+        distributed.fit(DivideConquerSVC(), *cut(90, *table))
 
 
 @pytest.mark.parametrize(
@@ -163,7 +133,7 @@ def test_fusion_equals_memory_over_the_same_folds(table, size, options, monkeypa
     assert_array_equal(blocks.predict_subspaces(X), memory.predict_subspaces(X))
 
 
-def test_fusion_of_machines_by_clusters(table):
+def test_fusion_gathers_machines_by_clusters(table):
     X, y = (table[0] - table[0].mean(axis=0)) / table[0].std(axis=0), table[1]
     model = SubspaceFusionClassifier(("cholesky",), n_subspaces=2, cv=3, random_state=0)
     assert distributed.fit(model, *cut(200, X, y)).score(X, y) > 0.9

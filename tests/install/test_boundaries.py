@@ -17,17 +17,19 @@ PUBLIC_BY_CONVENTION = {
     "_fields",
     "_make",
     "_parameter_constraints",
-    "_reference",
     "_meta_nonempty",
     "_replace",
     "_repr_html_",
 }
+# Protocols between layers, private by name: device of the training rows, ONNX, search of auto.
+PROTOCOLS = {"_fits_each_fold", "_net_arrays", "_reference", "_score_limit"}
 # Fitted models of scikit-learn have state of private names only, which a model file must hold.
 STATE_OF_OTHERS = "io/_foreign.py"
 
 
 def is_private(name):
-    return name.startswith("_") and not name.startswith("__") and name not in PUBLIC_BY_CONVENTION
+    known = PUBLIC_BY_CONVENTION | PROTOCOLS
+    return name.startswith("_") and not name.startswith("__") and name not in known
 
 
 def is_own(value):
@@ -117,6 +119,7 @@ def test_a_private_name_is_caught(line):
         "def _steps(path): ...\nlist(map(Walker._steps, paths))",
         "model.neighbors(X)",
         "entry._replace(name='a')",
+        "getattr(model, '_fits_each_fold', False)",
         "from vicinal.inspection._folds import score",
         "from vicinal._base._compat import rows_of",
         "from vicinal.local import LocalClassifier",

@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_iris, make_friedman1
 from sklearn.svm import SVC
 
-from vicinal.metric import GradientKernelClassifier, GradientKernelRegressor, _gradient_kernel
+from vicinal.metric import GradientKernelClassifier, GradientKernelRegressor, _gradient_fit
 
 
 @pytest.fixture(scope="module")
@@ -201,8 +201,8 @@ def test_folds_answer_where_halves_cannot(reason):
 def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
     X, y = friedman
     whole = GradientKernelRegressor(metric="diagonal", random_state=0).fit(X[:300], y[:300])
-    monkeypatch.setattr(_gradient_kernel, "_ROUND_ROWS", 100)
-    monkeypatch.setattr(_gradient_kernel, "_LAST_ROWS", 200)
+    monkeypatch.setattr(_gradient_fit, "_ROUND_ROWS", 100)
+    monkeypatch.setattr(_gradient_fit, "_LAST_ROWS", 200)
     model = clone(whole).fit(X[:300], y[:300])
     (block,) = model.blocks_
     assert block["mapped"].shape == (300, 12)
@@ -212,8 +212,8 @@ def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):
 
 def test_without_rounds_more_rows_leave_the_columns_as_they_are(friedman, monkeypatch):
     X, y = friedman
-    monkeypatch.setattr(_gradient_kernel, "_ROUND_ROWS", 100)
-    monkeypatch.setattr(_gradient_kernel, "_LAST_ROWS", 200)
+    monkeypatch.setattr(_gradient_fit, "_ROUND_ROWS", 100)
+    monkeypatch.setattr(_gradient_fit, "_LAST_ROWS", 200)
     model = GradientKernelRegressor(n_rounds=0, random_state=0).fit(X, y)
     components = model.blocks_[0]["components"]
     assert_allclose(components, np.full(12, components[0]))

@@ -57,7 +57,7 @@ def test_the_answer_is_the_mean_of_the_neighbors(regressor, classifier):
     assert_allclose(weights.sum(axis=1), 1.0)
     assert (np.diff(weights.data.reshape(7, 400), axis=1) <= 0).all()
     assert_allclose(weights @ y, regressor.predict(Q))
-    up = classifier.voter_values(np.arange(400)) == "up"
+    up = classifier._voter_values(np.arange(400)) == "up"
     assert_allclose(classifier.neighbors(Q, 400) @ up, classifier.predict_proba(Q)[:, 1])
     few = regressor.neighbors(Q, 3)
     assert few.shape == (7, 400)
@@ -185,7 +185,7 @@ def test_an_interrupt_in_one_thread_ends_the_others(monkeypatch):
 
         return train_nets(*args, on_epoch=note, **kwargs)
 
-    monkeypatch.setattr("vicinal.metric._neural_neighbors.train_nets", failing)
+    monkeypatch.setattr("vicinal.metric._training.train_nets", failing)
     with pytest.raises(KeyboardInterrupt):
         NeuralNeighborsRegressor(**{**SMALL, "n_estimators": 4}, n_jobs=2).fit(X, y)
     assert len(epochs) < 100

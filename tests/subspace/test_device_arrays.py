@@ -61,6 +61,15 @@ def test_features_agree(to_array, data, center):
     assert_allclose(as_numpy(device.transform(to_array(X))), host, rtol=1e-10, atol=1e-14)
 
 
+def test_class_weights_and_thresholds_agree(to_array, data):
+    X, y, Q = data
+    model = TruncatedRBFClassifier(class_weight="balanced", threshold="tuned")
+    host = clone(model).fit(X, y > 0)
+    device = clone(model).fit(to_array(X), to_array((y > 0).astype(int)))
+    assert device.threshold_ == pytest.approx(host.threshold_, rel=1e-8)
+    assert_allclose(as_numpy(device.predict_proba(to_array(Q))), host.predict_proba(Q), rtol=1e-7)
+
+
 def test_labels_from_the_host_come_back_as_they_were(to_array, data):
     X, y, Q = data
     names = np.array(["low", "mid", "high"])[y]
@@ -82,10 +91,8 @@ def test_float32_tensors_stay_float32(data):
 
 def test_unsupported_settings_are_named(to_array, data):
     X, y, _ = data
-    with pytest.raises(ValueError, match="loss, class_weight as given"):
-        TruncatedRBFClassifier(loss="log_loss", class_weight="balanced").fit(
-            to_array(X), to_array(y)
-        )
+    with pytest.raises(ValueError, match="loss='log_loss' is fitted to NumPy"):
+        TruncatedRBFClassifier(loss="log_loss").fit(to_array(X), to_array(y))
     model = TruncatedRBFClassifier().fit(to_array(X), to_array(y))
     with pytest.raises(TypeError, match="convert X"):
         model.predict(X)

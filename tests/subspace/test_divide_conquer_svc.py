@@ -5,8 +5,9 @@ from sklearn.datasets import make_blobs, make_moons
 from sklearn.metrics import log_loss
 from sklearn.svm import SVC
 
-from vicinal._kernels.subspace import _svm_dual
+from vicinal._kernels.subspace import _divide_conquer
 from vicinal.subspace import DivideConquerSVC
+from vicinal.subspace._divide_conquer_svc import CenterClusters, KernelClusters
 
 
 @pytest.fixture(scope="module")
@@ -77,13 +78,13 @@ def test_exact_solution_is_the_cold_one_in_fewer_steps(n_levels):
         10.0, 3.0, n_clusters=9, prediction="exact", n_levels=n_levels, random_state=0
     ).fit(X, signs)
     alpha, gradient = np.zeros(600), -np.ones(600)
-    steps, _ = _svm_dual.descend_dual(
+    steps, _ = _divide_conquer.descend_dual(
         X, signs, np.full(600, 10.0), 3.0, alpha, gradient, 1e-3, 10**7, 600
     )
-    cold = _svm_dual.dual_objective(alpha, gradient)
+    cold = _divide_conquer.dual_objective(alpha, gradient)
     assert_allclose(model.dual_objective_, cold, rtol=1e-5)
     assert model.n_steps_[0] < 0.3 * steps
-    margins = _svm_dual.rbf_product(X, X, 3.0, alpha * signs)
+    margins = _divide_conquer.rbf_product(X, X, 3.0, alpha * signs)
     assert_allclose(model.decision_function(X), margins, atol=0.02)
 
 
@@ -132,3 +133,41 @@ def test_number_of_clusters_follows_the_rows(rng):
     assert DivideConquerSVC(random_state=0).fit(X, y).n_clusters_ == 3
     with pytest.raises(ValueError, match="n_clusters=20 exceeds the n_samples=10"):
         DivideConquerSVC(n_clusters=20).fit(X[:10], np.arange(10) % 2)
+
+
+def centers(*places):
+    return CenterClusters(np.array([[place] for place in places]))
+
+
+def landmarks(*places):
+    """One landmark a cluster; labels need not be consecutive."""
+    rows = np.array([[place] for place in places])
+    return KernelClusters(rows, np.ones(len(rows)), 3 * np.arange(len(rows)), 1.0, np.float32)
+
+
+@pytest.mark.parametrize("make", [centers, landmarks])
+def test_joined_clusters_follow_one_another(make):
+    clusters = make(0.0, 1.0).joined([make(5.0), make(7.0, 9.0)])
+    assert len(clusters) == 5
+    assert_array_equal(clusters.centers[:, 0], [0, 1, 5, 7, 9])
+    assert_array_equal(clusters.assign(np.array([[4.6], [0.9], [8.8]])), [2, 1, 4])
+
+
+@pytest.mark.parametrize("make", [centers, landmarks])
+def test_clusters_left_out_close_the_gap(make):
+    clusters = make(0.0, 1.0, 5.0).without([1])
+    assert_array_equal(clusters.centers[:, 0], [0, 5])
+    assert_array_equal(clusters.assign(np.array([[1.0], [4.0]])), [0, 1])
+
+
+def test_a_cluster_of_landmarks_has_their_weighted_mean():
+    rows, weights = np.array([[0.0], [4.0], [9.0]]), np.array([3.0, 1.0, 2.0])
+    clusters = KernelClusters(rows, weights, np.array([0, 0, 1]), 0.1, np.float64)
+    assert_allclose(clusters.centers, [[1.0], [9.0]])
+    # Between h = (3/4, 1/4) at distance 4: h1^2 + h2^2 + 2 h1 h2 exp(-0.1 * 16).
+    assert_allclose(clusters.spread, [0.625 + 0.375 * np.exp(-1.6), 1.0])
+
+
+def test_equal_rows_are_one_cluster(rng):
+    X = np.repeat([[1.0, 2.0]], 6, axis=0)
+    assert_allclose(CenterClusters.learn(X, np.ones(6), 3, rng).centers, [[1.0, 2.0]])

@@ -249,7 +249,7 @@ class Search:
         model = last_step(spec.estimator)
         if spec.by_folds:
             return False
-        if getattr(model, "fits_each_fold", False):
+        if getattr(model, "_fits_each_fold", False):
             return self.on_device
         return hasattr(model, "held_out")
 

@@ -1,9 +1,7 @@
 """Coordinates learned so that near means alike."""
 
-from vicinal.metric._gradient_kernel_classifier import GradientKernelClassifier
-from vicinal.metric._gradient_kernel_regressor import GradientKernelRegressor
-from vicinal.metric._neural_neighbors_classifier import NeuralNeighborsClassifier
-from vicinal.metric._neural_neighbors_regressor import NeuralNeighborsRegressor
+from vicinal.metric._gradient_kernel import GradientKernelClassifier, GradientKernelRegressor
+from vicinal.metric._neural_neighbors import NeuralNeighborsClassifier, NeuralNeighborsRegressor
 
 __all__ = [
     "GradientKernelClassifier",

@@ -21,7 +21,7 @@ def neighbor_sections(model: Any, X: Any, columns: RowColumns) -> list[Explanati
     found = model.neighbors(X)
     rows, weights = found.indices, found.data
     size = 1.0 / float((np.asarray(weights, dtype=float) ** 2).sum())
-    said = model.voter_values(rows[:_N_SHOWN])
+    said = model._voter_values(rows[:_N_SHOWN])
     table = [
         (int(row), value, float(weight))
         for row, weight, value in zip(rows, weights, said, strict=False)

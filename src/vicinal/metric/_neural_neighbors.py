@@ -1,39 +1,38 @@
-"""What neural neighbours for numbers and for classes share."""
+"""Classification and regression by neighbours in learned coordinates."""
 
-import threading
-import warnings
-from abc import ABCMeta, abstractmethod
+from dataclasses import replace
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from array_api_compat import device as device_of
 from scipy.sparse import csr_matrix
 from sklearn.base import (
     BaseEstimator,
+    ClassifierMixin,
     ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
     TransformerMixin,
     clone,
 )
-from sklearn.exceptions import ConvergenceWarning
-from sklearn.utils.validation import check_is_fitted, validate_data
-from threadpoolctl import threadpool_limits
 
 from vicinal._base import (
     HeldOut,
-    Progress,
+    TrainingData,
     aligned_answers,
     as_numpy,
-    check_same_library,
+    atomic_fit,
+    class_factors,
     documented,
-    draw_seeds,
     fold_entries,
     free_memory,
-    is_array_api,
     namespace,
+    predicted_labels,
+    query_rows,
     row_blocks,
     rows_outside,
-    thread_map,
-    validate_array_api,
+    saved,
+    training_data,
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
 from vicinal._base._explanation import ExplainRowMixin
@@ -41,7 +40,6 @@ from vicinal._kernels.linear._covariance import normal_score_knots, score_slopes
 from vicinal._kernels.metric._embedding_net import (
     EPSILON,
     Nets,
-    NetShape,
     backward,
     distances,
     forward,
@@ -49,26 +47,22 @@ from vicinal._kernels.metric._embedding_net import (
     vote_gradient,
 )
 from vicinal.metric._explain import neighbor_sections
-from vicinal.metric._training import TrainingPlan, train_nets
+from vicinal.metric._training import (
+    N_FREQUENCIES,
+    N_PER_FEATURE,
+    Voters,
+    net_shape,
+    resolve,
+    train_models,
+)
 
-_N_FREQUENCIES, _N_PER_FEATURE = 8, 12
-# From so many rows on every net has periodic features, below every second one.
-_PERIODIC_FROM = 1000
-# Fewer rows leave nothing to hold out; the map stays as it was drawn.
-_MIN_ROWS = 4
-
-
-class _Interrupted(Exception):
-    """Ends the epochs of other threads when one of them fails."""
+_TARGETS: dict = {"task": "regression", "multi_output": True}
+_FLOOR = 1e-7  # of a probability whose logarithm is taken, as in the training
 
 
 @documented
-class BaseNeuralNeighbors(
-    ExplainRowMixin,
-    ClassNamePrefixFeaturesOutMixin,
-    TransformerMixin,
-    BaseEstimator,
-    metaclass=ABCMeta,
+class _NeuralNeighbors(
+    ExplainRowMixin, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
     """Nets whose coordinates let near rows vote.
 
@@ -131,9 +125,10 @@ class BaseNeuralNeighbors(
     """
 
     # Normal scores are clipped to plus and minus this.
-    score_limit = 4.0
+    _score_limit = 4.0
     # ``held_out`` takes as long as so many fits, unless a device trains them side by side.
-    fits_each_fold = True
+    _fits_each_fold = True
+    _reference: Any = None  # an empty array of the library of the training rows, None for NumPy
 
     _parameter_constraints: dict = {
         "n_estimators": [Interval(Integral, 1, None, closed="left")],
@@ -153,38 +148,69 @@ class BaseNeuralNeighbors(
         "verbose": ["verbose"],
     }
 
+    def __init__(
+        self,
+        n_estimators=4,
+        *,
+        n_components=128,
+        n_hidden=128,
+        periodic="auto",
+        n_voters="auto",
+        batch_size="auto",
+        learning_rate=4e-3,
+        weight_decay=2e-4,
+        max_iter=300,
+        n_iter_no_change=8,
+        tol=1e-4,
+        validation_fraction=0.15,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_estimators = n_estimators
+        self.n_components = n_components
+        self.n_hidden = n_hidden
+        self.periodic = periodic
+        self.n_voters = n_voters
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
     # --- training -----------------------------------------------------------------------------
 
-    def _fit_nets(self, X, y, sample_weight) -> None:
-        X, values, weights, classes = self._prepared(X, y, sample_weight)
-        data = self._placed(X, values, weights)
-        (self.nets_,) = self._train(data, classes, [np.arange(X.shape[0])])
-        self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
-        self._store(*data)
-
-    @abstractmethod
-    def _prepared(self, X, y, sample_weight) -> tuple:
-        """Return rows, their values (n, c), positive weights, and whether values are classes."""
-
-    def _placed(self, X, values, weights) -> tuple:
-        """Return normal scores of rows, their values and weights of mean one, where X lies."""
-        if X.shape[0] < 2:
+    def _learn(self, data: TrainingData) -> Voters:
+        """Learn the normal scores of the columns; return what the nets are trained on."""
+        if len(data) < 2:
             raise ValueError(
-                f"n_samples={X.shape[0]} row of positive weight cannot be both learned from and "
+                f"n_samples={len(data)} row of positive weight cannot be both learned from and "
                 f"held out; {type(self).__name__} needs two or more."
             )
-        xp = namespace(X)
-        host = np.asarray(as_numpy(X), dtype=np.float64)
-        self.knots_ = [normal_score_knots(column, as_numpy(weights)) for column in host.T]
-        self.mean_ = np.average(host, axis=0, weights=as_numpy(weights))
-        self._dtype = X.dtype
-        self._like = X[:0, ...] if is_array_api(X) else None
-        weights = weights / xp.mean(weights)
-        scores = self._scores(host, X.dtype if is_array_api(X) else xp.float32)
-        return scores, values, weights
+        values, weights = self._votes(data)
+        host, by = np.asarray(data.host(data.X), dtype=np.float64), data.host(weights)
+        self.knots_ = [normal_score_knots(column, by) for column in host.T]
+        self.mean_ = np.average(host, axis=0, weights=by)
+        self._dtype = data.X.dtype
+        self._weight_unit = float(data.xp.mean(weights))
+        dtype = np.float32 if data.xp is np else data.X.dtype
+        return Voters(self._scores(data.X, dtype), values, weights / self._weight_unit)
+
+    def _fit_nets(self, data: TrainingData) -> None:
+        voters, pool = self._learn(data), np.arange(len(data))
+        settings = resolve(self, len(data), data.n_features, on_host=data.xp is np)
+        is_classes = data.classes is not None
+        (self.nets_,) = train_models(voters, settings, [pool], classes=is_classes)
+        self.n_iter_ = max(len(net["loss_curve"]) for net in self.nets_)
+        self._store(voters)
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
-        """Return answers to rows by nets that had not seen them.
+        """Return predictions of rows by nets that had not seen them.
 
         The nets of all folds are trained side by side, which fills a device; columns become normal
         scores by all rows.
@@ -196,7 +222,7 @@ class BaseNeuralNeighbors(
         folds : sequence of ndarray of int
             Rows of each fold.
         rows : ndarray of int, default=None
-            Rows to answer; all by default.
+            Rows to predict; all by default.
         sample_weight : array-like of shape (n_samples,), default=None
             Positive weights.
         groups : ignored
@@ -205,152 +231,51 @@ class BaseNeuralNeighbors(
         Returns
         -------
         HeldOut
-            One candidate and its answers.
+            One candidate and its predictions.
         """
-        model, n_rows = clone(self), num_samples(X)
-        X, values, weights, classes = model._prepared(X, y, sample_weight)
-        if X.shape[0] < n_rows:
+        model = clone(self)
+        data = model._data(X, y, sample_weight)
+        if len(data) < num_samples(X):
             raise ValueError(
-                f"{n_rows - X.shape[0]} rows have sample_weight=0, but folds count every row; "
-                "leave those rows out of X, y and folds."
+                f"{num_samples(X) - len(data)} rows have sample_weight=0, but folds count every "
+                "row; leave those rows out of X, y and folds."
             )
-        data = model._placed(X, values, weights)
-        pools = [rows_outside(fold, X.shape[0]) for fold in folds]
-        found = model._train(data, classes, pools)
+        voters = model._learn(data)
+        pools = [rows_outside(fold, len(data)) for fold in folds]
+        least = min(map(len, pools))
+        settings = resolve(model, least, data.n_features, on_host=data.xp is np)
+        is_classes = data.classes is not None
+        found = train_models(voters, settings, pools, classes=is_classes)
         entries = fold_entries(folds, rows)
-        method, parts = "predict_proba" if classes else "predict", []
+        method, parts = "predict_proba" if is_classes else "predict", []
         for pool, nets, own in zip(pools, found, entries, strict=True):
             model.nets_ = nets
-            model._store(*(rows_of(array, pool) for array in data))
-            labels = getattr(model, "classes_", None)
-            parts.append(aligned_answers(model, rows_of(X, own), method, labels))
+            model._store(Voters(*(rows_of(part, pool) for part in voters)))
+            parts.append(aligned_answers(model, rows_of(data.X, own), method, data.classes))
         return HeldOut([{}], np.concatenate(entries), np.concatenate(parts)[None])
-
-    def _train(self, data, classes, pools) -> list[list[dict]]:
-        """Train the nets of one model for each pool of rows."""
-        scores = data[0]
-        data = [namespace(scores).astype(array, scores.dtype) for array in data]
-        n, d = min(map(len, pools)), scores.shape[1]
-        n_nets = self.n_estimators
-        seeds = draw_seeds(self.random_state, n_nets)
-        kinds = [self._is_periodic(e, n) for e in range(n_nets)]
-        plan, stop = self._plan(n), threading.Event()
-        places = [(m, e) for m in range(len(pools)) for e in range(n_nets)]
-        groups = self._groups(places, kinds, plan, scores)
-        with Progress(
-            len(places) * plan.max_iter, type(self).__name__, verbose=self.verbose
-        ) as progress:
-
-            def train(group):
-                def on_epoch(note):
-                    progress.advance(len(group), note)
-                    if stop.is_set():
-                        raise _Interrupted
-
-                found = train_nets(
-                    *data,
-                    self._shape(d, kinds[group[0][1]]),
-                    plan,
-                    [seeds[e] for _, e in group],
-                    classes=classes,
-                    pools=[pools[m] for m, _ in group],
-                    on_epoch=on_epoch,
-                )
-                early = sum(plan.max_iter - len(net.losses) for net in found)
-                progress.advance(early, "stopped early" if early else "")
-                return found
-
-            # One thread of BLAS each: sums then have one order, whatever the number of threads.
-            # A device takes one recording at a time, and fills itself with the nets of one group.
-            jobs = 1 if is_array_api(scores) else self.n_jobs
-            with threadpool_limits(1, user_api="blas"):
-                trained = thread_map(train, groups, jobs, stop=stop)
-        models: list = [[None] * n_nets for _ in pools]
-        for group, found in zip(groups, trained, strict=True):
-            for (m, e), net in zip(group, found, strict=True):
-                models[m][e] = {
-                    "periodic": bool(kinds[e]),
-                    "parameters": net.parameters,
-                    "statistics": net.statistics,
-                    "loss_curve": np.array(net.losses),
-                    "validation_loss_curve": np.array(net.held_out_losses),
-                }
-                if not net.converged and plan.max_iter == self.max_iter:
-                    warnings.warn(
-                        f"A net still improved after max_iter={self.max_iter} epochs; raise "
-                        "max_iter, or lower n_iter_no_change.",
-                        ConvergenceWarning,
-                        stacklevel=5,
-                    )
-        return models
-
-    def _groups(self, places, kinds, plan, scores) -> list[list]:
-        """Return which nets are trained side by side: on a device all of one kind that fit."""
-        if not is_array_api(scores):
-            return [[place] for place in places]
-        width = scores.shape[1] * (2 * _N_FREQUENCIES + 1 + 2 * _N_PER_FEATURE)
-        width += 4 * (self.n_hidden + self.n_components)
-        bytes_per_net = 4 * plan.n_window * (2 * width + 6 * plan.batch_size)
-        groups = []
-        for kind in (True, False):
-            alike = [place for place in places if kinds[place[1]] == kind]
-            blocks = row_blocks(len(alike), bytes_per_net, working_memory=free_memory(scores))
-            groups += [alike[block] for block in blocks]
-        return groups
-
-    def _plan(self, n: int) -> TrainingPlan:
-        """Resolve the settings for n rows."""
-        if n < _MIN_ROWS:
-            return TrainingPlan(1, 1, 0, 1, self.tol, 1, self.learning_rate, self.weight_decay)
-        n_held_out = min(max(1, round(self.validation_fraction * n)), n - 3)
-        n_train = n - n_held_out
-        batch = self.batch_size
-        if batch == "auto":
-            batch = 256 if n <= 20_000 else 1024
-        batch = min(batch, n_train)
-        voters = self.n_voters
-        if voters == "auto":
-            voters = int(np.clip(0.15 * n_train, 1024, 16_384))
-        return TrainingPlan(
-            batch_size=batch,
-            n_window=min(batch + voters, n_train),
-            max_iter=self.max_iter,
-            n_iter_no_change=self.n_iter_no_change,
-            tol=self.tol,
-            n_held_out=n_held_out,
-            learning_rate=self.learning_rate,
-            weight_decay=self.weight_decay,
-        )
-
-    def _is_periodic(self, e: int, n: int) -> bool:
-        if self.periodic == "auto":
-            return n >= _PERIODIC_FROM or e % 2 == 0
-        return bool(self.periodic)
-
-    def _shape(self, d: int, periodic: bool) -> NetShape:
-        n_frequencies = _N_FREQUENCIES if periodic else 0
-        return NetShape(d, n_frequencies, _N_PER_FEATURE, self.n_hidden, self.n_components)
 
     # --- voters -------------------------------------------------------------------------------
 
-    def _store(self, scores, values, weights) -> None:
+    def _store(self, voters: Voters) -> None:
         """Keep what votes: coordinates of the rows in every net, their values and weights."""
-        xp = namespace(scores)
-        working = scores.dtype if is_array_api(scores) else np.float64
-        self.embedding_ = self._embedded(xp.astype(scores, working))
-        self.voter_outputs_ = xp.astype(values, working)
-        self.voter_log_weights_ = xp.log(xp.astype(weights, working))
+        xp = namespace(voters.scores)
+        working = np.float64 if isinstance(voters.scores, np.ndarray) else voters.scores.dtype
+        scores, self.voter_outputs_, weights = (xp.astype(part, working) for part in voters)
+        self.voter_log_weights_ = xp.log(weights)
+        self.embedding_ = self._embedded(scores)
 
-    def _add_voters(self, X, values, weights) -> None:
+    def _add_voters(self, data: TrainingData) -> None:
         """Add rows that vote from now on; the nets stay."""
-        xp = namespace(X)
-        old = self.embedding_, self.voter_outputs_, self.voter_log_weights_
+        xp, names = data.xp, ("voter_outputs_", "voter_log_weights_")
+        old, embedding = [getattr(self, name) for name in names], self.embedding_
+        values, weights = self._votes(data)
+        scores = self._scores(data.X, self.voter_outputs_.dtype)
         # Weights were scaled to a mean of one; new rows are counted in the same unit.
-        self._store(self._scores(X, self.voter_outputs_.dtype), values, weights)
-        new = self.embedding_, self.voter_outputs_, self.voter_log_weights_
-        self.embedding_ = [xp.concat(both, axis=0) for both in zip(old[0], new[0], strict=True)]
-        self.voter_outputs_ = xp.concat([old[1], new[1]], axis=0)
-        self.voter_log_weights_ = xp.concat([old[2], new[2]], axis=0)
+        self._store(Voters(scores, values, weights / self._weight_unit))
+        both = zip(embedding, self.embedding_, strict=True)
+        self.embedding_ = [xp.concat(pair, axis=0) for pair in both]
+        for name, before in zip(names, old, strict=True):
+            setattr(self, name, xp.concat([before, getattr(self, name)], axis=0))
 
     def _scores(self, X, dtype):
         """Return normal scores of rows, clipped; tensors pass through the host for it."""
@@ -358,82 +283,62 @@ class BaseNeuralNeighbors(
         out = np.empty(host.shape)
         for j, (values, scores) in enumerate(self.knots_):
             out[:, j] = np.interp(host[:, j], values, scores)
-        out = np.clip(out, -self.score_limit, self.score_limit)
-        if self._like is None:
-            return out.astype(dtype)
-        xp = namespace(self._like)
-        return xp.asarray(out, dtype=dtype, device=device_of(self._like))
+        out = np.clip(out, -self._score_limit, self._score_limit)
+        return namespace(X).asarray(out, dtype=dtype, device=device_of(X))
 
     def _net(self, e: int, like) -> Nets:
         """Return one net in the library and precision of ``like``."""
         xp, net = namespace(like), self.nets_[e]
-        place = {"dtype": like.dtype, "device": device_of(like)}
-        shape = self._shape(len(self.knots_), net["periodic"])
+        where = {"dtype": like.dtype, "device": device_of(like)}
         parts = (net["parameters"][None], net["statistics"][None])
-        return Nets(shape, *(xp.asarray(part, **place) for part in parts))
+        shape = net_shape(self, len(self.knots_), net["periodic"])
+        return Nets(shape, *(xp.asarray(part, **where) for part in parts))
 
     def _embedded(self, scores) -> list:
         """Return the coordinates of rows in every net."""
         xp = namespace(scores)
-        width = scores.shape[1] * (2 * _N_FREQUENCIES + 1 + 2 * _N_PER_FEATURE) + self.n_hidden
+        width = scores.shape[1] * (2 * N_FREQUENCIES + 1 + 2 * N_PER_FEATURE) + self.n_hidden
+        memory = free_memory(scores)
+        blocks = list(row_blocks(scores.shape[0], 16 * width, working_memory=memory))
         found = []
         for e in range(self.n_estimators):
             net = self._net(e, scores)
-            parts = [
-                net.embed(scores[block, ...])[0, ...]
-                for block in row_blocks(
-                    scores.shape[0], 16 * width, working_memory=free_memory(scores)
-                )
-            ]
+            parts = [net.embed(scores[block, ...])[0, ...] for block in blocks]
             found.append(xp.concat(parts, axis=0))
         return found
 
-    def net_arrays(self, e):
-        """Return what one net is made of.
+    def _net_arrays(self, e: int) -> dict[str, np.ndarray]:
+        """Return the matrices of one net by the names of the formula.
 
-        Parameters
-        ----------
-        e : int
-            Which net.
-
-        Returns
-        -------
-        dict of str to ndarray
-            The matrices of the net by the names of the formula, and ``mean``, ``inverse``
-            (one over the standard deviation), ``scale`` and ``shift`` of both normalisations.
+        With them ``mean``, ``inverse`` (one over the standard deviation), ``scale`` and ``shift``
+        of both normalisations.
         """
-        check_is_fitted(self)
         net = self._net(e, np.zeros((1, 1)))
         arrays = {name: part[0] for name, part in {**net.P, **net.S}.items()}
         for layer in ("1", "2"):
             arrays["inverse" + layer] = 1.0 / np.sqrt(arrays.pop("var" + layer) + EPSILON)
         return arrays
 
-    # --- answers ------------------------------------------------------------------------------
+    # --- predictions --------------------------------------------------------------------------
 
-    def _validated(self, X):
+    def _queries(self, X):
         """Return normal scores of queries, in working precision."""
-        check_is_fitted(self)
-        if self._like is not None:
-            check_same_library(self._like, X)
-            X = validate_array_api(self, X, reset=False)
-            return self._scores(X, self._dtype)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32])
-        return self._scores(X, np.float64)
+        X = query_rows(self, X)
+        return self._scores(X, self.voter_outputs_.dtype)
 
     def _blocks(self, n_queries: int, n_arrays: int = 4):
         bytes_per_row = 8 * n_arrays * self.voter_outputs_.shape[0]
         return row_blocks(n_queries, bytes_per_row, working_memory=free_memory(self.voter_outputs_))
 
     def _mean_shares(self, embedded, block):
-        """Return the share of every voter in the answers of a block, mean over the nets."""
+        """Return the share of every voter in the predictions of a block, mean over the nets."""
         total = 0.0
         for coordinates, voters in zip(embedded, self.embedding_, strict=True):
             D = distances(coordinates[None, block, :], voters[None])
             total = total + shares(D, self.voter_log_weights_[None])[0, ...]
         return total / self.n_estimators
 
-    def _answers(self, scores):
+    def _mean_votes(self, scores):
         """Return the mean vote of the nets: (n_queries, n_outputs)."""
         xp = namespace(scores)
         embedded = self._embedded(scores)
@@ -448,11 +353,11 @@ class BaseNeuralNeighbors(
         xp = namespace(scores)
         n_outputs = self.voter_outputs_.shape[1]
         host = np.asarray(as_numpy(X), dtype=np.float64)
-        bends = np.stack(
+        stretch = np.stack(
             [score_slopes(host[:, j], *knots) for j, knots in enumerate(self.knots_)], axis=1
         )
-        bends *= np.abs(as_numpy(scores)) < self.score_limit
-        bends = xp.asarray(bends, dtype=scores.dtype, device=device_of(scores))
+        stretch *= np.abs(as_numpy(scores)) < self._score_limit
+        stretch = xp.asarray(stretch, dtype=scores.dtype, device=device_of(scores))
         out = xp.zeros(
             (scores.shape[0], n_outputs, scores.shape[1]),
             dtype=scores.dtype,
@@ -472,25 +377,25 @@ class BaseNeuralNeighbors(
                     d_q, _ = vote_gradient(Q, V[e][None], Y, S, D, p, d_p)
                     d_x = backward(net.P, dict(cache), d_q, None, training=False)
                     out[block, c, :] += d_x[0, ...] / self.n_estimators
-        return out * bends[:, None, :]
+        return out * stretch[:, None, :]
 
     def neighbors(self, X, n_neighbors=None):
-        """Return the training rows that answer each query and their weights.
+        """Return the training rows that vote for each query and their weights.
 
         Parameters
         ----------
         n_neighbors : int, default=None
             How many rows of largest share to keep for each query; ``None`` keeps all, since every
-            row has a say.
+            row votes.
 
         Returns
         -------
         weights : CSR matrix of shape (n_queries, n_samples)
-            Share of each training row in the answer, mean over the nets; those of all rows add up
+            Share of each training row in the prediction, mean over the nets; all of them add up
             to one. Columns are rows in the order of ``fit`` (without those of weight 0) and
             ``partial_fit``; the entries of a query are stored by falling share.
         """
-        scores = self._validated(X)
+        scores = self._queries(X)
         if n_neighbors is not None and n_neighbors < 1:
             raise ValueError(f"n_neighbors={n_neighbors} must be at least 1.")
         xp, embedded = namespace(scores), self._embedded(scores)
@@ -514,7 +419,7 @@ class BaseNeuralNeighbors(
             Coordinates in all nets side by side; squared distance in them is the mean over the
             nets of the squared distance in each.
         """
-        scores = self._validated(X)
+        scores = self._queries(X)
         xp = namespace(scores)
         joined = xp.concat(self._embedded(scores), axis=1) / self.n_estimators**0.5
         return xp.astype(joined, self._dtype)
@@ -525,3 +430,351 @@ class BaseNeuralNeighbors(
     @property
     def _n_features_out(self) -> int:
         return self.n_estimators * self.n_components
+
+
+@saved(
+    target_mean_="o",
+    target_scale_="o",
+    mean_="p",
+    knots_="*",
+    nets_="*",
+    embedding_="v e",
+    voter_outputs_="v o",
+    voter_log_weights_="v",
+)
+@documented
+class NeuralNeighborsRegressor(RegressorMixin, _NeuralNeighbors):
+    r"""Regression by near rows, in a map learned so that near rows predict.
+
+    A small net maps every row to coordinates; the prediction is the mean of the training targets,
+    weighted by e to the minus distance there. Nets are trained so that this vote, the row itself
+    left out, predicts the training rows. Every prediction has an explanation: the rows
+    that voted and their shares (``neighbors``), and its slopes by the chain rule
+    (``local_coef``).
+
+    Read more in the :doc:`user guide </guide/embedding>`.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        What counts as a better loss: a share of the variance.
+
+    Attributes
+    ----------
+    voter_outputs_ : ndarray of shape (n_samples, n_outputs)
+        What each row votes for, standardised.
+    target_mean_, target_scale_ : ndarray of shape (n_outputs,)
+        What the targets were standardised by.
+
+    See Also
+    --------
+    NeuralNeighborsClassifier : The same for classes.
+    GradientKernelRegressor : A global kernel model in a linear metric.
+
+    Notes
+    -----
+    Columns become normal scores :math:`x` (quantiles, clipped to [-4, 4]). With batch
+    normalisation :math:`\mathrm{bn}` and periodic features :math:`e` [2]_,
+
+    .. math::
+
+        e_k &= \mathrm{relu}\bigl(W_k [\cos 2\pi c_k x_k, \sin 2\pi c_k x_k, x_k] + b_k\bigr), \\
+        z &= A\,[e_1, \dots, e_d], \qquad
+        \phi = \mathrm{bn}\bigl(z + B_2\,\mathrm{relu}(B_1 \mathrm{bn}(z) + b)\bigr), \\
+        p(q) &= \sum_j s_j y_j, \qquad
+        s = \mathrm{softmax}_j\bigl(\log w_j - \|\phi(q) - \phi(x_j)\|\bigr) .
+
+    The squared error of the standardised target is minimised,
+    with ``sample_weight`` on votes and losses [1]_. Gradients are written down and run on NumPy;
+    torch tensors are trained where they are, all nets of a kind side by side and the steps of a
+    CUDA device recorded as one graph, with the same draws (normal scores pass through the host).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.metric import NeuralNeighborsRegressor
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (600, 4))
+    >>> y = np.sin(6 * X[:, 0]) * X[:, 1]
+    >>> model = NeuralNeighborsRegressor(n_estimators=2, random_state=0).fit(X[:500], y[:500])
+    >>> model.score(X[500:], y[500:]) > 0.9
+    True
+    >>> weights = model.neighbors(X[500:501], n_neighbors=3)
+    >>> weights.shape, len(weights.indices)
+    ((1, 500), 3)
+    """
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Train the nets.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        """
+        self._fit_nets(self._data(X, y, sample_weight))
+        return self
+
+    def _data(self, X, y, sample_weight) -> TrainingData:
+        options: dict = {**_TARGETS, "ensure_min_samples": 2}
+        data = training_data(self, X, y, sample_weight, arrays=True, **options)
+        xp, Y = data.xp, data.xp.reshape(data.y, (len(data), -1))
+        share = xp.astype(data.weights, Y.dtype)[:, None]
+        share = share / xp.sum(share)
+        self.target_mean_ = xp.sum(share * Y, axis=0)
+        spread = xp.sqrt(xp.sum(share * (Y - self.target_mean_) ** 2, axis=0))
+        self.target_scale_ = xp.where(spread > 0.0, spread, xp.ones_like(spread))
+        self._is_flat = data.y.ndim == 1
+        return data
+
+    def _votes(self, data: TrainingData) -> tuple:
+        """Return standardised targets and weights of rows."""
+        Y = data.xp.reshape(data.y, (len(data), -1))
+        return (Y - self.target_mean_) / self.target_scale_, data.weights
+
+    @atomic_fit
+    def partial_fit(self, X, y, sample_weight=None):
+        """Add voters without training again; the first call is ``fit``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to add.
+        y : array-like of shape (n_samples,) or (n_samples, n_outputs)
+            Their targets.
+
+        Returns
+        -------
+        self : object
+            The regressor, with more voters.
+        """
+        if not hasattr(self, "nets_"):
+            return self.fit(X, y, sample_weight)
+        data = training_data(self, X, y, sample_weight, reset=False, arrays=True, **_TARGETS)
+        n_outputs = 1 if data.y.ndim == 1 else data.y.shape[1]
+        if n_outputs != self.target_mean_.shape[0]:
+            raise ValueError(
+                f"y has {n_outputs} outputs, but the model was fitted to "
+                f"{self.target_mean_.shape[0]}."
+            )
+        self._add_voters(data)
+        return self
+
+    def predict(self, X):
+        """Predict the target."""
+        votes = self._mean_votes(self._queries(X)) * self.target_scale_ + self.target_mean_
+        votes = namespace(votes).astype(votes, self._dtype)
+        return votes[:, 0] if self._is_flat else votes
+
+    def local_coef(self, X):
+        """Return the slopes of the prediction at each query.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_features) or (n_queries, n_outputs, n_features)
+            Change of the prediction per unit of each column, by the chain rule through vote, net
+            and normal scores.
+        """
+        scores = self._queries(X)
+        slopes = self._slopes(X, scores) * self.target_scale_[:, None]
+        slopes = namespace(slopes).astype(slopes, self._dtype)
+        return slopes[:, 0, :] if self._is_flat else slopes
+
+    def _voter_values(self, rows):
+        """Return the targets of voters."""
+        values = self.voter_outputs_[rows, ...] * self.target_scale_ + self.target_mean_
+        return values[:, 0] if self._is_flat else values
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
+
+
+@saved(
+    classes_="c labels",
+    mean_="p",
+    knots_="*",
+    nets_="*",
+    embedding_="v e",
+    voter_outputs_="v c",
+    voter_log_weights_="v",
+)
+@documented
+class NeuralNeighborsClassifier(ClassifierMixin, _NeuralNeighbors):
+    r"""Classification by near rows, in a map learned so that near rows predict.
+
+    A small net maps every row to coordinates; the prediction is the mean of the training labels,
+    weighted by e to the minus distance there. Nets are trained so that this vote, the row itself
+    left out, predicts the training rows. Every prediction has an explanation: the rows
+    that voted and their shares (``neighbors``), and its slopes by the chain rule
+    (``local_coef``).
+
+    Read more in the :doc:`user guide </guide/embedding>`.
+
+    Parameters
+    ----------
+    tol : float, default=1e-4
+        What counts as a better loss: the mean of minus the log-probability.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the classes, in votes and losses.
+
+    Attributes
+    ----------
+    voter_outputs_ : ndarray of shape (n_samples, n_outputs)
+        What each row votes for: one in the column of its class.
+
+    See Also
+    --------
+    NeuralNeighborsRegressor : The same for numbers.
+    GradientKernelClassifier : A global kernel model in a linear metric.
+    vicinal.uncertainty.LocallyAdaptiveClassifier : Soft neighbours in several linear metrics.
+
+    Notes
+    -----
+    Map and vote are those of :class:`NeuralNeighborsRegressor` [1]_, with its periodic features
+    [2]_. The mean of :math:`-\log(p_y + 10^{-7})` is minimised, with weights on votes and losses.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.metric import NeuralNeighborsClassifier
+    >>> rng = np.random.RandomState(0)
+    >>> X = rng.uniform(-1, 1, (600, 4))
+    >>> y = np.where(np.sin(6 * X[:, 0]) * X[:, 1] > 0, "up", "down")
+    >>> model = NeuralNeighborsClassifier(n_estimators=2, random_state=0).fit(X[:500], y[:500])
+    >>> model.score(X[500:], y[500:]) > 0.85
+    True
+    >>> weights = model.neighbors(X[500:501], n_neighbors=3)
+    >>> weights.shape, len(weights.indices)
+    ((1, 500), 3)
+    """
+
+    _parameter_constraints: dict = {
+        **_NeuralNeighbors._parameter_constraints,
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+    }
+
+    def __init__(
+        self,
+        n_estimators=4,
+        *,
+        n_components=128,
+        n_hidden=128,
+        periodic="auto",
+        n_voters="auto",
+        batch_size="auto",
+        learning_rate=4e-3,
+        weight_decay=2e-4,
+        max_iter=300,
+        n_iter_no_change=8,
+        tol=1e-4,
+        validation_fraction=0.15,
+        class_weight=None,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.n_estimators = n_estimators
+        self.n_components = n_components
+        self.n_hidden = n_hidden
+        self.periodic = periodic
+        self.n_voters = n_voters
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.weight_decay = weight_decay
+        self.max_iter = max_iter
+        self.n_iter_no_change = n_iter_no_change
+        self.tol = tol
+        self.validation_fraction = validation_fraction
+        self.class_weight = class_weight
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Train the nets."""
+        self._fit_nets(self._data(X, y, sample_weight))
+        return self
+
+    def _data(self, X, y, sample_weight) -> TrainingData:
+        options: dict = {"task": "classification", "ensure_min_samples": 2}
+        data = training_data(self, X, y, sample_weight, arrays=True, **options)
+        host = data.host(data.y), data.host(data.weights)
+        self.classes_ = data.classes
+        self._class_factors = class_factors(self.class_weight, self.classes_, *host)
+        return data
+
+    def _votes(self, data: TrainingData) -> tuple:
+        """Return class indicators and weights of rows."""
+        codes = data.host(data.y)
+        indicators = data.array(np.eye(len(self.classes_))[codes])
+        return indicators, data.weights * data.array(self._class_factors[codes])
+
+    @atomic_fit
+    def partial_fit(self, X, y, classes=None, sample_weight=None):
+        """Add voters without training again; the first call is ``fit``.
+
+        Parameters
+        ----------
+        X : array-like of shape (n_samples, n_features)
+            Rows to add.
+        y : array-like of shape (n_samples,)
+            Their labels, of classes seen in the first call.
+        classes : array-like of shape (n_classes,), default=None
+            As in scikit-learn; all of them must be in the first call's y.
+
+        Returns
+        -------
+        self : object
+            The classifier, with more voters.
+        """
+        if not hasattr(self, "nets_"):
+            _check_known(classes, np.unique(as_numpy(y)))
+            return self.fit(X, y, sample_weight)
+        data = training_data(self, X, y, sample_weight, reset=False, arrays=True)
+        labels = as_numpy(data.y)
+        _check_known(labels, self.classes_)
+        codes = data.array(np.searchsorted(self.classes_, labels))
+        self._add_voters(replace(data, y=codes, classes=self.classes_))
+        return self
+
+    def predict_proba(self, X):
+        """Return the probability of every class: its share of the votes."""
+        proba = self._mean_votes(self._queries(X))
+        xp = namespace(proba)
+        return xp.astype(proba / xp.sum(proba, axis=1, keepdims=True), self._dtype)
+
+    def predict(self, X):
+        """Return the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
+
+    def local_coef(self, X):
+        """Return the slopes of the log-probabilities at each query.
+
+        Returns
+        -------
+        ndarray of shape (n_queries, n_classes, n_features)
+            Change of the logarithm of each class's probability (plus 1e-7) per unit of each column,
+            by the chain rule through vote, net and normal scores.
+        """
+        scores = self._queries(X)
+        slopes = self._slopes(X, scores) / (self._mean_votes(scores) + _FLOOR)[:, :, None]
+        return namespace(slopes).astype(slopes, self._dtype)
+
+    def _voter_values(self, rows):
+        """Return the labels of voters."""
+        codes = as_numpy(self.voter_outputs_[rows, ...]).argmax(axis=1)
+        return self.classes_[codes]
+
+
+def _check_known(labels, classes) -> None:
+    """Raise if there are labels outside the classes."""
+    unknown = np.setdiff1d([] if labels is None else labels, classes)
+    if len(unknown):
+        raise ValueError(
+            f"y holds classes that the first call had no rows of: {unknown.tolist()}; the map was "
+            "not trained for them. Fit again with all rows."
+        )

@@ -1,13 +1,26 @@
-"""The epochs of an ensemble of embedding nets, stopped by rows held out."""
+"""Training of ensembles of embedding nets, each stopped by rows held out."""
 
+import threading
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from array_api_compat import device as device_of
+from sklearn.exceptions import ConvergenceWarning
+from threadpoolctl import threadpool_limits
 
-from vicinal._base import as_numpy, captured, namespace
+from vicinal._base import (
+    Progress,
+    as_numpy,
+    captured,
+    draw_seeds,
+    free_memory,
+    namespace,
+    row_blocks,
+    thread_map,
+)
 from vicinal._kernels.metric._embedding_net import (
     Nets,
     NetShape,
@@ -18,6 +31,11 @@ from vicinal._kernels.metric._embedding_net import (
     zero_moments,
 )
 
+N_FREQUENCIES, N_PER_FEATURE = 8, 12
+# From so many rows on every net has periodic features, below every second one.
+_PERIODIC_FROM = 1000
+# Fewer rows leave nothing to hold out; the map stays as it was drawn.
+_MIN_ROWS = 4
 # Rows of a held-out loss, and voters in it: enough to tell epochs apart.
 _HELD_OUT_ROWS, _HELD_OUT_VOTERS = 2048, 4096
 # Steps that are copied and launched at once.
@@ -32,7 +50,7 @@ _FREQUENCY_SCALE = 0.1
 
 @dataclass(frozen=True)
 class TrainingPlan:
-    """Settings of the training, resolved for a table."""
+    """NetSettings of the training, resolved for a table."""
 
     batch_size: int
     n_window: int
@@ -53,6 +71,153 @@ class Trained:
     losses: list[float]
     held_out_losses: list[float]
     converged: bool
+
+
+class Voters(NamedTuple):
+    """Normal scores of rows, what each votes for (n, n_outputs), and weights of mean one."""
+
+    scores: Any
+    values: Any
+    weights: Any
+
+
+@dataclass(frozen=True)
+class NetSettings:
+    """What the parameters of a model mean for so many rows."""
+
+    name: str  # of the model's class
+    shapes: list[NetShape]  # of every net
+    seeds: list[int]
+    plan: TrainingPlan
+    side_by_side: bool  # nets of one shape are trained at once, as many as the device holds
+    n_jobs: Any
+    verbose: int
+
+    @property
+    def bytes_per_net(self) -> int:
+        """Memory of the arrays of one step of a net."""
+        shape = self.shapes[0]
+        width = shape.n_features * (2 * N_FREQUENCIES + 1 + 2 * N_PER_FEATURE)
+        width += 4 * (shape.n_hidden + shape.n_components)
+        return 4 * self.plan.n_window * (2 * width + 6 * self.plan.batch_size)
+
+
+def resolve(model: Any, n_rows: int, n_features: int, *, on_host: bool) -> NetSettings:
+    """Return shapes and seeds of the nets, and the plan of their training."""
+    periodic = [
+        n_rows >= _PERIODIC_FROM or e % 2 == 0 if model.periodic == "auto" else model.periodic
+        for e in range(model.n_estimators)
+    ]
+    return NetSettings(
+        type(model).__name__,
+        [net_shape(model, n_features, own) for own in periodic],
+        draw_seeds(model.random_state, model.n_estimators),
+        training_plan(model, n_rows),
+        not on_host,
+        model.n_jobs if on_host else 1,
+        model.verbose,
+    )
+
+
+def net_shape(model: Any, n_features: int, periodic: bool) -> NetShape:
+    """Return the shape of a net with or without periodic features."""
+    n_frequencies = N_FREQUENCIES if periodic else 0
+    return NetShape(n_features, n_frequencies, N_PER_FEATURE, model.n_hidden, model.n_components)
+
+
+def training_plan(model: Any, n: int) -> TrainingPlan:
+    """Return the plan for n rows."""
+    rates = {"learning_rate": model.learning_rate, "weight_decay": model.weight_decay}
+    if n < _MIN_ROWS:
+        return TrainingPlan(1, 1, 0, 1, model.tol, 1, **rates)
+    n_held_out = min(max(1, round(model.validation_fraction * n)), n - 3)
+    n_train = n - n_held_out
+    batch = model.batch_size
+    if batch == "auto":
+        batch = 256 if n <= 20_000 else 1024
+    batch = min(batch, n_train)
+    voters = model.n_voters
+    if voters == "auto":
+        voters = int(np.clip(0.15 * n_train, 1024, 16_384))
+    return TrainingPlan(
+        batch_size=batch,
+        n_window=min(batch + voters, n_train),
+        max_iter=model.max_iter,
+        n_iter_no_change=model.n_iter_no_change,
+        tol=model.tol,
+        n_held_out=n_held_out,
+        **rates,
+    )
+
+
+class _Interrupted(Exception):
+    """Ends the epochs of other threads when one of them fails."""
+
+
+def train_models(
+    data: Voters, settings: NetSettings, pools: list[np.ndarray], *, classes: bool
+) -> list[list[dict]]:
+    """Train the nets of one model for each pool of rows."""
+    data = Voters(*(namespace(data.scores).astype(part, data.scores.dtype) for part in data))
+    plan, stop = settings.plan, threading.Event()
+    nets = [(m, e) for m in range(len(pools)) for e in range(len(settings.seeds))]
+    groups = [[net] for net in nets]
+    if settings.side_by_side:
+        groups = []
+        for shape in dict.fromkeys(settings.shapes):
+            alike = [net for net in nets if settings.shapes[net[1]] == shape]
+            memory = free_memory(data.scores)
+            blocks = row_blocks(len(alike), settings.bytes_per_net, working_memory=memory)
+            groups += [alike[block] for block in blocks]
+    models: list = [[None] * len(settings.seeds) for _ in pools]
+    n_epochs = len(nets) * plan.max_iter
+    with Progress(n_epochs, settings.name, verbose=settings.verbose) as progress:
+
+        def train(group):
+            def on_epoch(note):
+                progress.advance(len(group), note)
+                if stop.is_set():
+                    raise _Interrupted
+
+            found = train_nets(
+                *data,
+                settings.shapes[group[0][1]],
+                plan,
+                [settings.seeds[e] for _, e in group],
+                classes=classes,
+                pools=[pools[m] for m, _ in group],
+                on_epoch=on_epoch,
+            )
+            early = sum(plan.max_iter - len(net.losses) for net in found)
+            progress.advance(early, "stopped early" if early else "")
+            for (m, e), net in zip(group, found, strict=True):
+                models[m][e] = net
+
+        # One thread of BLAS each: sums then have one order, whatever the number of threads.
+        # A device takes one recording at a time, and fills itself with the nets of one group.
+        with threadpool_limits(1, user_api="blas"):
+            thread_map(train, groups, settings.n_jobs, stop=stop)
+    for net in (net for own in models for net in own):
+        if not net.converged and plan.max_iter:
+            warnings.warn(
+                f"A net still improved after max_iter={plan.max_iter} epochs; raise max_iter, or "
+                "lower n_iter_no_change.",
+                ConvergenceWarning,
+                stacklevel=5,
+            )
+    return [
+        [
+            {
+                "periodic": shape.n_frequencies > 0,
+                "parameters": net.parameters,
+                "statistics": net.statistics,
+                "loss_curve": np.array(net.losses),
+                "validation_loss_curve": np.array(net.held_out_losses),
+            }
+            for shape, net in zip(settings.shapes, own, strict=True)
+        ]
+        for own in models
+    ]
 
 
 def train_nets(

@@ -2,11 +2,12 @@
 
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition
-from vicinal.subspace._subspace_fusion_classifier import SubspaceFusionClassifier
-from vicinal.subspace._subspace_fusion_regressor import SubspaceFusionRegressor
-from vicinal.subspace._truncated_rbf_classifier import TruncatedRBFClassifier
-from vicinal.subspace._truncated_rbf_features import TruncatedRBFFeatures
-from vicinal.subspace._truncated_rbf_regressor import TruncatedRBFRegressor
+from vicinal.subspace._subspace_fusion import SubspaceFusionClassifier, SubspaceFusionRegressor
+from vicinal.subspace._truncated_rbf import (
+    TruncatedRBFClassifier,
+    TruncatedRBFFeatures,
+    TruncatedRBFRegressor,
+)
 
 __all__ = [
     "DivideConquerSVC",

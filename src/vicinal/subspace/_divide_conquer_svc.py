@@ -1,10 +1,12 @@
 """Support vector machine by clusters of the rows: one small problem each, joined if wanted."""
 
 import warnings
+from dataclasses import dataclass
 from functools import partial
 from itertools import combinations
 from math import ceil
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, softmax
@@ -12,41 +14,33 @@ from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.cluster import KMeans
 from sklearn.exceptions import ConvergenceWarning
 from sklearn.metrics import pairwise_distances_argmin
+from sklearn.model_selection import StratifiedKFold
 from sklearn.svm import SVC
 from sklearn.utils import check_random_state
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
+    TrainingData,
     atomic_fit,
-    atomic_fit_blocks,
     class_factors,
     documented,
     draw_seeds,
-    encode_labels,
     parallel_map,
-    positive_rows,
+    query_rows,
     saved,
+    training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._base._explanation import ExplainRowMixin
 from vicinal._kernels.calibration._probabilities import fit_slope
-from vicinal._kernels.subspace import _svm_dual
-from vicinal.subspace._clusters import CenterClusters, KernelClusters
-from vicinal.subspace._divide_conquer_blocks import fit_divide_conquer
+from vicinal._kernels.subspace import _divide_conquer
 from vicinal.subspace._explain import cluster_sections
-from vicinal.subspace._machines import (
-    ClusteredRows,
-    fit_machine,
-    groups_of,
-    scale_gamma,
-    score_machine,
-    score_out_of_fold,
-    scores_from_pairs,
-)
 
 _ROWS_PER_CLUSTER = 2000
 _SPLIT_ROUNDS = 20
+# Rows that centres are learned from, also at least a hundred per cluster; the others are assigned.
+_CLUSTERING_ROWS = 20_000
+_CALIBRATION_FOLDS = 3
 
 
 @saved(
@@ -246,48 +240,46 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         X : array-like of shape (n_samples, n_features)
             Training rows; features should have comparable scales.
         """
-        X, y = validate_data(self, X, y, dtype=[np.float64, np.float32], order="C")
-        weights, X, y = positive_rows(sample_weight, X, y)
-        classes, codes = encode_labels(y)
-        scale = _scale_gamma(X, weights)
-        self._set_scales(classes, scale, X.dtype)
-        factors = class_factors(self.class_weight, classes, codes, weights)
-        bounds = self.C * weights * factors[codes]
+        data = training_data(self, X, y, sample_weight, task="classification", order="C")
+        settings = resolve(self, data)
+        self.classes_, self.gamma_ = data.classes, settings.gamma
+        self._dtype = data.X.dtype.name
+        factors = class_factors(self.class_weight, data.classes, data.y, data.weights)
+        bounds = self.C * data.weights * factors[data.y]
         seeds = draw_seeds(self.random_state, 3)
-        rows = ClusteredRows(X, weights)
-        self._divide(rows, self._wanted_clusters(len(X)), scale, seeds[0])
-        labels = rows.labels
+        self._clusters, labels = divide(data.X, data.weights, settings, seeds[0])
+        self.cluster_centers_, self.n_clusters_ = self._clusters.centers, len(self._clusters)
+        self.cluster_sizes_ = np.bincount(labels)
         if self.prediction == "early":
-            self._fit_early(X, codes, bounds, labels)
+            self.estimators_ = fit_machines(data, bounds, labels, settings)
         else:
-            self._fit_exact(X, codes, bounds, labels, weights, seeds[1])
+            exact = solve_exact(data, bounds, labels, settings, seeds[1])
+            self.support_vectors_, self.dual_coef_ = exact.support_vectors, exact.dual_coef
+            self.dual_objective_, self.n_steps_ = exact.objectives, exact.n_steps
         if self.probability:
-            scores = self._out_of_fold_scores(X, codes, bounds, labels, seeds[2])
-            self.slope_ = fit_slope(scores, codes, weights)
+            scores = out_of_fold_scores(data, bounds, labels, settings, seeds[2])
+            self.slope_ = fit_slope(scores, data.y, data.weights)
         return self
-
-    @atomic_fit_blocks
-    def fit_blocks(self, blocks):
-        """Fit to a table in blocks of rows: each row is sent once, to the machine of its cluster.
-
-        The fit equals that in memory; the clusters are learned from a sample.
-        """
-        fit_divide_conquer(self, blocks)
 
     def decision_function(self, X):
         """Return the scores of the classes."""
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
+        X = query_rows(self, X, order="C")
+        n_classes = len(self.classes_)
         if self.prediction == "exact":
-            margins = _svm_dual.rbf_product(
+            margins = _divide_conquer.rbf_product(
                 X.astype(np.float64, copy=False),
                 self.support_vectors_,
                 self.gamma_,
                 self.dual_coef_,
             )
-            scores = scores_from_pairs(margins, np.arange(len(self.classes_)), len(self.classes_))
+            scores = scores_from_pairs(margins, np.arange(n_classes), n_classes)
         else:
-            scores = self._early_scores(X)
+            groups = groups_of(self._clusters.assign(X), self.n_clusters_)
+            tasks = [
+                (machine, X[rows], n_classes)
+                for machine, rows in zip(self.estimators_, groups, strict=True)
+            ]
+            scores = by_group(score_machine, tasks, groups, n_jobs=self.n_jobs)
         return scores.astype(self._dtype, copy=False)
 
     @available_if(lambda self: self.probability)
@@ -302,218 +294,378 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """Return the class of the largest score."""
-        if self.probability:
-            # Where rounding makes two probabilities equal, the label should follow them.
-            chosen = self.predict_proba(X).argmax(axis=1)
-            return self.classes_[chosen]
-        scores = self.decision_function(X)
+        # Where rounding makes two probabilities equal, the label should follow them.
+        scores = self.predict_proba(X) if self.probability else self.decision_function(X)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
 
     def predict_cluster(self, X):
-        """Return the cluster whose machine answers for each row.
+        """Return the cluster of each row, whose machine predicts its class.
 
         Returns
         -------
         clusters : ndarray of int of shape (n_samples,)
             Indices into ``cluster_centers_``.
         """
-        check_is_fitted(self)
-        X = validate_data(self, X, reset=False, dtype=[np.float64, np.float32], order="C")
+        X = query_rows(self, X, order="C")
         return self._clusters.assign(X)
-
-    # --- division ---------------------------------------------------------------------------------
 
     def _sections(self, X, columns):
         return cluster_sections(self, X, columns)
 
-    def _set_scales(self, classes, scale, dtype):
-        """Keep the classes, the precision of answers, and the width; ``scale`` is the default."""
-        self.classes_, self._dtype = classes, np.dtype(dtype).name
-        self.gamma_ = scale if self.gamma == "scale" else float(self.gamma)
 
-    def _wanted_clusters(self, n_samples):
-        if self.n_clusters == "auto":
-            return ceil(n_samples / _ROWS_PER_CLUSTER)
-        if self.n_clusters > n_samples:
-            raise ValueError(
-                f"n_clusters={self.n_clusters} exceeds the n_samples={n_samples} rows of positive "
-                "weight; lower n_clusters or use 'auto'."
-            )
-        return self.n_clusters
+@dataclass(frozen=True)
+class MachineSettings:
+    """What the parameters mean for a table."""
 
-    def _divide(self, rows, n_clusters, scale, seed):
-        """Learn the clusters, none of them empty; ``rows`` know how many fall into each."""
-        rng = check_random_state(seed)
-        learn = CenterClusters.learn
-        if self.clustering == "kernel":
-            gamma = self.cluster_gamma or scale
-            learn = partial(KernelClusters.learn, gamma=gamma, n_landmarks=self.n_landmarks)
-        clusters = learn(rows.X, rows.weights, n_clusters, rng)
-        for _ in range(_SPLIT_ROUNDS):
-            clusters = self._keep_filled(rows, clusters)
-            divided = {}
-            for c in np.flatnonzero(self.cluster_sizes_ > self.max_cluster_size):
-                n_parts = ceil(2 * self.cluster_sizes_[c] / self.max_cluster_size)
-                parts = learn(*rows.members(c), n_parts, rng)
-                if len(parts) > 1:
-                    divided[c] = parts
-            if not divided:
-                break
-            clusters = clusters.joined(divided.values()).without(list(divided))
+    gamma: float
+    n_clusters: int
+    max_cluster_size: int
+    learn_clusters: Any  # (X, weights, n_clusters, rng) -> clusters
+    n_levels: int
+    tol: float
+    max_steps: int
+    cache_size: float
+    parallel: dict
 
-    def _keep_filled(self, rows, clusters):
-        """Keep the clusters that hold rows, and how many."""
-        sizes = rows.count(clusters)
-        while not sizes.all():
-            clusters = clusters.without(np.flatnonzero(sizes == 0))
-            sizes = rows.count(clusters)
-        self._clusters, self.cluster_sizes_ = clusters, sizes
-        self.cluster_centers_, self.n_clusters_ = clusters.centers, len(clusters)
-        return clusters
-
-    # --- early prediction -------------------------------------------------------------------------
-
-    def _machine(self):
-        return SVC(C=1.0, gamma=self.gamma_, tol=self.tol, cache_size=self.cache_size)
-
-    def _fit_early(self, X, codes, bounds, labels):
-        groups = groups_of(labels, self.n_clusters_)
-        # The largest first: they take longest, and none should start when the others are done.
-        order = np.argsort([-len(rows) for rows in groups], kind="stable")
-        fitted = parallel_map(
-            fit_machine,
-            [
-                (self._machine(), X[rows], codes[rows], bounds[rows])
-                for rows in (groups[c] for c in order)
-            ],
-            n_jobs=self.n_jobs,
-            prefer="threads",
-            label="DivideConquerSVC clusters",
-            verbose=self.verbose,
+    @property
+    def machine(self) -> SVC:
+        """The machine of a cluster; the weights of its rows carry C."""
+        return SVC(
+            C=1.0,
+            gamma=self.gamma,
+            tol=self.tol,
+            cache_size=self.cache_size,
+            decision_function_shape="ovo",
         )
-        self.estimators_ = [fitted[place] for place in np.argsort(order)]
 
-    def _early_scores(self, X):
-        n_classes = len(self.classes_)
-        groups = groups_of(self._clusters.assign(X), self.n_clusters_)
-        filled = [c for c in range(self.n_clusters_) if len(groups[c])]
-        parts = parallel_map(
-            score_machine,
-            [(self.estimators_[c], X[groups[c]], n_classes) for c in filled],
-            n_jobs=self.n_jobs,
-            prefer="threads",
+
+def resolve(model: DivideConquerSVC, data: TrainingData) -> MachineSettings:
+    """Return widths, number and kind of clusters, and the limits of the solvers."""
+    n_clusters = model.n_clusters
+    if n_clusters == "auto":
+        n_clusters = ceil(len(data) / _ROWS_PER_CLUSTER)
+    elif n_clusters > len(data):
+        raise ValueError(
+            f"n_clusters={n_clusters} exceeds the n_samples={len(data)} rows of positive "
+            "weight; lower n_clusters or use 'auto'."
         )
-        scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
-        for c, part in zip(filled, parts, strict=True):
-            scores[groups[c]] = part
-        return scores
+    mean = np.average(data.X, axis=0, weights=data.weights)
+    square = np.average(data.X.astype(np.float64) ** 2, axis=0, weights=data.weights)
+    variance = square.mean() - mean.mean() ** 2
+    scale = float(1.0 / (len(mean) * variance)) if variance > 0 else 1.0
+    learn = CenterClusters.learn
+    if model.clustering == "kernel":
+        gamma = model.cluster_gamma or scale
+        learn = partial(KernelClusters.learn, gamma=gamma, n_landmarks=model.n_landmarks)
+    return MachineSettings(
+        gamma=scale if model.gamma == "scale" else float(model.gamma),
+        n_clusters=n_clusters,
+        max_cluster_size=model.max_cluster_size,
+        learn_clusters=learn,
+        n_levels=model.n_levels,
+        tol=model.tol,
+        max_steps=model.max_steps,
+        cache_size=model.cache_size,
+        parallel={"n_jobs": model.n_jobs, "verbose": model.verbose},
+    )
 
-    def _out_of_fold_scores(self, X, codes, bounds, labels, seed):
-        """Score every row by a machine of its cluster that did not see it, (n, n_classes)."""
-        n_classes = len(self.classes_)
-        seeds = draw_seeds(seed, self.n_clusters_)
-        groups = groups_of(labels, self.n_clusters_)
-        parts = parallel_map(
-            score_out_of_fold,
-            [
-                (self._machine(), X[rows], codes[rows], bounds[rows], n_classes, s)
-                for rows, s in zip(groups, seeds, strict=True)
-            ],
-            n_jobs=self.n_jobs,
-            prefer="threads",
-            label="DivideConquerSVC calibration",
-            verbose=self.verbose,
+
+# --- clusters -------------------------------------------------------------------------------------
+
+
+def divide(X: np.ndarray, weights: np.ndarray, settings: MachineSettings, seed: int) -> tuple:
+    """Return clusters of the rows, none of them empty, and the cluster of every row."""
+    rng = check_random_state(seed)
+    learned = settings.learn_clusters(X, weights, settings.n_clusters, rng)
+    for _ in range(_SPLIT_ROUNDS):
+        clusters, labels, sizes = _filled(learned, X)
+        divided = {}
+        for c in np.flatnonzero(sizes > settings.max_cluster_size):
+            rows = np.flatnonzero(labels == c)
+            n_parts = ceil(2 * sizes[c] / settings.max_cluster_size)
+            parts = settings.learn_clusters(X[rows], weights[rows], n_parts, rng)
+            if len(parts) > 1:
+                divided[c] = parts
+        if not divided:
+            break
+        learned = clusters.joined(divided.values()).without(list(divided))
+    return clusters, labels
+
+
+def _filled(clusters: Any, X: np.ndarray) -> tuple:
+    """Return the clusters that hold rows, the cluster of every row, and the sizes."""
+    while True:
+        labels = clusters.assign(X)
+        sizes = np.bincount(labels, minlength=len(clusters))
+        if sizes.all():
+            return clusters, labels, sizes
+        clusters = clusters.without(np.flatnonzero(sizes == 0))
+
+
+@saved(centers="k *")
+class CenterClusters:
+    """Every row belongs to the nearest of the centres that k-means found."""
+
+    def __init__(self, centers):
+        self.centers = centers
+
+    def __len__(self):
+        return len(self.centers)
+
+    @classmethod
+    def learn(cls, X, weights, n_clusters, rng):
+        """Return at most so many clusters of the rows."""
+        n_clusters = min(n_clusters, len(np.unique(X, axis=0)) if len(X) < 5000 else len(X))
+        if n_clusters == 1:
+            return cls(np.average(X, axis=0, weights=weights)[None].astype(X.dtype))
+        n_rows = max(_CLUSTERING_ROWS, 100 * n_clusters)
+        if len(X) > n_rows:
+            chosen = np.sort(rng.choice(len(X), n_rows, replace=False))
+            X, weights = X[chosen], weights[chosen]
+        model = KMeans(n_clusters, n_init=1, max_iter=50, random_state=rng)
+        return cls(model.fit(X, sample_weight=weights).cluster_centers_)
+
+    def joined(self, others):
+        """Return these clusters and those of others."""
+        return CenterClusters(np.vstack([self.centers, *(other.centers for other in others)]))
+
+    def without(self, gone):
+        """Return the clusters that are left."""
+        return CenterClusters(np.delete(self.centers, gone, axis=0))
+
+    def assign(self, X):
+        """Return the cluster of every row."""
+        return pairwise_distances_argmin(X, self.centers)
+
+
+@saved(landmarks="l *", weights="l", labels="l <k", membership="l k", spread="k", centers="k *")
+class KernelClusters:
+    """Every row belongs to the cluster of landmarks whose mean is nearest in the feature space."""
+
+    def __init__(self, landmarks, weights, labels, gamma, dtype):
+        self.landmarks, self.weights, self.gamma = landmarks, weights, gamma
+        self.labels = np.unique(labels, return_inverse=True)[1]
+        model = _divide_conquer.landmark_model(landmarks, weights, self.labels, gamma)
+        self.membership, self.spread = model
+        self.centers = (self.membership.T @ landmarks).astype(dtype)
+
+    def __len__(self):
+        return len(self.centers)
+
+    @classmethod
+    def learn(cls, X, weights, n_clusters, rng, *, gamma, n_landmarks):
+        """Return at most so many clusters of the rows."""
+        n_clusters = min(n_clusters, len(X))
+        chosen = np.sort(rng.choice(len(X), min(n_landmarks, len(X)), replace=False))
+        landmarks, w = X[chosen].astype(np.float64), weights[chosen]
+        seeds = rng.choice(len(landmarks), min(n_clusters, len(landmarks)), replace=False)
+        labels = _divide_conquer.kernel_kmeans(landmarks, w, len(seeds), gamma, np.sort(seeds))
+        return cls(landmarks, w, labels, gamma, X.dtype)
+
+    def joined(self, others):
+        """Return these clusters and those of others."""
+        parts = [self, *others]
+        starts = np.cumsum([0, *map(len, parts[:-1])])
+        return KernelClusters(
+            np.vstack([part.landmarks for part in parts]),
+            np.concatenate([part.weights for part in parts]),
+            np.concatenate([p.labels + start for p, start in zip(parts, starts, strict=True)]),
+            self.gamma,
+            self.centers.dtype,
         )
-        scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
-        for rows, part in zip(groups, parts, strict=True):
-            scores[rows] = part
-        return scores if n_classes > 2 else 0.5 * np.column_stack([-scores, scores])
 
-    # --- exact solution ---------------------------------------------------------------------------
+    def without(self, gone):
+        """Return the clusters that are left."""
+        keep = ~np.isin(self.labels, gone)
+        rows = self.landmarks[keep], self.weights[keep], self.labels[keep]
+        return KernelClusters(*rows, self.gamma, self.centers.dtype)
 
-    def _fit_exact(self, X, codes, bounds, labels, weights, seed):
-        X = np.ascontiguousarray(X, dtype=np.float64)
-        n_classes = len(self.classes_)
-        pairs = list(combinations(range(n_classes), 2))
-        levels = self._coarser_levels(X, codes, bounds, labels, weights, seed, pairs)
-        columns = np.zeros((len(X), len(pairs)))
-        self.dual_objective_, self.n_steps_ = np.empty(len(pairs)), np.empty(len(pairs), np.intp)
-        for number, (rows, signs, alpha) in enumerate(levels):
-            settings = self.gamma_, self.tol, self.max_steps, self.cache_size
-            alpha, objective, steps, worst = _solve_exactly(
-                X[rows], signs, bounds[rows], alpha, *settings
-            )
-            self._warn_unless(worst)
-            self.n_steps_[number], self.dual_objective_[number] = steps, objective
-            columns[rows, number] = alpha * signs
-        support = (columns != 0).any(axis=1)
-        self.support_vectors_, self.dual_coef_ = X[support], columns[support]
-
-    def _coarser_levels(self, X, codes, bounds, labels, weights, seed, pairs):
-        """Solve the clusters of every level; returns (rows, signs, alpha) per pair of classes."""
-        rng = check_random_state(seed)
-        states = []
-        for first, second in pairs:
-            rows = np.flatnonzero((codes == first) | (codes == second))
-            states.append((rows, np.where(codes[rows] == second, 1.0, -1.0), np.zeros(len(rows))))
-        for level in range(self.n_levels, 0, -1):
-            if level < self.n_levels:
-                labels = self._regroup(X, weights, states, level, rng)
-            states = [self._solve_clusters(X, bounds, labels, *state) for state in states]
-        return states
-
-    def _regroup(self, X, weights, states, level, rng):
-        """Fewer clusters, centred on the support vectors found so far."""
-        n_clusters = max(1, round(self.n_clusters_ ** (level / self.n_levels)))
-        support = np.unique(np.concatenate([rows[alpha > 0] for rows, _, alpha in states]))
-        n_clusters = min(n_clusters, len(support))
-        model = KMeans(n_clusters, n_init=1, random_state=rng)
-        model.fit(X[support], sample_weight=weights[support])
-        return pairwise_distances_argmin(X, model.cluster_centers_)
-
-    def _solve_clusters(self, X, bounds, labels, rows, signs, alpha):
-        tasks = [g for g in groups_of(labels[rows], int(labels.max()) + 1) if len(g)]
-        settings = self.gamma_, self.tol, self.max_steps, self.cache_size
-        solved = parallel_map(
-            _solve_exactly,
-            [
-                (X[rows[members]], signs[members], bounds[rows[members]], alpha[members], *settings)
-                for members in tasks
-            ],
-            n_jobs=self.n_jobs,
-            prefer="threads",
-            label="DivideConquerSVC clusters",
-            verbose=self.verbose,
+    def assign(self, X):
+        """Return the cluster of every row."""
+        X = X.astype(np.float64, copy=False)
+        return _divide_conquer.assign_by_landmarks(
+            X, self.landmarks, self.membership, self.spread, self.gamma
         )
-        alpha = alpha.copy()
-        for members, (own, _, _, _) in zip(tasks, solved, strict=True):
-            alpha[members] = own
-        return rows, signs, alpha
 
-    def _warn_unless(self, worst):
-        if worst > self.tol:
+
+# --- machines -------------------------------------------------------------------------------------
+
+
+def groups_of(labels, n_clusters):
+    """Rows of every cluster, from one sort."""
+    order = np.argsort(labels, kind="stable")
+    return np.split(order, np.cumsum(np.bincount(labels, minlength=n_clusters))[:-1])
+
+
+def by_group(function, tasks, groups, **parallel):
+    """Call a function that scores the rows of each group; return the scores of all rows."""
+    filled = [number for number, rows in enumerate(groups) if len(rows)]
+    parts = parallel_map(function, [tasks[n] for n in filled], prefer="threads", **parallel)
+    scores = np.empty((sum(map(len, groups)), *parts[0].shape[1:]))
+    for number, part in zip(filled, parts, strict=True):
+        scores[groups[number]] = part
+    return scores
+
+
+def fit_machines(data: TrainingData, bounds, labels, settings: MachineSettings) -> list:
+    """Return the machine of every cluster."""
+    groups = groups_of(labels, labels.max() + 1)
+    # The largest first: they take longest, and none should start when the others are done.
+    order = np.argsort([-len(rows) for rows in groups], kind="stable")
+    fitted = parallel_map(
+        fit_machine,
+        [
+            (settings.machine, data.X[rows], data.y[rows], bounds[rows])
+            for rows in (groups[c] for c in order)
+        ],
+        prefer="threads",
+        label="DivideConquerSVC clusters",
+        **settings.parallel,
+    )
+    return [fitted[position] for position in np.argsort(order)]
+
+
+def fit_machine(machine, X, codes, bounds):
+    """Fit one cluster; a single class needs no machine."""
+    return int(codes[0]) if (codes == codes[0]).all() else machine.fit(X, codes, bounds)
+
+
+def score_machine(machine, X, n_classes):
+    """Scores of one cluster's rows, (n,) for two classes, else (n, n_classes)."""
+    if isinstance(machine, int):
+        return scores_from_pairs(np.empty((len(X), 0)), np.array([machine]), n_classes)
+    margins = machine.decision_function(X)
+    # libsvm's margins are positive for the first class of a pair, except when there is one pair.
+    margins = margins[:, None] if margins.ndim == 1 else -margins
+    return scores_from_pairs(margins, machine.classes_, n_classes)
+
+
+def scores_from_pairs(margins, present, n_classes):
+    """Class scores from margins of pairs (a, b), a < b, positive for b.
+
+    A class that is not ``present`` loses every pair.
+    """
+    if n_classes == 2:
+        if len(present) == 2:
+            return margins[:, 0]
+        return np.full(len(margins), 1.0 if present[0] == 1 else -1.0)
+    scores = np.zeros((len(margins), n_classes))
+    absent = np.setdiff1d(np.arange(n_classes), present)
+    scores[:, present] += len(absent)
+    scores[:, absent] -= len(present)
+    for (a, b), margin in zip(combinations(present, 2), np.tanh(margins).T, strict=True):
+        scores[:, a] -= margin
+        scores[:, b] += margin
+    return scores / (n_classes - 1)
+
+
+def out_of_fold_scores(data: TrainingData, bounds, labels, settings: MachineSettings, seed: int):
+    """Score every row by a machine of its cluster that did not see it, (n, n_classes)."""
+    n_classes = len(data.classes)
+    groups = groups_of(labels, labels.max() + 1)
+    tasks = [
+        (settings.machine, data.X[rows], data.y[rows], bounds[rows], n_classes, own)
+        for rows, own in zip(groups, draw_seeds(seed, len(groups)), strict=True)
+    ]
+    label = "DivideConquerSVC calibration"
+    scores = by_group(_cross_score, tasks, groups, label=label, **settings.parallel)
+    return scores if n_classes > 2 else 0.5 * np.column_stack([-scores, scores])
+
+
+def _cross_score(machine, X, codes, bounds, n_classes, seed):
+    """Return out-of-fold scores within one cluster."""
+    smallest = np.bincount(codes)[np.unique(codes)].min()
+    if (codes == codes[0]).all() or smallest < 2:
+        return score_machine(fit_machine(machine, X, codes, bounds), X, n_classes)
+    folds = StratifiedKFold(min(_CALIBRATION_FOLDS, int(smallest)), shuffle=True, random_state=seed)
+    scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
+    for train, test in folds.split(X, codes):
+        fitted = fit_machine(machine, X[train], codes[train], bounds[train])
+        scores[test] = score_machine(fitted, X[test], n_classes)
+    return scores
+
+
+# --- exact solution -------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class ExactSolution:
+    """The machine of all rows: one column or entry per pair of classes."""
+
+    support_vectors: np.ndarray
+    dual_coef: np.ndarray
+    objectives: np.ndarray
+    n_steps: np.ndarray
+
+
+def solve_exact(
+    data: TrainingData, bounds, labels, settings: MachineSettings, seed: int
+) -> ExactSolution:
+    """Solve the clusters of every level, the finest first, then the whole problem."""
+    X, rng = np.ascontiguousarray(data.X, dtype=np.float64), check_random_state(seed)
+    problems = []  # per pair of classes its rows, their signs and dual coefficients
+    for first, second in combinations(range(len(data.classes)), 2):
+        rows = np.flatnonzero((data.y == first) | (data.y == second))
+        signs = np.where(data.y[rows] == second, 1.0, -1.0)
+        problems.append((rows, signs, np.zeros(len(rows))))
+    n_finest = labels.max() + 1
+    for level in range(settings.n_levels, 0, -1):
+        if level < settings.n_levels:  # fewer clusters, centred on the support vectors so far
+            support = np.unique(np.concatenate([rows[alpha > 0] for rows, _, alpha in problems]))
+            n_clusters = max(1, round(n_finest ** (level / settings.n_levels)))
+            centers = KMeans(min(n_clusters, len(support)), n_init=1, random_state=rng)
+            centers.fit(X[support], sample_weight=data.weights[support])
+            labels = pairwise_distances_argmin(X, centers.cluster_centers_)
+        problems = [_solve_clusters(X, bounds, labels, *own, settings) for own in problems]
+    columns = np.zeros((len(X), len(problems)))
+    objectives, n_steps = np.empty(len(problems)), np.empty(len(problems), np.intp)
+    for number, (rows, signs, alpha) in enumerate(problems):
+        alpha, objectives[number], n_steps[number], worst = _solve_dual(
+            X[rows], signs, bounds[rows], alpha, settings
+        )
+        columns[rows, number] = alpha * signs
+        if worst > settings.tol:
             warnings.warn(
-                f"the exact solver stopped after max_steps={self.max_steps} steps with a violation "
-                f"of {worst:.3g}, above tol={self.tol}; raise max_steps or tol, or lower C.",
+                f"the exact solver stopped after max_steps={settings.max_steps} steps with a "
+                f"violation of {worst:.3g}, above tol={settings.tol}; raise max_steps or tol, or "
+                "lower C.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
+    support = (columns != 0).any(axis=1)
+    return ExactSolution(X[support], columns[support], objectives, n_steps)
 
 
-def _scale_gamma(X, weights):
-    """One over the number of features times the (weighted) variance of all entries."""
-    mean = np.average(X, axis=0, weights=weights)
-    square = np.average(X.astype(np.float64) ** 2, axis=0, weights=weights)
-    return scale_gamma(mean, square)
-
-
-def _solve_exactly(X, signs, bounds, alpha, gamma, tol, max_steps, cache_size):
-    """Descend from ``alpha``; returns the solution, its value, the steps and what is violated."""
-    alpha = alpha.copy()
-    gradient = _svm_dual.dual_gradient(X, signs, alpha, gamma)
-    cache_rows = _svm_dual.cache_rows_for(len(X), cache_size)
-    steps, worst = _svm_dual.descend_dual(
-        X, signs, bounds, gamma, alpha, gradient, tol, max_steps, cache_rows
+def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: MachineSettings) -> tuple:
+    """Solve the parts of one pair's problem that lie in each cluster."""
+    groups = [g for g in groups_of(labels[rows], labels.max() + 1) if len(g)]
+    solved = parallel_map(
+        _solve_dual,
+        [(X[rows[g]], signs[g], bounds[rows[g]], alpha[g], settings) for g in groups],
+        prefer="threads",
+        label="DivideConquerSVC clusters",
+        **settings.parallel,
     )
-    return alpha, _svm_dual.dual_objective(alpha, gradient), steps, worst
+    alpha = alpha.copy()
+    for group, (own, *_) in zip(groups, solved, strict=True):
+        alpha[group] = own
+    return rows, signs, alpha
+
+
+def _solve_dual(X, signs, bounds, alpha, settings: MachineSettings) -> tuple:
+    """Descend from ``alpha``; return the solution, its value, the steps and what is violated."""
+    alpha = alpha.copy()
+    gradient = _divide_conquer.dual_gradient(X, signs, alpha, settings.gamma)
+    steps, worst = _divide_conquer.descend_dual(
+        X,
+        signs,
+        bounds,
+        settings.gamma,
+        alpha,
+        gradient,
+        settings.tol,
+        settings.max_steps,
+        _divide_conquer.cache_rows_for(len(X), settings.cache_size),
+    )
+    return alpha, _divide_conquer.dual_objective(alpha, gradient), steps, worst

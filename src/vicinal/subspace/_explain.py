@@ -1,4 +1,4 @@
-"""Reasons of models that divide: votes of subspaces, clusters, and slopes of a smooth score."""
+"""Explanations of models that divide: votes of subspaces, clusters, slopes of a smooth score."""
 
 from typing import Any
 
@@ -18,75 +18,49 @@ _STEP = 6e-6
 
 
 def fusion_sections(model: Any, X: Any) -> list[ExplanationSection]:
-    """Return what every subspace says, and how many agree with the fusion."""
-    said = np.asarray(model.predict_subspaces(X))[0]
-    names = model.subspace_names_
+    """Return the prediction of every subspace, and how many agree with the fusion."""
+    predictions = np.asarray(model.predict_subspaces(X))[0]
+    pairs = list(zip(model.subspace_names_, predictions, strict=True))
     fused = model.predict(X)[0]
     if not hasattr(model, "classes_"):
-        rows = [
-            (name, float(value), float(value - fused))
-            for name, value in sorted(
-                zip(names, said, strict=True), key=lambda pair: -abs(pair[1] - fused)
-            )
-        ]
+        rows = [(name, float(value), float(value - fused)) for name, value in pairs]
+        rows.sort(key=lambda row: -abs(row[2]))
         summary = (
-            f"The {len(names)} subspaces say between {show(float(said.min()))} and "
-            f"{show(float(said.max()))}; their fusion {show(float(fused))}."
+            f"The {len(pairs)} subspaces predict between {show(float(predictions.min()))} and "
+            f"{show(float(predictions.max()))}; their fusion predicts {show(float(fused))}."
         )
-        return [
-            ExplanationSection(
-                "votes",
-                "Subspaces",
-                summary,
-                ("subspace", "prediction", "difference"),
-                rows,
-                "difference",
-                {"spread": float(np.std(said))},
-            )
-        ]
-    agree = said == fused
-    votes_cast = sorted(zip(names, said, strict=True), key=lambda pair: bool(pair[1] == fused))
-    tally = {label: int((said == label).sum()) for label in model.classes_.tolist()}
+        head = ("subspace", "prediction", "difference")
+        values = {"spread": float(predictions.std())}
+        return [ExplanationSection("votes", "Subspaces", summary, head, rows, head[2], values)]
+    n_agreeing = int((predictions == fused).sum())
+    tally = {label: int((predictions == label).sum()) for label in model.classes_.tolist()}
     votes = ", ".join(f"{show(label)} {count}" for label, count in tally.items() if count)
     summary = (
-        f"{int(agree.sum())} of {len(names)} subspaces vote for {show(fused)} like their fusion "
+        f"{n_agreeing} of {len(pairs)} subspaces vote for {show(fused)} like their fusion "
         f"(votes: {votes}); those that do not come first."
     )
-    return [
-        ExplanationSection(
-            "votes",
-            "Subspaces",
-            summary,
-            ("subspace", "vote"),
-            votes_cast,
-            None,
-            {"votes": tally, "n_agreeing": int(agree.sum())},
-        )
-    ]
+    votes_cast = sorted(pairs, key=lambda pair: bool(pair[1] == fused))
+    found = {"votes": tally, "n_agreeing": n_agreeing}
+    columns = ("subspace", "vote")
+    return [ExplanationSection("votes", "Subspaces", summary, columns, votes_cast, None, found)]
 
 
 def cluster_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
-    """Return which cluster's machine answers, and the slopes of its score."""
+    """Return which cluster's machine predicts, and the slopes of its score."""
     cluster = int(model.predict_cluster(X)[0])
     distance = np.linalg.norm(model.cluster_centers_ - dense_row(X), axis=1)
     rows = [
         (f"cluster {c}", int(model.cluster_sizes_[c]), float(distance[c]))
         for c in np.argsort(distance, kind="stable")
     ]
-    answers = "all of them together" if model.prediction == "exact" else "its own machine"
+    predicts = "the machine of all rows" if model.prediction == "exact" else "its own machine"
     summary = (
         f"The row belongs to cluster {cluster} of {model.n_clusters_}, which held "
-        f"{int(model.cluster_sizes_[cluster])} training rows; {answers} answers."
+        f"{int(model.cluster_sizes_[cluster])} training rows; {predicts} predicts."
     )
-    section = ExplanationSection(
-        "cluster",
-        "Cluster",
-        summary,
-        ("cluster", "training rows", "distance"),
-        rows,
-        None,
-        {"cluster": cluster, "n_clusters": int(model.n_clusters_)},
-    )
+    head = ("cluster", "training rows", "distance")
+    values = {"cluster": cluster, "n_clusters": int(model.n_clusters_)}
+    section = ExplanationSection("cluster", "Cluster", summary, head, rows, None, values)
     centre = model.cluster_centers_[cluster]
     return [section, slope_section(model, X, columns, centre, "the centre of the cluster")]
 
@@ -95,7 +69,7 @@ def slope_section(
     model: Any, X: Any, columns: RowColumns, origin: np.ndarray, origin_name: str
 ) -> ExplanationSection:
     """Return the gradient of a smooth score, by central differences."""
-    score, said = _score(model, X)
+    score, name = _score(model, X)
     x = dense_row(X)
     step = _STEP * np.maximum(1.0, np.maximum(np.abs(x[0]), np.abs(x[0] - origin)))
     away = np.diag(step)
@@ -105,7 +79,7 @@ def slope_section(
         columns,
         slopes,
         x[0] - origin,
-        f"Around this row, {said} changes by so much per unit of a column; contributions are "
+        f"Around this row, {name} changes by so much per unit of a column; contributions are "
         f"counted from {origin_name}.",
     )
 

@@ -1,36 +1,40 @@
 """Divide a feature space into subspaces: random, principal, discriminant, and by blocks."""
 
 import warnings
+from dataclasses import dataclass
 from math import ceil
 from numbers import Integral, Real
+from typing import Any
 
 import numpy as np
 import scipy.linalg
 import scipy.sparse as sp
-from array_api_compat import device as device_of
 from sklearn.base import BaseEstimator, TransformerMixin
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
+    Block,
+    Blocks,
+    TrainingData,
+    add_tuples,
     atomic_fit,
     atomic_fit_blocks,
-    check_same_library,
+    dense,
     documented,
-    is_array_api,
     namespace,
-    positive_rows,
+    query_rows,
     saved,
-    validate_array_api,
-    weighted_device_rows,
+    survey,
+    training_data,
 )
 from vicinal._base._compat import Interval, StrOptions
 from vicinal._kernels.linear import _scatter
-from vicinal.subspace._row_sums import MAX_SCATTER, BlockSums, RowSums, take_columns
 
+# Above this many columns a scatter matrix and its eigenvectors are no longer formed.
+MAX_SCATTER = 5000
 _DEFAULT_DIRECTIONS = 256
 
-_BLOCK_METHODS = ("cholesky", "approximate")
 _VANISHED = (
     "{} of X varies by more than rounding, because squares of its numbers vanish; scale X first, "
     "for example with sklearn.preprocessing.StandardScaler."
@@ -200,14 +204,50 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         y : array-like of shape (n_samples,), default=None
             Classes, for ``method="discriminant"``; ignored otherwise.
         """
-        self._learn(RowSums(*self._validate_training(X, y, sample_weight)))
+        options: dict = {"arrays": True, "accept_sparse": "csr"}
+        if self.method == "discriminant":
+            if y is None:
+                raise ValueError(
+                    "method='discriminant' requires y to be passed, but the target y is None; pass "
+                    "the classes, or use method='principal', which needs none."
+                )
+            options["task"] = "classification"
+        else:
+            y = None
+        data = training_data(self, X, y, sample_weight, **options)
+        constant, mean = (
+            _scatter.constant_columns(data.X),
+            _scatter.column_means(data.X, data.weights),
+        )
+        dtype = np.float32 if data.X.dtype == data.xp.float32 else np.float64
+        self._learn(SummedRows(data, len(data), constant, mean, data.classes, dtype, data))
         return self
 
     @atomic_fit_blocks
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory."""
         self._reference = None
-        self._learn(BlockSums(blocks, self.method == "discriminant"))
+        blocks, found = survey(blocks, has_classes=self.method == "discriminant")
+        constant, mean = found.moments.constant, found.moments.mean
+        encoded = blocks.then(_encode, found.classes)
+        self._learn(SummedRows(encoded, found.n_rows, constant, mean, found.classes, np.float64))
+
+    def _learn(self, rows: "SummedRows") -> None:
+        rng = check_random_state(self.random_state)
+        self.constant_, self.mean_ = rows.constant, rows.mean
+        if rows.classes is not None:
+            self.classes_ = rows.classes
+        if not len(rows.columns):
+            raise ValueError(
+                f"every column of X is constant over the n_samples={rows.n_samples} rows given; "
+                "subspaces need columns that vary. Give more rows."
+            )
+        learn = _learn_blocks if self.method in ("cholesky", "approximate") else _learn_directions
+        learned = learn(self, rows, rng)
+        self._maps, self.eigenvalues_ = learned.maps, learned.eigenvalues
+        self.groups_ = [group for groups in learned.groups for group in groups]
+        owners = np.repeat(np.arange(len(learned.groups)), list(map(len, learned.groups)))
+        self.partition_of_, self.n_subspaces_ = owners.astype(np.intp), len(owners)
 
     def transform_subspace(self, X, i):
         """Return the features of one subspace.
@@ -222,8 +262,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         X_sub : {ndarray, sparse array} of shape (n_samples, len(groups_[i]))
             Sparse for sparse ``X`` and ``method`` ``"random"`` or ``"approximate"``.
         """
-        check_is_fitted(self)
-        X = self._validate_queries(X)
+        X = query_rows(self, X, accept_sparse="csr")
         if not 0 <= i < self.n_subspaces_:
             raise IndexError(
                 f"subspace {i!r} does not exist; there are {self.n_subspaces_}, counted from 0."
@@ -238,14 +277,23 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         X_star : {ndarray, sparse array} of shape (n_samples, sum of the sizes of the groups)
             The subspaces in order.
         """
-        check_is_fitted(self)
-        X = self._validate_queries(X)
+        X = query_rows(self, X, accept_sparse="csr")
         parts = [self._transform_valid(X, i) for i in range(self.n_subspaces_)]
-        if is_array_api(X):
-            return namespace(X).concat(parts, axis=1)
         if sp.issparse(parts[0]):
             return sp.hstack(parts, format="csr")
-        return np.hstack(parts)
+        return namespace(parts[0]).concat(parts, axis=1)
+
+    def _transform_valid(self, X, i):
+        """``transform_subspace`` without checks, for callers that validated X."""
+        group = self.groups_[i]
+        if self.method == "random":
+            return _scatter.take_columns(X, group)
+        transform = self._maps[self.partition_of_[i]]
+        if self.method == "approximate":
+            blocks, vectors = transform
+            width = max(len(block) for block in blocks)
+            return _scatter.mix_blocks(X, blocks, vectors[:, group[0] // width])
+        return _scatter.map_rows(X, transform[group].T)
 
     def get_feature_names_out(self, input_features=None):
         """Return a name for every column that ``transform`` gives.
@@ -294,217 +342,216 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             stacks.append(sp.vstack(parts, format="csr"))
         return stacks
 
-    # --- learning ---------------------------------------------------------------------------------
-
-    def _learn(self, rows):
-        """Learn from sums over rows, wherever the rows are; see ``RowSums``."""
-        rng = check_random_state(self.random_state)
-        self.constant_, self.mean_ = rows.constant_columns(), rows.means()
-        columns = np.flatnonzero(~self.constant_)
-        if not len(columns):
-            raise ValueError(
-                f"every column of X is constant over the n_samples={rows.n_samples} rows given; "
-                "subspaces need columns that vary. Give more rows."
-            )
-        if self.method in _BLOCK_METHODS:
-            self._fit_blocks(rows, columns, rng)
-        else:
-            self._fit_directions(rows, columns, rng)
-        self.n_subspaces_ = len(self.groups_)
-
-    def _fit_directions(self, rows, columns, rng):
-        """One transform; the groups are subsets, or blocks, of its directions."""
-        self.eigenvalues_ = []
-        if self.method == "random":
-            available = columns
-            self._maps = [None]
-        else:
-            values, directions = self._directions(rows, columns, rng)
-            components = np.zeros((len(directions), len(self.mean_)), dtype=rows.dtype)
-            components[:, columns] = directions
-            self.eigenvalues_ = [values]
-            self._maps = [components]
-            available = np.arange(len(directions))
-        if not len(available):
-            raise ValueError(_VANISHED.format("no direction"))
-        if self.subspace_size is None:
-            n_blocks = self._blocks_for(len(available))
-            self.groups_ = [
-                np.sort(block)
-                for _ in range(self.n_repeats)
-                for block in np.array_split(rng.permutation(available), n_blocks)
-            ]
-        else:
-            size = self._size_for(len(available))
-            self.groups_ = [
-                np.sort(rng.choice(available, size, replace=False)) for _ in range(self.n_subspaces)
-            ]
-        self.partition_of_ = np.zeros(len(self.groups_), dtype=np.intp)
-
-    def _directions(self, rows, columns, rng):
-        """Return eigenvalues and directions in the columns that vary."""
-        center, n_columns = self.mean_[columns], len(columns)
-        if self.method == "principal" and n_columns > MAX_SCATTER:
-            smaller = min(rows.n_samples, n_columns)
-            wanted = max(1, min(self.n_components or _DEFAULT_DIRECTIONS, smaller - 1))
-            start = rng.uniform(-1.0, 1.0, size=smaller)
-            return rows.leading_directions(columns, center, wanted, start)
-        self._refuse_wide(rows, columns)
-        Z, basis = rows.centered(columns, center), None
-        if Z is not None:  # every direction with variance is in the space of the rows
-            Z, basis = _scatter.row_space(Z)
-            if not len(basis):
-                return np.empty(0), basis
-            rows, columns, center = rows.in_coordinates(Z), np.arange(len(basis)), 0.0 * Z[0]
-        if self.method == "principal":
-            values, directions = _scatter.principal_directions(rows.scatter(columns, center))
-            values, directions = values[: self.n_components], directions[: self.n_components]
-        else:
-            self.classes_, counts, means, within = rows.within_classes(columns)
-            between = ((means - center).T * counts) @ (means - center)
-            values, directions = _scatter.discriminant_directions(
-                between, within, self.shrinkage, n_columns
-            )
-        return values, directions if basis is None else _scatter.fix_signs(directions @ basis)
-
-    def _fit_blocks(self, rows, columns, rng):
-        """One transform per partition of the columns; the blocks are the groups."""
-        n_blocks = self._blocks_for(len(columns))
-        partitions = [
-            np.array_split(rng.permutation(columns), n_blocks) for _ in range(self.n_repeats)
-        ]
-        self.groups_, owners, self._maps, self.eigenvalues_ = [], [], [], []
-        if self.method == "cholesky":
-            self._refuse_wide(rows, columns)
-            Z = rows.centered(columns, self.mean_[columns])
-            S = rows.scatter(columns, self.mean_[columns]) if Z is None else None
-            if not (np.diag(S).all() if Z is None else (Z**2).sum(axis=0).all()):
-                raise ValueError(_VANISHED.format("not every column"))
-            found = [self._eliminate(columns, blocks, S, Z, rows.dtype) for blocks in partitions]
-        else:
-            grams = rows.block_grams(self.mean_, partitions)
-            found = [self._mix(*pair) for pair in zip(partitions, grams, strict=True)]
-        for number, groups in enumerate(found):
-            self.groups_ += groups
-            owners += [number] * len(groups)
-        if not owners:
-            raise ValueError(_VANISHED.format("no block"))
-        self.partition_of_ = np.array(owners, dtype=np.intp)
-
-    def _eliminate(self, columns, blocks, S, Z, dtype):
-        """Learn the transform of one partition from the scatter matrix S, or from few rows Z."""
-        places = [np.searchsorted(columns, block) for block in blocks]
-        n_features = len(self.mean_)
-        if Z is None:
-            W, kept = _scatter.block_elimination(S, places)
-            full = np.zeros((n_features, n_features), dtype=dtype)
-            full[np.ix_(columns, columns)] = W
-        else:
-            W, kept = _scatter.row_block_elimination(Z, places)
-            W = W.tocoo()
-            entries = W.data.astype(dtype), (columns[W.row], columns[W.col])
-            full = sp.csr_array(entries, shape=(n_features, n_features))
-        self._maps.append(full)
-        groups = [np.sort(columns[place[kept[place]]]) for place in places]
-        return [group for group in groups if len(group)]
-
-    def _mix(self, blocks, G):
-        values, vectors = scipy.linalg.eigh(G)
-        values, vectors = values[::-1], vectors[:, ::-1]
-        vectors = _scatter.fix_signs(vectors.T).T
-        width = max(len(block) for block in blocks)
-        self._maps.append((blocks, vectors))
-        self.eigenvalues_.append(values)
-        return [
-            np.arange(k * width, (k + 1) * width)
-            for k in range(len(values))
-            if values[k] > 1e-12 * values[0]
-        ]
-
-    def _refuse_wide(self, rows, columns):
-        if rows.order(columns) > 4 * MAX_SCATTER:
-            raise ValueError(
-                f"method={self.method!r} takes at most {4 * MAX_SCATTER} rows or as many varying "
-                f"columns, got {rows.n_samples} rows and {len(columns)} columns; use "
-                "method='random' or 'approximate', or reduce the columns first."
-            )
-
-    def _blocks_for(self, n_columns):
-        if self.n_blocks > n_columns:
-            warnings.warn(
-                f"n_blocks={self.n_blocks} exceeds the {n_columns} columns that vary; "
-                f"{n_columns} blocks are used.",
-                UserWarning,
-                stacklevel=4,
-            )
-        return min(self.n_blocks, n_columns)
-
-    def _size_for(self, n_columns):
-        if isinstance(self.subspace_size, Integral) and not isinstance(self.subspace_size, bool):
-            return min(int(self.subspace_size), n_columns)
-        return max(1, ceil(self.subspace_size * n_columns - 1e-9))
-
-    # --- data -------------------------------------------------------------------------------------
-
-    def _validate(self, X, y):
-        options = {"accept_sparse": "csr", "dtype": [np.float64, np.float32]}
-        if self.method != "discriminant":
-            return validate_data(self, X, **options), None
-        if y is None:
-            raise ValueError(
-                "method='discriminant' requires y to be passed, but the target y is None; pass "
-                "the classes, or use method='principal', which needs none."
-            )
-        return validate_data(self, X, y, **options)
-
-    def _validate_training(self, X, y, sample_weight):
-        """Return the rows that weigh something, their classes, and their weights."""
-        if is_array_api(X):
-            return self._validate_device_training(X, y, sample_weight)
-        self._reference = None
-        weights, X, y = positive_rows(sample_weight, *self._validate(X, y))
-        return X, y, weights
-
-    def _validate_device_training(self, X, y, sample_weight):
-        if y is None and self.method == "discriminant":
-            self._validate(X, y)
-        X = validate_array_api(self, X, reset=True)
-        xp = namespace(X)
-        wanted = y if self.method == "discriminant" else X
-        X, y, weights = weighted_device_rows(X, wanted, sample_weight, dtype=xp.float64)
-        if weights is None:
-            weights = xp.ones(X.shape[0], dtype=xp.float64, device=device_of(X))
-        # An empty array that tells library and device of the rows.
-        self._reference = X[:0, :]
-        return X, y, weights
-
-    def _validate_queries(self, X):
-        if self._reference is not None:
-            check_same_library(self._reference, X)
-            return validate_array_api(self, X, reset=False)
-        return validate_data(
-            self, X, reset=False, accept_sparse="csr", dtype=[np.float64, np.float32]
-        )
-
-    def _transform_valid(self, X, i):
-        """``transform_subspace`` without checks, for callers that validated X."""
-        group = self.groups_[i]
-        if self.method == "random":
-            return take_columns(X, group)
-        transform = self._maps[self.partition_of_[i]]
-        if self.method == "approximate":
-            blocks, vectors = transform
-            width = max(len(block) for block in blocks)
-            return _scatter.mix_blocks(X, blocks, vectors[:, group[0] // width])
-        chosen = transform[group].T
-        if is_array_api(X):
-            return _scatter.device_map(X, chosen.toarray() if sp.issparse(chosen) else chosen)
-        mapped = X @ chosen
-        return mapped.toarray() if sp.issparse(mapped) else np.asarray(mapped)
-
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
         tags.input_tags.sparse = True
         tags.target_tags.required = self.method == "discriminant"
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+@dataclass(frozen=True)
+class SummedRows:
+    """What is learned from: sums over rows in memory, on a device, or in blocks."""
+
+    data: TrainingData | Blocks  # blocks of training data
+    n_samples: int
+    constant: np.ndarray
+    mean: np.ndarray
+    classes: Any
+    dtype: Any
+    in_memory: TrainingData | None = None
+
+    @property
+    def columns(self) -> np.ndarray:
+        """Columns that vary."""
+        return np.flatnonzero(~self.constant)
+
+    @property
+    def center(self) -> np.ndarray:
+        """Means of the columns that vary."""
+        return self.mean[self.columns]
+
+    def centered(self) -> np.ndarray | None:
+        """Return rows whose product is the scatter matrix, where they are fewer than columns."""
+        data = self.in_memory
+        if data is None or len(data) >= len(self.columns):
+            return None
+        X = _scatter.take_columns(data.X, self.columns)
+        return _scatter.centered_rows(X, data.weights, self.center)
+
+    def scatter(self) -> np.ndarray:
+        """Return the scatter matrix of the columns that vary."""
+        return self.data.total(_sum_scatter, self.columns, self.center)
+
+    def refuse_wide(self, method: str) -> None:
+        """Raise where the matrix to decompose, of rows or of columns, is too large."""
+        n_columns = len(self.columns)
+        order = n_columns if self.in_memory is None else min(self.n_samples, n_columns)
+        if order > 4 * MAX_SCATTER:
+            raise ValueError(
+                f"method={method!r} takes at most {4 * MAX_SCATTER} rows or as many varying "
+                f"columns, got {self.n_samples} rows and {n_columns} columns; use "
+                "method='random' or 'approximate', or reduce the columns first."
+            )
+
+
+@dataclass(frozen=True)
+class Learned:
+    """Transforms, with the groups of each, and what they were ranked by."""
+
+    maps: list
+    groups: list[list[np.ndarray]]
+    eigenvalues: list[np.ndarray]
+
+
+def _encode(block: Block, classes: Any) -> TrainingData:
+    codes = None if classes is None else np.searchsorted(classes, block.y)
+    return TrainingData(dense(block), codes, classes, block.sample_weight)
+
+
+def _sum_scatter(data: TrainingData, columns, center) -> np.ndarray:
+    return _scatter.scatter_matrix(_scatter.take_columns(data.X, columns), data.weights, center)
+
+
+def _sum_classes(data: TrainingData, columns) -> tuple:
+    X = _scatter.take_columns(data.X, columns)
+    return _scatter.class_sums(X, data.y, data.weights, len(data.classes))
+
+
+def _sum_within(data: TrainingData, columns, means) -> np.ndarray:
+    X = _scatter.take_columns(data.X, columns)
+    return _scatter.scatter_matrix(X, data.weights, means, data.y)
+
+
+def _sum_grams(data: TrainingData, mean, partitions) -> np.ndarray:
+    return np.stack([_scatter.block_gram(data.X, data.weights, mean, p) for p in partitions])
+
+
+# --- one transform, whose directions are drawn ----------------------------------------------------
+
+
+def _learn_directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> Learned:
+    """Learn one transform; the groups are subsets, or blocks, of its directions."""
+    maps: list = [None]
+    available, eigenvalues = rows.columns, []
+    if model.method != "random":
+        values, directions = _directions(model, rows, rng)
+        components = np.zeros((len(directions), len(rows.mean)), dtype=rows.dtype)
+        components[:, rows.columns] = directions
+        maps, eigenvalues, available = [components], [values], np.arange(len(directions))
+    if not len(available):
+        raise ValueError(_VANISHED.format("no direction"))
+    size = model.subspace_size
+    if size is None:
+        groups = [block for blocks in _partitions(model, available, rng) for block in blocks]
+    else:
+        if not isinstance(size, Integral):
+            size = max(1, ceil(size * len(available) - 1e-9))
+        size = min(int(size), len(available))
+        groups = [rng.choice(available, size, replace=False) for _ in range(model.n_subspaces)]
+    return Learned(maps, [[np.sort(group) for group in groups]], eigenvalues)
+
+
+def _directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> tuple:
+    """Return eigenvalues and directions in the columns that vary."""
+    n_columns, data = len(rows.columns), rows.in_memory
+    if model.method == "principal" and n_columns > MAX_SCATTER:
+        if data is None:
+            raise ValueError(
+                f"method='principal' forms the scatter matrix of a table in blocks, and X has "
+                f"{n_columns} varying columns, more than {MAX_SCATTER}; reduce the columns, or use "
+                "method='random' or 'approximate'."
+            )
+        smaller = min(rows.n_samples, n_columns)
+        wanted = max(1, min(model.n_components or _DEFAULT_DIRECTIONS, smaller - 1))
+        start = rng.uniform(-1.0, 1.0, size=smaller)
+        X = _scatter.take_columns(data.X, rows.columns)
+        return _scatter.leading_principal_directions(X, data.weights, rows.center, wanted, start)
+    rows.refuse_wide(model.method)
+    Z, basis = rows.centered(), None
+    if data is not None and Z is not None:  # all variance is in the space of the rows
+        Z, basis = _scatter.row_space(Z)
+        if not len(basis):
+            return np.empty(0), basis
+        weights, none = data.host(data.weights), np.zeros(len(basis), dtype=bool)
+        codes = None if data.y is None else data.host(data.y)
+        inner = TrainingData(Z / np.sqrt(weights)[:, None], codes, data.classes, weights)
+        rows = SummedRows(inner, rows.n_samples, none, 0.0 * Z[0], rows.classes, rows.dtype)
+    if model.method == "principal":
+        values, directions = _scatter.principal_directions(rows.scatter())
+        values, directions = values[: model.n_components], directions[: model.n_components]
+    else:
+        counts, sums = rows.data.total(_sum_classes, rows.columns, combine=add_tuples)
+        means = sums / counts[:, None]
+        within = rows.data.total(_sum_within, rows.columns, means)
+        between = ((means - rows.center).T * counts) @ (means - rows.center)
+        values, directions = _scatter.discriminant_directions(
+            between, within, model.shrinkage, n_columns
+        )
+    return values, directions if basis is None else _scatter.fix_signs(directions @ basis)
+
+
+def _partitions(model: FeatureSpaceDecomposition, columns: np.ndarray, rng) -> list[list]:
+    """Return blocks of columns in random order, several times."""
+    if model.n_blocks > len(columns):
+        warnings.warn(
+            f"n_blocks={model.n_blocks} exceeds the {len(columns)} columns that vary; "
+            f"{len(columns)} blocks are used.",
+            UserWarning,
+            stacklevel=5,
+        )
+    n_blocks = min(model.n_blocks, len(columns))
+    return [np.array_split(rng.permutation(columns), n_blocks) for _ in range(model.n_repeats)]
+
+
+# --- one transform per partition of the columns ---------------------------------------------------
+
+
+def _learn_blocks(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> Learned:
+    """Learn one transform per partition of the columns; the blocks are the groups."""
+    partitions = _partitions(model, rows.columns, rng)
+    if model.method == "approximate":
+        grams = rows.data.total(_sum_grams, rows.mean, partitions)
+        found = [_mix(*pair) for pair in zip(partitions, grams, strict=True)]
+    else:
+        rows.refuse_wide(model.method)
+        Z = rows.centered()
+        if Z is None:
+            S = rows.scatter()
+            squares = np.diag(S)
+        else:
+            S, squares = None, (Z**2).sum(axis=0)
+        if not squares.all():
+            raise ValueError(_VANISHED.format("not every column"))
+        found = [_eliminate(blocks, rows, S, Z) for blocks in partitions]
+    maps, groups, eigenvalues = (list(part) for part in zip(*found, strict=True))
+    if not any(groups):
+        raise ValueError(_VANISHED.format("no block"))
+    return Learned(maps, groups, [values for values in eigenvalues if values is not None])
+
+
+def _eliminate(blocks: list[np.ndarray], rows: SummedRows, S, Z) -> tuple:
+    """Learn the transform of one partition from the scatter matrix S, or from few rows Z."""
+    columns, n_features = rows.columns, len(rows.mean)
+    positions = [np.searchsorted(columns, block) for block in blocks]
+    if Z is None:
+        W, kept = _scatter.block_elimination(S, positions)
+        full = np.zeros((n_features, n_features), dtype=rows.dtype)
+        full[np.ix_(columns, columns)] = W
+    else:
+        W, kept = _scatter.row_block_elimination(Z, positions)
+        W = W.tocoo()
+        entries = W.data.astype(rows.dtype), (columns[W.row], columns[W.col])
+        full = sp.csr_array(entries, shape=(n_features, n_features))
+    groups = [np.sort(columns[own[kept[own]]]) for own in positions]
+    return full, [group for group in groups if len(group)], None
+
+
+def _mix(blocks: list[np.ndarray], G: np.ndarray) -> tuple:
+    """Learn mixtures of whole blocks from their Gram matrix."""
+    values, vectors = scipy.linalg.eigh(G)
+    values, vectors = values[::-1], _scatter.fix_signs(vectors[:, ::-1].T).T
+    width = max(len(block) for block in blocks)
+    kept = np.flatnonzero(values > 1e-12 * values[0])
+    return (blocks, vectors), [np.arange(k * width, (k + 1) * width) for k in kept], values

@@ -108,7 +108,7 @@ def test_sums_of_two_halves_are_those_of_all_rows(rows, weights, rng):
     Y, plan = rng.normal(size=(40, 2)), trbf.monomial_plan(4, 2)
 
     def sums(part):
-        blocks = trbf.some_features(rows[part], 0.5, plan)
+        blocks = trbf.feature_blocks(rows[part], 0.5, plan, hold=False)
         return trbf.ridge_sums(blocks, Y[part], weights[part])
 
     both = trbf.RidgeSums(

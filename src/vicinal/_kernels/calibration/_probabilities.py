@@ -116,9 +116,9 @@ def temperature_proba(scores: np.ndarray, temperature: float) -> np.ndarray:
 
 
 def fit_slope(
-    scores: np.ndarray,
-    codes: np.ndarray,
-    weights: np.ndarray | None = None,
+    scores: Any,
+    codes: Any,
+    weights: Any = None,
     *,
     smooth: bool = True,
 ) -> float:
@@ -129,8 +129,11 @@ def fit_slope(
     two classes these are Platt's targets; a row more for every class would make many timid);
     without, it stops at ten thousand over the spread of the scores. The loss is convex in the
     slope: Newton's method, in steps of at most a factor of four. Since only a slope is fitted, the
-    order of the scores of a row never changes.
+    order of the scores of a row never changes. Smoothed slopes of weighted arrays of other
+    libraries are found where they are.
     """
+    if not isinstance(scores, np.ndarray):
+        return device_slope(scores, codes, weights)
     return float(fit_slopes(scores[None], codes, weights, smooth=smooth)[0])
 
 

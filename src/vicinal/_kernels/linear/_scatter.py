@@ -42,13 +42,33 @@ def column_means(X: Matrix, weights: Any) -> np.ndarray:
     return as_numpy(sums / namespace(X).sum(weights))
 
 
-def class_means(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
-    """Weight and mean of every class: (n_classes,), (n_classes, n_features)."""
+def constant_columns(X: Matrix) -> np.ndarray:
+    """Tell which columns hold one value only."""
+    if sp.issparse(X):
+        columns = X.tocsc()
+        low, high = (part.toarray() for part in (columns.min(axis=0), columns.max(axis=0)))
+    else:
+        low, high = namespace(X).min(X, axis=0), namespace(X).max(X, axis=0)
+    return as_numpy(low == high).ravel()
+
+
+def take_columns(X: Matrix, columns: np.ndarray) -> Matrix:
+    """Return some columns, without a copy when they are all columns of a device array."""
+    if not is_array_api(X):
+        return X[:, columns]
+    if len(columns) == X.shape[1]:
+        return X
+    xp = namespace(X)
+    return xp.take(X, xp.asarray(columns, device=compat.device(X)), axis=1)
+
+
+def class_sums(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
+    """Weight and weighted sum of every class: (n_classes,), (n_classes, n_features)."""
     if sp.issparse(X):
         shape = (n_classes, len(codes))
         memberships = sp.csr_array((weights, (codes, np.arange(len(codes)))), shape=shape)
         counts = np.bincount(codes, weights=weights, minlength=n_classes)
-        return counts, np.asarray((memberships @ X).toarray(), np.float64) / counts[:, None]
+        return counts, np.asarray((memberships @ X).toarray(), np.float64)
     xp = namespace(X)
     kinds = xp.arange(n_classes, device=compat.device(X))
     total: Any = 0.0
@@ -58,8 +78,7 @@ def class_means(X: Matrix, codes: Any, weights: Any, n_classes: int) -> tuple:
         member = member * weights[rows][:, None]
         total = total + xp.sum(member, axis=0)
         sums = sums + member.T @ Z
-    total = as_numpy(total)
-    return total, as_numpy(sums) / total[:, None]
+    return as_numpy(total), as_numpy(sums)
 
 
 def scatter_matrix(
@@ -127,6 +146,12 @@ def leading_principal_directions(
     Lanczos iterations on the implicitly centred data, from the vector ``start`` of length
     ``min(X.shape)``.
     """
+    if is_array_api(X):
+        raise ValueError(
+            f"method='principal' forms the scatter matrix of device arrays, and X has "
+            f"{X.shape[1]} varying columns, more than 5000; reduce the columns, or convert X with "
+            "numpy.asarray."
+        )
     root = np.sqrt(weights)
 
     def forward(v):
@@ -349,16 +374,20 @@ def _pad_blocks(X: Any, blocks: list[np.ndarray], width: int) -> Any:
     return xp.permute_dims(stacked, (1, 0, 2))
 
 
-def device_map(X: Any, matrix: np.ndarray) -> Any:
-    """Return ``X @ matrix`` for a matrix from the host, in the precision of the rows."""
+def map_rows(X: Matrix, matrix: Any) -> Any:
+    """Return ``X @ matrix`` for a matrix from the host, dense; where the rows are."""
+    if not is_array_api(X):
+        mapped = X @ matrix
+        return mapped.toarray() if sp.issparse(mapped) else np.asarray(mapped)
     xp = namespace(X)
+    matrix = matrix.toarray() if sp.issparse(matrix) else matrix
     return X @ xp.asarray(np.ascontiguousarray(matrix), dtype=X.dtype, device=compat.device(X))
 
 
 def mix_blocks(X: Matrix, blocks: list[np.ndarray], mixture: np.ndarray) -> Matrix:
     """Return ``sum_j mixture[j] * X[:, blocks[j]]``, of the width of the widest block."""
     if is_array_api(X):
-        return device_map(X, mixing_matrix(X.shape[1], blocks, mixture).toarray())
+        return map_rows(X, mixing_matrix(X.shape[1], blocks, mixture))
     width = max(len(block) for block in blocks)
     mixture = mixture.astype(X.dtype)
     if sp.issparse(X):

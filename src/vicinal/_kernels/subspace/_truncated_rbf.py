@@ -112,31 +112,23 @@ def feature_rows(X: Any, n_outputs: int) -> Iterator[slice]:
     return row_blocks(X.shape[0], cost, working_memory=free_memory(X), max_rows=longest)
 
 
-def feature_blocks(Z: Any, gamma: float, plan: MonomialPlan) -> FeatureBlocks:
-    """Return a re-iterable over feature blocks; they are held if all of them fit in memory."""
+def feature_blocks(Z: Any, gamma: float, plan: MonomialPlan, *, hold: bool = True) -> FeatureBlocks:
+    """Return a re-iterable over feature blocks; they are held if all of them fit in memory.
+
+    Without ``hold`` there are never more than 32 MB of features at a time.
+    """
     plan = plan_beside(plan, Z)
-    slices = list(feature_rows(Z, plan.n_outputs))
+    few = row_blocks(Z.shape[0], 8 * plan.n_outputs, working_memory=32)
+    slices = list(feature_rows(Z, plan.n_outputs) if hold else few)
 
     def compute():
         for rows in slices:
             yield rows, truncated_rbf_features(Z[rows, :], gamma, plan)
 
     whole = row_blocks(Z.shape[0], 40 * plan.n_outputs, working_memory=free_memory(Z))
-    if len(list(whole)) == 1:
+    if hold and len(list(whole)) == 1:
         held = list(compute())
         return lambda: iter(held)
-    return compute
-
-
-def some_features(X: np.ndarray, gamma: float, plan: MonomialPlan) -> FeatureBlocks:
-    """Return the same, never more than 32 MB of features at a time."""
-    size = max(64, 2**22 // plan.n_outputs)
-
-    def compute():
-        for start in range(0, len(X), size):
-            rows = slice(start, start + size)
-            yield rows, truncated_rbf_features(X[rows], gamma, plan)
-
     return compute
 
 

@@ -17,7 +17,7 @@ from vicinal.metric import (
 
 def _normal_scores(graph: Graph, model: Any, x: str) -> str:
     """Write the normal scores of all columns, clipped."""
-    ends = graph.constant(-model.score_limit), graph.constant(model.score_limit)
+    ends = graph.constant(-model._score_limit), graph.constant(model._score_limit)
     return graph.add("Clip", graph.bent(x, model.knots_), *ends)
 
 
@@ -54,7 +54,7 @@ def _votes(graph: Graph, model: Any, x: str) -> str:
     scores = _normal_scores(graph, model, x)
     parts = []
     for e, voters in enumerate(model.embedding_):
-        place = _coordinates(graph, model.net_arrays(e), scores)
+        place = _coordinates(graph, model._net_arrays(e), scores)
         distance = graph.add("Sqrt", graph.square_distances(place, voters))
         logits = graph.add("Sub", graph.constant(model.voter_log_weights_), distance)
         shares = graph.add("Softmax", logits, axis=1)

@@ -1,10 +1,12 @@
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
+import sklearn
+from numpy.testing import assert_allclose, assert_array_equal
 from scipy.optimize import minimize
+from sklearn.metrics import adjusted_rand_score
 from sklearn.metrics.pairwise import rbf_kernel
 
-from vicinal._kernels.subspace import _svm_dual
+from vicinal._kernels.subspace import _divide_conquer
 
 
 @pytest.fixture
@@ -16,8 +18,8 @@ def problem(rng):
 
 def _solve(X, y, upper, alpha=None, tol=1e-9, cache_rows=60, max_steps=10**6):
     alpha = np.zeros(len(X)) if alpha is None else alpha.copy()
-    gradient = _svm_dual.dual_gradient(X, y, alpha, 0.5)
-    steps, worst = _svm_dual.descend_dual(
+    gradient = _divide_conquer.dual_gradient(X, y, alpha, 0.5)
+    steps, worst = _divide_conquer.descend_dual(
         X, y, upper, 0.5, alpha, gradient, tol, max_steps, cache_rows
     )
     return alpha, gradient, steps, worst
@@ -36,7 +38,7 @@ def test_minimum_is_that_of_a_general_solver(problem):
     alpha, gradient, _, worst = _solve(X, y, upper)
     assert worst <= 1e-9
     assert_allclose(gradient, Q @ alpha - 1.0, atol=1e-10)
-    assert_allclose(_svm_dual.dual_objective(alpha, gradient), reference.fun, rtol=1e-9)
+    assert_allclose(_divide_conquer.dual_objective(alpha, gradient), reference.fun, rtol=1e-9)
 
 
 def test_solution_meets_the_optimality_conditions(problem):
@@ -71,9 +73,11 @@ def test_clusters_side_by_side_obey_the_bound(problem):
     for c in (0, 1):
         rows = cluster == c
         alpha_bar[rows] = _solve(X[rows], y[rows], upper[rows], cache_rows=10)[0]
-    bar = _svm_dual.dual_objective(alpha_bar, _svm_dual.dual_gradient(X, y, alpha_bar, 0.5))
+    bar = _divide_conquer.dual_objective(
+        alpha_bar, _divide_conquer.dual_gradient(X, y, alpha_bar, 0.5)
+    )
     alpha, gradient, _, _ = _solve(X, y, upper)
-    gap = bar - _svm_dual.dual_objective(alpha, gradient)
+    gap = bar - _divide_conquer.dual_objective(alpha, gradient)
     across = rbf_kernel(X, gamma=0.5)[cluster[:, None] != cluster[None, :]].sum()
     assert 0.0 < gap <= 2.0**2 / 2 * across
 
@@ -84,9 +88,48 @@ def test_product_over_blocks_is_the_whole_product(problem):
     X, y, _ = problem
     expected = rbf_kernel(X, X[:20], gamma=0.5) @ y[:20]
     with sklearn.config_context(working_memory=0.001):
-        assert_allclose(_svm_dual.rbf_product(X, X[:20], 0.5, y[:20]), expected, atol=1e-12)
+        assert_allclose(_divide_conquer.rbf_product(X, X[:20], 0.5, y[:20]), expected, atol=1e-12)
 
 
 @pytest.mark.parametrize(("megabytes", "rows"), [(1e-9, 2), (1.0, 131), (1e9, 1000)])
 def test_cache_is_sized_from_memory(megabytes, rows):
-    assert _svm_dual.cache_rows_for(1000, megabytes) == rows
+    assert _divide_conquer.cache_rows_for(1000, megabytes) == rows
+
+
+def _blobs(rng):
+    codes = np.repeat([0, 1, 2], 30)
+    return rng.normal(scale=0.3, size=(90, 2)) + np.array([[0, 0], [4, 0], [0, 4]])[codes], codes
+
+
+def test_separated_groups_are_found(rng):
+    X, codes = _blobs(rng)
+    labels = _divide_conquer.kernel_kmeans(X, np.ones(90), 3, 0.2, np.array([0, 30, 60]))
+    assert adjusted_rand_score(codes, labels) == 1.0
+
+
+def test_assignment_is_the_nearest_mean_in_feature_space(rng):
+    X, codes = _blobs(rng)
+    weights, gamma = rng.uniform(0.5, 2, 90), 0.3
+    H, spread = _divide_conquer.landmark_model(X, weights, codes, gamma)
+    queries = rng.normal(scale=3, size=(25, 2))
+    distance = np.empty((25, 3))
+    for c in range(3):
+        h = weights * (codes == c) / weights[codes == c].sum()
+        K = rbf_kernel(X, gamma=gamma)
+        distance[:, c] = 1 - 2 * rbf_kernel(queries, X, gamma=gamma) @ h + h @ K @ h
+    with sklearn.config_context(working_memory=0.01):
+        labels = _divide_conquer.assign_by_landmarks(queries, X, H, spread, gamma)
+    assert_array_equal(labels, distance.argmin(axis=1))
+
+
+def test_weight_two_is_the_row_twice(rng):
+    X, _ = _blobs(rng)
+    X = X + rng.normal(size=X.shape)
+    weights = np.where(np.arange(90) % 3 == 0, 2, 1)
+    seeds = np.array([1, 31, 61])
+    weighted = _divide_conquer.kernel_kmeans(X, weights.astype(float), 3, 0.3, seeds)
+    starts = np.cumsum(weights) - weights
+    repeated = _divide_conquer.kernel_kmeans(
+        np.repeat(X, weights, axis=0), np.ones(weights.sum()), 3, 0.3, starts[seeds]
+    )
+    assert_array_equal(repeated[starts], weighted)

@@ -1,0 +1,412 @@
+"""Fit of kernel ridge in the metric of its own gradients: rounds of one block, a tree of blocks."""
+
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial.distance import cdist
+
+from vicinal._base import Progress, row_blocks
+from vicinal._kernels.local._batched import gradient_rows
+from vicinal._kernels.metric._kernel_ridge import (
+    KernelRidge,
+    gradient_directions,
+    gradient_map,
+    kernel_ridge,
+    kernel_values,
+    map_rows,
+    map_slopes,
+    ridge_slopes,
+)
+
+# Scales tried, in units of the root of the mean squared distance between two rows.
+_SCALES = 2.0 ** np.arange(-3, 4)
+_ALPHAS = 10.0 ** np.arange(-6, 2)
+# Rounds start twice, the second time at this scale; after so many the better ones go on.
+_NARROW, _FIRST_ROUNDS = np.array([0.35]), 3
+# The second search of the last choice begins at this share of the penalty found before.
+_LOWER = 1e-4
+# A full metric that would have to divide the error by more than e to this is not tried.
+_MAX_CHARGE = 3.0
+# Solving costs n^3, and the metric has few numbers. So many rows at most are looked at while all
+# scales and penalties are tried, by the rounds, and by the last choice of scale and penalty.
+_FIRST_ROWS, _ROUND_ROWS, _LAST_ROWS = 500, 1000, 2000
+# Share of the rows on each side of a split that belong to both of its sides.
+_OVERLAP = 0.1
+
+
+@dataclass(frozen=True)
+class GradientSettings:
+    """What the parameters mean."""
+
+    name: str  # of the model's class
+    kernel: str
+    metric: str
+    n_rounds: int
+    alphas: np.ndarray  # ascending
+    max_block_size: int
+    verbose: int
+
+
+def resolve(model: Any) -> GradientSettings:
+    """Return the checked settings of a model."""
+    alphas = _ALPHAS if model.alphas is None else np.asarray(model.alphas, dtype=np.float64)
+    if alphas.ndim != 1 or not len(alphas) or not np.all(alphas > 0.0):
+        raise ValueError(
+            f"alphas={model.alphas!r} must be a list of positive penalties; give at least one."
+        )
+    return GradientSettings(
+        type(model).__name__,
+        model.kernel,
+        model.metric,
+        model.n_rounds,
+        np.sort(alphas),
+        model.max_block_size,
+        model.verbose,
+    )
+
+
+@dataclass(frozen=True)
+class GradientRows:
+    """Standardised rows, outputs, what each counts, and how many equal rows it stands for."""
+
+    Z: np.ndarray
+    Y: np.ndarray
+    weights: np.ndarray
+    copies: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.Z)
+
+    def __getitem__(self, rows) -> "GradientRows":
+        return GradientRows(self.Z[rows], self.Y[rows], self.weights[rows], self.copies[rows])
+
+    def some(self, size: int, rng: np.random.RandomState) -> "GradientRows":
+        """Return all rows, or a sample where there are more than ``size``."""
+        return self if len(self) <= size else self[_sample(np.arange(len(self)), size, rng)]
+
+
+# --- rounds ---------------------------------------------------------------------------------------
+
+
+class _Candidates:
+    """Ridges of a grid of scales and penalties, each solved when it is first asked for.
+
+    The coordinates are scaled to a mean squared distance of one. A position of the grid is a pair
+    of indices, of the scale and of the penalty.
+    """
+
+    def __init__(self, settings: GradientSettings, data: GradientRows, components, scales):
+        self._kernel, self._alphas = settings.kernel, settings.alphas
+        self._data, self._scales = data, scales
+        mapped = map_rows(data.Z, components)
+        mean = data.weights @ mapped / data.weights.sum()
+        spread = 2.0 * data.weights @ ((mapped - mean) ** 2).sum(axis=1) / data.weights.sum()
+        self._components = components * (1.0 / np.sqrt(spread) if spread > 0.0 else 1.0)
+        self._mapped = map_rows(data.Z, self._components)
+        self._distances = cdist(self._mapped, self._mapped)
+        self._values: tuple[int, np.ndarray] | None = None
+        self._ridges: dict[tuple[int, int], KernelRidge] = {}
+
+    def error(self, position) -> float:
+        """Return the leave-one-out error of a scale and a penalty."""
+        if position not in self._ridges:
+            i, j = position
+            if self._values is None or self._values[0] != i:
+                self._values = i, kernel_values(self._distances, self._scales[i], self._kernel)
+            data = self._data
+            self._ridges[position] = kernel_ridge(
+                self._values[1], data.Y, data.weights, data.copies, self._alphas[j]
+            )
+        return self._ridges[position].error
+
+    def lowest(self) -> tuple[int, int]:
+        """Return the position of least error."""
+        return min(np.ndindex(len(self._scales), len(self._alphas)), key=self.error)
+
+    def downhill(self, start: dict) -> tuple[int, int]:
+        """Return the end of the descent from another round's position to its lowest neighbours."""
+        i = _nearest(self._scales, start["bandwidth"])
+        j = _nearest(self._alphas, start["alpha"])
+        n_scales, n_alphas = len(self._scales), len(self._alphas)
+        # Those of the same scale first: they share its kernel. A wide kernel of a small penalty is
+        # much like a narrow one of a large penalty, so that valleys lie across.
+        steps = [(0, 0), (0, -1), (0, 1), (-1, 1), (-1, 0), (1, 0), (1, -1)]
+        while True:
+            near = [(i + a, j + b) for a, b in steps]
+            inside = [p for p in near if 0 <= p[0] < n_scales and 0 <= p[1] < n_alphas]
+            lowest = min(inside, key=self.error)
+            if lowest == (i, j):
+                return i, j
+            i, j = lowest
+
+    def round(self, position) -> dict:
+        """Return the ridge of a position and what the next round needs."""
+        ridge, bandwidth = self._ridges[position], float(self._scales[position[0]])
+        slopes = ridge_slopes(self._mapped, self._mapped, ridge.dual_coef, bandwidth, self._kernel)
+        return {
+            "components": self._components,
+            "bandwidth": bandwidth,
+            "alpha": float(self._alphas[position[1]]),
+            "gradients": gradient_rows(map_slopes(slopes, self._components), self._data.weights),
+            "error": ridge.error,
+            "ridge": ridge,
+        }
+
+
+def _fit_round(
+    data: GradientRows, settings: GradientSettings, components, scales, start: dict | None
+) -> dict:
+    """Fit the ridge in given coordinates.
+
+    Scale and penalty are those of least leave-one-out error: downhill from those of another round,
+    or among all.
+    """
+    fit = _Candidates(settings, data, components, scales)
+    return fit.round(fit.lowest() if start is None else fit.downhill(start))
+
+
+def learn_metric(data: GradientRows, settings: GradientSettings, rng, n_rounds: int) -> dict:
+    """Alternate ridge and metric; return the round of least leave-one-out error.
+
+    A wide kernel is close to a polynomial of low degree. Where that does better than a narrow one,
+    rounds at the best scale never see columns that act through higher orders alone, so other rounds
+    begin at a narrow scale.
+    """
+    kinds = _kinds(data, settings)
+    n_first = min(_FIRST_ROUNDS, max(n_rounds - 1, 0))
+    starts = [_SCALES, _NARROW] if n_first else [_SCALES]
+    n_fits = len(starts) + len(kinds) * ((len(starts) - 1) * n_first + n_rounds)
+    tried: list[tuple[float, dict]] = []
+    few = data.some(_FIRST_ROWS, rng)
+    with Progress(n_fits, settings.name, verbose=settings.verbose) as progress:
+
+        def fit(components, scales, start=None, charge=0.0):
+            start = start or _fit_round(few, settings, components, scales, None)
+            found = _fit_round(data, settings, components, scales, start)
+            tried.append((found["error"] * np.exp(charge), found))
+            progress.advance(note=f"leave-one-out error {found['error']:.4g}")
+            return found
+
+        def go_on(found, n, kind, scales):
+            for _ in range(n):
+                components = gradient_map(found["gradients"], diagonal=kind == "diagonal")
+                found = fit(components, scales, found, kinds[kind])
+            return found
+
+        firsts = [(fit(np.ones(data.Z.shape[1]), scales), scales) for scales in starts]
+        for kind in kinds:
+            ends = [go_on(found, n_first, kind, scales) for found, scales in firsts]
+            go_on(min(ends, key=_error), n_rounds - n_first, kind, _SCALES)
+    return min(tried, key=lambda pair: pair[0])[1]
+
+
+def _kinds(data: GradientRows, settings: GradientSettings) -> dict[str, float]:
+    """Return the kinds of metric to try, with the logarithm of what each has to gain."""
+    if settings.metric != "auto":
+        return {settings.metric: 0.0}
+    d = data.Z.shape[1]
+    charge = d * (d - 1) / data.copies.sum()
+    return {"diagonal": 0.0} | ({"full": charge} if charge <= _MAX_CHARGE else {})
+
+
+def _choose(data: GradientRows, settings: GradientSettings, rng) -> tuple[dict, int]:
+    """Choose metric, scale and penalty; return them and how many rows were used in the end."""
+    some = data.some(_ROUND_ROWS, rng)
+    found = learn_metric(some, settings, rng, settings.n_rounds)
+    if len(some) < len(data):
+        some = data.some(_LAST_ROWS, rng)
+        found = _finish(some, found, settings)
+    return found, len(some)
+
+
+def _finish(data: GradientRows, found: dict, settings: GradientSettings) -> dict:
+    """Choose scale and penalty by more rows, and let the metric follow once.
+
+    More rows bear a smaller penalty, under which columns of small effect come to light. There may
+    be a second valley of the error, which is deeper only in the metric of its own slopes: another
+    descent begins far below, and the metric follows both where they end apart.
+    """
+    components = found["components"]
+    fit = _Candidates(settings, data, components, _SCALES)
+    lower = found | {"alpha": _LOWER * found["alpha"]}
+    rounds = []
+    for position in dict.fromkeys([fit.downhill(found), fit.downhill(lower)]):
+        rounds.append(fit.round(position))
+        if settings.n_rounds:  # without rounds the columns stay as they are
+            own = gradient_map(rounds[-1]["gradients"], diagonal=components.ndim == 1)
+            rounds.append(_fit_round(data, settings, own, _SCALES, rounds[-1]))
+    return min(rounds, key=_error)
+
+
+def _ridge(
+    data: GradientRows, found: dict, kernel: str, n_left_out: int | None = None
+) -> KernelRidge:
+    """Solve the ridge of a metric, scale and penalty that were found."""
+    mapped = map_rows(data.Z, found["components"])
+    K = kernel_values(cdist(mapped, mapped), found["bandwidth"], kernel)
+    return kernel_ridge(K, data.Y, data.weights, data.copies, found["alpha"], n_left_out)
+
+
+def predict_halves(data: GradientRows, settings: GradientSettings, rng) -> np.ndarray:
+    """Return outputs of every row, by metric, scale and penalty of the half it is not in."""
+    halves = np.array_split(rng.permutation(len(data)), 2)
+    out = np.empty_like(data.Y)
+    for queries, seen in (halves, halves[::-1]):
+        found, _ = _choose(data[seen], settings, rng)
+        both = data[np.r_[seen, queries]]
+        out[queries] = _ridge(both, found, settings.kernel, len(queries)).left_out
+    return out
+
+
+# --- the tree of blocks ---------------------------------------------------------------------------
+
+
+class Tree(NamedTuple):
+    """Blocks of rows with a model each, and the cuts between them."""
+
+    kernel: str
+    root: int  # index of a split, or -1 - index of a block
+    splits: list[dict]
+    blocks: list[dict]
+
+    def shares(self, Z: np.ndarray) -> np.ndarray:
+        """Return the share of each block in each prediction: (n_queries, n_blocks), rows sum 1."""
+        shares = np.zeros((len(Z), len(self.blocks)))
+        pending = [(self.root, np.ones(len(Z)))]
+        while pending:
+            node, share = pending.pop()
+            if node < 0:
+                shares[:, -1 - node] = share
+                continue
+            split = self.splits[node]
+            right = _right_share(Z @ split["direction"], split)
+            pending.append((split["children"][0], share * (1.0 - right)))
+            pending.append((split["children"][1], share * right))
+        return shares
+
+    def predict(self, Z: np.ndarray) -> np.ndarray:
+        """Return the outputs at standardised rows: (n_queries, n_outputs)."""
+        out = np.zeros((len(Z), self.blocks[0]["dual_coef"].shape[1]))
+        for share, block in zip(self.shares(Z).T, self.blocks, strict=True):
+            self._add(out, Z, np.flatnonzero(share), share, block)
+        return out
+
+    def _add(self, out, Z, rows, share, block) -> None:
+        """Add the predictions of a block for some rows, by its share."""
+        for part in row_blocks(len(rows), 24 * len(block["rows"])):
+            some = rows[part]
+            distances = cdist(map_rows(Z[some], block["components"]), block["mapped"])
+            K = kernel_values(distances, block["bandwidth"], self.kernel)
+            out[some] += share[some, None] * (K @ block["dual_coef"] + block["intercept"])
+
+    def slopes(self, Z: np.ndarray) -> np.ndarray:
+        """Return the slopes of the outputs in standardised columns, within blocks."""
+        out = np.zeros((len(Z), self.blocks[0]["dual_coef"].shape[1], Z.shape[1]))
+        for share, block in zip(self.shares(Z).T, self.blocks, strict=True):
+            queries = np.flatnonzero(share)
+            for part in row_blocks(len(queries), 8 * len(block["rows"]) * (3 + Z.shape[1])):
+                some = queries[part]
+                slopes = ridge_slopes(
+                    map_rows(Z[some], block["components"]),
+                    block["mapped"],
+                    block["dual_coef"],
+                    block["bandwidth"],
+                    self.kernel,
+                )
+                out[some] += share[some, None, None] * map_slopes(slopes, block["components"])
+        return out
+
+    def left_out(self, Z: np.ndarray) -> np.ndarray:
+        """Return the blended outputs of every training row by blocks that leave it out."""
+        out = np.zeros((len(Z), self.blocks[0]["dual_coef"].shape[1]))
+        for share, block in zip(self.shares(Z).T, self.blocks, strict=True):
+            rows = block["rows"]
+            out[rows] += share[rows, None] * block["left_out"]
+            # Rows that ties kept together are sampled: a block has not seen the others.
+            unseen = np.setdiff1d(np.flatnonzero(share), rows)
+            self._add(out, Z, unseen, share, block)
+        return out
+
+
+def fit_tree(data: GradientRows, settings: GradientSettings, rng) -> Tree:
+    """Cut the rows into blocks, and fit the model of every block."""
+    splits: list[dict] = []
+    blocks: list[dict] = []
+
+    def grow(rows) -> int:
+        fits = len(rows) <= settings.max_block_size
+        sides = None if fits else _split(data[rows], rows, settings, rng)
+        if sides is None:
+            rows = _sample(rows, settings.max_block_size, rng)
+            blocks.append(_fit_block(data[rows], rows, settings, rng))
+            return -len(blocks)
+        split, left, right = sides
+        index = len(splits)
+        splits.append(split)
+        split["children"] = [grow(side) for side in (left, right)]
+        return index
+
+    root = grow(np.arange(len(data)))
+    return Tree(settings.kernel, root, splits, blocks)
+
+
+def _fit_block(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng) -> dict:
+    """Learn the metric on some of the rows and the ridge on all of them."""
+    found, n_seen = _choose(data, settings, rng)
+    ridge, gradients = found.pop("ridge"), found.pop("gradients")
+    if len(gradients) > gradients.shape[1]:
+        gradients = np.linalg.qr(gradients, mode="r")  # fewer rows of the same product
+    if n_seen < len(rows):
+        ridge = _ridge(data, found, settings.kernel)
+    return {
+        **found,
+        "rows": rows,
+        "gradients": gradients,
+        "mapped": map_rows(data.Z, found["components"]),
+        "dual_coef": ridge.dual_coef,
+        "intercept": ridge.intercept,
+        "left_out": ridge.left_out,
+    }
+
+
+def _split(data: GradientRows, rows: np.ndarray, settings: GradientSettings, rng) -> tuple | None:
+    """Cut at the median along the direction in which the prediction changes most."""
+    gradients = learn_metric(data.some(_ROUND_ROWS, rng), settings, rng, 1)["gradients"]
+    direction = gradient_directions(gradients)[1][:, -1]
+    along = data.Z @ direction
+    threshold = _weighted_quantile(along, data.weights, 0.5)
+    width = _weighted_quantile(np.abs(along - threshold), data.weights, 2 * _OVERLAP)
+    split = {"direction": direction, "threshold": threshold, "width": width}
+    share = _right_share(along, split)
+    left, right = rows[share < 1.0], rows[share > 0.0]
+    if max(len(left), len(right)) > 0.9 * len(rows):
+        return None  # ties along the direction: nothing to cut
+    return split, left, right
+
+
+def _error(found) -> float:
+    return found["error"]
+
+
+def _nearest(values, value) -> int:
+    return int(np.argmin(np.abs(np.log(values / value))))
+
+
+def _sample(rows, size, rng) -> np.ndarray:
+    return rows if len(rows) <= size else rng.choice(rows, size, replace=False)
+
+
+def _weighted_quantile(values, weights, level) -> float:
+    order = np.argsort(values, kind="stable")
+    mass = np.cumsum(weights[order])
+    return float(values[order][np.searchsorted(mass, level * mass[-1])])
+
+
+def _right_share(along, split) -> np.ndarray:
+    """Return the share of the right side: 0 to 1 across the overlap, smooth at its ends."""
+    width = split["width"]
+    if width <= 0.0:
+        return (along > split["threshold"]).astype(np.float64)
+    ramp = np.clip(0.5 + 0.5 * (along - split["threshold"]) / width, 0.0, 1.0)
+    return ramp * ramp * (3.0 - 2.0 * ramp)

@@ -1,0 +1,451 @@
+"""Fits of the fusions: local models on subspaces, their out-of-fold scores, the model on top.
+
+A local model is stored as a tuple (decomposition, index of its subspace, fitted estimator), a view;
+the decomposition is None for all features. Of rows in blocks, whatever has a fit by blocks is
+fitted so (decompositions, truncated RBF ridges); any other local model is one task, which gathers
+the columns of its subspace.
+"""
+
+import functools
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from numbers import Integral
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.base import clone
+from sklearn.model_selection import check_cv
+from sklearn.utils import get_tags
+
+from vicinal._base import (
+    Block,
+    Blocks,
+    Progress,
+    Survey,
+    TrainingData,
+    check_fold_count,
+    cross_fit,
+    dense,
+    draw_seeds,
+    fit_weighted,
+    join_blocks,
+    parallel_map,
+    row_uniforms,
+    seeded_clone,
+    survey,
+    takes_weights,
+)
+from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition
+
+METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
+
+
+@dataclass(frozen=True)
+class FusionSettings:
+    """What the parameters of a fusion mean for a table."""
+
+    name: str  # of the fusion's class
+    decompositions: list  # unfitted, with seeds
+    include_full: bool
+    local: Any  # unfitted local model
+    stack_method: str
+    classes: Any  # None for regression
+    cv: Any
+    refit: bool
+    n_jobs: Any
+    verbose: int
+
+    def scores(self, view: tuple, X: Any) -> np.ndarray:
+        """Return the scores of a local model."""
+        return local_scores(view, X, self.stack_method, self.classes)
+
+
+class LocalModels(NamedTuple):
+    """Fitted decompositions, the name and the models of every subspace, and training scores."""
+
+    decompositions: list
+    names: list[str]
+    views: list[list[tuple]]
+    scores: Any  # (n_samples, n_scores), or blocks of them
+
+
+class ScoreScale(NamedTuple):
+    """Scores that vary, and how they are standardised."""
+
+    mask: np.ndarray
+    mean: np.ndarray
+    scale: np.ndarray
+
+    def apply(self, scores: np.ndarray) -> np.ndarray:
+        """Return the standardised scores, which the fusion sees."""
+        return (scores[:, self.mask] - self.mean) / self.scale
+
+
+def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) -> FusionSettings:
+    """Return seeded decompositions, and the method of the local model that is fused."""
+    stack_method = getattr(model, "stack_method", "predict")
+    if stack_method == "auto":
+        known = ("decision_function", "predict_proba", "predict")
+        stack_method = next(name for name in known if hasattr(local, name))
+    elif not hasattr(local, stack_method):
+        raise ValueError(
+            f"stack_method={stack_method!r}, but {local!r} has no such method; use "
+            "stack_method='auto'."
+        )
+    return FusionSettings(
+        type(model).__name__,
+        _decompositions(model, classes, rng),
+        model.include_full,
+        local,
+        stack_method,
+        classes,
+        model.cv,
+        model.refit,
+        model.n_jobs,
+        model.verbose,
+    )
+
+
+def _decompositions(model: Any, classes: Any, rng: np.random.RandomState) -> list:
+    """Return unfitted decompositions with seeds, from names and instances."""
+    found = []
+    for spec in model.decompositions:
+        if isinstance(spec, str):
+            if spec not in METHODS:
+                raise ValueError(f"decomposition {spec!r} is unknown; choose among {METHODS}.")
+            if spec == "discriminant" and classes is None:
+                raise ValueError(
+                    "decomposition 'discriminant' separates classes, and the target is a number; "
+                    "use 'principal' or 'cholesky'."
+                )
+            spec = FeatureSpaceDecomposition(
+                spec,
+                n_subspaces=model.n_subspaces,
+                subspace_size=model.subspace_size,
+                n_blocks=model.n_blocks,
+                n_repeats=-(-model.n_subspaces // model.n_blocks),
+            )
+        elif not (hasattr(spec, "fit") and hasattr(spec, "transform_subspace")):
+            raise ValueError(
+                f"decompositions holds {spec!r}; give names among {METHODS} or objects with "
+                "fit and transform_subspace."
+            )
+        found.append(seeded_clone(spec, draw_seeds(rng, 1)[0]))
+    if not found and not model.include_full:
+        raise ValueError(
+            "decompositions is empty and include_full=False, so no local model is left; name "
+            "a decomposition."
+        )
+    return found
+
+
+def check_weights_are_taken(model: Any, data: TrainingData) -> None:
+    """Raise where a given estimator takes no weights, and rows have some."""
+    for name in ("estimator", "fusion_estimator") if data.is_weighted else ():
+        part = getattr(model, name)
+        if part is not None and not takes_weights(part):
+            raise ValueError(
+                f"sample_weight was given, but {name}={part!r} takes none; leave "
+                f"sample_weight out or choose another {name}."
+            )
+
+
+# --- views ----------------------------------------------------------------------------------------
+
+
+def features_of(decomposition: Any, index: int, X: Any) -> Any:
+    """Return the subspace of valid rows; all columns without a decomposition."""
+    if decomposition is None:
+        return X
+    if type(decomposition) is FeatureSpaceDecomposition:
+        return decomposition._transform_valid(X, index)
+    return decomposition.transform_subspace(X, index)
+
+
+def local_scores(view: tuple, X: Any, stack_method: str, classes: Any) -> np.ndarray:
+    """Return scores of one local model: one column per class, one in all for two or for none.
+
+    A class that it has not seen has probability 0, or the least score of the row.
+    """
+    decomposition, index, model = view
+    features = features_of(decomposition, index, X)
+    if classes is None:
+        return np.asarray(model.predict(features), dtype=np.float64).reshape(-1, 1)
+    n_classes, present = len(classes), model.classes_
+    if stack_method == "predict":
+        scores = 2.0 * (model.predict(features)[:, None] == np.arange(n_classes)) - 1.0
+        return scores[:, 1:] if n_classes == 2 else scores
+    scores = np.asarray(getattr(model, stack_method)(features), dtype=np.float64)
+    if n_classes == 2:
+        if len(present) == 2:
+            return scores[:, 1:] if scores.ndim == 2 else scores[:, None]
+        least = 0.0 if stack_method == "predict_proba" else -1.0
+        return np.full((len(scores), 1), 1.0 if present[0] == 1 else least)
+    if scores.ndim == 1:
+        scores = np.column_stack([-scores, scores])
+    if scores.shape[1] != len(present):
+        raise ValueError(
+            f"{model!r} gives {scores.shape[1]} scores for {len(present)} classes; one per "
+            "class is needed (decision_function_shape='ovr')."
+        )
+    aligned = np.zeros((len(scores), n_classes))
+    if stack_method != "predict_proba":
+        aligned += scores.min(axis=1, keepdims=True)
+    aligned[:, present] = scores
+    return aligned
+
+
+def _unfitted_views(
+    decompositions: list, settings: FusionSettings, rng
+) -> tuple[list[str], list[tuple]]:
+    """Return the names and the unfitted views of all subspaces."""
+    places = [
+        (f"{getattr(own, 'method', f'part {number}')} {index}", own, index)
+        for number, own in enumerate(decompositions)
+        for index in range(own.n_subspaces_)
+    ]
+    if settings.include_full:
+        places.append(("all features", None, 0))
+    seeds = draw_seeds(rng, len(places))
+    views = [
+        (own, index, seeded_clone(settings.local, seed))
+        for (_, own, index), seed in zip(places, seeds, strict=True)
+    ]
+    return [name for name, _, _ in places], views
+
+
+def _saw_targets(decomposition: Any) -> bool:
+    """Tell whether folds must learn a decomposition again, since it has seen their targets."""
+    return decomposition is not None and bool(get_tags(decomposition).target_tags.required)
+
+
+# --- rows in memory -------------------------------------------------------------------------------
+
+
+def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels:
+    """Learn decompositions and local models, and score the training rows."""
+    weights = data.sample_weight
+    decompositions = [own.fit(data.X, data.y, weights) for own in settings.decompositions]
+    names, views = _unfitted_views(decompositions, settings, rng)
+    if isinstance(settings.cv, str):
+        if not settings.refit:
+            raise ValueError(
+                "refit=False keeps the models of the folds, and cv='in-sample' makes none; use "
+                "refit=True or a number of folds."
+            )
+        fitted = [[view] for view in _fit_views(views, data, settings)]
+        scores = np.hstack([settings.scores(view, data.X) for (view,) in fitted])
+        return LocalModels(decompositions, names, fitted, scores)
+    models, scores = _cross_fit_views(views, data, settings, draw_seeds(rng, 1)[0])
+    if settings.refit:
+        models = [[view] for view in _fit_views(views, data, settings)]
+    return LocalModels(decompositions, names, models, scores)
+
+
+def _cross_fit_views(views: list, data: TrainingData, settings: FusionSettings, seed: int) -> tuple:
+    """Return the models of the folds, where they are stored, and the out-of-fold scores."""
+    splitter = check_cv(settings.cv, data.y, classifier=settings.classes is not None)
+    if isinstance(settings.cv, Integral) or settings.cv is None:
+        splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
+    tests = [test for _, test in splitter.split(data.X, data.y)]
+    rows = np.concatenate(tests)
+    if len(np.unique(rows)) < len(data):
+        raise ValueError(
+            f"cv={settings.cv!r} leaves some rows out of every test fold; fusion needs a partition "
+            "of the rows, such as KFold."
+        )
+    models, blocks = [], []
+    with Progress(len(views), f"{settings.name} folds", verbose=settings.verbose) as progress:
+        for view in views:
+            own, scores = cross_fit(
+                functools.partial(_fit_fold, view),
+                settings.scores,
+                data.X,
+                data.y,
+                tests,
+                sample_weight=data.sample_weight,
+                keep_models=not settings.refit,
+                n_jobs=settings.n_jobs,
+                prefer="threads",
+            )
+            models.append(own)
+            blocks.append(np.empty((len(data), scores.shape[1])))
+            blocks[-1][rows] = scores
+            progress.advance()
+    return models, np.hstack(blocks)
+
+
+def _fit_fold(view: tuple, X, y, weights) -> tuple:
+    """Fit outside a fold; a decomposition that saw y is learned there too."""
+    decomposition, index, local = view
+    if _saw_targets(decomposition):
+        decomposition = clone(decomposition).fit(X, y, weights)
+    return _fit_view((decomposition, index, clone(local)), X, y, weights)
+
+
+def _fit_view(view: tuple, X, y, weights) -> tuple:
+    decomposition, index, local = view
+    features = features_of(decomposition, index, X)
+    return decomposition, index, fit_weighted(local, features, y, weights)
+
+
+def _fit_views(views: list, data: TrainingData, settings: FusionSettings) -> list:
+    """Fit every local model on all rows."""
+    return parallel_map(
+        _fit_view,
+        [(view, data.X, data.y, data.sample_weight) for view in views],
+        n_jobs=settings.n_jobs,
+        prefer="threads",
+        label=f"{settings.name} subspaces",
+        verbose=settings.verbose,
+    )
+
+
+def score_scale(scores: np.ndarray, weights: np.ndarray) -> ScoreScale:
+    """Return how the training scores are standardised."""
+    mean = np.average(scores, axis=0, weights=weights)
+    return _varying(mean, np.sqrt(np.average((scores - mean) ** 2, axis=0, weights=weights)))
+
+
+def _varying(mean: np.ndarray, scale: np.ndarray) -> ScoreScale:
+    mask = scale > 1e-12 * np.maximum(1.0, np.abs(mean))
+    if not mask.any():
+        raise ValueError(
+            "every local model gives the same score to all rows, so there is nothing to fuse; "
+            "check the local estimator and the scale of X."
+        )
+    return ScoreScale(mask, mean[mask], scale[mask])
+
+
+# --- rows in blocks -------------------------------------------------------------------------------
+
+
+def encoded_blocks(cv: Any, blocks: Blocks) -> tuple[Blocks, Survey]:
+    """Return dense blocks with codes for targets; ``cv`` must be a number of folds."""
+    blocks, found = survey(blocks, has_classes=True)
+    if not isinstance(cv, Integral):
+        raise ValueError(
+            f"cv={cv!r} splits rows in memory, and here every row draws its own fold; give "
+            "cv the number of folds."
+        )
+    check_fold_count(int(cv), found.class_rows)
+    return blocks.then(_encode, found.classes), found
+
+
+def fit_locals_blocks(blocks: Blocks, settings: FusionSettings, rng) -> LocalModels:
+    """Learn decompositions and local models, and score the training rows where they are."""
+    decompositions = [own.fit_blocks(blocks) for own in settings.decompositions]
+    names, views = _unfitted_views(decompositions, settings, rng)
+    folds = Folds(draw_seeds(rng, 1)[0], int(settings.cv))
+    fold_views = [_fit_fold_blocks(views, blocks, folds, fold) for fold in range(folds.n_folds)]
+    by_subspace = [list(own) for own in zip(*fold_views, strict=True)]
+    scores = blocks.then(_score, settings, by_subspace, folds, n_features=0).held()
+    if settings.refit:
+        by_subspace = [[view] for view in _fit_views_blocks(views, blocks)]
+    return LocalModels(decompositions, names, by_subspace, scores)
+
+
+class Folds(NamedTuple):
+    """The fold of every row, drawn by its position in the table."""
+
+    seed: int
+    n_folds: int
+
+    def of(self, block: Block) -> np.ndarray:
+        """Return the folds of the rows of a block."""
+        drawn = row_uniforms(self.seed, block.start, len(block))
+        return (self.n_folds * drawn).astype(np.int64)
+
+
+def _encode(block: Block, classes) -> Block:
+    return replace(block, X=dense(block), y=np.searchsorted(classes, block.y))
+
+
+def _outside(block: Block, folds: Folds, fold: int) -> Block:
+    return block.take(np.flatnonzero(folds.of(block) != fold))
+
+
+def _fit_fold_blocks(views: list, blocks: Blocks, folds: Folds, fold: int) -> list:
+    """Return the local models of the rows outside a fold."""
+    train = blocks.then(_outside, folds, fold)
+    # A decomposition that saw y is learned again, or the held-out scores would know it.
+    relearned = {
+        id(own): clone(own).fit_blocks(train)
+        for own in {id(own): own for own, _, _ in views if _saw_targets(own)}.values()
+    }
+    fresh = [(relearned.get(id(own), own), index, clone(local)) for own, index, local in views]
+    return _fit_views_blocks(fresh, train)
+
+
+def _fit_views_blocks(views: list, blocks: Blocks) -> list:
+    """Fit every local model on its subspace; those without a fit by blocks are tasks."""
+    whole = iter(_fit_whole([view for view in views if not by_blocks(view[2])], blocks))
+    fitted = []
+    for own, index, local in views:
+        if by_blocks(local):
+            width = blocks.n_features if own is None else len(own.groups_[index])
+            part = blocks.then(_take_subspace, own, index, n_features=width)
+            fitted.append((own, index, local.fit_blocks(part)))
+        else:
+            fitted.append((own, index, next(whole)))
+    return fitted
+
+
+def by_blocks(estimator: Any) -> bool:
+    """Tell whether an estimator is fitted by blocks with the parameters that it has."""
+    return (
+        hasattr(estimator, "fit_blocks")
+        and getattr(estimator, "loss", "squared_error") == "squared_error"
+    )
+
+
+def _fit_whole(views: Sequence[tuple], blocks: Blocks) -> list:
+    """Fit other models to all rows at once, each in one task."""
+    if not views:
+        return []
+    subspaces = [view[:2] for view in views]
+    groups = [(local,) for _, _, local in views]
+    return blocks.regrouped(_take_subspaces, _fit_gathered, groups, subspaces).values()
+
+
+def _take_subspaces(block: Block, subspaces: list[tuple]) -> list[Block]:
+    return [_take_subspace(block, *own) for own in subspaces]
+
+
+def _take_subspace(block: Block, decomposition: Any, index: int) -> Block:
+    return replace(block, X=np.ascontiguousarray(features_of(decomposition, index, block.X)))
+
+
+def _fit_gathered(blocks: list[Block], estimator: Any) -> Any:
+    rows = join_blocks(blocks)
+    weight = None if (rows.sample_weight == 1).all() else rows.sample_weight
+    return fit_weighted(clone(estimator), rows.X, rows.y, weight)
+
+
+def _score(block: Block, settings: FusionSettings, views: list[list[tuple]], folds: Folds) -> Block:
+    """Return scores of models that did not see the row in place of its features."""
+    fold = folds.of(block)
+    width = 1 if len(settings.classes) == 2 else len(settings.classes)
+    scores = np.empty((len(block), len(views), width))
+    for number, own in enumerate(views):
+        for k, view in enumerate(own):
+            rows = np.flatnonzero(fold == k)
+            if len(rows):
+                scores[rows, number] = settings.scores(view, block.X[rows])
+    return replace(block, X=scores.reshape(len(block), -1))
+
+
+def standardised_blocks(scores: Blocks) -> tuple[ScoreScale, Blocks]:
+    """Return how blocks of scores are standardised, and the standardised blocks."""
+    _, seen = survey(scores, has_classes=True)
+    scale = _varying(seen.moments.mean, np.sqrt(seen.moments.variance))
+    return scale, scores.then(_standardise, scale, n_features=len(scale.mean))
+
+
+def fit_fusion_blocks(fusion: Any, R: Blocks) -> Any:
+    """Fit the model on top, by blocks if it can be."""
+    return fusion.fit_blocks(R) if by_blocks(fusion) else _fit_whole([(None, 0, fusion)], R)[0]
+
+
+def _standardise(block: Block, scale: ScoreScale) -> Block:
+    return replace(block, X=np.ascontiguousarray(scale.apply(block.X)))

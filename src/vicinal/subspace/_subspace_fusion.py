@@ -1,0 +1,546 @@
+"""Models of many subspaces, fused by a model of their scores."""
+
+from numbers import Integral, Real
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, TransformerMixin
+from sklearn.linear_model import Ridge
+from sklearn.svm import LinearSVC
+from sklearn.utils import check_random_state, get_tags
+from sklearn.utils.metaestimators import available_if
+from sklearn.utils.validation import check_is_fitted
+
+from vicinal._base import (
+    atomic_fit,
+    atomic_fit_blocks,
+    check_fold_count,
+    documented,
+    draw_seeds,
+    fit_weighted,
+    parallel_map,
+    query_rows,
+    saved,
+    seeded_clone,
+    training_data,
+)
+from vicinal._base._compat import HasMethods, Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
+from vicinal._kernels.subspace._truncated_rbf import n_monomials
+from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
+from vicinal.subspace._explain import fusion_sections
+from vicinal.subspace._fusion_fit import (
+    LocalModels,
+    ScoreScale,
+    check_weights_are_taken,
+    encoded_blocks,
+    fit_fusion_blocks,
+    fit_locals,
+    fit_locals_blocks,
+    local_scores,
+    resolve,
+    score_scale,
+    standardised_blocks,
+)
+from vicinal.subspace._truncated_rbf import TruncatedRBFClassifier, TruncatedRBFRegressor
+
+_MAX_MONOMIALS = 2000
+# Least squares neglects a class whose share is below this part of an even share.
+_RARE = 0.4
+
+
+@documented
+class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
+    """Local models on subspaces and a fusion of their scores.
+
+    Parameters
+    ----------
+    n_subspaces : int, default=4
+        Subspaces per named decomposition.
+    subspace_size : int, float or None, default=0.75
+        Columns per subspace, for the methods that draw subsets; ``None`` partitions instead.
+    n_blocks : int, default=2
+        Blocks per partition, for the methods that partition; ``n_subspaces / n_blocks``
+        partitions are made.
+    n_jobs : int, default=None
+        Subspaces and folds at once, through joblib; ``None`` is one, unless
+        ``joblib.parallel_config`` says otherwise. Results do not depend on it.
+    verbose : int, default=0
+        Shows progress.
+
+    Attributes
+    ----------
+    decompositions_ : list of FeatureSpaceDecomposition
+        Fitted on all rows.
+    views_ : list of lists of tuple
+        For every subspace its models, each with its decomposition (or ``None``), the number of the
+        subspace in it, and the estimator; several without ``refit``.
+    score_mask_ : ndarray of bool
+        Columns of scores that varied in training, which the fusion sees.
+
+    References
+    ----------
+    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
+       classification based on feature-space decomposition", arXiv:1501.07584, 2015.
+    """
+
+    _parameter_constraints: dict = {
+        "decompositions": ["array-like"],
+        "estimator": [HasMethods(["fit", "predict"]), None],
+        "fusion_estimator": [HasMethods(["fit", "predict"]), None],
+        "n_subspaces": [Interval(Integral, 1, None, closed="left")],
+        "subspace_size": [
+            Interval(Integral, 1, None, closed="left"),
+            Interval(Real, 0, 1, closed="right"),
+            None,
+        ],
+        "n_blocks": [Interval(Integral, 1, None, closed="left")],
+        "cv": ["cv_object", StrOptions({"in-sample"})],
+        "include_full": ["boolean"],
+        "refit": ["boolean"],
+        "n_jobs": [Integral, None],
+        "random_state": ["random_state"],
+        "verbose": ["verbose"],
+    }
+
+    def _store(self, models: LocalModels, scale: ScoreScale, fusion: Any) -> None:
+        self.decompositions_, self.subspace_names_, self.views_, _ = models
+        self.score_mask_, self.score_mean_, self.score_scale_ = scale
+        self.fusion_estimator_ = fusion
+
+    def transform(self, X):
+        """Return the standardised scores of the local models, which the fusion sees.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Queries.
+
+        Returns
+        -------
+        R : ndarray of shape (n_samples, n_scores)
+            One column per local model, or one per local model and class; columns that never
+            varied in training are left out.
+        """
+        return self._fusion_input(X)
+
+    def get_feature_names_out(self, input_features=None):
+        """Return a name for every column that ``transform`` gives.
+
+        Parameters
+        ----------
+        input_features : None
+            Ignored; the columns are scores, not features.
+
+        Returns
+        -------
+        names : ndarray of str
+            The subspace, with the class where there is a column for each.
+        """
+        check_is_fitted(self)
+        width = len(self.score_mask_) // len(self.views_)
+        names = [
+            name if width == 1 else f"{name}, {label}"
+            for name in self.subspace_names_
+            for label in (self.classes_ if width > 1 else [None])
+        ]
+        return np.array(names, dtype=object)[self.score_mask_]
+
+    def _fusion_input(self, X):
+        """``transform``, always as an array."""
+        X = query_rows(self, X, accept_sparse="csr")
+        scale = ScoreScale(self.score_mask_, self.score_mean_, self.score_scale_)
+        return scale.apply(self._all_scores(X)).astype(X.dtype, copy=False)
+
+    def _all_scores(self, X):
+        """Raw scores of all local models, side by side."""
+        stacking = getattr(self, "stack_method_", "predict"), getattr(self, "classes_", None)
+        tasks = [(views, X, *stacking) for views in self.views_]
+        return np.hstack(parallel_map(_mean_scores, tasks, n_jobs=self.n_jobs, prefer="threads"))
+
+    @property
+    def estimators_(self):
+        """The fitted local models, one per subspace, or one list of them without ``refit``."""
+        if not hasattr(self, "views_"):
+            raise AttributeError(f"{type(self).__name__} has no estimators_ before fit.")
+        if self.refit:
+            return [views[0][2] for views in self.views_]
+        return [[estimator for _, _, estimator in views] for views in self.views_]
+
+    def _sections(self, X, columns):
+        return fusion_sections(self, X)
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = (
+            self.estimator is None or get_tags(self.estimator).input_tags.sparse
+        )
+        return tags
+
+
+def _mean_scores(views, X, stack_method, classes):
+    return sum(local_scores(view, X, stack_method, classes) for view in views) / len(views)
+
+
+def _wants_linear(X):
+    return sp.issparse(X) or X.shape[1] > 500
+
+
+def _truncated_order(n_columns):
+    return 2 if n_monomials(n_columns, 2) <= _MAX_MONOMIALS else 1
+
+
+def _fusion_can(method):
+    """Tell whether the fusion estimator, given or default, has a method."""
+
+    def check(self):
+        model = getattr(self, "fusion_estimator_", None) or self.fusion_estimator
+        return model is None or hasattr(model, method)
+
+    return check
+
+
+@saved(classes_="c labels", score_mean_="k", score_scale_="k")
+@documented
+class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
+    """Divide the features into subspaces, classify in each, and fuse the scores.
+
+    Each decomposition of the feature space gives several subspaces; a local classifier is fitted
+    on every one, and a fusion classifier learns from their scores [1]_. The scores it learns from
+    are out of fold: local classifiers are too sure of the rows they were fitted on, and a fusion
+    of in-sample scores, the published recipe, trusts the ones that overfit most.
+
+    Read more in the :doc:`user guide </guide/subspace>`.
+
+    Parameters
+    ----------
+    decompositions : list, default=("random", "principal", "discriminant", "cholesky")
+        Methods of :class:`FeatureSpaceDecomposition`, or instances for full control.
+    estimator : classifier, default=None
+        The local classifier. ``None`` takes a linear SVM for sparse input or more than 500
+        columns, else :class:`DivideConquerSVC`.
+    fusion_estimator : classifier, default=None
+        Learns from the standardised scores. ``None`` takes :class:`TruncatedRBFClassifier` of
+        order 2 (order 1 when that would make more than 2000 monomials), with squared loss, or with
+        logistic loss if the rarest class has less than 0.4 of an even share (20 % of two
+        classes).
+    cv : int, splitter or "in-sample", default=5
+        Folds for the scores that the fusion learns from. Few folds misstate the scores of the
+        refitted models. ``"in-sample"`` is the published recipe, without folds.
+    stack_method : {"auto", "decision_function", "predict_proba", "predict"}, default="auto"
+        What a local classifier says; ``"auto"`` takes the first it has. ``"predict"`` gives
+        labels, one column per class.
+    include_full : bool, default=True
+        Whether to add one local classifier on all features as they are.
+    refit : bool, default=True
+        Whether to fit the local classifiers again on all rows; otherwise the models of the folds
+        are kept and their scores averaged.
+    random_state : int, RandomState instance or None, default=None
+        Draws the subspaces, the folds, and seeds for the local classifiers.
+
+    Attributes
+    ----------
+    subspace_names_ : list of str
+        A name for every local classifier.
+    estimators_ : list
+        The local classifiers in the same order; a list of lists without ``refit``.
+    stack_method_ : str
+        The method of the local classifiers whose answers are fused.
+    fusion_estimator_ : classifier
+        The fitted fusion. Its classes are codes, positions in ``classes_``.
+    score_mean_, score_scale_ : ndarray of shape (n_scores,)
+        Mean and deviation of the training scores.
+
+    See Also
+    --------
+    SubspaceFusionRegressor : The same for numbers.
+    FeatureSpaceDecomposition : How the features are divided.
+    sklearn.ensemble.StackingClassifier : Fuses different classifiers of the same features.
+
+    Notes
+    -----
+    With :math:`f_i` the local classifier of subspace :math:`i` and :math:`W_i` its rows of the
+    transform, the fusion sees :math:`R_{ni} = f_i(W_i x_n)`, computed for row :math:`n` by a model
+    that did not see it, each column less its mean and over its deviation. Decompositions that
+    look at :math:`y` (``"discriminant"``) are learned anew inside each fold; the others are
+    learned once. With more than two classes there are :math:`L` columns per local classifier; a
+    class that a fold lacks gets the lowest score there.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> from sklearn.linear_model import LogisticRegression
+    >>> from sklearn.model_selection import train_test_split
+    >>> from vicinal.subspace import SubspaceFusionClassifier
+    >>> X, y = load_digits(return_X_y=True)
+    >>> X_train, X_test, y_train, y_test = train_test_split(X / 16.0, y % 2, random_state=0)
+    >>> model = SubspaceFusionClassifier(["cholesky"], include_full=False, random_state=0)
+    >>> model.fit(X_train, y_train).score(X_test, y_test)
+    0.98...
+    >>> model.subspace_names_
+    ['cholesky 0', 'cholesky 1', 'cholesky 2', 'cholesky 3']
+    """
+
+    _parameter_constraints: dict = {
+        **_SubspaceFusion._parameter_constraints,
+        "stack_method": [StrOptions({"auto", "decision_function", "predict_proba", "predict"})],
+    }
+
+    def __init__(
+        self,
+        decompositions=("random", "principal", "discriminant", "cholesky"),
+        estimator=None,
+        fusion_estimator=None,
+        *,
+        n_subspaces=4,
+        subspace_size=0.75,
+        n_blocks=2,
+        cv=5,
+        stack_method="auto",
+        include_full=True,
+        refit=True,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.decompositions = decompositions
+        self.estimator = estimator
+        self.fusion_estimator = fusion_estimator
+        self.n_subspaces = n_subspaces
+        self.subspace_size = subspace_size
+        self.n_blocks = n_blocks
+        self.cv = cv
+        self.stack_method = stack_method
+        self.include_full = include_full
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit the local classifiers and their fusion.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows; features should have comparable scales.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts, for local classifiers and fusion.
+        """
+        data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
+        check_weights_are_taken(self, data)
+        if isinstance(self.cv, Integral):
+            check_fold_count(int(self.cv), np.bincount(data.y))
+        rng = check_random_state(self.random_state)
+        settings = resolve(self, self._local(data.X), data.classes, rng)
+        self.classes_, self.stack_method_ = data.classes, settings.stack_method
+        models = fit_locals(data, settings, rng)
+        scale = score_scale(models.scores, data.weights)
+        R = scale.apply(models.scores).astype(data.X.dtype)
+        fusion = self._fusion(R.shape[1], np.bincount(data.y, weights=data.weights), rng)
+        self._store(models, scale, fit_weighted(fusion, R, data.y, data.sample_weight))
+        return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows.
+
+        Parts that can are fitted by blocks; any other local model is one task, which gathers the
+        columns of its subspace. ``cv`` must be a number of folds, which rows draw themselves.
+        """
+        self._reference = None
+        blocks, found = encoded_blocks(self.cv, blocks)
+        rng = check_random_state(self.random_state)
+        local = self._local(np.empty((0, blocks.n_features)))
+        settings = resolve(self, local, found.classes, rng)
+        self.classes_, self.stack_method_ = found.classes, settings.stack_method
+        models = fit_locals_blocks(blocks, settings, rng)
+        scale, R = standardised_blocks(models.scores)
+        fusion = self._fusion(R.n_features, found.class_weights, rng)
+        self._store(models, scale, fit_fusion_blocks(fusion, R))
+
+    def _local(self, X):
+        """Return the unfitted local classifier."""
+        if self.estimator is not None:
+            return self.estimator
+        return LinearSVC() if _wants_linear(X) else DivideConquerSVC()
+
+    def _fusion(self, n_scores, class_weights, rng):
+        """Return the unfitted fusion of so many scores."""
+        fusion = self.fusion_estimator
+        if fusion is None:
+            is_rare = class_weights.min() < _RARE * class_weights.mean()
+            loss = "log_loss" if is_rare else "squared_error"
+            fusion = TruncatedRBFClassifier(_truncated_order(n_scores), loss=loss)
+        return seeded_clone(fusion, draw_seeds(rng, 1)[0])
+
+    @available_if(_fusion_can("decision_function"))
+    def decision_function(self, X):
+        """Return the scores of the fusion."""
+        R = self._fusion_input(X)
+        return self.fusion_estimator_.decision_function(R)
+
+    @available_if(_fusion_can("predict_proba"))
+    def predict_proba(self, X):
+        """Return the probabilities of the classes."""
+        R = self._fusion_input(X)
+        return self.fusion_estimator_.predict_proba(R)
+
+    def predict(self, X):
+        """Return the class that the fusion chooses."""
+        R = self._fusion_input(X)
+        if hasattr(self.fusion_estimator_, "predict_proba"):
+            return self.classes_[self.fusion_estimator_.predict_proba(R).argmax(axis=1)]
+        return self.classes_[self.fusion_estimator_.predict(R)]
+
+    def predict_subspaces(self, X):
+        """Return the vote of every local classifier.
+
+        Returns
+        -------
+        votes : ndarray of shape (n_samples, n_local_models)
+            The class each local classifier would choose by itself, in the order of
+            ``subspace_names_``.
+        """
+        X = query_rows(self, X, accept_sparse="csr")
+        scores = self._all_scores(X)
+        width = scores.shape[1] // len(self.views_)
+        if width == 1:
+            middle = 0.5 if self.stack_method_ == "predict_proba" else 0.0
+            return self.classes_[(scores > middle).astype(np.intp)]
+        return self.classes_[scores.reshape(len(scores), -1, width).argmax(axis=2)]
+
+
+@saved(score_mean_="k", score_scale_="k")
+@documented
+class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
+    """Divide the features into subspaces, predict in each, and fuse the predictions.
+
+    The counterpart of :class:`SubspaceFusionClassifier` for numbers: the fusion learns from
+    out-of-fold predictions of one local regressor per subspace.
+
+    Read more in the :doc:`user guide </guide/subspace>`.
+
+    Parameters
+    ----------
+    decompositions : list, default=("random", "principal", "cholesky")
+        Methods of :class:`FeatureSpaceDecomposition` other than ``"discriminant"``, or instances
+        for full control.
+    estimator : regressor, default=None
+        The local regressor. ``None`` takes a ridge for sparse input or more than 500 columns, else
+        :class:`TruncatedRBFRegressor` of order 2 (1 above 60 columns).
+    fusion_estimator : regressor, default=None
+        Learns from the standardised predictions; ``None`` takes :class:`TruncatedRBFRegressor`.
+    cv : int, splitter or "in-sample", default=5
+        Folds for the predictions that the fusion learns from; ``"in-sample"`` uses none.
+    include_full : bool, default=True
+        Whether to add one local regressor on all features as they are.
+    refit : bool, default=True
+        Whether to fit the local regressors again on all rows; otherwise the models of the folds
+        are kept and their predictions averaged.
+    random_state : int, RandomState instance or None, default=None
+        Draws the subspaces, the folds, and seeds for the local regressors.
+
+    Attributes
+    ----------
+    subspace_names_ : list of str
+        A name for every local regressor.
+    estimators_ : list
+        The local regressors in the same order; a list of lists without ``refit``.
+    fusion_estimator_ : regressor
+        The fitted fusion.
+    score_mean_, score_scale_ : ndarray of shape (n_scores,)
+        Mean and deviation of the training predictions.
+
+    See Also
+    --------
+    SubspaceFusionClassifier : The same for classes, with the mathematics.
+    sklearn.ensemble.StackingRegressor : Fuses different regressors of the same features.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_friedman1
+    >>> from sklearn.linear_model import Ridge
+    >>> from vicinal.subspace import SubspaceFusionRegressor
+    >>> X, y = make_friedman1(600, noise=0.5, random_state=0)
+    >>> round(Ridge().fit(X[:400], y[:400]).score(X[400:], y[400:]), 2)
+    0.75
+    >>> model = SubspaceFusionRegressor(random_state=0).fit(X[:400], y[:400])
+    >>> round(model.score(X[400:], y[400:]), 2)
+    0.94
+    """
+
+    def __init__(
+        self,
+        decompositions=("random", "principal", "cholesky"),
+        estimator=None,
+        fusion_estimator=None,
+        *,
+        n_subspaces=4,
+        subspace_size=0.75,
+        n_blocks=2,
+        cv=5,
+        include_full=True,
+        refit=True,
+        n_jobs=None,
+        random_state=None,
+        verbose=0,
+    ):
+        self.decompositions = decompositions
+        self.estimator = estimator
+        self.fusion_estimator = fusion_estimator
+        self.n_subspaces = n_subspaces
+        self.subspace_size = subspace_size
+        self.n_blocks = n_blocks
+        self.cv = cv
+        self.include_full = include_full
+        self.refit = refit
+        self.n_jobs = n_jobs
+        self.random_state = random_state
+        self.verbose = verbose
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit the local regressors and their fusion.
+
+        Parameters
+        ----------
+        X : {array-like, sparse matrix} of shape (n_samples, n_features)
+            Training rows; features should have comparable scales.
+        sample_weight : array-like of shape (n_samples,), default=None
+            How often each row counts, for local regressors and fusion.
+        """
+        data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
+        check_weights_are_taken(self, data)
+        rng = check_random_state(self.random_state)
+        local = self.estimator
+        if local is None:
+            order = _truncated_order(data.n_features)
+            local = Ridge() if _wants_linear(data.X) else TruncatedRBFRegressor(order)
+        models = fit_locals(data, resolve(self, local, None, rng), rng)
+        scale = score_scale(models.scores, data.weights)
+        R = scale.apply(models.scores).astype(data.X.dtype)
+        fusion = self.fusion_estimator
+        if fusion is None:
+            fusion = TruncatedRBFRegressor(_truncated_order(R.shape[1]))
+        fusion = seeded_clone(fusion, draw_seeds(rng, 1)[0])
+        self._store(models, scale, fit_weighted(fusion, R, data.y, data.sample_weight))
+        return self
+
+    def predict(self, X):
+        """Predict the target."""
+        R = self._fusion_input(X)
+        return self.fusion_estimator_.predict(R)
+
+    def predict_subspaces(self, X):
+        """Return the prediction of every local regressor.
+
+        Returns
+        -------
+        predictions : ndarray of shape (n_samples, n_local_models)
+            In the order of ``subspace_names_``.
+        """
+        X = query_rows(self, X, accept_sparse="csr")
+        return self._all_scores(X)

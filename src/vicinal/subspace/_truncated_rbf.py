@@ -1,0 +1,568 @@
+"""Truncated RBF: its exact finite feature map, and ridge and logistic models of it."""
+
+import warnings
+from numbers import Integral, Real
+from typing import Any
+
+import array_api_compat as compat
+import numpy as np
+from sklearn.base import (
+    BaseEstimator,
+    ClassifierMixin,
+    ClassNamePrefixFeaturesOutMixin,
+    RegressorMixin,
+    TransformerMixin,
+)
+from sklearn.exceptions import ConvergenceWarning
+
+from vicinal._base import (
+    atomic_fit,
+    atomic_fit_blocks,
+    class_factors,
+    documented,
+    namespace,
+    predicted_labels,
+    query_rows,
+    refuse,
+    saved,
+    training_data,
+)
+from vicinal._base._compat import Interval, StrOptions
+from vicinal._base._explanation import ExplainRowMixin
+from vicinal._kernels.calibration._probabilities import fit_slope
+from vicinal._kernels.subspace import _truncated_rbf as kernels
+from vicinal.subspace._explain import slope_section
+from vicinal.subspace._truncated_rbf_fit import (
+    TruncatedFit,
+    TruncatedSettings,
+    both_scores,
+    center_and_width,
+    check_expansion,
+    class_targets,
+    fit_classifier_blocks,
+    fit_regressor_blocks,
+    fit_ridge,
+    resolve,
+)
+
+
+@saved(mean_="p")
+@documented
+class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+    r"""Map rows to the monomials whose inner product is the truncated RBF kernel.
+
+    The exponential series of the RBF kernel, cut after ``order``, is spanned by
+    ``J = C(n_features + order, order)`` features. The map is exact, unlike random Fourier or
+    Nystroem features, and a kernel machine becomes a linear model with a cost linear in the
+    number of rows [1]_. It suits few columns, many rows and smooth targets.
+
+    Read more in the :doc:`user guide </guide/subspace>`.
+
+    Parameters
+    ----------
+    order : int, default=2
+        Highest degree.
+    gamma : float or "scale", default="scale"
+        Width, as in ``exp(-gamma |x - z|^2)``. ``"scale"`` is 0.1 over the mean squared length of
+        the (centred) rows, which keeps the truncated series close to the kernel.
+    center : bool, default=True
+        Whether to subtract the mean first: the truncated kernel, unlike the RBF kernel, depends
+        on where the origin is.
+    max_features : int, default=20000
+        Refuse to make more features than this.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (`n_features_in_`,)
+        What is subtracted; zeros without centring.
+    gamma_ : float
+        The width used.
+    n_output_features_ : int
+        ``J``.
+
+    See Also
+    --------
+    TruncatedRBFClassifier : Ridge or logistic classifier on these features, without storing them.
+    sklearn.kernel_approximation.RBFSampler : Random features of the RBF kernel.
+
+    Notes
+    -----
+    .. math::
+
+        \phi_a(x) = e^{-\gamma|x|^2} \prod_i \frac{(\sqrt{2\gamma}\, x_i)^{a_i}}{\sqrt{a_i!}},
+        \quad |a| \le p, \qquad
+        \langle \phi(x), \phi(z)\rangle
+        = e^{-\gamma|x|^2} e^{-\gamma|z|^2} \sum_{k=0}^{p} \frac{(2\gamma\, x\cdot z)^k}{k!}.
+
+    The largest error against :math:`e^{-\gamma|x-z|^2}` over a set of rows is
+    :math:`P(\mathrm{Poisson}(z) > p)` with :math:`z = 2\gamma \max|x|^2`, reached on the diagonal
+    at the longest row. Each monomial is made once, from the one with its last letter dropped.
+
+    References
+    ----------
+    .. [1] P.-Y. Wu, C.-C. Fang, J. M. Chang and S.-Y. Kung, "Cost-effective kernel ridge regression
+       implementation for keystroke-based active authentication system", IEEE Transactions on
+       Cybernetics, 2017.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.metrics.pairwise import rbf_kernel
+    >>> from vicinal.subspace import TruncatedRBFFeatures
+    >>> X = np.random.RandomState(0).uniform(-0.5, 0.5, size=(20, 3))
+    >>> for order in (1, 3, 5):
+    ...     P = TruncatedRBFFeatures(order, gamma=0.5, center=False).fit_transform(X)
+    ...     print(P.shape[1], float(np.abs(P @ P.T - rbf_kernel(X, gamma=0.5)).max().round(6)))
+    4 0.093647
+    20 0.001898
+    56 1.6e-05
+    """
+
+    _parameter_constraints: dict = {
+        "order": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "center": ["boolean"],
+        "max_features": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    def __init__(self, order=2, *, gamma="scale", center=True, max_features=20_000):
+        self.order = order
+        self.gamma = gamma
+        self.center = center
+        self.max_features = max_features
+
+    @atomic_fit
+    def fit(self, X, y=None, sample_weight=None):
+        """Learn the centre and the width.
+
+        Parameters
+        ----------
+        y : None
+            Ignored.
+        """
+        data = training_data(self, X, None, sample_weight, arrays=True)
+        self.n_output_features_ = self._n_features_out = check_expansion(
+            data.n_features, self.order, self.max_features, "reduce the columns"
+        )
+        mean, self.gamma_ = center_and_width(data, self.order, self.gamma, center=self.center)
+        self.mean_ = data.xp.astype(mean, data.X.dtype)
+        return self
+
+    def transform(self, X):
+        """Return the features.
+
+        Returns
+        -------
+        P : ndarray of shape (n_samples, `n_output_features_`)
+            One column per monomial, by degree, then in lexicographic order.
+        """
+        X = query_rows(self, X)
+        plan = kernels.plan_beside(kernels.monomial_plan(X.shape[1], self.order), X)
+        shape = X.shape[0], plan.n_outputs
+        P = namespace(X).empty(shape, dtype=X.dtype, device=compat.device(X))
+        for rows in kernels.feature_rows(X, plan.n_outputs):
+            P[rows, :] = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
+        return P
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags
+
+
+class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
+    """A linear model of truncated RBF features, fitted in the primal or in the dual.
+
+    Parameters
+    ----------
+    order : int, default=2
+        Highest degree of the truncated series.
+    gamma : float or "scale", default="scale"
+        Width of the kernel; see :class:`TruncatedRBFFeatures`.
+    alpha : float, default=0.01
+        Strength of the penalty; small, because so are the features. The intercept is free.
+    center : bool, default=True
+        Whether to subtract the mean of the rows first.
+    max_features : int, default=20000
+        The primal refuses more monomials than this.
+
+    Attributes
+    ----------
+    mean_ : ndarray of shape (`n_features_in_`,)
+        What is subtracted; zeros without centring.
+    gamma_ : float
+        The width used.
+    solver_ : {"primal", "dual"}
+        The problem that was solved.
+    intercept_ : ndarray of shape (n_outputs,)
+        Free term.
+    primal_coef_ : ndarray of shape (n_monomials, n_outputs)
+        Coefficients of the monomials, after ``solver="primal"``.
+    dual_coef_ : ndarray of shape (n_samples, n_outputs)
+        Coefficients of the kernel with the training rows, after ``solver="dual"``.
+    rows_ : ndarray of shape (n_samples, `n_features_in_`)
+        These rows, less their mean, after ``solver="dual"``.
+
+    References
+    ----------
+    .. [1] Q. Guo, B.-W. Chen, F. Jiang, X. Ji and S.-Y. Kung, "Efficient divide-and-conquer
+       classification based on feature-space decomposition", arXiv:1501.07584, 2015, section 3.2.
+    """
+
+    _parameter_constraints: dict = {
+        "order": [Interval(Integral, 1, None, closed="left")],
+        "gamma": [Interval(Real, 0, None, closed="neither"), StrOptions({"scale"})],
+        "alpha": [Interval(Real, 0, None, closed="neither")],
+        "center": ["boolean"],
+        "solver": [StrOptions({"auto", "primal", "dual"})],
+        "max_features": [Interval(Integral, 1, None, closed="left")],
+    }
+
+    _reference: Any = None  # an empty array of the library of the training rows, None for NumPy
+
+    def __init__(
+        self,
+        order=2,
+        *,
+        gamma="scale",
+        alpha=0.01,
+        center=True,
+        solver="auto",
+        max_features=20_000,
+    ):
+        self.order = order
+        self.gamma = gamma
+        self.alpha = alpha
+        self.center = center
+        self.solver = solver
+        self.max_features = max_features
+
+    def _store(self, settings: TruncatedSettings, fit: TruncatedFit) -> None:
+        self.mean_, self.gamma_, self.solver_ = settings.mean, settings.gamma, settings.solver
+        self.intercept_ = fit.intercept
+        if settings.solver == "primal":
+            self.primal_coef_ = fit.coef
+        else:
+            self.dual_coef_, self.rows_ = fit.coef, fit.rows
+
+    def _scores(self, X):
+        """Return the linear predictor in the precision of the queries, (n_samples, n_targets)."""
+        X = query_rows(self, X)
+        xp, shape = namespace(X), (X.shape[0], self.intercept_.shape[0])
+        scores = xp.empty(shape, dtype=X.dtype, device=compat.device(X))
+        if self.solver_ == "primal":
+            plan = kernels.plan_beside(kernels.monomial_plan(X.shape[1], self.order), X)
+            for rows in kernels.feature_rows(X, plan.n_outputs):
+                P = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
+                scores[rows, :] = xp.astype(P @ self.primal_coef_ + self.intercept_, X.dtype)
+        else:
+            for rows in kernels.feature_rows(X, self.rows_.shape[0]):
+                Z = X[rows, :] - self.mean_
+                K = kernels.truncated_rbf_kernel(Z, self.rows_, self.gamma_, self.order)
+                scores[rows, :] = xp.astype(K @ self.dual_coef_ + self.intercept_, X.dtype)
+        return scores
+
+    def _sections(self, X, columns):
+        return [slope_section(self, X, columns, self.mean_, "the mean of the training rows")]
+
+
+@saved(classes_="c labels", mean_="p", primal_coef_="j t", intercept_="t")
+@documented
+class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
+    r"""Kernel classifier with the truncated RBF kernel, at a cost linear in the rows.
+
+    A ridge on targets of -1 and 1, or a logistic regression, on the monomials of
+    :class:`TruncatedRBFFeatures`, which are made block by block and never stored. It is the
+    default fusion of :class:`SubspaceFusionClassifier`, where columns are few and rows many.
+
+    Read more in the :doc:`user guide </guide/subspace>`.
+
+    Parameters
+    ----------
+    loss : {"squared_error", "log_loss"}, default="squared_error"
+        ``"squared_error"`` solves one linear system, but pulls the scores of a rare class towards
+        -1; ``"log_loss"`` does not, and takes some tens of passes over the rows.
+    class_weight : dict, "balanced" or None, default=None
+        Factors on the weights of the classes.
+    threshold : {"zero", "tuned"}, default="zero"
+        Where two classes are told apart. ``"tuned"`` takes the threshold with the fewest errors
+        (by ``sample_weight`` alone) over the leave-one-out scores, which least squares gives
+        without refitting; for two classes and ``loss="squared_error"``.
+    solver : {"auto", "primal", "dual"}, default="auto"
+        ``"primal"`` solves ``J`` equations, ``"dual"`` one per row and keeps the rows for
+        prediction; ``"auto"`` takes the smaller system. The logistic loss has the primal only.
+    max_iter : int, default=500
+        Steps for the logistic loss.
+    tol : float, default=1e-8
+        The logistic fit stops when no entry of the gradient of the mean loss exceeds it.
+
+    Attributes
+    ----------
+    threshold_ : float
+        What was subtracted from the scores of two classes.
+    slope_ : float
+        Slope from scores to log-probabilities; 1 for the logistic loss.
+    n_iter_ : int
+        Steps made; 1 for the squared loss.
+
+    See Also
+    --------
+    TruncatedRBFRegressor : The same for numbers.
+    SubspaceFusionClassifier : Joins models of many subspaces with this one.
+
+    Notes
+    -----
+    The squared loss is the ridge of :class:`TruncatedRBFRegressor` on one target of -1 and 1 per
+    class (one target for two classes), the kernel ridge classifier of [1]_. Probabilities are
+    ``softmax(slope_ * scores)``; the one slope is fitted by maximum likelihood on the
+    leave-one-out scores, so that the class of the largest score is the most probable one and a
+    tuned threshold lies at 0.5. The logistic loss minimises
+    :math:`\sum_n w_n \ell(s_n) + \frac{\alpha}{2}\|u\|^2` by Newton or quasi-Newton steps and
+    needs no slope.
+
+    Torch tensors and other array-API arrays are fitted where they are, by the squared loss, and
+    the answers stay there.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import make_moons
+    >>> from vicinal.subspace import TruncatedRBFClassifier
+    >>> X, y = make_moons(400, noise=0.2, random_state=0)
+    >>> for order in (1, 4):
+    ...     model = TruncatedRBFClassifier(order, gamma=0.2, alpha=1e-3).fit(X[:200], y[:200])
+    ...     print(order, model.score(X[200:], y[200:]))
+    1 0.8...
+    4 0.9...
+    """
+
+    _parameter_constraints: dict = {
+        **_TruncatedRBF._parameter_constraints,
+        "loss": [StrOptions({"squared_error", "log_loss"})],
+        "class_weight": [dict, StrOptions({"balanced"}), None],
+        "threshold": [StrOptions({"zero", "tuned"})],
+        "max_iter": [Interval(Integral, 1, None, closed="left")],
+        "tol": [Interval(Real, 0, None, closed="neither")],
+    }
+
+    def __init__(
+        self,
+        order=2,
+        *,
+        gamma="scale",
+        alpha=0.01,
+        loss="squared_error",
+        class_weight=None,
+        threshold="zero",
+        center=True,
+        solver="auto",
+        max_features=20_000,
+        max_iter=500,
+        tol=1e-8,
+    ):
+        self.order = order
+        self.gamma = gamma
+        self.alpha = alpha
+        self.loss = loss
+        self.class_weight = class_weight
+        self.threshold = threshold
+        self.center = center
+        self.solver = solver
+        self.max_features = max_features
+        self.max_iter = max_iter
+        self.tol = tol
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit the classifier."""
+        is_ridge = self.loss == "squared_error"
+        data = training_data(self, X, y, sample_weight, task="classification", arrays=True)
+        self.classes_, n_classes = data.classes, len(data.classes)
+        self._check_combination(data)
+        host = data.host(data.y), data.host(data.weights)
+        factors = class_factors(self.class_weight, self.classes_, *host)
+        unit = data.array(factors[host[0]])
+        settings = resolve(self, data, self.solver if is_ridge else "primal")
+        self.threshold_, self.slope_, self.n_iter_ = 0.0, 1.0, 1
+        if is_ridge:
+            Y = class_targets(data.y, n_classes, data.xp.float64)
+            fit = fit_ridge(data, Y, data.weights * unit, settings, unit)
+            if self.threshold == "tuned":
+                self.threshold_ = best_threshold(data.host(fit.left_out)[:, 0], *host)
+            scores = both_scores(fit.left_out - self.threshold_)
+            self.slope_ = fit_slope(scores, data.y, data.weights)
+        else:
+            fit = self._fit_logistic(data, data.weights * unit, settings)
+        self._store(settings, fit)
+        return self
+
+    def _fit_logistic(self, data, weights, settings: TruncatedSettings) -> TruncatedFit:
+        plan = settings.plan
+        fit = kernels.fit_logistic_features(
+            kernels.feature_blocks(data.X - settings.mean, settings.gamma, plan),
+            data.y,
+            weights,
+            len(data.classes),
+            plan.n_outputs,
+            alpha=self.alpha,
+            tol=self.tol,
+            max_iter=self.max_iter,
+        )
+        self.n_iter_ = fit.n_iter
+        if not fit.converged:
+            warnings.warn(
+                f"the logistic fit did not reach tol={self.tol} in max_iter={self.max_iter} steps; "
+                "raise max_iter, alpha or tol.",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+        return TruncatedFit(fit.coef.T, fit.intercept)
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows, from sums over them: equal to a fit in memory."""
+        refuse(self, loss="squared_error", threshold="zero", why="by blocks of rows")
+        settings, fit, self.classes_, self.slope_ = fit_classifier_blocks(self, blocks)
+        self.threshold_, self.n_iter_ = 0.0, 1
+        self._store(settings, fit)
+
+    def decision_function(self, X):
+        """Return the scores, relative to the threshold."""
+        scores = self._scores(X)
+        return scores if scores.shape[1] > 1 else scores[:, 0] - self.threshold_
+
+    def predict_proba(self, X):
+        """Return the probabilities of the classes."""
+        scores = self.decision_function(X)
+        xp = namespace(scores)
+        if scores.ndim == 1:
+            scores = xp.stack([xp.zeros_like(scores), scores], axis=1)
+        powers = xp.exp(self.slope_ * (scores - xp.max(scores, axis=1, keepdims=True)))
+        return powers / xp.sum(powers, axis=1, keepdims=True)
+
+    def predict(self, X):
+        """Return the most probable class."""
+        return predicted_labels(self, self.predict_proba(X))
+
+    def _check_combination(self, data):
+        if self.loss == "log_loss" and data.xp is not np:
+            raise ValueError(
+                "loss='log_loss' is fitted to NumPy arrays; use loss='squared_error', or convert X "
+                "with numpy.asarray."
+            )
+        if self.threshold == "tuned" and len(self.classes_) > 2:
+            raise ValueError(
+                f"threshold='tuned' tells two classes apart, and y holds {len(self.classes_)}; "
+                "use threshold='zero', with class_weight='balanced' if classes are rare."
+            )
+        if self.threshold == "tuned" and self.loss == "log_loss":
+            raise ValueError(
+                "threshold='tuned' rests on the leave-one-out formula of least squares, and "
+                "loss='log_loss' was given; use loss='squared_error', or wrap the classifier in "
+                "sklearn.model_selection.TunedThresholdClassifierCV."
+            )
+        if self.solver == "dual" and self.loss == "log_loss":
+            raise ValueError(
+                "solver='dual' is for loss='squared_error', and loss='log_loss' was given; use "
+                "solver='auto' or 'primal'."
+            )
+
+
+def best_threshold(scores, codes, weights):
+    """Return the threshold with the fewest errors, midway between two of them.
+
+    Among equally good ones the nearest to zero is taken.
+    """
+    order = np.argsort(scores, kind="stable")
+    s = scores[order]
+    signed = np.where(codes[order] == 1, weights[order], -weights[order])
+    # Raising the threshold past a row of class 1 loses it, past one of class 0 gains it.
+    errors = np.r_[0.0, np.cumsum(signed)]
+    cuts = np.r_[s[0] - 1.0, 0.5 * (s[1:] + s[:-1]), s[-1] + 1.0]
+    usable = np.r_[True, s[1:] > s[:-1], True]
+    errors, cuts = errors[usable], cuts[usable]
+    best = errors <= errors.min() + 1e-9 * weights.sum()
+    return float(cuts[best][np.abs(cuts[best]).argmin()])
+
+
+@saved(mean_="p", primal_coef_="j t", intercept_="t")
+@documented
+class TruncatedRBFRegressor(RegressorMixin, _TruncatedRBF):
+    r"""Kernel ridge regression with the truncated RBF kernel, at a cost linear in the rows.
+
+    The model is linear in the ``J = C(n_features + order, order)`` monomials of
+    :class:`TruncatedRBFFeatures`, which are made block by block and never stored; with more
+    monomials than rows the equivalent dual problem is solved instead.
+
+    Read more in the :doc:`user guide </guide/subspace>`.
+
+    Parameters
+    ----------
+    solver : {"auto", "primal", "dual"}, default="auto"
+        ``"primal"`` solves ``J`` equations, ``"dual"`` one per row and keeps the rows for
+        prediction; ``"auto"`` takes the smaller system.
+
+    See Also
+    --------
+    TruncatedRBFClassifier : The same for classes.
+    sklearn.kernel_ridge.KernelRidge : Ridge regression with any kernel, in the dual only.
+
+    Notes
+    -----
+    With :math:`P` the features less their weighted mean, :math:`y` the target less its own, and
+    :math:`D` the weights [1]_:
+
+    .. math::
+
+        u = (P^\top D P + \alpha I)^{-1} P^\top D y
+        \quad\text{or}\quad
+        u = P^\top D^{1/2} (D^{1/2} P P^\top D^{1/2} + \alpha I)^{-1} D^{1/2} y .
+
+    Torch tensors and other array-API arrays are fitted where they are, and the answers stay there.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from vicinal.subspace import TruncatedRBFRegressor
+    >>> X = np.random.RandomState(0).uniform(-1, 1, size=(500, 2))
+    >>> y = np.sin(2 * X[:, 0]) * X[:, 1]
+    >>> for order in (1, 3, 5):
+    ...     model = TruncatedRBFRegressor(order, gamma=0.3, alpha=1e-3).fit(X, y)
+    ...     print(order, round(model.score(X, y), 3))
+    1 0.005
+    3 0.976
+    5 1.0
+    """
+
+    @atomic_fit
+    def fit(self, X, y, sample_weight=None):
+        """Fit the ridge.
+
+        Parameters
+        ----------
+        y : array-like of shape (n_samples,) or (n_samples, n_targets)
+            Targets.
+        """
+        data = training_data(
+            self, X, y, sample_weight, task="regression", arrays=True, multi_output=True
+        )
+        self._is_flat = data.y.ndim == 1
+        Y = data.xp.astype(data.xp.reshape(data.y, (len(data), -1)), data.xp.float64)
+        settings = resolve(self, data, self.solver)
+        self._store(settings, fit_ridge(data, Y, data.weights, settings, None))
+        return self
+
+    @atomic_fit_blocks
+    def fit_blocks(self, blocks):
+        """Fit to a table in blocks of rows, from sums over them: two passes, equal to memory."""
+        self._store(*fit_regressor_blocks(self, blocks))
+        self._is_flat = True
+
+    def predict(self, X):
+        """Predict the target."""
+        scores = self._scores(X)
+        return scores[:, 0] if self._is_flat else scores
+
+    def __sklearn_tags__(self):
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        return tags
