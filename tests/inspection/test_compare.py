@@ -15,10 +15,12 @@ from sklearn.svm import LinearSVC
 from tests.inspection.simulation import Clock
 
 from vicinal._base import Progress
-from vicinal.inspection import Comparison, _folds, candidate_models, compare
-from vicinal.inspection._compare import ComparisonEntry, _Board
-from vicinal.inspection._folds import FoldResult, FoldRunner
-from vicinal.inspection._worker_pool import WorkerPool
+from vicinal.inspection import Comparison, candidate_models, compare
+from vicinal.inspection.compare import _folds
+from vicinal.inspection.compare._board import Board
+from vicinal.inspection.compare._comparison import ComparisonEntry
+from vicinal.inspection.compare._folds import FoldResult, FoldRunner
+from vicinal.inspection.compare._worker_pool import WorkerPool
 from vicinal.local import LocalClassifier
 
 
@@ -276,7 +278,7 @@ def small_board():
 
     with Progress(6, "test") as progress:
         runner = FoldRunner(models, y[:, None], y, folds, None)
-        yield _Board(runner, "accuracy", None, progress, None), result
+        yield Board(runner, "accuracy", None, progress, None), result
 
 
 def test_fewer_folds_do_not_outrank_more(small_board):

@@ -43,8 +43,8 @@ from vicinal.ensemble import (
     RealAdaBoostClassifier,
 )
 from vicinal.inspection import Explanation, explain
-from vicinal.inspection._column_contributions import column_contributions
-from vicinal.inspection._columns import columns_behind, sources_of
+from vicinal.inspection.explain._columns import columns_behind, sources_of
+from vicinal.inspection.explain._contributions import column_contributions
 from vicinal.linear import WhiteningTransformer
 from vicinal.local import (
     AnchoredLocalClassifier,

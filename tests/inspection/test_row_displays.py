@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from vicinal.inspection import IntervalCoverageDisplay, LabelIssuesDisplay
-from vicinal.inspection._findings import Findings
+from vicinal.inspection.checks._findings import Findings
 
 pytest.importorskip("matplotlib").use("Agg")
 

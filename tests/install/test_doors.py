@@ -119,7 +119,7 @@ def test_a_private_name_is_caught(line):
         "def _steps(path): ...\nlist(map(Walker._steps, paths))",
         "model.neighbors(X)",
         "entry._replace(name='a')",
-        "from vicinal.inspection._folds import score",
+        "from vicinal.inspection.compare._folds import score",
         "from vicinal._base._compat import rows_of",
         "from vicinal.local import LocalClassifier",
         "from . import _folds",
