@@ -8,10 +8,11 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._tables import column_values
 from vicinal.report._held_out import effects, held_out_answers, importance, row_losses
 from vicinal.report._page import Axis
 from vicinal.report._quality import calibration, coverage, ranking, residuals, thresholds, wilson
-from vicinal.report._table import EncodedTable, column_values, profile, segments, with_column
+from vicinal.report._table import EncodedTable, profile, segments, with_column
 from vicinal.table import TableEncoder
 
 pd = pytest.importorskip("pandas")

@@ -17,10 +17,10 @@ from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal._base._compat import rows_of
+from vicinal._base._tables import column_names, column_values
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
 from vicinal.partition import SpacePartitioningClassifier, SpacePartitioningRegressor
-from vicinal.report._table import column_names, column_values
 from vicinal.report.explorer import ExplorerColumn, ExplorerPage, errors_of
 from vicinal.table import TableEncoder
 

@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base._explanation import ExplanationSection
+from vicinal._base._explanation import ExplanationSection, is_number, plain
 from vicinal.inspection import Explanation
 from vicinal.report._page import Page, render
 
@@ -70,7 +70,7 @@ def _section(section: Any) -> dict[str, Any]:
         "title": section.title,
         "summary": section.summary,
         "columns": [section.columns[j] for j in kept],
-        "are_numbers": [all(_is_number(row[j]) for row in rows) for j in kept],
+        "are_numbers": [all(is_number(row[j]) for row in rows) for j in kept],
         "rows": [
             {"cells": [plain(row[j]) for j in kept], "bar": length / longest}
             for row, length in zip(rows, lengths, strict=True)
@@ -79,18 +79,6 @@ def _section(section: Any) -> dict[str, Any]:
         "is_signed": any(length < 0 for length in lengths),
         "n_more": max(0, len(section.rows) - len(rows)),
     }
-
-
-def _is_number(value: Any) -> bool:
-    return isinstance(value, int | float | np.number) and not isinstance(value, bool | np.bool_)
-
-
-def plain(value: Any) -> Any:
-    """Return a value as a page shows it: a number, text, or ``None`` for a gap."""
-    value = value.item() if isinstance(value, np.generic) else value
-    if isinstance(value, float) and np.isnan(value):
-        return None
-    return value if value is None or isinstance(value, bool | int | float) else str(value)
 
 
 class ExplanationReport(Page):

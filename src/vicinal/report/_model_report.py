@@ -5,13 +5,14 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from vicinal._base import _clock
 from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._explanation import plain
 from vicinal._base._out_of_fold import OutOfFold
-from vicinal._base._thresholds import split_threshold
+from vicinal._base._tables import sampled_rows
+from vicinal._base._thresholds import split_steps, split_threshold
 from vicinal.inspection import Comparison, check, explain
 from vicinal.report._held_out import (
     UnseenAnswers,
@@ -22,7 +23,7 @@ from vicinal.report._held_out import (
     row_errors,
     row_trouble,
 )
-from vicinal.report._inspection_reports import answer_part, explanation_part, finding_parts, plain
+from vicinal.report._inspection_reports import answer_part, explanation_part, finding_parts
 from vicinal.report._page import Page
 from vicinal.report._quality import (
     calibration,
@@ -147,7 +148,7 @@ class ModelReport(Page):
             "title": self.title,
             "target": self.target,
             "notes": [str(note) for note in self.notes],
-            "model": type(self._steps()[1]).__name__,
+            "model": type(split_steps(self.model)[1]).__name__,
             "task": "regression" if answers.classes is None else "classification",
             "classes": [] if answers.classes is None else [str(c) for c in answers.classes],
             "n_rows": num_samples(self.X),
@@ -169,10 +170,6 @@ class ModelReport(Page):
         return content
 
     # --- parts of the page ---
-
-    def _steps(self) -> tuple[list[Any], Any]:
-        """Return the transformers before the model that speaks, and that model."""
-        return _split(split_threshold(self.model)[0])
 
     def _positive(self, classes: Any) -> int:
         if self.positive is None:
@@ -317,7 +314,7 @@ class ModelReport(Page):
         trouble = row_trouble(answers, known)[at]
         shown = answers.prediction[at] if y is None else y
         content["map"] = self._map(encoded.Z, shown, rows, trouble, answers.classes, explained)
-        steps, last = self._steps()
+        steps, last = split_steps(self.model)
         if hasattr(last, "n_regions_"):
             table, names = _encoded(steps, rows_of(self.X, rows))
             content["regions"] = regions(last, table, y, names)
@@ -355,12 +352,10 @@ class ModelReport(Page):
         return check_random_state(self.random_state)
 
     def _sample(self, n, at_most, answers=None, always=()) -> np.ndarray:
-        if n <= at_most:
-            return np.arange(n)
-        drawn = self._rng().choice(n, at_most, replace=False)
+        chosen = sampled_rows(n, at_most, self.random_state)
         if always:
-            drawn = np.concatenate([drawn, np.flatnonzero(np.isin(answers.rows, list(always)))])
-        return np.unique(drawn)
+            chosen = np.union1d(chosen, np.flatnonzero(np.isin(answers.rows, list(always))))
+        return chosen
 
 
 def _cost_beside(model: Any, background: Any) -> float:
@@ -370,14 +365,6 @@ def _cost_beside(model: Any, background: Any) -> float:
     started = _clock.now()
     model.predict(background)
     return 100 * (_clock.now() - started)
-
-
-def _split(model: Any) -> tuple[list[Any], Any]:
-    if isinstance(model, Pipeline):
-        before = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
-        inner, last = _split(model.steps[-1][1])
-        return [*before, *inner], last
-    return [], model
 
 
 def _encoded(steps: list[Any], X: Any) -> tuple[Any, list[str]]:

@@ -77,24 +77,8 @@ def render(content: dict[str, Any], template: str) -> str:
 
 # Parts that a page may lack.
 _EMPTY: dict[str, Any] = dict.fromkeys(
-    (
-        "leaderboard",
-        "model",
-        "score",
-        "confusion",
-        "calibration",
-        "ranking",
-        "thresholds",
-        "residuals",
-        "coverage",
-        "importance",
-        "effects",
-        "segments",
-        "map",
-        "regions",
-        "doubtful",
-        "profile",
-    )
+    "leaderboard model score confusion calibration ranking thresholds residuals coverage "
+    "importance effects segments map regions doubtful profile".split()
 ) | {"explanations": [], "findings": [], "facts": {}, "notes": [], "classes": []}
 
 

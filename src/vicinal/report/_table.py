@@ -1,6 +1,5 @@
 """The table of a report: its columns, where its rows lie, and where predictions are worse."""
 
-import math
 from collections import Counter
 from typing import Any
 
@@ -10,26 +9,9 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.tree import DecisionTreeRegressor
 
 from vicinal._base import is_frame
+from vicinal._base._tables import column_names, column_values
 from vicinal.report._quality import wilson
 from vicinal.table import TableEncoder
-
-
-def column_names(X: Any) -> list[str]:
-    """Return the names of the columns; of an array, x0, x1, ..."""
-    return (
-        [str(name) for name in X.columns] if is_frame(X) else [f"x{j}" for j in range(X.shape[1])]
-    )
-
-
-def column_values(X: Any, j: int) -> list[Any]:
-    """Return a column as plain values, ``None`` for a gap."""
-    if hasattr(X, "get_columns"):
-        values = X.to_series(j).to_list()
-    elif is_frame(X):
-        values = X.iloc[:, j].astype(object).tolist()
-    else:
-        values = np.asarray(X)[:, j].tolist()
-    return [None if _is_gap(value) else value for value in values]
 
 
 def column_in_order(X: Any, j: int) -> tuple[list[Any], str]:
@@ -92,12 +74,6 @@ class EncodedTable:
     def numbers(self, name: str) -> np.ndarray:
         """Return a column of numbers as it was read."""
         return self.Z[:, self.sources.index(name)]
-
-
-def _is_gap(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float) and math.isnan(value)
 
 
 _MOST_COLUMNS = 60

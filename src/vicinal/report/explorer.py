@@ -3,15 +3,14 @@
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from vicinal._base import last_step
 from vicinal._base._compat import num_samples
+from vicinal._base._explanation import plain
+from vicinal._base._tables import column_names, column_values, sampled_rows
 from vicinal._base._thresholds import split_threshold
 from vicinal.report._held_out import check_labels
-from vicinal.report._inspection_reports import plain
 from vicinal.report._page import Page
-from vicinal.report._table import column_names, column_values
 
 
 def control(
@@ -98,7 +97,9 @@ class ExplorerPage(Page):
         dict
             ``title``, and ``data``: controls, rows, and what answers them.
         """
-        columns, kept = self.columns(), self._kept()
+        columns = self.columns()
+        n_rows = 0 if self.table is None else num_samples(self.table)
+        kept = sampled_rows(n_rows, _MOST_ROWS, self.random_state).tolist()
         classes = getattr(self.model, "classes_", None)
         data = {
             "name": self.model_name(),
@@ -127,11 +128,6 @@ class ExplorerPage(Page):
     def engine(self, columns: list["ExplorerColumn"]) -> dict[str, Any]:
         """Return what answers rows; ``model`` is ``None`` where a server does."""
         return {"model": None}
-
-    def _kept(self) -> list[int]:
-        n = 0 if self.table is None else num_samples(self.table)
-        rng = check_random_state(self.random_state)
-        return sorted(rng.choice(n, min(n, _MOST_ROWS), replace=False).tolist()) if n else []
 
 
 class ExplorerColumn:

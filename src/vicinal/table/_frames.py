@@ -13,20 +13,13 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import is_frame
+from vicinal._base._tables import is_missing
 
 # Texts that stand for a value that is not there.
 MISSING = frozenset(
     "|NA|N/A|n/a|#N/A|NaN|nan|null|NULL|None|?|-|--|<NA>|NaT".split("|"),
 )
 _NESTED = (list, tuple, dict, set, np.ndarray, bytes)
-
-
-def column_names(X: Any) -> list[str]:
-    """Return the names of the columns as texts; of an array, x0, x1, ..."""
-    if not is_frame(X):
-        return [f"x{j}" for j in range(X.shape[1])]
-    return [str(name) for name in X.columns]
 
 
 def read_column(X: Any, j: int) -> np.ndarray:
@@ -116,7 +109,7 @@ def _read_objects(values: list[Any]) -> np.ndarray:
     """Bring Python objects to the narrowest of the four kinds that holds them all."""
     if set(map(type, values)) <= {str, type(None)}:
         return _levels(values)
-    known = [None if _is_missing(value) else value for value in values]
+    known = [None if is_missing(value) else value for value in values]
     kinds = {type(value) for value in known if value is not None}
     if all(issubclass(kind, Number | Decimal | np.bool_) for kind in kinds):
         return np.array([math.nan if value is None else float(value) for value in known])
@@ -148,14 +141,6 @@ def _text(value: Any) -> Any:
         return value
     text = label_of(value).strip()
     return None if text in MISSING else text
-
-
-def _is_missing(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    if isinstance(value, np.datetime64 | np.timedelta64):
-        return bool(np.isnat(value))
-    return isinstance(value, float | np.floating | Decimal) and math.isnan(value)
 
 
 def _without_zone(value: Any) -> Any:

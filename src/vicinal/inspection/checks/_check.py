@@ -1,6 +1,5 @@
 """Look a table over before a model is fitted to it."""
 
-from collections.abc import Iterator
 from difflib import get_close_matches
 from typing import Any
 
@@ -9,9 +8,16 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils import check_array, check_consistent_length
 
 from vicinal._base import check_is_table, check_labels, is_frame, narrowed
+from vicinal._base._tables import column_names, is_missing
 from vicinal._rows import HeldOutRows
-from vicinal.inspection.checks._findings import Findings, TableCheck
-from vicinal.inspection.checks._rows import column_codes, drift, duplicate_rows
+from vicinal.inspection.checks._findings import Findings, TableCheck, table_of
+from vicinal.inspection.checks._rows import (
+    column_arrays,
+    column_codes,
+    drift,
+    duplicate_rows,
+    overlap,
+)
 from vicinal.inspection.checks._targets import (
     far_targets,
     is_classification,
@@ -25,6 +31,14 @@ from vicinal.table import TableEncoder
 _LEVEL = 0.001
 # Share of the rows that stand so far from the others that their targets are not judged.
 _APART = 0.01
+# One value in so many rows is nearly one value in all; so many gaps are most of a column.
+_NEARLY_ALL, _MOST = 0.99, 0.5
+# Remarks of the encoder that are findings: columns without use, and numbers that may be gaps.
+_SAID = ("left", "kept", "-9")
+# A class is rare with fewer rows than this share of the largest, or than folds.
+_RARE_CLASS, _FEWEST = 0.1, 5
+# Names of classes with this share of their letters in common may be one name, mistyped.
+_ALIKE = 0.85
 
 
 def check(
@@ -132,20 +146,16 @@ def _one_target(y: Any) -> np.ndarray:
     return narrowed(y.ravel())
 
 
-def _as_many_as_rows(Z: np.ndarray) -> np.ndarray:
-    """Return principal coordinates of a wide table, with the distances of standardised columns."""
-    Z = StandardScaler().fit_transform(Z)
-    values, vectors = np.linalg.eigh(Z @ Z.T)
-    return vectors * np.sqrt(np.maximum(values, 0.0))
-
-
 def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> Findings:
     """Return labels that held-out answers contradict, by default those of a local model."""
     if held_out is not None:
         return label_issues(held_out, y)
     metric = "standardized"
     if Z.shape[1] > Z.shape[0]:
-        Z, metric = _as_many_as_rows(Z), "euclidean"
+        # Principal coordinates have the distances of standardised columns.
+        Z = StandardScaler().fit_transform(Z)
+        squares, vectors = np.linalg.eigh(Z @ Z.T)
+        Z, metric = vectors * np.sqrt(np.maximum(squares, 0.0)), "euclidean"
     if has_classes:
         if len(np.unique(y)) < 2:
             return Findings("One label cannot be told from others.", {})
@@ -160,47 +170,24 @@ def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> F
     return far_targets(answers, y, scale, np.arange(len(y)))
 
 
-# One value in so many rows is nearly one value in all; so many gaps are most of a column.
-_NEARLY_ALL, _MOST = 0.99, 0.5
-# Remarks of the encoder that are findings: columns without use, and numbers that may be gaps.
-_SAID = ("left", "kept", "-9")
-# A class is rare with fewer rows than this share of the largest, or than folds.
-_RARE_CLASS, _FEWEST = 0.1, 5
-# Names of classes with this share of their letters in common may be one name, mistyped.
-_ALIKE = 0.85
-
-
-def named_columns(X: Any) -> Iterator[tuple[str, np.ndarray]]:
-    """Yield the name and the values of every column."""
-    for j in range(X.shape[1]):
-        name = str(X.columns[j]) if is_frame(X) else f"x{j}"
-        yield name, np.asarray(X[X.columns[j]] if is_frame(X) else X[:, j])
-
-
 def column_issues(X: Any, encoder: TableEncoder) -> Findings:
     """Find columns of one value, of nearly one, without most values, row counters, identifiers.
 
     ``encoder`` is fitted to the table.
     """
     rows = []
-    for name, values in named_columns(X):
+    for name, values in zip(column_names(X), column_arrays(X), strict=True):
         codes = column_codes(values)
-        common = int(np.bincount(codes).argmax())
-        share = float(np.mean(codes == common))
-        gaps = _share_of_gaps(values)
+        is_common = codes == np.bincount(codes).argmax()
+        share = float(np.mean(is_common))
+        missing = float(np.mean([is_missing(value) for value in values]))
         said = [remark for remark in encoder.remarks_[name] if remark.startswith(_SAID)]
         if said:
             rows.append((name, said[0], share))
-        elif gaps > _MOST:
-            rows.append((name, "most values missing", gaps))
+        elif missing > _MOST:
+            rows.append((name, "most values missing", missing))
         elif share >= _NEARLY_ALL:
-            example = values[np.argmax(codes == common)]
-            rows.append((name, f"{example!s} in nearly all rows", share))
-    table = {
-        "column": np.array([row[0] for row in rows], dtype=object),
-        "issue": np.array([row[1] for row in rows], dtype=object),
-        "share": np.array([row[2] for row in rows], dtype=np.float64),
-    }
+            rows.append((name, f"{values[is_common.argmax()]!s} in nearly all rows", share))
     n = len(rows)
     disguised = any(row[1].startswith("-9") for row in rows)
     summary = (
@@ -209,19 +196,7 @@ def column_issues(X: Any, encoder: TableEncoder) -> Findings:
         if rows
         else f"All {X.shape[1]} columns vary, and none numbers or names the rows."
     )
-    return Findings(summary, table)
-
-
-def _share_of_gaps(values: np.ndarray) -> float:
-    if values.dtype.kind in "biuf":
-        return float(np.mean(np.isnan(values)))
-    return float(np.mean([_is_gap(value) for value in values]))
-
-
-def _is_gap(value: Any) -> bool:
-    if value is None or str(value) in ("<NA>", "NaT"):
-        return True
-    return isinstance(value, float | np.floating) and bool(np.isnan(value))
+    return Findings(summary, table_of(rows, {"column": object, "issue": object, "share": float}))
 
 
 def rare_classes(labels: np.ndarray) -> Findings:
@@ -273,31 +248,5 @@ def common_value(y: np.ndarray) -> Findings:
         "much may do better:"
         if share > _MOST
         else "No value stands for most targets."
-    )
-    return Findings(summary, table)
-
-
-def overlap(X: Any, new: Any) -> Findings:
-    """Find rows of a new table that are among the training rows."""
-    others = dict(named_columns(new))
-    n = X.shape[0]
-    codes = np.column_stack(
-        [column_codes(np.concatenate([part, others[name]])) for name, part in named_columns(X)]
-    )
-    _, group = np.unique(codes, axis=0, return_inverse=True)
-    group = group.ravel()
-    first = {}
-    for row in range(n - 1, -1, -1):
-        first[group[row]] = row
-    rows = [row for row in range(len(group) - n) if group[n + row] in first]
-    table = {
-        "new row": np.array(rows, dtype=np.int64),
-        "training row": np.array([first[group[n + row]] for row in rows], dtype=np.int64),
-    }
-    total = len(group) - n
-    summary = (
-        f"{len(rows)} of {total} new rows are among the training rows:"
-        if rows
-        else f"None of {total} new rows is among the training rows."
     )
     return Findings(summary, table)

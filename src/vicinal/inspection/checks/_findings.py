@@ -54,8 +54,6 @@ class Findings:
         pandas.DataFrame
             One line per finding.
         """
-        from vicinal._base import import_optional
-
         pandas = import_optional("pandas", needed_by="Findings.to_frame", extra="frame")
         return pandas.DataFrame(self.table)
 
@@ -68,8 +66,6 @@ class Findings:
         return "\n".join(lines)
 
     def _repr_html_(self) -> str:
-        from html import escape
-
         head = "".join(f"<th>{escape(name)}</th>" for name in self.table)
         body = "".join(
             "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
@@ -78,6 +74,14 @@ class Findings:
         more = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
         table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
         return f"<p>{escape(self.summary)}</p>" + (table if len(self) else "")
+
+
+def table_of(rows: list[tuple], kinds: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the columns of a table from its rows, by name, each of its own type."""
+    return {
+        name: np.array([row[j] for row in rows], dtype=kind)
+        for j, (name, kind) in enumerate(kinds.items())
+    }
 
 
 def text_table(table: Mapping[str, Any], limit: int) -> list[str]:

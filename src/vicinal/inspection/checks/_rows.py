@@ -8,9 +8,10 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
-from vicinal._base import aligned_answers, cross_fit
+from vicinal._base import aligned_answers, cross_fit, is_frame
 from vicinal._base._compat import num_samples, rows_of
-from vicinal.inspection.checks._findings import Findings
+from vicinal._base._tables import sampled_rows
+from vicinal.inspection.checks._findings import Findings, table_of
 from vicinal.local import LocalClassifier
 from vicinal.table import TableEncoder
 
@@ -48,57 +49,53 @@ def duplicate_rows(X: Any, y: Any = None) -> Findings:
       rows  count  targets
     [0, 2]      2        2
     """
-    sets = _equal_rows(X)
+    order = np.argsort(group := _row_groups([column_arrays(X)]), kind="stable")
+    sets = np.split(order, np.cumsum(np.bincount(group))[:-1])
+    sets = sorted((s for s in sets if len(s) > 1), key=lambda rows: (-len(rows), rows[0]))
     table: dict[str, Any] = {
-        "rows": np.array([str(list(map(int, rows))) for rows in sets], dtype=object),
+        "rows": np.array([str(rows.tolist()) for rows in sets], dtype=object),
         "count": np.array([len(rows) for rows in sets], dtype=np.int64),
     }
-    n_repeats = int(table["count"].sum() - len(sets))
-    n_conflicts = 0
+    n, n_repeats, n_conflicts = len(group), int(table["count"].sum() - len(sets)), 0
     if y is not None:
         y = np.asarray(y)
         table["targets"] = np.array([len(np.unique(y[rows])) for rows in sets], dtype=np.int64)
         n_conflicts = int((table["targets"] > 1).sum())
-    summary = _summary(n_repeats, num_samples(X), n_conflicts)
+    summary = f"{n_repeats} of {n} rows {'repeats' if n_repeats == 1 else 'repeat'} another"
+    if n_conflicts == 1:
+        summary += "; 1 set of equal rows disagrees about the target"
+    elif n_conflicts:
+        summary += f"; {n_conflicts} sets of equal rows disagree about the target"
+    summary = f"{summary}." if n_repeats else f"No row of {n} repeats another."
     return Findings(summary, table, {"n_repeats": n_repeats, "n_conflicts": n_conflicts})
 
 
-def _summary(n_repeats: int, n: int, n_conflicts: int) -> str:
-    if not n_repeats:
-        return f"No row of {n} repeats another."
-    verb = "repeats" if n_repeats == 1 else "repeat"
-    said = f"{n_repeats} of {n} rows {verb} another"
-    if n_conflicts:
-        sets = "1 set of equal rows disagrees" if n_conflicts == 1 else (
-            f"{n_conflicts} sets of equal rows disagree"
-        )  # fmt: skip
-        return f"{said}; {sets} about the target."
-    return f"{said}."
+def overlap(X: Any, new: Any) -> Findings:
+    """Find rows of a new table that are among the training rows."""
+    new = new[list(X.columns)] if is_frame(X) else new
+    n, total = num_samples(X), num_samples(new)
+    group = _row_groups([column_arrays(X), column_arrays(new)])
+    first = {key: row for row, key in reversed(list(enumerate(group[:n].tolist())))}
+    rows = [(i, first[key]) for i, key in enumerate(group[n:].tolist()) if key in first]
+    summary = (
+        f"{len(rows)} of {total} new rows are among the training rows:"
+        if rows
+        else f"None of {total} new rows is among the training rows."
+    )
+    return Findings(summary, table_of(rows, {"new row": np.int64, "training row": np.int64}))
 
 
-def _equal_rows(X: Any) -> list[np.ndarray]:
-    """Return sets of two or more equal rows, largest first."""
-    codes = _codes(X)
-    _, group, counts = np.unique(codes, axis=0, return_inverse=True, return_counts=True)
-    order = np.argsort(group.ravel(), kind="stable")
-    sets = np.split(order, np.cumsum(counts)[:-1])
-    return sorted((rows for rows in sets if len(rows) > 1), key=lambda rows: (-len(rows), rows[0]))
+def _row_groups(tables: list[list[np.ndarray]]) -> np.ndarray:
+    """Return a number for each row of the tables, one below the other; equal rows have one."""
+    codes = [column_codes(np.concatenate(parts)) for parts in zip(*tables, strict=True)]
+    return np.unique(np.column_stack(codes), axis=0, return_inverse=True)[1].ravel()
 
 
-def _codes(X: Any) -> np.ndarray:
-    """Return integers that are equal where values are."""
-    if sparse.issparse(X):
-        X = X.toarray()
-    return np.column_stack([column_codes(column) for column in _column_arrays(X)])
-
-
-def _column_arrays(X: Any) -> list[np.ndarray]:
-    """Return the columns one by one: no array holds numbers, words and dates together."""
-    if hasattr(X, "get_columns"):  # of polars
-        return [column.to_numpy() for column in X.get_columns()]
-    if hasattr(X, "iloc"):
-        return [X.iloc[:, j].to_numpy() for j in range(X.shape[1])]
-    return list(np.asarray(X).T)
+def column_arrays(X: Any) -> list[np.ndarray]:
+    """Return the columns one by one: no array holds numbers, strings and dates together."""
+    if is_frame(X):
+        return [X[name].to_numpy() for name in X.columns]
+    return list((X.toarray() if sparse.issparse(X) else np.asarray(X)).T)
 
 
 def column_codes(column: np.ndarray) -> np.ndarray:
@@ -157,7 +154,8 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
     ['x1']
     """
     rng = check_random_state(random_state)
-    old, new = (_some(X, rng) for X in (X_train, X_new))
+    tables = [X if is_frame(X) else np.asarray(X) for X in (X_train, X_new)]
+    old, new = (rows_of(X, sampled_rows(len(X), _DRIFT_ROWS, rng)) for X in tables)
     encoder = TableEncoder().fit(old)
     A, B = encoder.transform(old), encoder.transform(new)
     auc, p_value = _told_apart(A, B, rng)
@@ -176,12 +174,6 @@ def drift(X_train: Any, X_new: Any, *, level: float = 0.01, random_state=0) -> F
         summary = f"The new rows differ in how columns go together ({told}), though in none alone."
     values = {"auc": auc, "p_value": p_value, "found": bool(differs)}
     return Findings(summary, table, values)
-
-
-def _some(X: Any, rng) -> Any:
-    X = X if hasattr(X, "columns") else np.asarray(X)
-    n = num_samples(X)
-    return X if n <= _DRIFT_ROWS else rows_of(X, np.sort(rng.choice(n, _DRIFT_ROWS, replace=False)))
 
 
 def _told_apart(A: np.ndarray, B: np.ndarray, rng) -> tuple[float, float]:
@@ -221,7 +213,5 @@ def _drifted_columns(A: np.ndarray, B: np.ndarray, sources: np.ndarray, level: f
     rows.sort(key=lambda row: -row[2])
     kept = list({row[0]: row for row in reversed(rows)}.values())
     kept.sort(key=lambda row: -row[2])
-    names = ("column", "auc", "distance", "p_value")
-    columns = zip(*kept, strict=True) if kept else ([], [], [], [])
-    kinds = (object, float, float, float)
-    return {n: np.array(list(c), dtype=k) for n, c, k in zip(names, columns, kinds, strict=True)}
+    kinds = {"column": object, "auc": float, "distance": float, "p_value": float}
+    return table_of(kept, kinds)

@@ -10,11 +10,12 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from vicinal._base import aligned_answers, cross_fit, row_blocks
+from vicinal._base import aligned_answers, cross_fit, is_frame, row_blocks
 from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._tables import sampled_rows
 from vicinal._kernels.calibration._label_noise import confident_count, sure_ranks, wrong_share
 from vicinal._kernels.ensemble._pool import log_proba
-from vicinal.inspection.checks._findings import Findings
+from vicinal.inspection.checks._findings import Findings, table_of
 from vicinal.table import TableEncoder
 
 # Targets so far off that normal noise would put one into this share of tables are reported, if they
@@ -126,7 +127,9 @@ def _wrong_labels(
     proba: np.ndarray, classes: np.ndarray, codes: np.ndarray, rows: np.ndarray
 ) -> Findings:
     answers = proba.argmax(axis=1)
-    known = _known_classes(answers, codes, len(classes))
+    # Classes are judged if most of their rows are predicted as they were given.
+    given = np.bincount(codes, minlength=len(classes))
+    known = 2 * np.bincount(codes[answers == codes], minlength=len(classes)) > given
     judged = np.flatnonzero(known[codes] & known[answers])
     expected, p_value = 0, 1.0
     if known.sum() > 1:
@@ -146,12 +149,6 @@ def _wrong_labels(
     found = bool(expected and p_value < _LEVEL)
     values = {"expected": expected, "p_value": p_value, "found": found}
     return Findings(_label_summary(found, expected, classes, known, len(codes)), table, values)
-
-
-def _known_classes(answers: np.ndarray, codes: np.ndarray, n_classes: int) -> np.ndarray:
-    """Return which classes have most of their rows answered as they were given."""
-    given = np.bincount(codes, minlength=n_classes)
-    return 2 * np.bincount(codes[answers == codes], minlength=n_classes) > given
 
 
 def _label_summary(
@@ -251,13 +248,11 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     check_consistent_length(X, y)
     rng = check_random_state(random_state)
     y = np.asarray(y)
-    n = num_samples(X)
-    if n > _LEAK_ROWS:
-        rows = np.sort(rng.choice(n, _LEAK_ROWS, replace=False))
-        X, y, n = rows_of(X, rows), y[rows], _LEAK_ROWS
+    rows = sampled_rows(num_samples(X), _LEAK_ROWS, rng)
+    X, y = rows_of(X if is_frame(X) else np.asarray(X), rows), y[rows]
     scorer = _Scorer(y, is_classification(y, task), int(rng.randint(np.iinfo(np.int32).max)))
     encoder = TableEncoder(form="tree")
-    Z = encoder.fit_transform(X if hasattr(X, "columns") else np.asarray(X), y)
+    Z = encoder.fit_transform(X, y)
     sources = np.asarray(encoder.sources_)
     columns, place, widths = np.unique(sources, return_inverse=True, return_counts=True)
     # Columns made into several numbers tell by all of them; one number shows sooner.
@@ -269,11 +264,8 @@ def leaking_columns(X: Any, y: Any, *, task=None, random_state=0) -> Findings:
     everything = scorer.skill(Z, scorer.boosting) if found else np.nan
     found = [pair for pair in found if pair[0] >= _OF_ALL * everything]
     found.sort(key=lambda pair: -pair[0])
-    table = {
-        "column": np.array([name for _, name in found], dtype=object),
-        "alone": np.array([alone for alone, _ in found]),
-        "all": np.full(len(found), everything),
-    }
+    lines = [(name, alone, everything) for alone, name in found]
+    table = table_of(lines, {"column": object, "alone": float, "all": float})
     names = ", ".join(repr(str(name)) for _, name in found)
     summary = (
         f"{names} alone answer{'s' if len(found) == 1 else ''} nearly as well as all columns:"

@@ -3,7 +3,6 @@
 import hashlib
 import io
 import os
-import time
 from dataclasses import dataclass, replace
 from importlib.metadata import version
 from pathlib import Path
@@ -21,8 +20,6 @@ from vicinal._base import _clock, fit_weighted, reads_frames, takes_weights, wri
 from vicinal._base._compat import rows_of
 from vicinal.auto import AutoClassifier, AutoRegressor
 
-_MOST_BYTES = 2**29
-_POLL_SECONDS = 0.02
 _FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
 
 
@@ -47,8 +44,8 @@ class FoldResult:
 class FoldRunner:
     """Fits models on folds of one table.
 
-    The rows of a fold are encoded once for all models. Encoded rows are kept in memory within a
-    bound, and in ``folder``, where there is one, for the other processes.
+    The rows of a fold are encoded once for all models. Those of the last fold stay in memory;
+    processes share encoded rows in ``folder``, where there is one.
     """
 
     def __init__(
@@ -65,7 +62,7 @@ class FoldRunner:
         self.folds, self.encoder = folds, encoder
         self.sample_weight, self.groups = sample_weight, groups
         self.folder: Path | None = None
-        self._encoded: dict[int, tuple[Any, Any]] = {}
+        self._encoded: tuple[int, tuple[Any, Any]] | None = None
 
     def run(self, name: str, fold: int, seconds: float = np.inf) -> FoldResult:
         """Fit and predict; an exception becomes the ``error`` of the result.
@@ -73,7 +70,11 @@ class FoldRunner:
         A model with the parameter ``max_fit_time`` is told that it has ``seconds``.
         """
         try:
-            return self._fit_and_predict(self._prepared(name, seconds), name, fold)
+            model = clone(self.models[name])
+            timed = _timed(model)
+            if timed and np.isfinite(seconds):
+                model.set_params(**{timed: _FIT_SHARE * seconds})
+            return self._fit_and_predict(model, name, fold)
         except Exception as error:
             return failure(f"{type(error).__name__}: {error}")
 
@@ -87,13 +88,6 @@ class FoldRunner:
     def planners(self) -> set[str]:
         """Return the names of the models that plan their time and were not told how much."""
         return {name for name, model in self.models.items() if _timed(model)}
-
-    def _prepared(self, name, seconds):
-        model = clone(self.models[name])
-        timed = _timed(model)
-        if timed and np.isfinite(seconds):
-            model.set_params(**{timed: _FIT_SHARE * seconds})
-        return model
 
     def _fit_and_predict(self, model, name, fold) -> FoldResult:
         X_train, X_test = self._rows(name, fold)
@@ -113,56 +107,24 @@ class FoldRunner:
         train, test = self.folds[fold]
         if self.encoder is None or takes_tables(self.models[name]):
             return rows_of(self.X, train), rows_of(self.X, test)
-        if fold not in self._encoded:
-            known = sum(
-                getattr(part, "nbytes", 0) for pair in self._encoded.values() for part in pair
-            )
-            if known > _MOST_BYTES:
-                self._encoded.clear()
-            self._encoded[fold] = self._encoded_once(fold)
-        return self._encoded[fold]
-
-    def _encoded_once(self, fold):
-        """Encode the rows of a fold, or wait for the process that is at it."""
-        if self.folder is None:
-            return self._encode(fold)
-        claim = self.folder / f"{fold}.claimed"
-        while (found := self._read(fold)) is None:
-            try:
-                with open(claim, "x") as file:
-                    file.write(str(os.getpid()))
-            except FileExistsError:
-                time.sleep(_POLL_SECONDS)
-                continue
-            try:
-                return self._read(fold) or self._encode(fold)
-            finally:
-                claim.unlink()
-        return found
-
-    def release(self, pid: int) -> None:
-        """Let others encode what a process that is gone was at."""
-        for claim in self.folder.glob("*.claimed") if self.folder else ():
-            if claim.read_text() == str(pid):
-                claim.unlink()
+        if self._encoded is None or self._encoded[0] != fold:
+            self._encoded = fold, self._encode(fold)
+        return self._encoded[1]
 
     def _encode(self, fold):
+        """Return encoded training and test rows; other processes find them in ``folder``."""
+        path = None if self.folder is None else self.folder / f"{fold}.joblib"
+        if path is not None and path.exists():
+            return joblib.load(path)
         train, test = self.folds[fold]
         encoder = clone(self.encoder)
         encoded = encoder.fit_transform(rows_of(self.X, train), rows_of(self.y, train))
         pair = encoded, encoder.transform(rows_of(self.X, test))
-        if self.folder is not None and all(isinstance(part, np.ndarray) for part in pair):
-            draft = self.folder / f"{fold}.{os.getpid()}.npz"
-            np.savez(draft, train=pair[0], test=pair[1])
-            draft.replace(self.folder / f"{fold}.npz")
+        if path is not None:
+            draft = path.with_suffix(f".{os.getpid()}")
+            joblib.dump(pair, draft)
+            draft.replace(path)
         return pair
-
-    def _read(self, fold):
-        path = self.folder / f"{fold}.npz"
-        if not path.exists():
-            return None
-        with np.load(path) as stored:
-            return stored["train"], stored["test"]
 
 
 def _timed(model: Any) -> str | None:
@@ -304,9 +266,9 @@ class FoldCache:
 
     def write(self, model: Any, fold: int, result: FoldResult) -> None:
         """Keep a finished fold, unless its labels are Python objects other than text."""
-        arrays = {name: getattr(result, name) for name in _ARRAYS}
-        arrays = {name: _plain(value) for name, value in arrays.items() if value is not None}
-        if any(value.dtype.hasobject for value in arrays.values()):
+        given = {name: getattr(result, name) for name in _ARRAYS}
+        arrays = {name: _plain(values) for name, values in given.items() if values is not None}
+        if any(values.dtype.hasobject for values in arrays.values()):
             return
         buffer = io.BytesIO()
         np.savez_compressed(buffer, seconds=[result.fit_seconds, result.predict_seconds], **arrays)

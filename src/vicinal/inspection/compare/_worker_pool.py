@@ -75,7 +75,6 @@ class WorkerPool:
 
     def __init__(self, runner: FoldRunner, n_workers: int) -> None:
         self._folder = tempfile.TemporaryDirectory(prefix="vicinal-", ignore_cleanup_errors=True)
-        self._runner = runner
         runner.folder = Path(self._folder.name)
         # Models defined in a script or notebook travel by value.
         self._payload = pickle.dumps(wrap_non_picklable_objects(runner, keep_wrapper=False))
@@ -159,7 +158,6 @@ class WorkerPool:
 
     def _replace(self, worker) -> None:
         worker.kill()
-        self._runner.release(worker.process.pid)
         self._workers[self._workers.index(worker)] = self._new_worker()
 
     def _new_worker(self) -> _Worker:

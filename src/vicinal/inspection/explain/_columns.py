@@ -5,14 +5,13 @@ from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.compose import ColumnTransformer
-from sklearn.pipeline import FeatureUnion, Pipeline
+from sklearn.pipeline import Pipeline
 from sklearn.preprocessing import StandardScaler
-from sklearn.utils import get_tags
 
-from vicinal._base import import_optional
+from vicinal._base import import_optional, is_frame
 from vicinal._base._compat import rows_of
-from vicinal._base._explanation import RowColumns, column_names, values_of
+from vicinal._base._explanation import RowColumns, is_number, values_of
+from vicinal._base._tables import column_names, is_missing
 
 
 def one_row(X_row: Any, model: Any) -> Any:
@@ -55,101 +54,28 @@ def names_of(table: Any, feature_names: Sequence[str] | None, model: Any) -> lis
     return [str(name) for name in feature_names]
 
 
-def sources_of(transformer: Any, n_columns: int, names_in: list[str]) -> list[int | None] | None:
-    """Return for every output column of a transformer the one input it was made from, or ``None``.
-
-    ``None`` for the whole answer means that the transformer does not tell.
-    """
-    if isinstance(transformer, Pipeline):
-        return _through_steps([step for _, step in transformer.steps], n_columns, names_in)
-    if transformer is None or transformer == "passthrough":
-        return list(range(n_columns))
-    if isinstance(transformer, ColumnTransformer):
-        return _through_columns(transformer, names_in)
-    if isinstance(transformer, FeatureUnion):
-        parts = [sources_of(step, n_columns, names_in) for _, step in transformer.transformer_list]
-        return None if None in parts else [at for part in parts if part for at in part]
-    return _by_names(transformer, n_columns, names_in)
-
-
-def _through_steps(steps: list[Any], n_columns: int, names_in: list[str]):
-    sources: list[int | None] = list(range(n_columns))
-    names = names_in
-    for step in steps:
-        found = sources_of(step, len(names), names)
-        if found is None:
-            return None
-        sources = [None if at is None else sources[at] for at in found]
-        names = names_out(step, names, len(found)) or []
-    return sources
-
-
-def _through_columns(transformer: ColumnTransformer, names_in: list[str]):
-    width = max((part.stop for part in transformer.output_indices_.values()), default=0)
-    sources: list[int | None] = [None] * width
-    for name, step, columns in transformer.transformers_:
-        place = transformer.output_indices_.get(name, slice(0, 0))
-        if step == "drop" or place.stop == place.start:
-            continue
-        chosen = _positions(columns, names_in)
-        inner = sources_of(step, len(chosen), [names_in[at] for at in chosen])
-        if inner is None or len(inner) != place.stop - place.start:
-            continue
-        sources[place] = [None if at is None else chosen[at] for at in inner]
-    return sources
-
-
-def _positions(columns: Any, names_in: list[str]) -> list[int]:
-    if isinstance(columns, str):
-        return [names_in.index(columns)]
-    if isinstance(columns, slice):
-        start, stop = columns.start, columns.stop
-        start = names_in.index(start) if isinstance(start, str) else start
-        stop = names_in.index(stop) + 1 if isinstance(stop, str) else stop
-        return list(range(len(names_in)))[start : stop : columns.step]
-    array = np.atleast_1d(np.asarray(columns))
-    if array.dtype == bool:
-        return np.flatnonzero(array).tolist()
-    return [names_in.index(at) if isinstance(at, str) else int(at) for at in array.tolist()]
-
-
-def _by_names(transformer: Any, n_columns: int, names_in: list[str]):
-    """Match the names that come out with those that went in; the longest match wins."""
-    mapping = getattr(transformer, "input_to_outputs_", None)  # skrub's TableVectorizer
-    if mapping is not None:
-        origin = {out: name for name, outs in mapping.items() for out in outs}
-        out = [str(name) for name in transformer.get_feature_names_out()]
-        return [names_in.index(origin[name]) if name in origin else None for name in out]
-    found = names_out(transformer, names_in, None)
-    if found is None:
-        return None
-    if len(found) == n_columns and _keeps_columns(transformer, found, names_in):
-        return list(range(n_columns))
-    return [_longest_match(name, names_in) for name in found]
-
-
-def _keeps_columns(transformer: Any, out: list[str], names_in: list[str]) -> bool:
-    return out == names_in or bool(getattr(get_tags(transformer), "one_to_one", False))
-
-
-def _longest_match(name: str, names_in: list[str]) -> int | None:
-    found = [
-        at
-        for at, source in enumerate(names_in)
-        if name == source or name.startswith((f"{source}_", f"{source}__"))
-    ]
-    return max(found, key=lambda at: len(names_in[at])) if found else None
-
-
-def names_out(transformer: Any, names_in: list[str], width: int | None) -> list[str] | None:
-    """Return the names that a transformer gives its columns, or numbered ones."""
-    if transformer is None or transformer == "passthrough":
-        return names_in
-    given = None if hasattr(transformer, "feature_names_in_") else np.array(names_in, dtype=object)
+def _names_out(encoder: Any, names_in: list[str]) -> list[str] | None:
+    """Return the names that an encoder gives its columns, ``None`` if it gives none."""
+    given = None if hasattr(encoder, "feature_names_in_") else np.array(names_in, dtype=object)
     try:
-        return [str(name) for name in transformer.get_feature_names_out(given)]
+        return [str(name) for name in encoder.get_feature_names_out(given)]
     except (AttributeError, ValueError):
-        return None if width is None else [f"column {j}" for j in range(width)]
+        return None
+
+
+def _source(name: str, names_in: list[str]) -> int | None:
+    """Return the input that an encoded column is named after; the longest match wins.
+
+    Scikit-learn writes ``column_category``, and ``step__column`` behind a choice of columns.
+    """
+    parts = name.split("__")
+    ends = ["__".join(parts[k:]) for k in range(len(parts))]
+    found = [
+        j
+        for j, source in enumerate(names_in)
+        if any(end == source or end.startswith(f"{source}_") for end in ends)
+    ]
+    return max(found, key=lambda j: len(names_in[j])) if found else None
 
 
 def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) -> RowColumns:
@@ -159,15 +85,17 @@ def columns_behind(steps: list[Any], table: Any, names: list[str], seen: Any) ->
         return RowColumns.of_table(table, names)
     encoder = Pipeline([(str(j), step) for j, step in enumerate(steps)])
     cells = values_of(seen)
-    shown = names_out(encoder, names, None)
+    shown = _names_out(encoder, names)
+    sources: list[int | None] = [None] * len(cells)
     if shown is None or len(shown) != len(cells):
         shown = [f"column {j}" for j in range(len(cells))]
-    sources = sources_of(encoder, len(names), names)
-    if sources is None or len(sources) != len(cells):
-        sources = [None] * len(cells)
+    else:
+        made = [getattr(step, "input_to_outputs_", {}) for step in steps]  # as skrub has it
+        origin = {str(out): name for known in made for name, outs in known.items() for out in outs}
+        sources = [_source(origin.get(name, name), names) for name in shown]
     scales = _scales(steps, len(cells))
     rates = np.array([1.0 if at is None else scales[k] for k, at in enumerate(sources)])
-    _settle(sources, rates, encoder, table, np.asarray(cells, dtype=float))
+    _follow_numbers(sources, rates, encoder, table, np.asarray(cells, dtype=float))
     return RowColumns(
         [name.split("__", 1)[-1] for name in shown],
         [None if at is None else names[at] for at in sources],
@@ -189,7 +117,7 @@ def _scales(steps: list[Any], width: int) -> np.ndarray:
     return scales
 
 
-def _settle(
+def _follow_numbers(
     sources: list[int | None], rates: np.ndarray, encoder: Any, table: Any, cells: np.ndarray
 ) -> None:
     """Write how fast columns behind the encoder follow numbers they are made from; forget mixed.
@@ -199,14 +127,18 @@ def _settle(
     one of these rows, where the source is not, so that about 2 log2(p) rows tell of p columns.
     """
     values = values_of(table)
-    targets = np.array([_moved(value) for value in values])
+    targets = np.array(
+        [float(v) + 1e-3 * max(1.0, abs(float(v))) if is_number(v) else np.nan for v in values]
+    )
     movable = _movable(encoder, table, targets, np.flatnonzero(np.isfinite(targets)))
     if not len(movable):
         return
     digits = (movable[None] >> np.arange(max(len(values) - 1, 1).bit_length())[:, None]) & 1
     plan = np.vstack([np.ones((1, len(movable)), dtype=bool), digits == 1, digits == 0])
     given = np.array([float(values[j]) for j in movable])
-    moved = encoder.transform(with_values(table, movable, np.where(plan, targets[movable], given)))
+    moved = encoder.transform(
+        _with_numbers(table, movable, np.where(plan, targets[movable], given))
+    )
     moved = np.asarray(moved.toarray() if sparse.issparse(moved) else moved, dtype=float)
     change = np.where(np.abs(moved - cells) > 1e-9 * np.abs(cells).max(), moved - cells, 0.0)
     at = {int(column): k for k, column in enumerate(movable)}
@@ -218,12 +150,6 @@ def _settle(
             rates[k] = change[0, k] / (targets[source] - float(values[source]))
 
 
-def _moved(value: Any) -> float:
-    """Return a number near ``value``, NaN where it is no number."""
-    is_number = isinstance(value, int | float | np.number) and not isinstance(value, bool)
-    return float(value) + 1e-3 * max(1.0, abs(float(value))) if is_number else np.nan
-
-
 def _movable(encoder: Any, table: Any, targets: np.ndarray, columns: np.ndarray) -> np.ndarray:
     """Return those of ``columns`` that may take other numbers, halving until the others are found.
 
@@ -232,7 +158,7 @@ def _movable(encoder: Any, table: Any, targets: np.ndarray, columns: np.ndarray)
     if not len(columns):
         return columns
     try:
-        encoder.transform(with_values(table, columns, targets[None, columns]))
+        encoder.transform(_with_numbers(table, columns, targets[None, columns]))
         return columns
     except (TypeError, ValueError):
         if len(columns) == 1:
@@ -241,24 +167,103 @@ def _movable(encoder: Any, table: Any, targets: np.ndarray, columns: np.ndarray)
     return np.concatenate([_movable(encoder, table, targets, half) for half in halves])
 
 
-def with_values(table: Any, columns: np.ndarray, values: np.ndarray) -> Any:
-    """Return a table of one row as often as ``values`` has rows, with these in ``columns``."""
-    rows = rows_of(table, np.zeros(len(values), dtype=np.int64))
+def _with_numbers(table: Any, columns: np.ndarray, numbers: np.ndarray) -> Any:
+    """Return a table of one row as often as ``numbers`` has rows, with these in ``columns``."""
+    return set_columns(rows_of(table, np.zeros(len(numbers), dtype=np.int64)), columns, numbers)
+
+
+def set_columns(rows: Any, columns: np.ndarray, numbers: np.ndarray) -> Any:
+    """Return rows with these numbers in ``columns``."""
     if hasattr(rows, "with_columns"):  # polars
         return rows.with_columns(
-            **{rows.columns[j]: values[:, k] for k, j in enumerate(columns.tolist())}
+            **{rows.columns[j]: numbers[:, k] for k, j in enumerate(columns.tolist())}
         )
-    if hasattr(rows, "columns"):
+    if is_frame(rows):
         rows = rows.reset_index(drop=True)
-        names = rows.columns
-        rest = np.setdiff1d(np.arange(len(names)), columns)
-        moved = type(rows)(values, columns=names[columns])
-        joined = rows.iloc[:, rest].join(moved)
+        rest = np.setdiff1d(np.arange(rows.shape[1]), columns)
+        joined = rows.iloc[:, rest].join(type(rows)(numbers, columns=rows.columns[columns]))
         return joined.iloc[:, np.argsort(np.concatenate([rest, columns]))]
     if sparse.issparse(rows):
         rows = rows.tolil()
-        rows[:, columns] = values
+        rows[:, columns] = numbers
         return rows.tocsr()
-    rows = np.array(rows, dtype=object if rows.dtype == object else float)
-    rows[:, columns] = values
+    rows = np.array(rows, dtype=float if rows.dtype.kind in "biuf" else object)
+    rows[:, columns] = numbers
     return rows
+
+
+class MixedRows:
+    """Tables whose cells are taken from a row, or from another row.
+
+    Parameters
+    ----------
+    row, others : array, sparse matrix or frame
+        One row, and others like it.
+    """
+
+    def __init__(self, row: Any, others: Any) -> None:
+        self.template = row
+        if is_frame(row):
+            self.columns = [_joined(row, others, j) for j in range(row.shape[1])]
+        elif sparse.issparse(row):
+            both = sparse.vstack([row, others]).tocsc()
+            self.active = np.flatnonzero(np.diff(both.indptr))
+            self.cells = both[:, self.active].toarray()
+        else:
+            self.cells = np.vstack([np.asarray(row), np.asarray(others)])
+
+    def differs(self) -> np.ndarray:
+        """Return a matrix of which values of the others differ from those of the row."""
+        if sparse.issparse(self.template):
+            differs = np.zeros((len(self.cells) - 1, self.template.shape[1]), dtype=bool)
+            differs[:, self.active] = self.cells[1:] != self.cells[0]
+            return differs
+        columns = [c.to_numpy() for c in self.columns] if is_frame(self.template) else self.cells.T
+        return np.column_stack([_unequal(cells[1:], cells[0]) for cells in columns])
+
+    def take(self, index: np.ndarray) -> Any:
+        """Return a table like the row.
+
+        Parameters
+        ----------
+        index : ndarray of int of shape (n_rows, n_columns)
+            Where each cell comes from: 0 for the row, 1, 2, ... for the others.
+        """
+        if is_frame(self.template):
+            names = list(self.template.columns)
+            parts = [
+                cells.iloc[index[:, j]].reset_index(drop=True)
+                if hasattr(cells, "iloc")
+                else cells[index[:, j]]
+                for j, cells in enumerate(self.columns)
+            ]
+            return type(self.template)(dict(zip(names, parts, strict=True)))
+        if not sparse.issparse(self.template):
+            return self.cells[index, np.arange(index.shape[1])]
+        cells = self.cells[index[:, self.active], np.arange(len(self.active))]
+        at, column = np.nonzero(cells)
+        shape = (len(index), self.template.shape[1])
+        return sparse.csr_matrix((cells[at, column], (at, self.active[column])), shape=shape)
+
+
+def _joined(row: Any, others: Any, j: int) -> Any:
+    """Return a column of the row and of the others as one series, with positions from 0."""
+    if hasattr(row, "with_columns"):  # polars
+        return row.to_series(j).cast(others.schema[others.columns[j]]).append(others.to_series(j))
+    first, rest = row.iloc[:, j], others.iloc[:, j]
+    cells = type(first)(np.concatenate([np.asarray(first), np.asarray(rest)]))
+    try:
+        typed = cells.astype(rest.dtype)
+    except (TypeError, ValueError):
+        return cells
+    # Categories stay categories, unless the row has a value that is none of them.
+    return cells if _unequal(cells.to_numpy(), typed.to_numpy()).any() else typed
+
+
+def _unequal(a: np.ndarray, b: Any) -> np.ndarray:
+    """Tell which values differ; missing values are equal."""
+    pairs = np.broadcast(np.asarray(a, dtype=object), np.asarray(b, dtype=object))
+    return np.array(
+        [is_missing(p) != is_missing(q) or not (is_missing(p) or p == q) for p, q in pairs],
+        dtype=bool,
+    )

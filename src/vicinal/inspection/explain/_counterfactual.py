@@ -8,9 +8,12 @@ import numpy as np
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.utils.metaestimators import available_if
 
-from vicinal._base._compat import num_samples
+from vicinal._base import is_frame, last_step
+from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show
+from vicinal._base._tables import column_values, spread_rows
 from vicinal._base._thresholds import split_threshold
+from vicinal.inspection.explain._columns import MixedRows, set_columns
 from vicinal.surface import DecisionSurface
 
 # Background rows between which points of the surface are looked for.
@@ -55,26 +58,25 @@ def surface_section(
     """
     if target is not None and target == prediction:
         return _no_change(f"The answer is {show(target)} already.")
-    coder = TableCoder(table, background)
-    row, rows = coder.coded(table), coder.coded(background)
-    rows = rows[np.isfinite(rows).all(axis=1)]
-    if not np.isfinite(row).all() or not len(rows):
+    if not num_samples(background):
         return None
-    chosen = np.linspace(0, len(rows) - 1, min(len(rows), _MOST_ROWS)).round().astype(np.int64)
-    rows = np.vstack([rows[chosen], row])
+    codes = RowCodes(table, background)
+    if not len(codes.rows):
+        return None
+    rows = np.vstack([codes.rows, codes.row])
     spread = rows.std(axis=0)
-    free = ~(coder.is_text | np.isin(names, list(immutable)))
-    free[list(coder.gaps)] = False
-    inner = model if coder.is_plain else CodedModel(model, coder)
-    search = _Search(inner, coder, row[0], rows, np.where(spread > 0.0, spread, 1.0), free)
-    change = (
-        search.least_change(prediction, target, _has_labels_only(model)) if free.any() else None
-    )
+    free = ~(codes.is_text | codes.is_fixed | np.isin(names, list(immutable)))
+    inner = model if codes.is_plain else CodedModel(model, codes)
+    # Scores do not lead to a surface at another threshold, and their differences take long where
+    # many local models predict every point.
+    by_labels = split_threshold(model)[1] is not None or hasattr(last_step(model), "members_")
+    search = _Search(inner, codes, rows, np.where(spread > 0.0, spread, 1.0), free)
+    change = search.least_change(prediction, target, by_labels) if free.any() else None
     if change is None:
         wanted = f"another answer than {show(prediction)}" if target is None else show(target)
         return _no_change(f"No change was found that gets {wanted}.")
-    is_exact = target is None and bool(free.all()) and not coder.is_category.any()
-    return _section(coder, names, row[0], spread, change, is_exact)
+    is_exact = target is None and bool(free.all()) and not codes.is_category.any()
+    return _section(codes, names, spread, change, is_exact)
 
 
 def _no_change(summary: str) -> ExplanationSection:
@@ -82,34 +84,23 @@ def _no_change(summary: str) -> ExplanationSection:
     return ExplanationSection("surface", "Decision surface", summary, values=values)
 
 
-def _has_labels_only(model: Any) -> bool:
-    """Tell whether scores do not lead to the surface: it is at another threshold, or they are dear.
-
-    Differences of scores take long where many local models answer every point.
-    """
-    if split_threshold(model)[1] is not None:
-        return True
-    last = model.steps[-1][1] if hasattr(model, "steps") else model
-    return hasattr(last, "members_")
-
-
 class _Search:
     """Search for the least change of one row, in codes of its table."""
 
-    def __init__(self, model, coder, row, rows, unit, free) -> None:
-        self.model, self.coder, self.row, self.rows = model, coder, row, rows
+    def __init__(self, model, codes, rows, unit, free) -> None:
+        self.model, self.row, self.rows = model, codes.row, rows
         self.unit, self.free = unit, free
-        self.is_category = coder.is_category
-        self.is_whole = coder.is_whole & ~self.is_category
+        self.is_category = codes.is_category
+        self.is_whole = codes.is_whole
 
-    def least_change(self, prediction: Any, target: Any, has_labels_only: bool) -> Change | None:
+    def least_change(self, prediction: Any, target: Any, by_labels: bool) -> Change | None:
         """Find the surface, and beyond it a feasible row with another answer, confirmed."""
         with warnings.catch_warnings():
             # That every row gets the same answer is told in words by the caller.
             warnings.simplefilter("ignore", UserWarning)
             surface = DecisionSurface(
                 self.model,
-                oracle="labels" if self.is_category.any() or has_labels_only else "auto",
+                oracle="labels" if self.is_category.any() or by_labels else "auto",
                 metric="standardized",
                 n_surface_points=_SURFACE_POINTS,
                 random_state=0,
@@ -193,18 +184,17 @@ class _Search:
 
 
 def _section(
-    coder: "TableCoder",
+    codes: "RowCodes",
     names: list[str],
-    row: np.ndarray,
     spread: np.ndarray,
     change: Change,
     is_exact: bool,
 ) -> ExplanationSection:
-    table = []
+    row, table = codes.row, []
     for j in np.flatnonzero(change.point != row).tolist():
-        before, after = coder.decoded(j, row[j]), coder.decoded(j, change.point[j])
+        before, after = codes.decoded(j, row[j]), codes.decoded(j, change.point[j])
         step = (change.point[j] - row[j]) / max(spread[j], 1e-300)
-        table.append((names[j], before, after, 1.0 if coder.is_category[j] else float(step)))
+        table.append((names[j], before, after, 1.0 if codes.is_category[j] else float(step)))
     table.sort(key=lambda line: -abs(line[3]))
     changes = "this change" if len(table) == 1 else "these changes"
     if is_exact:
@@ -217,13 +207,13 @@ def _section(
             f"The answer becomes {show(change.label)} with {changes}, {show(change.length)} away, "
             "in standard deviations"
         )
-        summary += " (another category counts as one)." if coder.is_category.any() else "."
+        summary += " (another category counts as one)." if codes.is_category.any() else "."
     values = {
         "found": True,
         "distance": change.distance,
         "unit": "standard deviations",
         "label": change.label,
-        "counterfactual": {name: coder.decoded(j, change.point[j]) for j, name in enumerate(names)},
+        "counterfactual": {name: codes.decoded(j, change.point[j]) for j, name in enumerate(names)},
         "counterfactual_distance": change.length,
     }
     head = ("column", "value", "becomes", "deviations")
@@ -232,106 +222,70 @@ def _section(
     )
 
 
-class TableCoder:
-    """Numbers for the cells of a table: themselves, or the code of a category.
+class RowCodes:
+    """Numbers for the cells of a row and of other complete rows, codes for categories.
 
-    A gap among the numbers of the row stays a gap, whatever its code.
+    A number that the row misses stays missing.
 
     Parameters
     ----------
     table, background : array or frame
         The row that is explained, and others like it.
+
+    Attributes
+    ----------
+    row : ndarray of shape (n_columns,)
+        Codes of the row.
+    rows : ndarray of shape (n_rows, n_columns)
+        Codes of at most 400 other rows.
+    is_category, is_text, is_whole, is_fixed : ndarray of bool of shape (n_columns,)
+        Columns of categories, of too many to choose from, of whole numbers, and of numbers that the
+        row misses.
     """
 
     def __init__(self, table: Any, background: Any) -> None:
-        self.template = table
-        self.is_frame = hasattr(table, "columns")
-        self.categories: list[list | None] = []
-        self.whole: list[bool] = []
-        self.gaps: dict[int, Any] = {}
-        for j in range(table.shape[1]):
-            (own,) = _cells(table, j)
-            cells = [*_cells(background, j), own]
-            are_numbers = _are_numbers(cells)
-            self.categories.append(None if are_numbers else list(dict.fromkeys(cells)))
-            self.whole.append(are_numbers and all(_is_whole(cell) for cell in cells))
-            if are_numbers and _is_gap(own):
-                self.gaps[j] = own
-
-    @property
-    def is_category(self) -> np.ndarray:
-        """Which columns hold categories."""
-        return np.array([known is not None for known in self.categories])
-
-    @property
-    def is_whole(self) -> np.ndarray:
-        """Which columns hold whole numbers only."""
-        return np.array(self.whole)
-
-    @property
-    def is_text(self) -> np.ndarray:
-        """Which columns hold too many categories to choose from."""
-        return np.array([len(known or []) > _MOST_CATEGORIES for known in self.categories])
-
-    @property
-    def is_plain(self) -> bool:
-        """Whether the model takes the numbers as they are."""
-        return not self.is_frame and not self.is_category.any() and not self.gaps
-
-    def coded(self, table: Any) -> np.ndarray:
-        """Return a matrix of numbers."""
-        coded = np.empty((num_samples(table), len(self.categories)))
-        for j, known in enumerate(self.categories):
-            cells = _cells(table, j)
-            if j in self.gaps:
-                coded[:, j] = 0.0
-            elif known is None:
-                coded[:, j] = np.array(cells, dtype=float)  # None becomes NaN
-            else:
-                code = {value: number for number, value in enumerate(known)}
-                coded[:, j] = [code[value] for value in cells]
-        return coded
+        width = table.shape[1]
+        cells = [column_values(table, j) + column_values(background, j) for j in range(width)]
+        self.is_category = np.array([not _are_numbers(column) for column in cells])
+        self.is_fixed = ~self.is_category & np.array([column[0] is None for column in cells])
+        codes = np.zeros((len(cells[0]), width))
+        for j in np.flatnonzero(~self.is_category & ~self.is_fixed).tolist():
+            codes[:, j] = np.array(cells[j], dtype=float)  # None becomes NaN
+        chosen = np.flatnonzero(np.isfinite(codes).all(axis=1))
+        others = chosen[1:] if chosen[:1].tolist() == [0] else chosen[:0]
+        chosen = np.append(0, others[spread_rows(len(others), _MOST_ROWS)] if len(others) else [])
+        chosen = chosen.astype(np.int64)
+        self.cells = [[column[i] for i in chosen.tolist()] for column in cells]
+        self.mixed = MixedRows(table, rows_of(background, chosen[1:] - 1))
+        codes = codes[chosen]
+        self.first: dict[int, np.ndarray] = {}  # where each category stands first
+        for j in np.flatnonzero(self.is_category).tolist():
+            # One and True are equal, but not the same category.
+            keys = [(type(cell), cell) for cell in self.cells[j]]
+            number = {key: k for k, key in enumerate(dict.fromkeys(keys))}
+            codes[:, j] = [number[key] for key in keys]
+            self.first[j] = np.array([keys.index(key) for key in number])
+        self.row, self.rows = codes[0], codes[1:]
+        self.is_whole = ~self.is_category & (codes == np.round(codes)).all(axis=0)
+        n_categories = np.array([len(self.first.get(j, ())) for j in range(width)])
+        self.is_text = n_categories > _MOST_CATEGORIES
+        self.is_plain = not is_frame(table) and not (self.is_category | self.is_fixed).any()
 
     def decoded(self, j: int, number: float) -> Any:
         """Return the cell that a number stands for."""
-        known = self.categories[j]
-        if j in self.gaps:
-            return self.gaps[j]
-        if known is not None:
-            return known[round(number)]
-        return int(number) if self.whole[j] else float(number)
+        if j in self.first:
+            return self.cells[j][self.first[j][round(number)]]
+        if self.is_fixed[j]:
+            return None
+        return int(number) if self.is_whole[j] else float(number)
 
-    def table(self, coded: np.ndarray) -> Any:
-        """Return a table like the template from a matrix of numbers."""
-        columns = [self._column(j, coded[:, j]) for j in range(len(self.categories))]
-        if not self.is_frame:
-            kind = object if self.is_category.any() else float
-            return np.column_stack([np.asarray(column, dtype=kind) for column in columns])
-        names = list(self.template.columns)
-        made = type(self.template)(dict(zip(names, columns, strict=True)))
-        kinds = {
-            name: self.template[name].dtype
-            for j, name in enumerate(names)
-            if self.categories[j] is not None or j in self.gaps
-        }
-        return made.cast(kinds) if hasattr(made, "with_columns") else made.astype(kinds)
-
-    def _column(self, j: int, codes: np.ndarray) -> Any:
-        known = self.categories[j]
-        if j in self.gaps:
-            return [self.gaps[j]] * len(codes)
-        if known is None:
-            return codes
-        return [known[int(code)] for code in np.clip(codes.round(), 0, len(known) - 1)]
-
-
-def _cells(table: Any, j: int) -> list[Any]:
-    if hasattr(table, "columns"):
-        column = table[table.columns[j]]
-        return column.to_list() if hasattr(column, "to_list") else list(column)
-    if hasattr(table, "toarray"):
-        return table[:, [j]].toarray().ravel().tolist()
-    return np.asarray(table)[:, j].tolist()
+    def table(self, codes: np.ndarray) -> Any:
+        """Return a table like the one of the row from a matrix of codes."""
+        index = np.zeros(codes.shape, dtype=np.int64)
+        for j, first in self.first.items():
+            index[:, j] = first[np.clip(codes[:, j].round(), 0, len(first) - 1).astype(int)]
+        numbers = np.flatnonzero(~self.is_category & ~self.is_fixed)
+        return set_columns(self.mixed.take(index), numbers, codes[:, numbers])
 
 
 def _are_numbers(cells: list[Any]) -> bool:
@@ -341,24 +295,12 @@ def _are_numbers(cells: list[Any]) -> bool:
     )
 
 
-def _is_gap(cell: Any) -> bool:
-    return cell is None or (isinstance(cell, float) and bool(np.isnan(cell)))
-
-
-def _is_whole(cell: Any) -> bool:
-    return _is_gap(cell) or float(cell).is_integer()
-
-
-def _has(method: str):
-    return lambda self: hasattr(self.model, method)
-
-
 class CodedModel(ClassifierMixin, BaseEstimator):
     """A classifier of tables, seen through their codes."""
 
-    def __init__(self, model: Any, coder: TableCoder) -> None:
+    def __init__(self, model: Any, codes: RowCodes) -> None:
         self.model = model
-        self.coder = coder
+        self.codes = codes
 
     @property
     def classes_(self) -> np.ndarray:
@@ -371,12 +313,12 @@ class CodedModel(ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """Predict rows of codes."""
-        return self.model.predict(self.coder.table(np.asarray(X, dtype=float)))
+        return self.model.predict(self.codes.table(np.asarray(X, dtype=float)))
 
-    @available_if(_has("predict_proba"))
+    @available_if(lambda self: hasattr(self.model, "predict_proba"))
     def predict_proba(self, X):
         """Predict probabilities of rows of codes."""
-        return self.model.predict_proba(self.coder.table(np.asarray(X, dtype=float)))
+        return self.model.predict_proba(self.codes.table(np.asarray(X, dtype=float)))
 
     def __sklearn_is_fitted__(self) -> bool:
         return True

@@ -8,11 +8,10 @@ import numpy as np
 from scipy import sparse
 from sklearn.base import is_classifier, is_regressor
 from sklearn.neighbors import KNeighborsClassifier, KNeighborsRegressor
-from sklearn.pipeline import Pipeline
 from sklearn.tree import BaseDecisionTree
 from sklearn.utils.validation import check_is_fitted
 
-from vicinal._base import as_numpy
+from vicinal._base import as_numpy, is_frame
 from vicinal._base._compat import neighbor_targets, num_samples, rows_of
 from vicinal._base._explanation import (
     ExplanationSection,
@@ -22,7 +21,8 @@ from vicinal._base._explanation import (
     show,
     values_of,
 )
-from vicinal._base._thresholds import split_threshold
+from vicinal._base._tables import column_values, is_missing
+from vicinal._base._thresholds import split_steps, split_threshold
 from vicinal._rows import Place, Support
 from vicinal.inspection.explain._columns import columns_behind, names_of, one_row
 from vicinal.inspection.explain._contributions import column_section
@@ -32,6 +32,10 @@ from vicinal.table import TableEncoder
 
 # Columns up to which a model's own rows are compared with: every column asks for more answers.
 _MOST_COLUMNS = 100
+# Rows that fewer than this share of the others are as far away as are unusual.
+_UNUSUAL = 0.05
+# Columns whose values are shown for training rows.
+_VALUE_COLUMNS = 3
 
 
 def explain(
@@ -109,85 +113,49 @@ def explain(
         )
     table = one_row(X_row, model)
     names = names_of(table, feature_names, model)
-    steps, last = _unwrapped(model)
+    if unknown := [name for name in immutable if name not in names]:
+        raise ValueError(f"immutable names {unknown}, but the columns are {names}.")
+    if target is not None and target not in getattr(model, "classes_", ()):
+        known = np.asarray(getattr(model, "classes_", [])).tolist()
+        raise ValueError(f"target={target!r} must be one of the classes of the model, {known}.")
+    steps, last = split_steps(model)
     seen = table
     for step in steps:
         seen = step.transform(seen)
     columns = columns_behind(steps, table, names, seen)
-    prediction, probabilities = _answer(model, table)
-    sections = _sections(last, seen, columns)
-    support = own_support_section(last, seen) if hasattr(last, "support") else None
-    _check_change(model, names, immutable, target)
+    prediction, probabilities = _predicted(model, table)
+    if hasattr(last, "explain_row"):
+        sections = last.explain_row(seen, columns)
+    else:
+        sections = _sklearn_sections(last, seen, columns)
+    support = _own_support_section(last, seen) if hasattr(last, "support") else None
     background = X_train if background is None else background
-    change = {"immutable": immutable, "target": target}
-    changes = background is not None or len(immutable) > 0 or target is not None
+    searches = background is not None or len(immutable) > 0 or target is not None
     if background is None and not steps and table.shape[1] <= _MOST_COLUMNS:
-        background = _own_background(last, table)
+        background = last.background(table) if hasattr(last, "background") else None
     if background is not None:
-        sections += _sections_beside(
-            model, table, names, prediction, background, change if changes else None
-        )
-        support = support_section(table, background) if support is None else support
+        row = model, table, names, prediction, background
+        if np.ndim(prediction) == 0 and (is_classifier(model) or is_regressor(model)):
+            sections.append(column_section(*row))
+        if is_classifier(model) and searches:
+            found = surface_section(*row, immutable=immutable, target=target)
+            sections += [] if found is None else [found]
+        support = _support_section(table, background) if support is None else support
     sections += [] if support is None else [support]
     if X_train is not None or not steps:
-        sections = [with_row_values(section, X_train, names, sections) for section in sections]
+        sections = [_with_row_values(section, X_train, names, sections) for section in sections]
+    _, rule = split_threshold(model)
     return Explanation(
         type(last).__name__,
         prediction,
         probabilities,
         dict(zip(names, values_of(table), strict=True)),
         sections,
-        _threshold(model),
+        None if rule is None else (model.classes_[rule.code], rule.value),
     )
 
 
-def _own_background(model: Any, table: Any) -> Any:
-    return model.background(table) if hasattr(model, "background") else None
-
-
-def _threshold(model: Any) -> tuple[Any, float] | None:
-    _, rule = split_threshold(model)
-    return None if rule is None else (model.classes_[rule.code], rule.value)
-
-
-def _sections_beside(
-    model: Any, table: Any, names: list[str], prediction: Any, background: Any, change: dict | None
-) -> list[ExplanationSection]:
-    """Return the reasons that come from a comparison with other rows.
-
-    ``change`` says what the least change must keep to; ``None`` leaves it out.
-    """
-    found: list[ExplanationSection | None] = []
-    has_one_answer = np.ndim(prediction) == 0
-    if has_one_answer and (is_classifier(model) or is_regressor(model)):
-        found.append(column_section(model, table, names, prediction, background))
-    if is_classifier(model) and change is not None:
-        found.append(surface_section(model, table, names, prediction, background, **change))
-    return [section for section in found if section is not None]
-
-
-def _check_change(model: Any, names: list[str], immutable: Sequence[str], target: Any) -> None:
-    unknown = [name for name in immutable if name not in names]
-    if unknown:
-        raise ValueError(f"immutable names {unknown}, but the columns are {names}.")
-    if target is not None and target not in getattr(model, "classes_", ()):
-        known = np.asarray(getattr(model, "classes_", [])).tolist()
-        raise ValueError(f"target={target!r} must be one of the classes of the model, {known}.")
-
-
-def _unwrapped(model: Any) -> tuple[list[Any], Any]:
-    """Return the transformers before the model that speaks, and that model."""
-    model, _ = split_threshold(model)
-    if isinstance(model, Pipeline):
-        before = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
-        inner, last = _unwrapped(model.steps[-1][1])
-        return [*before, *inner], last
-    if hasattr(model, "best_estimator_"):
-        return _unwrapped(model.best_estimator_)
-    return [], model
-
-
-def _answer(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
+def _predicted(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
     prediction = np.asarray(model.predict(table))[0]
     prediction = prediction.item() if isinstance(prediction, np.generic) else prediction
     if not is_classifier(model) or not hasattr(model, "predict_proba"):
@@ -196,13 +164,7 @@ def _answer(model: Any, table: Any) -> tuple[Any, dict[Any, float] | None]:
     return prediction, dict(zip(model.classes_.tolist(), proba.tolist(), strict=True))
 
 
-def _sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
-    if hasattr(model, "explain_row"):
-        return model.explain_row(X, columns)
-    return sklearn_sections(model, X, columns)
-
-
-def sklearn_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
+def _sklearn_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return the reasons of a model that offers none, from what scikit-learn makes public."""
     if isinstance(model, BaseDecisionTree):
         return [path_section(model, X, columns)]
@@ -228,23 +190,17 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
     return ExplanationSection("neighbors", "Neighbours", summary, head, table, None, values)
 
 
-# Rows as lonely as fewer than this share of the others are unusual.
-_UNUSUAL = 0.05
-
-
-def support_section(table: Any, background: Any) -> ExplanationSection:
+def _support_section(table: Any, background: Any) -> ExplanationSection:
     """Return how usual the row is among others, by how far it stands from them."""
     row, rows = table, background
-    if not sparse.issparse(table) and (
-        hasattr(table, "columns") or np.asarray(table).dtype.kind not in "iuf"
-    ):
+    if not sparse.issparse(table) and (is_frame(table) or table.dtype.kind not in "iuf"):
         encoder = TableEncoder().fit(background)
         row, rows = encoder.transform(table), encoder.transform(background)
     share = float(Support(Place(rows))(row)[0])
     return _novelty_section(share, f"{share:.0%} of {num_samples(background)} other rows")
 
 
-def own_support_section(model: Any, X: Any) -> ExplanationSection | None:
+def _own_support_section(model: Any, X: Any) -> ExplanationSection | None:
     """Return how usual the row is among the training rows of a model that knows it."""
     try:
         share = float(np.asarray(as_numpy(model.support(X)))[0])
@@ -263,23 +219,20 @@ def _novelty_section(share: float, who: str) -> ExplanationSection:
     return ExplanationSection("support", "Support", summary, values={"support": share})
 
 
-_VALUE_COLUMNS = 3
-_ROW = "training row"
-
-
-def with_row_values(
+def _with_row_values(
     section: ExplanationSection, X_train: Any, names: list[str], sections: list[ExplanationSection]
 ) -> ExplanationSection:
     """Add to a table of training rows what they hold in the columns that contribute most.
 
     Without their table (``X_train=None``) the model is asked, if it kept the rows.
     """
-    chosen = _columns_that_matter(sections)
-    if section.columns[:1] != (_ROW,) or not chosen:
+    parts = [row for other in sections if other.key == "columns" for row in other.rows]
+    chosen = [name for name, _, contribution in parts[:_VALUE_COLUMNS] if contribution != 0.0]
+    if section.columns[:1] != ("training row",) or not chosen:
         return section
     if X_train is not None:
         rows = rows_of(X_train, np.array([row[0] for row in section.rows], dtype=int))
-        cells = [_column_values(rows, names.index(name)) for name in chosen]
+        cells = [column_values(rows, names.index(name)) for name in chosen]
     elif section.cells is not None:
         cells = [section.cells(name) for name in chosen]
     else:
@@ -287,28 +240,15 @@ def with_row_values(
     columns = [[_as_written(value) for value in column] for column in cells]
     table = [(*row[:2], *more, *row[2:]) for row, *more in zip(section.rows, *columns, strict=True)]
     heads = [name if name not in section.columns else f"{name} (value)" for name in chosen]
-    # Beside the target, so that weights stay beside their bars.
+    # Behind the target, so that weights stay before their bars.
     head = (*section.columns[:2], *heads, *section.columns[2:])
     return replace(section, columns=head, rows=table)
 
 
-def _column_values(table: Any, j: int) -> Any:
-    if hasattr(table, "columns"):
-        return np.asarray(table[table.columns[j]]).tolist()
-    return (table.toarray() if sparse.issparse(table) else np.asarray(table))[:, j].tolist()
-
-
 def _as_written(value: Any) -> Any:
-    """Return a value as it stood in the table: a whole number without decimals, no gap as NaN."""
+    """Return a value as it stood in the table: a whole number has no decimals."""
     value = value.item() if isinstance(value, np.generic) else value
-    if not isinstance(value, float) or abs(value) > 1e15:
-        return value
-    if value != value:
+    if is_missing(value):
         return None
-    return int(value) if value.is_integer() else value
-
-
-def _columns_that_matter(sections: list[ExplanationSection]) -> list[str]:
-    """Return the columns of the table that contribute most, of those that contribute."""
-    rows = [row for section in sections if section.key == "columns" for row in section.rows]
-    return [row[0] for row in rows[:_VALUE_COLUMNS] if row[2] != 0.0]
+    is_whole = isinstance(value, float) and value.is_integer() and abs(value) <= 1e15
+    return int(value) if is_whole else value
