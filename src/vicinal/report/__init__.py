@@ -4,10 +4,4 @@ from vicinal.report._explorer_report import ExplorerReport
 from vicinal.report._inspection_reports import CheckReport, ExplanationReport
 from vicinal.report._model_report import ComparisonReport, ModelReport
 
-__all__ = [
-    "CheckReport",
-    "ComparisonReport",
-    "ExplanationReport",
-    "ExplorerReport",
-    "ModelReport",
-]
+__all__ = ["CheckReport", "ComparisonReport", "ExplanationReport", "ExplorerReport", "ModelReport"]

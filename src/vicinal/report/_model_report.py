@@ -284,10 +284,7 @@ class ModelReport(Page):
     def _explanation(self, row: int, background: Any) -> dict[str, Any]:
         X_train = None if self.seen is None or background is None else rows_of(self.X, self.seen)
         found = explain(
-            self.model,
-            rows_of(self.X, slice(row, row + 1)),
-            background=background,
-            X_train=X_train,
+            self.model, rows_of(self.X, slice(row, row + 1)), background=background, X_train=X_train
         )
         truth = None if self.y is None else plain(self.y[row])
         return explanation_part(found, row, truth, self.seen)

@@ -204,11 +204,7 @@ def rare_classes(labels: np.ndarray) -> Findings:
     classes, counts = np.unique(labels, return_counts=True)
     rare = (counts < _RARE_CLASS * counts.max()) | (counts < _FEWEST)
     order = np.flatnonzero(rare)[np.argsort(counts[rare], kind="stable")]
-    table = {
-        "label": classes[order],
-        "count": counts[order],
-        "share": counts[order] / len(labels),
-    }
+    table = {"label": classes[order], "count": counts[order], "share": counts[order] / len(labels)}
     alike = [_alike(label, classes[~rare]) for label in classes[order]]
     if any(alike):
         table["mistyped?"] = np.array(alike, dtype=object)

@@ -267,7 +267,9 @@ class FoldCache:
     def write(self, model: Any, fold: int, result: FoldResult) -> None:
         """Keep a finished fold, unless its labels are Python objects other than text."""
         given = {name: getattr(result, name) for name in _ARRAYS}
-        arrays = {name: _plain(values) for name, values in given.items() if values is not None}
+        arrays: dict[str, Any] = {
+            name: _plain(values) for name, values in given.items() if values is not None
+        }
         if any(values.dtype.hasobject for values in arrays.values()):
             return
         buffer = io.BytesIO()

@@ -184,11 +184,7 @@ class _Search:
 
 
 def _section(
-    codes: "RowCodes",
-    names: list[str],
-    spread: np.ndarray,
-    change: Change,
-    is_exact: bool,
+    codes: "RowCodes", names: list[str], spread: np.ndarray, change: Change, is_exact: bool
 ) -> ExplanationSection:
     row, table = codes.row, []
     for j in np.flatnonzero(change.point != row).tolist():
