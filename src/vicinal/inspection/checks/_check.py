@@ -1,4 +1,4 @@
-"""Look a table over before a model is fitted to it."""
+"""Check a table before a model is fitted to it."""
 
 from difflib import get_close_matches
 from typing import Any

@@ -1,4 +1,4 @@
-"""What an inspection of a table found: a small table that prints itself."""
+"""What a check of a table found: small tables that print themselves."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field

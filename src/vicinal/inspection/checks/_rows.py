@@ -1,4 +1,4 @@
-"""Rows that are there more than once."""
+"""Rows that repeat, that are in two tables, or that come from another distribution."""
 
 from typing import Any
 

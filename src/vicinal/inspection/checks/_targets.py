@@ -1,4 +1,4 @@
-"""Labels and targets that look wrong."""
+"""Labels and targets that look wrong, and columns that give them away."""
 
 from typing import Any
 

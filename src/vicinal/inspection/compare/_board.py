@@ -1,4 +1,4 @@
-"""The folds of a comparison that are left, and the results so far."""
+"""The folds of a comparison that are left, the results so far, and which fold runs next."""
 
 import math
 from collections import Counter

@@ -1,4 +1,4 @@
-"""One model on one fold: fit, predict, and everything a score can be computed from."""
+"""One model on one fold: fit, predict, score, and results on disk."""
 
 import hashlib
 import io

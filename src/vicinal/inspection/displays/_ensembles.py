@@ -1,4 +1,4 @@
-"""Pictures of ensembles: loss over the rounds of boosting, error over the size of a pruned tree."""
+"""Plots of ensembles: rounds of boosting, pruned trees, votes and errors of subspaces."""
 
 import numpy as np
 from sklearn.base import is_classifier

@@ -1,4 +1,4 @@
-"""Picture of the choice of a local model."""
+"""Plots about rows: the choice of a local model, intervals, labels, uncertainty."""
 
 from numbers import Integral
 from typing import Any

@@ -1,4 +1,4 @@
-"""What each column of the table contributes to an answer, so that the parts add up."""
+"""What each column contributes to a prediction, so that the parts add up."""
 
 from typing import Any
 
