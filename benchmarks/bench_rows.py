@@ -25,7 +25,7 @@ from _datasets import load_dataset
 from _harness import ROOT, ResultsPage
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal.inspection import check, label_issues
-from vicinal.inspection._label_issues import label_odds
+from vicinal.inspection.checks._targets import label_odds
 from vicinal.local import LocalClassifier
 from vicinal.uncertainty import ConformalClassifier, ConformalRegressor
 

@@ -103,7 +103,7 @@ def test_without_a_table_an_embedded_set_is_used(data, tmp_path, capsys):
 KILLED = """
 import os, signal, sys
 from vicinal.cli._app import run
-from vicinal.inspection._fold_cache import FoldCache
+from vicinal.inspection.compare._folds import FoldCache
 
 write = FoldCache.write
 

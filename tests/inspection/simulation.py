@@ -7,7 +7,7 @@ from typing import Any
 from sklearn.dummy import DummyClassifier
 
 from vicinal._base import _clock
-from vicinal.inspection import _compare
+from vicinal.inspection.compare import _compare
 
 
 class Planner(DummyClassifier):

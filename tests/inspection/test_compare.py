@@ -1,5 +1,3 @@
-import threading
-
 import numpy as np
 import pytest
 from sklearn.base import BaseEstimator, ClassifierMixin
@@ -15,10 +13,11 @@ from sklearn.svm import LinearSVC
 from tests.inspection.simulation import Clock
 
 from vicinal._base import Progress
-from vicinal.inspection import Comparison, _folds, candidate_models, compare
-from vicinal.inspection._compare import ComparisonEntry, _Board
-from vicinal.inspection._folds import FoldResult, FoldRunner
-from vicinal.inspection._worker_pool import WorkerPool
+from vicinal.inspection import Comparison, candidate_models, compare
+from vicinal.inspection.compare._board import Board
+from vicinal.inspection.compare._comparison import ComparisonEntry
+from vicinal.inspection.compare._folds import FoldResult, FoldRunner
+from vicinal.inspection.compare._worker_pool import WorkerPool
 from vicinal.local import LocalClassifier
 
 
@@ -276,7 +275,7 @@ def small_board():
 
     with Progress(6, "test") as progress:
         runner = FoldRunner(models, y[:, None], y, folds, None)
-        yield _Board(runner, "accuracy", None, progress, None), result
+        yield Board(runner, "accuracy", None, progress, None), result
 
 
 def test_fewer_folds_do_not_outrank_more(small_board):
@@ -368,10 +367,8 @@ def test_encoding_is_not_counted_as_the_model_s(three_classes, monkeypatch):
     assert board.entries[0].predict_seconds == 0.5
 
 
-def test_rows_of_a_fold_are_encoded_once_and_a_dead_process_blocks_nobody(
-    three_classes, tmp_path, monkeypatch
-):
-    fits, polls = [], threading.Semaphore(0)
+def test_processes_share_the_encoded_rows_of_a_fold(three_classes, tmp_path):
+    fits = []
 
     class Counting(StandardScaler):
         def fit(self, X, y=None, sample_weight=None):
@@ -380,39 +377,37 @@ def test_rows_of_a_fold_are_encoded_once_and_a_dead_process_blocks_nobody(
 
     X, y = three_classes
     rows = np.arange(len(y))
-    runners = [
-        FoldRunner({"bayes": GaussianNB()}, X, y, [(rows[::2], rows[1::2])], Counting())
-        for _ in range(3)
-    ]
+    folds = [(rows[::2], rows[1::2]), (rows[1::2], rows[::2])]
+    runners = [FoldRunner({"bayes": GaussianNB()}, X, y, folds, Counting()) for _ in range(2)]
     for runner in runners:
         runner.folder = tmp_path
-    (tmp_path / "0.claimed").write_text("123")  # a process that was killed at it
-    monkeypatch.setattr(_folds.time, "sleep", lambda seconds: polls.release())
-    threads = [threading.Thread(target=runner.encode, args=("bayes", 0)) for runner in runners]
-    for thread in threads:
-        thread.start()
-    for _ in range(30):
-        polls.acquire()
-    assert fits == []
-    runners[0].release(123)
-    for thread in threads:
-        thread.join()
-    assert fits == [1]
-    assert {runner.run("bayes", 0).error for runner in runners} == {""}
-    assert fits == [1]
+        for fold in (0, 1, 0):
+            runner.encode("bayes", fold)
+    assert fits == [1, 1]
+    first, second = (runner.run("bayes", 1) for runner in runners)
+    assert first.error == ""
+    np.testing.assert_array_equal(first.proba, second.proba)
+    assert fits == [1, 1]
 
 
 def test_a_model_is_told_how_long_it_may_take(three_classes):
+    told = []
+
     class Timed(DummyClassifier):
         def __init__(self, max_fit_time=None):
             super().__init__()
             self.max_fit_time = max_fit_time
 
+        def fit(self, X, y):
+            told.append(self.max_fit_time)
+            return super().fit(X, y)
+
     X, y = three_classes
-    runner = FoldRunner({"timed": Timed(), "set": Timed(3.0)}, X, y, [], None)
-    assert runner._prepared("timed", 10.0).max_fit_time == pytest.approx(7.0)
-    assert runner._prepared("timed", np.inf).max_fit_time is None
-    assert runner._prepared("set", 10.0).max_fit_time == 3.0
+    folds = [(np.arange(len(y)), np.arange(10))]
+    runner = FoldRunner({"timed": Timed(), "set": Timed(3.0)}, X, y, folds, None)
+    for name, seconds in (("timed", 10.0), ("timed", np.inf), ("set", 10.0)):
+        assert runner.run(name, 0, seconds).error == ""
+    assert told == [pytest.approx(7.0), None, 3.0]
 
 
 class _Grouped(GaussianNB):

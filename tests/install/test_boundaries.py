@@ -120,7 +120,7 @@ def test_a_private_name_is_caught(line):
         "model.neighbors(X)",
         "entry._replace(name='a')",
         "getattr(model, '_fits_each_fold', False)",
-        "from vicinal.inspection._folds import score",
+        "from vicinal.inspection.compare._folds import score",
         "from vicinal._base._compat import rows_of",
         "from vicinal.local import LocalClassifier",
         "from . import _folds",

@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from vicinal.inspection import Comparison
-from vicinal.inspection._compare import ComparisonEntry
+from vicinal.inspection.compare._comparison import ComparisonEntry
 from vicinal.report import ComparisonReport
 
 pytest.importorskip("jinja2")

@@ -13,9 +13,10 @@ from sklearn.preprocessing import StandardScaler
 from vicinal import LocalRegressor, SpacePartitioningClassifier
 from vicinal._base._out_of_fold import OutOfFold
 from vicinal.inspection import compare, label_issues
-from vicinal.report import ModelReport, _answers, _places
-from vicinal.report._calibration import calibration
+from vicinal.report import ModelReport
 from vicinal.report._held_out import row_trouble
+from vicinal.report._quality import calibration, classification_facts, confusion
+from vicinal.report._table import flat_picture, regions
 
 pytest.importorskip("jinja2")
 
@@ -44,7 +45,7 @@ def test_facts_are_those_of_scikit_learn(three_classes):
     X, y = three_classes
     model = GaussianNB().fit(X[::2], y[::2])
     proba = model.predict_proba(X)
-    facts = _answers.classification_facts(y, proba, model.classes_, model.predict(X))
+    facts = classification_facts(y, proba, model.classes_, model.predict(X))
     assert facts["accuracy"] == pytest.approx(model.score(X, y))
     assert facts["log loss"] == pytest.approx(metrics.log_loss(y, proba))
     assert facts["balanced accuracy"] == pytest.approx(
@@ -56,14 +57,14 @@ def test_many_classes_show_mistakes_instead_of_a_matrix():
     y = np.repeat(np.arange(15), 4)
     prediction = y.copy()
     prediction[:3] = 7
-    found = _answers.confusion(y, prediction, np.arange(15))
+    found = confusion(y, prediction, np.arange(15))
     assert not found["is_matrix"]
     assert found["mistakes"] == [{"true": "0", "predicted": "7", "count": 3, "share": 0.75}]
 
 
 def test_confusion_by_hand():
     y, prediction = np.array(["a", "a", "a", "b"]), np.array(["a", "a", "b", "b"])
-    found = _answers.confusion(y, prediction, np.array(["a", "b"]))
+    found = confusion(y, prediction, np.array(["a", "b"]))
     assert [[cell["count"] for cell in row] for row in found["cells"]] == [[2, 1], [0, 1]]
     assert found["per_class"] == [
         {"label": "a", "count": 3, "recall": pytest.approx(2 / 3), "precision": 1.0},
@@ -82,7 +83,7 @@ def test_doubt_is_one_at_a_tie_and_zero_when_sure():
 def test_picture_is_flat_and_in_the_unit_square(n_columns, n_classes, rng):
     Z = rng.normal(size=(80, n_columns))
     y = Z[:, 0] if n_classes is None else rng.randint(n_classes, size=80)
-    plane = _places.flat_picture(Z, y, n_classes is not None)
+    plane = flat_picture(Z, y, n_classes is not None)
     assert plane.shape == (80, 2)
     assert plane.min() >= 0
     assert plane.max() <= 1
@@ -92,10 +93,10 @@ def test_regions_are_described_by_what_sets_them_apart(rng):
     X = np.column_stack([np.repeat([-3.0, 3.0], 60), rng.normal(size=120)])
     y = (X[:, 1] * np.sign(X[:, 0]) > 0).astype(int)
     model = SpacePartitioningClassifier(n_regions=2, n_init=4, random_state=0).fit(X, y)
-    found = _places.regions(model, X, y, ["side", "noise"])
+    found = regions(model, X, y, ["side", "noise"])
     assert sum(row["count"] for row in found["rows"]) == 120
     assert all(row["loss"] <= 0.2 for row in found["rows"])
-    assert _places.regions(GaussianNB().fit(X, y), X, y, ["side", "noise"]) is None
+    assert regions(GaussianNB().fit(X, y), X, y, ["side", "noise"]) is None
 
 
 @pytest.mark.parametrize(

@@ -8,16 +8,11 @@ from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
 from vicinal._base._out_of_fold import OutOfFold
-from vicinal.report._calibration import calibration, wilson
-from vicinal.report._charts import Axis
-from vicinal.report._effects import effects
-from vicinal.report._held_out import held_out_answers, row_losses
-from vicinal.report._importance import importance
-from vicinal.report._profile import profile
-from vicinal.report._residuals import coverage, residuals
-from vicinal.report._segments import segments
-from vicinal.report._table import EncodedTable, column_values, with_column
-from vicinal.report._thresholds import ranking, thresholds
+from vicinal._base._tables import column_values
+from vicinal.report._held_out import effects, held_out_answers, importance, row_losses
+from vicinal.report._page import Axis
+from vicinal.report._quality import calibration, coverage, ranking, residuals, thresholds, wilson
+from vicinal.report._table import EncodedTable, profile, segments, with_column
 from vicinal.table import TableEncoder
 
 pd = pytest.importorskip("pandas")

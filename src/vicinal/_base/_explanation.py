@@ -8,6 +8,8 @@ import numpy as np
 from scipy import sparse
 from sklearn.utils.validation import check_is_fitted
 
+from vicinal._base._tables import column_names
+
 
 @dataclass(frozen=True)
 class ExplanationSection:
@@ -184,16 +186,6 @@ class ExplainRowMixin:
 
 
 # --- rows ---
-
-
-def column_names(table: Any, model: Any) -> list[str]:
-    """Return the names of the columns: the table's, the model's, or x0, x1, ..."""
-    names = getattr(table, "columns", None)
-    if names is None:
-        names = getattr(model, "feature_names_in_", None)
-    if names is None:
-        names = [f"x{j}" for j in range(table.shape[1])]
-    return [str(name) for name in names]
 
 
 def values_of(table: Any) -> list[Any]:

@@ -55,3 +55,15 @@ def split_threshold(model: Any) -> tuple[Any, Rule | None]:
     # As scikit-learn has it, the second class is meant where none is named.
     code = 1 if label is None else int(np.flatnonzero(np.asarray(model.classes_) == label)[0])
     return inner, Rule(code, float(value))
+
+
+def split_steps(model: Any) -> tuple[list[Any], Any]:
+    """Return the transformers before the last model, behind thresholds and searches, and it."""
+    model, _ = split_threshold(model)
+    if hasattr(model, "best_estimator_"):
+        return split_steps(model.best_estimator_)
+    if not isinstance(model, Pipeline):
+        return [], model
+    before = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
+    inner, last = split_steps(model.steps[-1][1])
+    return [*before, *inner], last

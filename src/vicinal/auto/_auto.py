@@ -24,10 +24,11 @@ from vicinal._base import (
     survey,
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
-from vicinal._base._explanation import ExplainRowMixin, column_names, member_section
+from vicinal._base._explanation import ExplainRowMixin, member_section
+from vicinal._base._tables import column_names, spread_rows
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble._weights import log_proba
-from vicinal.auto._encodings import StoredRows, read_queries, read_table, spread_rows
+from vicinal.auto._encodings import StoredRows, read_queries, read_table
 from vicinal.auto._explain import is_local, neighbor_section
 from vicinal.auto._fit import fit_ensemble, fit_to_blocks, resolve, sample_blocks
 

@@ -1,7 +1,5 @@
 """How a table is read and encoded for base models, and its training rows as they were given."""
 
-from decimal import Decimal
-from numbers import Number
 from typing import Any
 
 import numpy as np
@@ -22,6 +20,7 @@ from vicinal._base import (
     saved,
     training_data,
 )
+from vicinal._base._tables import is_missing, spread_rows
 from vicinal.table import TableEncoder
 from vicinal.table.keys import has_keys
 
@@ -114,9 +113,9 @@ class Encodings:
         encoder = self.encoders[encoding]
         rows = self._dense(X if encoder is None else encoder.transform(X))
         if encoding == "distance" and self.medians is not None:
-            is_missing = np.isnan(rows)
-            if is_missing.any():
-                rows = np.where(is_missing, self.medians, rows)
+            missing = np.isnan(rows)
+            if missing.any():
+                rows = np.where(missing, self.medians, rows)
         return rows
 
     def _dense(self, X) -> Any:
@@ -250,17 +249,12 @@ class StoredRows:
         return type(given)(cells).cast(given.dtype)
 
 
-def spread_rows(n_rows: int, at_most: int) -> np.ndarray:
-    """Return the numbers of rows spread evenly over a table, in their order."""
-    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))
-
-
 def _coded(column: Any) -> tuple[list[Any] | None, np.ndarray]:
     """Return numbers as they are, all else as categories and the code of each row."""
     values = np.asarray(column)
     if values.dtype.kind in "biuf":
         return None, values
-    cells = [None if _is_missing(value) else _plain(value) for value in column]
+    cells = [None if is_missing(value) else _plain(value) for value in column]
     # One and True are equal, but not the same category.
     keys = [(type(cell), cell) for cell in cells]
     codes = {key: code for code, key in enumerate(dict.fromkeys(keys))}
@@ -271,10 +265,3 @@ def _plain(value: Any) -> Any:
     """Return a truth value or a number of a mixed column as it is, and all else as text."""
     value = value.item() if isinstance(value, np.generic) else value
     return value if isinstance(value, bool | int | float) else str(value)
-
-
-def _is_missing(value: Any) -> bool:
-    # Missing values of pandas and lists of polars have no truth value; NaN differs from itself.
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, Number | Decimal | np.generic) and bool(value != value)

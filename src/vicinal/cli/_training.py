@@ -31,7 +31,7 @@ from vicinal.cli._threshold import check_cost, choose_threshold, positive_label
 
 _MOST_JOBS = 4
 _FOLDS = 5
-_WORKER = "vicinal.inspection._fold_worker"
+_WORKER = "vicinal.inspection.compare._fold_worker"
 _EXPLAINED_ROWS = 24
 _RARE = 0.1  # a class with a smaller share of the rows makes accuracy a poor judge
 _COMPILED_ROWS, _COMPILED_COLUMNS = 60, 30

@@ -1,15 +1,7 @@
 """Self-contained HTML reports over the public API."""
 
-from vicinal.report._check_report import CheckReport
-from vicinal.report._comparison_report import ComparisonReport
-from vicinal.report._explanation_report import ExplanationReport
 from vicinal.report._explorer_report import ExplorerReport
-from vicinal.report._model_report import ModelReport
+from vicinal.report._inspection_reports import CheckReport, ExplanationReport
+from vicinal.report._model_report import ComparisonReport, ModelReport
 
-__all__ = [
-    "CheckReport",
-    "ComparisonReport",
-    "ExplanationReport",
-    "ExplorerReport",
-    "ModelReport",
-]
+__all__ = ["CheckReport", "ComparisonReport", "ExplanationReport", "ExplorerReport", "ModelReport"]

@@ -1,36 +1,41 @@
-"""A fitted model on a table as one HTML file that needs no network."""
+"""A fitted model on a table, or a comparison of models, as one HTML file that needs no network."""
 
+import math
 from typing import Any
 
 import numpy as np
 from scipy import sparse
-from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from vicinal._base import _clock
 from vicinal._base._compat import num_samples, rows_of
+from vicinal._base._explanation import plain
 from vicinal._base._out_of_fold import OutOfFold
-from vicinal._base._thresholds import split_threshold
-from vicinal.inspection import check, explain
-from vicinal.report import _answers, _places
-from vicinal.report._calibration import calibration
-from vicinal.report._effects import effects
-from vicinal.report._findings import finding_parts
+from vicinal._base._tables import sampled_rows
+from vicinal._base._thresholds import split_steps, split_threshold
+from vicinal.inspection import Comparison, check, explain
 from vicinal.report._held_out import (
     UnseenAnswers,
     check_labels,
+    effects,
     held_out_answers,
+    importance,
     row_errors,
     row_trouble,
 )
-from vicinal.report._importance import importance
+from vicinal.report._inspection_reports import answer_part, explanation_part, finding_parts
 from vicinal.report._page import Page
-from vicinal.report._profile import profile
-from vicinal.report._reasons import answer_part, explanation_part, plain
-from vicinal.report._residuals import coverage, residuals
-from vicinal.report._segments import segments
-from vicinal.report._table import EncodedTable
-from vicinal.report._thresholds import ranking, thresholds
+from vicinal.report._quality import (
+    calibration,
+    classification_facts,
+    confusion,
+    coverage,
+    ranking,
+    regression_facts,
+    residuals,
+    thresholds,
+)
+from vicinal.report._table import EncodedTable, flat_picture, profile, regions, segments
 
 _MAP_ROWS = 800
 _PLACE_ROWS = 4000
@@ -143,7 +148,7 @@ class ModelReport(Page):
             "title": self.title,
             "target": self.target,
             "notes": [str(note) for note in self.notes],
-            "model": type(self._steps()[1]).__name__,
+            "model": type(split_steps(self.model)[1]).__name__,
             "task": "regression" if answers.classes is None else "classification",
             "classes": [] if answers.classes is None else [str(c) for c in answers.classes],
             "n_rows": num_samples(self.X),
@@ -166,10 +171,6 @@ class ModelReport(Page):
 
     # --- parts of the page ---
 
-    def _steps(self) -> tuple[list[Any], Any]:
-        """Return the transformers before the model that speaks, and that model."""
-        return _split(split_threshold(self.model)[0])
-
     def _positive(self, classes: Any) -> int:
         if self.positive is None:
             rule = split_threshold(self.model)[1]
@@ -182,13 +183,13 @@ class ModelReport(Page):
     def _goodness(self, answers: OutOfFold, y: np.ndarray) -> dict[str, Any]:
         if answers.classes is None:
             return {
-                "facts": _answers.regression_facts(y, answers.prediction),
+                "facts": regression_facts(y, answers.prediction),
                 "residuals": residuals(y, answers.prediction, self._sample(len(y), _MAP_ROWS)),
                 "coverage": coverage(y, answers.prediction, self._rng()),
             }
         rule = split_threshold(self.model)[1]
         parts: dict[str, Any] = {
-            "confusion": _answers.confusion(y, answers.prediction, answers.classes, rule)
+            "confusion": confusion(y, answers.prediction, answers.classes, rule)
         }
         if answers.proba is None:
             parts["facts"] = {"accuracy": float(np.mean(answers.prediction == y))}
@@ -200,7 +201,7 @@ class ModelReport(Page):
             # "The other class below" is this class from what is left over on.
             in_use = rule.value if rule.code == positive else 1.0 - rule.value
         return parts | {
-            "facts": _answers.classification_facts(*given, answers.prediction, rule),
+            "facts": classification_facts(*given, answers.prediction, rule),
             "calibration": calibration(*given, positive),
             "ranking": ranking(*given, positive),
             "thresholds": thresholds(*given, positive, in_use),
@@ -283,10 +284,7 @@ class ModelReport(Page):
     def _explanation(self, row: int, background: Any) -> dict[str, Any]:
         X_train = None if self.seen is None or background is None else rows_of(self.X, self.seen)
         found = explain(
-            self.model,
-            rows_of(self.X, slice(row, row + 1)),
-            background=background,
-            X_train=X_train,
+            self.model, rows_of(self.X, slice(row, row + 1)), background=background, X_train=X_train
         )
         truth = None if self.y is None else plain(self.y[row])
         return explanation_part(found, row, truth, self.seen)
@@ -313,17 +311,17 @@ class ModelReport(Page):
         trouble = row_trouble(answers, known)[at]
         shown = answers.prediction[at] if y is None else y
         content["map"] = self._map(encoded.Z, shown, rows, trouble, answers.classes, explained)
-        steps, last = self._steps()
+        steps, last = split_steps(self.model)
         if hasattr(last, "n_regions_"):
             table, names = _encoded(steps, rows_of(self.X, rows))
-            content["regions"] = _places.regions(last, table, y, names)
+            content["regions"] = regions(last, table, y, names)
         return content
 
     def _map(self, Z, y, rows, trouble, classes, explained) -> dict[str, Any] | None:
         if len(np.unique(y)) < 2 or len(rows) < 10 or not Z.shape[1]:
             return None
         by_class = classes is not None
-        plane = _places.flat_picture(Z, y, by_class)
+        plane = flat_picture(Z, y, by_class)
         if by_class:
             size, meaning = trouble, "the closer its probabilities are to a tie"
             codes = np.searchsorted(classes, y)
@@ -351,12 +349,10 @@ class ModelReport(Page):
         return check_random_state(self.random_state)
 
     def _sample(self, n, at_most, answers=None, always=()) -> np.ndarray:
-        if n <= at_most:
-            return np.arange(n)
-        drawn = self._rng().choice(n, at_most, replace=False)
+        chosen = sampled_rows(n, at_most, self.random_state)
         if always:
-            drawn = np.concatenate([drawn, np.flatnonzero(np.isin(answers.rows, list(always)))])
-        return np.unique(drawn)
+            chosen = np.union1d(chosen, np.flatnonzero(np.isin(answers.rows, list(always))))
+        return chosen
 
 
 def _cost_beside(model: Any, background: Any) -> float:
@@ -368,14 +364,6 @@ def _cost_beside(model: Any, background: Any) -> float:
     return 100 * (_clock.now() - started)
 
 
-def _split(model: Any) -> tuple[list[Any], Any]:
-    if isinstance(model, Pipeline):
-        before = [step for _, step in model.steps[:-1] if step not in (None, "passthrough")]
-        inner, last = _split(model.steps[-1][1])
-        return [*before, *inner], last
-    return [], model
-
-
 def _encoded(steps: list[Any], X: Any) -> tuple[Any, list[str]]:
     """Return the rows as the last model takes them, dense, and the names of those columns."""
     names = [str(name) for name in getattr(X, "columns", [])]
@@ -385,3 +373,110 @@ def _encoded(steps: list[Any], X: Any) -> tuple[Any, list[str]]:
         names = [str(name) for name in step.get_feature_names_out(given)]
     X = X.toarray() if hasattr(X, "toarray") else X
     return X, names if len(names) == X.shape[1] else [f"x{j}" for j in range(X.shape[1])]
+
+
+# Scorers whose name on a page is another.
+_NAMES = {"r2": "R²", "roc_auc": "ROC AUC"}
+
+
+class ComparisonReport(Page):
+    """A page that shows a comparison of models.
+
+    Parameters
+    ----------
+    comparison : Comparison
+        What :func:`vicinal.inspection.compare` returned.
+    title : str
+        Heading of the page, usually the name of the table.
+    detail : ModelReport, default=None
+        A closer look at one of the models, shown below the leaderboard.
+
+    See Also
+    --------
+    ModelReport : The closer look alone.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from sklearn.dummy import DummyClassifier
+    >>> from vicinal.inspection import compare
+    >>> from vicinal.report import ComparisonReport
+    >>> board = compare({"guess": DummyClassifier()}, *load_wine(return_X_y=True))
+    >>> report = ComparisonReport(board, "wine")
+    >>> report.as_dict()["leaderboard"]["rows"][0]["name"]
+    'guess'
+    """
+
+    def __init__(
+        self, comparison: Comparison, title: str, *, detail: ModelReport | None = None
+    ) -> None:
+        self.comparison = comparison
+        self.title = title
+        self.detail = detail
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything the page shows as plain values.
+
+        Returns
+        -------
+        dict
+            ``leaderboard``, ``title`` and the parts of ``detail``.
+        """
+        detail = {} if self.detail is None else self.detail.as_dict()
+        content = {**detail, "title": self.title, "leaderboard": self._leaderboard()}
+        entry = self._entry_of_detail()
+        if entry is not None and "facts" in content:
+            # One quantity, one number: the leaderboard's mean, not the one over all rows together.
+            name = self._metric()
+            content["score"] = {"name": name, "value": self.comparison.sign * entry.mean}
+            content["facts"] = {k: v for k, v in content["facts"].items() if k != name}
+            content["model"] = entry.name
+        return content
+
+    def _metric(self) -> str:
+        return _NAMES.get(self.comparison.metric, self.comparison.metric_label)
+
+    def _entry_of_detail(self) -> Any:
+        answers = None if self.detail is None else self.detail.out_of_fold
+        entries = [entry for entry in self.comparison.entries if len(entry.scores)]
+        return next((entry for entry in entries if entry.out_of_fold is answers), None)
+
+    def _leaderboard(self) -> dict[str, Any]:
+        board = self.comparison
+        scored = [entry for entry in board.entries if len(entry.scores)]
+        best = max((entry.mean for entry in scored), default=1.0)
+        worst = min((entry.mean for entry in scored), default=0.0)
+        # The bars start a little below the worst model, so that close scores can be told apart.
+        floor = worst - 0.05 * (best - worst or 1.0)
+        return {
+            "metric": self._metric(),
+            "direction": "higher" if board.sign > 0 else "lower",
+            "n_folds": board.n_folds,
+            "n_samples": board.n_samples,
+            "n_features": board.n_features,
+            "warning": board.warning,
+            "rows": [
+                _leaderboard_row(rank, entry, floor, best, board)
+                for rank, entry in zip(board.ranks, board.entries, strict=True)
+            ],
+        }
+
+
+def _leaderboard_row(rank, entry, floor, best, board) -> dict[str, Any]:
+    span = (best - floor) or 1.0
+    scored = len(entry.scores) > 0
+    spread = 0.0 if math.isnan(entry.standard_error) else entry.standard_error
+    return {
+        "rank": rank,
+        "name": entry.name,
+        "error": entry.error,
+        "note": entry.note,
+        "is_scored": scored,
+        "n_folds": len(entry.scores),
+        "score": board.sign * entry.mean,
+        "standard_error": spread,
+        "fit_seconds": entry.fit_seconds,
+        "predict_seconds": entry.predict_seconds,
+        "percent": 100.0 * (entry.mean - floor) / span if scored else 0.0,
+        "spread": min(100.0, 100.0 * spread / span),
+    }

@@ -1,30 +1,17 @@
-"""Columns of a table, be it an array or a frame of pandas or polars."""
+"""The table of a report: its columns, where its rows lie, and where predictions are worse."""
 
-import math
+from collections import Counter
 from typing import Any
 
 import numpy as np
+from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
+from sklearn.preprocessing import StandardScaler
+from sklearn.tree import DecisionTreeRegressor
 
 from vicinal._base import is_frame
+from vicinal._base._tables import column_names, column_values
+from vicinal.report._quality import wilson
 from vicinal.table import TableEncoder
-
-
-def column_names(X: Any) -> list[str]:
-    """Return the names of the columns; of an array, x0, x1, ..."""
-    return (
-        [str(name) for name in X.columns] if is_frame(X) else [f"x{j}" for j in range(X.shape[1])]
-    )
-
-
-def column_values(X: Any, j: int) -> list[Any]:
-    """Return a column as plain values, ``None`` for a gap."""
-    if hasattr(X, "get_columns"):
-        values = X.to_series(j).to_list()
-    elif is_frame(X):
-        values = X.iloc[:, j].astype(object).tolist()
-    else:
-        values = np.asarray(X)[:, j].tolist()
-    return [None if _is_gap(value) else value for value in values]
 
 
 def column_in_order(X: Any, j: int) -> tuple[list[Any], str]:
@@ -89,7 +76,235 @@ class EncodedTable:
         return self.Z[:, self.sources.index(name)]
 
 
-def _is_gap(value: Any) -> bool:
-    if value is None or type(value).__name__ in ("NAType", "NaTType"):
-        return True
-    return isinstance(value, float) and math.isnan(value)
+_MOST_COLUMNS = 60
+_N_BARS = 12
+_SHOWN_LEVELS = 6
+
+
+def profile(X: Any, encoded: EncodedTable, y: np.ndarray | None, target: str) -> dict[str, Any]:
+    """Return for every column its kind, gaps, different values and their distribution."""
+    names = column_names(X)
+    kinds = encoded.kinds
+    rows = [
+        _column(name, kinds[j], column_values(X, j), encoded)
+        for j, name in enumerate(names[:_MOST_COLUMNS])
+    ]
+    if y is not None:
+        is_number = y.dtype.kind == "f"
+        kind = "number" if is_number else "category"
+        rows.insert(0, {**_column(target, kind, y.tolist(), None), "is_target": True})
+    return {
+        "rows": rows,
+        "n_rows": len(encoded.Z),
+        "n_more": max(0, len(names) - _MOST_COLUMNS),
+        "n_gaps": sum(row["n_missing"] for row in rows),
+    }
+
+
+def _column(name: str, kind: str, values: list[Any], encoded: Any) -> dict[str, Any]:
+    known = [value for value in values if value is not None]
+    row = {
+        "name": name,
+        "kind": "left out" if kind == "drop" else kind,
+        "is_target": False,
+        "n_missing": len(values) - len(known),
+        "missing": (len(values) - len(known)) / max(1, len(values)),
+        "n_distinct": len(set(map(str, known))),
+        "summary": "",
+        "bars": [],
+    }
+    if kind == "number" and known:
+        is_text = any(isinstance(value, str) for value in known)
+        read = encoded is not None and is_text
+        return row | _numbers(encoded.numbers(name) if read else np.array(known, dtype=float))
+    if kind == "category":
+        return row | _level_bars(known)
+    if kind == "date" and known:
+        return row | {"summary": f"{min(map(str, known))} to {max(map(str, known))}"}
+    return row
+
+
+def _numbers(numbers: np.ndarray) -> dict[str, Any]:
+    numbers = numbers[np.isfinite(numbers)]
+    if not len(numbers):
+        return {}
+    low, middle, high = np.quantile(numbers, [0.0, 0.5, 1.0])
+    counts, edges = np.histogram(numbers, bins=_N_BARS)
+    most = counts.max()
+    bars = [
+        {"height": float(count / most), "text": f"{edges[k]:.4g} to {edges[k + 1]:.4g}: {count}"}
+        for k, count in enumerate(counts.tolist())
+    ]
+    return {"summary": f"{low:.4g} to {high:.4g}, median {middle:.4g}", "bars": bars}
+
+
+def _level_bars(known: list[Any]) -> dict[str, Any]:
+    counts = Counter(map(str, known)).most_common()
+    shown = counts[:_SHOWN_LEVELS]
+    most = shown[0][1] if shown else 1
+    bars = [{"height": count / most, "text": f"{level}: {count}"} for level, count in shown]
+    names = [f"{_short(level)} {100 * count / len(known):.0f} %" for level, count in shown[:3]]
+    more = f", {len(counts) - 3} more" if len(counts) > 3 else ""
+    return {"summary": ", ".join(names) + more, "bars": bars}
+
+
+def _short(text: str) -> str:
+    return text if len(text) <= 24 else text[:23] + "…"
+
+
+_DEPTH = 3
+_LEAST_ROWS = 80
+_NORMAL = 1.96
+
+
+def segments(
+    encoded: EncodedTable, errors: np.ndarray, is_share: bool, rng: np.random.RandomState
+) -> dict[str, Any] | None:
+    """Return segments of the table with their errors, worst first.
+
+    One half of the rows says where the segments are, the other how large the errors in them, so a
+    segment is not bad because it was looked for. ``None`` where the tree tells the other half's
+    errors no better than their mean: then no segment stands out.
+    """
+    if len(errors) < _LEAST_ROWS or not encoded.is_nameable.any() or np.ptp(errors) == 0:
+        return None
+    Z, names = encoded.Z[:, encoded.is_nameable], np.array(encoded.names)[encoded.is_nameable]
+    order = rng.permutation(len(errors))
+    first, second = order[::2], order[1::2]
+    leaf = max(10, len(first) // 12)
+    tree = DecisionTreeRegressor(max_depth=_DEPTH, min_samples_leaf=leaf, random_state=0)
+    tree.fit(Z[first], errors[first])
+    if tree.score(Z[second], errors[second]) <= 0:
+        return None
+    leaves, conditions = tree.apply(Z[second]), _conditions(tree.tree_, names)
+    rows = [
+        {"conditions": conditions[leaf], **_summary(errors[second][leaves == leaf], is_share)}
+        for leaf in np.unique(leaves).tolist()
+    ]
+    rows.sort(key=lambda row: -row["error"])
+    longest = max(row["high"] for row in rows) or 1.0
+    for row in rows:
+        row["length"], row["spread"] = row["error"] / longest, row["high"] / longest
+    return {
+        "rows": rows,
+        "is_share": is_share,
+        "error": float(errors[second].mean()),
+        "n_rows": len(second),
+    }
+
+
+def _summary(errors: np.ndarray, is_share: bool) -> dict[str, Any]:
+    mean, count = float(errors.mean()), len(errors)
+    if is_share:
+        low, high = wilson(mean, count)
+    else:
+        reach = _NORMAL * float(errors.std(ddof=1)) / np.sqrt(count) if count > 1 else 0.0
+        low, high = max(0.0, mean - reach), mean + reach
+    return {"count": count, "error": mean, "low": low, "high": high}
+
+
+def _conditions(tree: Any, names: np.ndarray) -> dict[int, list[str]]:
+    """Return for each leaf what its rows have in common, one text for each column."""
+    found: dict[int, list[str]] = {}
+
+    def walk(node: int, limits: dict[int, tuple[float, float]]) -> None:
+        if tree.children_left[node] == -1:
+            found[node] = [_condition(str(names[j]), *limits[j]) for j in limits]
+            return
+        j, threshold = int(tree.feature[node]), float(tree.threshold[node])
+        low, high = limits.get(j, (-np.inf, np.inf))
+        walk(tree.children_left[node], {**limits, j: (low, min(high, threshold))})
+        walk(tree.children_right[node], {**limits, j: (max(low, threshold), high)})
+
+    walk(0, {})
+    return found
+
+
+def _condition(name: str, low: float, high: float) -> str:
+    """Say in words between which limits a column lies; levels and gaps are columns of 0 and 1."""
+    if " = " in name and 0 <= max(low, 0) <= 1:
+        return name if low > 0 else name.replace(" = ", " is not ", 1)
+    if name.endswith(" missing"):
+        return name if low > 0 else f"{name.removesuffix(' missing')} known"
+    if np.isinf(low):
+        return f"{name} ≤ {high:.4g}"
+    return f"{name} > {low:.4g}" if np.isinf(high) else f"{low:.4g} < {name} ≤ {high:.4g}"
+
+
+def flat_picture(Z: np.ndarray, y: np.ndarray, is_classification: bool) -> np.ndarray:
+    """Return two coordinates per row, in the unit square: the plane that shows the target best.
+
+    Three classes or more have two discriminant axes. Two classes and numbers have one axis, the
+    discriminant or the covariance with the target; the other is the main direction across it.
+    """
+    Z = StandardScaler().fit_transform(Z)
+    if is_classification:
+        lda = LinearDiscriminantAnalysis(solver="eigen", shrinkage=0.1).fit(Z, y)
+        axes = lda.scalings_[:, : min(2, len(lda.classes_) - 1, Z.shape[1])]
+    else:
+        axes = (Z.T @ (y - y.mean()))[:, None]
+    if axes.shape[1] < 2:
+        axis = axes / (np.linalg.norm(axes) or 1.0)
+        across = Z - (Z @ axis) @ axis.T
+        axes = np.column_stack([axis, np.linalg.eigh(across.T @ across)[1][:, -1]])
+    plane = Z @ axes
+    low, high = np.percentile(plane, [0.3, 99.7], axis=0)
+    return np.clip((plane - low) / np.where(high > low, high - low, 1.0), 0.0, 1.0)
+
+
+def regions(model: Any, X: Any, y: Any, names: list[str]) -> dict[str, Any] | None:
+    """Describe the regions of a partition; ``None`` for a model that has none.
+
+    ``X`` is the table as the model takes it, all numbers.
+    """
+    if not hasattr(model, "n_regions_") or not hasattr(model, "apply"):
+        return None
+    Z = np.asarray(X, dtype=float)
+    region = np.asarray(model.apply(X))
+    region = region[:, 0] if region.ndim == 2 else region  # the best of several cascades
+    scale = np.where(Z.std(axis=0) > 0, Z.std(axis=0), 1.0)
+    wrong = None if y is None else _loss(model, X, y)
+    table = []
+    for k in range(model.n_regions_):
+        inside = region == k
+        if not inside.any():
+            continue
+        shift = (Z[inside].mean(axis=0) - Z.mean(axis=0)) / scale
+        order = np.argsort(-np.abs(shift), kind="stable")[:4]
+        table.append(
+            {
+                "region": k,
+                "count": int(inside.sum()),
+                "share": float(inside.mean()),
+                "loss": None if wrong is None else float(wrong[inside].mean()),
+                "target": [] if y is None else _target_shares(y[inside], model),
+                "apart": [
+                    {"name": names[j], "shift": float(shift[j])}
+                    for j in order
+                    if abs(shift[j]) > 0.1
+                ],
+            }
+        )
+    is_classifier = hasattr(model, "classes_")
+    return {
+        "model": type(model).__name__,
+        "loss": "error" if is_classifier else "mean absolute error",
+        "rows": sorted(table, key=lambda row: -row["count"]),
+    }
+
+
+def _loss(model, X, y) -> np.ndarray:
+    answer = model.predict(X)
+    return (answer != y).astype(float) if hasattr(model, "classes_") else np.abs(answer - y)
+
+
+def _target_shares(y, model) -> list[dict[str, Any]]:
+    if not hasattr(model, "classes_"):
+        low, middle, high = np.percentile(y, [10, 50, 90])
+        return [{"label": f"{low:.4g} to {high:.4g}, median {middle:.4g}", "share": None}]
+    shares = [(str(label), float(np.mean(y == label)), k) for k, label in enumerate(model.classes_)]
+    return [
+        {"label": label, "share": share, "code": k}
+        for label, share, k in sorted(shares, key=lambda item: -item[1])[:6]
+        if share > 0
+    ]

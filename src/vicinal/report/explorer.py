@@ -1,18 +1,53 @@
-"""A page to play with a row, whoever answers it."""
+"""A page to change the columns of a row and see the prediction."""
 
 from typing import Any
 
 import numpy as np
-from sklearn.utils import check_random_state
 
 from vicinal._base import last_step
 from vicinal._base._compat import num_samples
+from vicinal._base._explanation import plain
+from vicinal._base._tables import column_names, column_values, sampled_rows
 from vicinal._base._thresholds import split_threshold
-from vicinal.report._controls import control
 from vicinal.report._held_out import check_labels
 from vicinal.report._page import Page
-from vicinal.report._reasons import plain
-from vicinal.report._table import column_names, column_values
+
+
+def control(
+    name: str, values: list[Any], *, most_levels: int = 40, as_levels: bool = False
+) -> dict[str, Any]:
+    """Return the kind of a column, where it starts, and how far it goes.
+
+    Numbers have a range from the least to the greatest value, unless they are asked for as levels;
+    up to so many words are levels to choose from, more are text. Without a value nothing is known
+    but the name.
+    """
+    known = [value for value in values if value is not None]
+    if not known:
+        return {"name": name, "kind": "unknown", "value": None if values else 0}
+    if not as_levels and all(isinstance(value, bool | int | float) for value in known):
+        numbers = np.array(known, dtype=float)
+        numbers = numbers[np.isfinite(numbers)]
+        if not len(numbers):
+            return {"name": name, "kind": "unknown", "value": None}
+        low, middle, high = np.quantile(numbers, [0.0, 0.5, 1.0], method="nearest").tolist()
+        is_whole = bool(np.all(numbers == np.round(numbers)))
+        step = 1.0 if is_whole else (high - low) / 200 or 1.0
+        return {
+            "name": name,
+            "kind": "number",
+            "min": low,
+            "max": high,
+            "value": middle,
+            "step": step,
+            "is_whole": is_whole,
+        }
+    levels, counts = np.unique([str(value) for value in known], return_counts=True)
+    if len(levels) > most_levels:
+        return {"name": name, "kind": "text", "value": str(known[0])}
+    usual = str(levels[counts.argmax()])
+    return {"name": name, "kind": "level", "levels": levels.tolist(), "value": usual}
+
 
 _MOST_ROWS = 400
 
@@ -62,7 +97,9 @@ class ExplorerPage(Page):
         dict
             ``title``, and ``data``: controls, rows, and what answers them.
         """
-        columns, kept = self.columns(), self._kept()
+        columns = self.columns()
+        n_rows = 0 if self.table is None else num_samples(self.table)
+        kept = sampled_rows(n_rows, _MOST_ROWS, self.random_state).tolist()
         classes = getattr(self.model, "classes_", None)
         data = {
             "name": self.model_name(),
@@ -91,11 +128,6 @@ class ExplorerPage(Page):
     def engine(self, columns: list["ExplorerColumn"]) -> dict[str, Any]:
         """Return what answers rows; ``model`` is ``None`` where a server does."""
         return {"model": None}
-
-    def _kept(self) -> list[int]:
-        n = 0 if self.table is None else num_samples(self.table)
-        rng = check_random_state(self.random_state)
-        return sorted(rng.choice(n, min(n, _MOST_ROWS), replace=False).tolist()) if n else []
 
 
 class ExplorerColumn:

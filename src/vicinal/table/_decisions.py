@@ -28,8 +28,8 @@ from vicinal.table._parsing import (
     gap_in_nines,
     has_leading_zeros,
     is_limit,
-    is_missing,
     is_nested,
+    missing_values,
     numbers_in,
     separator_of,
     unit_of,
@@ -73,7 +73,7 @@ class Decision:
 
 def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Decision:
     """Say how a column is encoded; ``kind`` is what the user declared it to be, if anything."""
-    gaps = is_missing(values)
+    gaps = missing_values(values)
     if kind == "drop":
         return Decision("drop")
     if is_nested(values):
@@ -127,7 +127,7 @@ def _numbers(values, rules, decimal=".", remarks=(), unit=""):
         remarks.append("infinities count as missing")
     if values.dtype.kind == "f" and (low := gap_in_nines(values)) is not None:
         remarks.append(f"{low:g} is far from all other values; leave the cell empty if it is a gap")
-    if is_missing(values).any() and not rules.keep_gaps:
+    if missing_values(values).any() and not rules.keep_gaps:
         remarks.append("gaps filled with the median and marked")
     return Decision("number", NumberColumn(decimal, rules.keep_gaps, unit), remarks)
 

@@ -16,20 +16,11 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import is_frame
-
 # Texts that stand for a value that is not there.
 MISSING_TEXTS = frozenset(
     "|NA|N/A|n/a|#N/A|NaN|nan|null|NULL|None|?|-|--|<NA>|NaT".split("|"),
 )
 _NESTED = (list, tuple, dict, set, np.ndarray, bytes)
-
-
-def column_names(X: Any) -> list[str]:
-    """Return the names of the columns as texts; of an array, x0, x1, ..."""
-    if not is_frame(X):
-        return [f"x{j}" for j in range(X.shape[1])]
-    return [str(name) for name in X.columns]
 
 
 def read_column(X: Any, j: int) -> np.ndarray:
@@ -65,7 +56,7 @@ def is_nested(values: np.ndarray) -> bool:
     return values.dtype == object and any(isinstance(value, _NESTED) for value in values)
 
 
-def is_missing(values: np.ndarray) -> np.ndarray:
+def missing_values(values: np.ndarray) -> np.ndarray:
     """Mark the missing values of a column of any of the four kinds."""
     if values.dtype == object:
         return np.array([value is None for value in values], dtype=bool)
@@ -373,7 +364,7 @@ def as_labels(values: np.ndarray) -> np.ndarray:
     """Return a column as texts, ``None`` for a missing value."""
     if values.dtype == object:
         return np.array([v if isinstance(v, str) else None for v in values], dtype=object)
-    pairs = zip(values, is_missing(values), strict=True)
+    pairs = zip(values, missing_values(values), strict=True)
     texts = [None if missing else label_of(value) for value, missing in pairs]
     return np.array(texts, dtype=object)
 

@@ -10,6 +10,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import atomic_fit, check_groups, check_is_table, documented, is_frame
 from vicinal._base._compat import Interval, StrOptions, check_feature_names_in, num_samples
+from vicinal._base._tables import column_names
 from vicinal.table._decisions import (
     COUNTER,
     IDENTIFIER,
@@ -19,7 +20,7 @@ from vicinal.table._decisions import (
     lines,
     target_type_of,
 )
-from vicinal.table._parsing import column_names, is_category, quoted, read_column
+from vicinal.table._parsing import is_category, quoted, read_column
 
 
 @documented

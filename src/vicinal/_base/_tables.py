@@ -1,0 +1,52 @@
+"""Names, values and rows of tables: arrays, sparse matrices, frames of pandas and polars."""
+
+from decimal import Decimal
+from numbers import Number
+from typing import Any
+
+import numpy as np
+from scipy import sparse
+from sklearn.utils import check_random_state
+
+from vicinal._base._validation import is_frame
+
+
+def column_names(table: Any, model: Any = None) -> list[str]:
+    """Return the names of the columns: the table's, the model's, or x0, x1, ..."""
+    names = table.columns if is_frame(table) else getattr(model, "feature_names_in_", None)
+    if names is None:
+        names = [f"x{j}" for j in range(table.shape[1])]
+    return [str(name) for name in names]
+
+
+def column_values(table: Any, j: int) -> list[Any]:
+    """Return column ``j`` as plain values, ``None`` for a missing one."""
+    if hasattr(table, "get_columns"):  # polars
+        values = table.to_series(j).to_list()
+    elif is_frame(table):
+        values = table.iloc[:, j].astype(object).tolist()
+    elif sparse.issparse(table):
+        values = table[:, [j]].toarray().ravel().tolist()
+    else:
+        values = np.asarray(table)[:, j].tolist()
+    return [None if is_missing(value) else value for value in values]
+
+
+def is_missing(value: Any) -> bool:
+    """Tell whether a value of a table is missing: ``None``, NaN, NaT or the NA of pandas."""
+    # NA and NaT of pandas, and lists of polars, have no truth value; NaN differs from itself.
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    return isinstance(value, Number | Decimal | np.generic) and bool(value != value)
+
+
+def sampled_rows(n_rows: int, at_most: int, random_state: Any) -> np.ndarray:
+    """Return the indices of all rows, or of a random sample of ``at_most``, in their order."""
+    if n_rows <= at_most:
+        return np.arange(n_rows)
+    return np.sort(check_random_state(random_state).choice(n_rows, at_most, replace=False))
+
+
+def spread_rows(n_rows: int, at_most: int) -> np.ndarray:
+    """Return the indices of at most so many rows, spread evenly over a table, in their order."""
+    return np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))

@@ -1,0 +1,248 @@
+"""Check a table before a model is fitted to it."""
+
+from difflib import get_close_matches
+from typing import Any
+
+import numpy as np
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils import check_array, check_consistent_length
+
+from vicinal._base import check_is_table, check_labels, is_frame, narrowed
+from vicinal._base._tables import column_names, is_missing
+from vicinal._conformal import HeldOutRows
+from vicinal.inspection.checks._findings import Findings, TableCheck, table_of
+from vicinal.inspection.checks._rows import (
+    column_arrays,
+    column_codes,
+    drift,
+    duplicate_rows,
+    overlap,
+)
+from vicinal.inspection.checks._targets import (
+    far_targets,
+    is_classification,
+    label_issues,
+    leaking_columns,
+)
+from vicinal.local import LocalClassifier, LocalRegressor
+from vicinal.table import TableEncoder
+
+# Chance of a false alarm of drift: a check is run often, and asks for much else.
+_LEVEL = 0.001
+# Share of the rows that stand so far from the others that their targets are not judged.
+_APART = 0.01
+# One value in so many rows is nearly one value in all; so many gaps are most of a column.
+_NEARLY_ALL, _MOST = 0.99, 0.5
+# Remarks of the encoder that are findings: columns without use, and numbers that may be gaps.
+_SAID = ("left", "kept", "-9")
+# A class is rare with fewer rows than this share of the largest, or than folds.
+_RARE_CLASS, _FEWEST = 0.1, 5
+# Names of classes with this share of their letters in common may be one name, mistyped.
+_ALIKE = 0.85
+
+
+def check(
+    X: Any, y: Any = None, *, against: Any = None, held_out: Any = None, task=None, random_state=0
+) -> TableCheck:
+    """Look a table over: what would mislead a model, or the one who judges it.
+
+    Gathers labels that the rows around them contradict, rows that repeat, columns that give the
+    answer away or tell nothing, rare classes and, beside new rows, drift and rows in both tables.
+    Numbers in rows that stand apart from all others (one in a hundred) are not judged. Columns that
+    number or name the rows are reported, and not compared when rows repeat, drift or are in both
+    tables.
+    Takes seconds on ten thousand rows.
+
+    Parameters
+    ----------
+    X : {array-like, data frame} of shape (n_samples, n_features)
+        The table.
+    y : array-like of shape (n_samples,), default=None
+        Labels or numbers; without them, what needs them is left out.
+    against : {array-like, data frame} of shape (n_queries, n_features), default=None
+        Rows to be answered; further columns of a frame are ignored.
+    held_out : estimator or array-like, default=None
+        Held-out answers by which labels are judged, as in :func:`label_issues`; ``None`` asks a
+        local model that leaves each row out.
+    task : {"classification", "regression"}, default=None
+        What y holds; ``None`` takes words, and whole numbers of few values, for classes.
+    random_state : int, RandomState instance or None, default=0
+        Seed of rows and folds.
+
+    Returns
+    -------
+    TableCheck
+        Prints itself; ``found`` names the findings that found something, ``check["labels"]`` is one
+        of them, and ``to_frame()`` and ``to_dict()`` have all.
+
+    See Also
+    --------
+    label_issues, duplicate_rows, leaking_columns, drift : The findings one by one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal.inspection import check
+    >>> X, y = load_iris(return_X_y=True)
+    >>> y[::20] = (y[::20] + 1) % 3  # eight labels are wrong
+    >>> found = check(np.column_stack([X, np.ones(150)]), y)
+    >>> found.found
+    ['labels', 'repeats', 'columns']
+    >>> found["labels"]["row"][:8].tolist()
+    [40, 0, 100, 20, 140, 120, 80, 60]
+    >>> print(found["columns"])
+    1 column of 5 can tell little or nothing:
+    column                            issue  share
+        x4  left out, one value in all rows      1
+    """
+    X, against = _table(X), _table(against)
+    findings: dict[str, Findings] = {}
+    encoder = TableEncoder()
+    # Without statistics of the target: they are made of the very labels that are judged.
+    Z = encoder.fit_transform(X)
+    rows = _without_identifiers(X, encoder)
+    if y is None:
+        findings["repeats"] = duplicate_rows(rows)
+        findings["columns"] = column_issues(X, encoder)
+    else:
+        check_consistent_length(X, y)
+        y = _one_target(y)
+        has_classes = is_classification(y, task)
+        findings["labels"] = _labels(Z, y, has_classes, held_out)
+        findings["repeats"] = duplicate_rows(rows, y)
+        findings["leaks"] = leaking_columns(X, y, task=task, random_state=random_state)
+        findings["columns"] = column_issues(X, encoder)
+        findings["imbalance"] = rare_classes(y) if has_classes else common_value(y)
+    if against is not None:
+        against = _without_identifiers(against, encoder)
+        findings["drift"] = drift(rows, against, level=_LEVEL, random_state=random_state)
+        findings["overlap"] = overlap(rows, against)
+    return TableCheck(findings, *X.shape)
+
+
+def _table(X: Any) -> Any:
+    """Return a frame as it is, and anything else as an array."""
+    check_is_table(X)
+    if X is None or is_frame(X):
+        return X
+    return check_array(X, dtype=None, ensure_all_finite=False)
+
+
+def _without_identifiers(X: Any, encoder: TableEncoder) -> Any:
+    """Return the columns that neither number nor name the rows."""
+    unused = encoder.identifiers_
+    if not is_frame(X):
+        return X[:, [j for j, name in enumerate(encoder.kinds_) if name not in unused]]
+    return X[[name for name in X.columns if str(name) not in unused]]
+
+
+def _one_target(y: Any) -> np.ndarray:
+    """Return the targets as an array of one dimension."""
+    y = np.asarray(y)
+    if y.ndim == 2 and y.shape[1] > 1:
+        raise ValueError(f"y has {y.shape[1]} columns; check the table once for each of them.")
+    check_labels(y.ravel())
+    return narrowed(y.ravel())
+
+
+def _labels(Z: np.ndarray, y: np.ndarray, has_classes: bool, held_out: Any) -> Findings:
+    """Return labels that held-out answers contradict, by default those of a local model."""
+    if held_out is not None:
+        return label_issues(held_out, y)
+    metric = "standardized"
+    if Z.shape[1] > Z.shape[0]:
+        # Principal coordinates have the distances of standardised columns.
+        Z = StandardScaler().fit_transform(Z)
+        squares, vectors = np.linalg.eigh(Z @ Z.T)
+        Z, metric = vectors * np.sqrt(np.maximum(squares, 0.0)), "euclidean"
+    if has_classes:
+        if len(np.unique(y)) < 2:
+            return Findings("One label cannot be told from others.", {})
+        return label_issues(LocalClassifier(alpha=1.0, metric=metric).fit(Z, y).leave_one_out(), y)
+    y = y.astype(np.float64)
+    answers = LocalRegressor(metric=metric).fit(Z, y).leave_one_out()
+    rows = HeldOutRows(Z, answers[:, None], y[:, None])
+    # A row apart from all others is answered by a line drawn beyond them: none of them contradicts.
+    distances = rows.typicality.means
+    is_apart = distances > np.quantile(distances, 1.0 - _APART)
+    scale = np.where(is_apart, np.inf, rows.intervals.scale.held_out[:, 0])
+    return far_targets(answers, y, scale, np.arange(len(y)))
+
+
+def column_issues(X: Any, encoder: TableEncoder) -> Findings:
+    """Find columns of one value, of nearly one, without most values, row counters, identifiers.
+
+    ``encoder`` is fitted to the table.
+    """
+    rows = []
+    for name, values in zip(column_names(X), column_arrays(X), strict=True):
+        codes = column_codes(values)
+        is_common = codes == np.bincount(codes).argmax()
+        share = float(np.mean(is_common))
+        missing = float(np.mean([is_missing(value) for value in values]))
+        said = [remark for remark in encoder.remarks_[name] if remark.startswith(_SAID)]
+        if said:
+            rows.append((name, said[0], share))
+        elif missing > _MOST:
+            rows.append((name, "most values missing", missing))
+        elif share >= _NEARLY_ALL:
+            rows.append((name, f"{values[is_common.argmax()]!s} in nearly all rows", share))
+    n = len(rows)
+    disguised = any(row[1].startswith("-9") for row in rows)
+    summary = (
+        f"{n} column{'s' * (n > 1)} of {X.shape[1]} can tell little or nothing"
+        f"{', or may hold gaps in disguise' * disguised}:"
+        if rows
+        else f"All {X.shape[1]} columns vary, and none numbers or names the rows."
+    )
+    return Findings(summary, table_of(rows, {"column": object, "issue": object, "share": float}))
+
+
+def rare_classes(labels: np.ndarray) -> Findings:
+    """Find classes with few rows: scores hardly notice whether they are answered at all."""
+    classes, counts = np.unique(labels, return_counts=True)
+    rare = (counts < _RARE_CLASS * counts.max()) | (counts < _FEWEST)
+    order = np.flatnonzero(rare)[np.argsort(counts[rare], kind="stable")]
+    table = {"label": classes[order], "count": counts[order], "share": counts[order] / len(labels)}
+    alike = [_alike(label, classes[~rare]) for label in classes[order]]
+    if any(alike):
+        table["mistyped?"] = np.array(alike, dtype=object)
+    if len(classes) == 1:
+        summary = f"Every row has the label {classes[0]!s}; there is nothing to learn."
+        table = {"label": classes, "count": counts, "share": np.ones(1)}
+    elif len(order):
+        many = f"{len(order)} of {len(classes)} classes have"
+        one = f"The class {classes[order[0]]!s} has"
+        summary = (
+            f"{one if len(order) == 1 else many} few rows; accuracy hardly counts them "
+            "(balanced accuracy and class_weight='balanced' do):"
+        )
+    else:
+        summary = f"Each of {len(classes)} classes has its share of the rows."
+    return Findings(summary, table)
+
+
+def _alike(label: Any, others: np.ndarray) -> str:
+    """Return the class of nearly the same letters, an empty text for none."""
+    names = {str(name).casefold().strip(): str(name) for name in others}
+    given = str(label).casefold().strip()
+    if any(character.isdigit() for character in given):  # codes are alike by nature
+        return ""
+    return next((names[name] for name in get_close_matches(given, names, 1, _ALIKE)), "")
+
+
+def common_value(y: np.ndarray) -> Findings:
+    """Find a number that most targets are equal to."""
+    values, counts = np.unique(y, return_counts=True)
+    most = int(counts.argmax())
+    share = float(counts[most] / len(y))
+    kept = slice(most, most + 1 if share > _MOST else most)
+    table = {"value": values[kept], "count": counts[kept], "share": counts[kept] / len(y)}
+    summary = (
+        f"{share:.0%} of the targets are {values[most]:g}; one model for whether, another for how "
+        "much may do better:"
+        if share > _MOST
+        else "No value stands for most targets."
+    )
+    return Findings(summary, table)

@@ -1,0 +1,184 @@
+"""What a check of a table found: small tables that print themselves."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from vicinal._base import import_optional
+from vicinal._base._explanation import plain, show
+
+_SHOWN = 10
+
+
+@dataclass(frozen=True)
+class Findings:
+    """A sentence, and the rows or columns behind it, most striking first.
+
+    Attributes
+    ----------
+    summary : str
+        What was found, in one sentence.
+    table : dict of str to ndarray
+        Columns of equal length, most striking row first.
+    values : dict
+        Single numbers behind the summary. ``found``, if there, says whether something was found
+        that is in no line of the table.
+    """
+
+    summary: str
+    table: dict[str, np.ndarray]
+    values: dict[str, Any] = field(default_factory=dict)
+
+    def __len__(self) -> int:
+        return len(next(iter(self.table.values()))) if self.table else 0
+
+    def __bool__(self) -> bool:
+        return bool(self.values.get("found", len(self) > 0))
+
+    def __getitem__(self, name: str) -> np.ndarray:
+        return self.table[name]
+
+    def lines(self) -> list[list[tuple[str, Any]]]:
+        """Return the lines of the table, each as pairs of column and value."""
+        rows = zip(*self.table.values(), strict=True)
+        return [list(zip(self.table, row, strict=True)) for row in rows]
+
+    def to_frame(self):
+        """Return the table as a pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line per finding.
+        """
+        pandas = import_optional("pandas", needed_by="Findings.to_frame", extra="frame")
+        return pandas.DataFrame(self.table)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return self.summary
+        lines = [self.summary, *text_table(self.table, _SHOWN)]
+        if len(self) > _SHOWN:
+            lines.append(f"... and {len(self) - _SHOWN} more")
+        return "\n".join(lines)
+
+    def _repr_html_(self) -> str:
+        head = "".join(f"<th>{escape(name)}</th>" for name in self.table)
+        body = "".join(
+            "<tr>" + "".join(f"<td>{escape(cell)}</td>" for cell in row) + "</tr>"
+            for row in _cells(self.table, _SHOWN)
+        )
+        more = f"<p>and {len(self) - _SHOWN} more</p>" if len(self) > _SHOWN else ""
+        table = f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>{more}"
+        return f"<p>{escape(self.summary)}</p>" + (table if len(self) else "")
+
+
+def table_of(rows: list[tuple], kinds: dict[str, Any]) -> dict[str, np.ndarray]:
+    """Return the columns of a table from its rows, by name, each of its own type."""
+    return {
+        name: np.array([row[j] for row in rows], dtype=kind)
+        for j, (name, kind) in enumerate(kinds.items())
+    }
+
+
+def text_table(table: Mapping[str, Any], limit: int) -> list[str]:
+    """Return the first rows of a table as aligned lines."""
+    rows = [list(table), *_cells(table, limit)]
+    widths = [max(len(row[j]) for row in rows) for j in range(len(rows[0]))]
+    return ["  ".join(cell.rjust(w) for cell, w in zip(row, widths, strict=True)) for row in rows]
+
+
+def _cells(table: Mapping[str, Any], limit: int) -> list[list[str]]:
+    columns = [list(column[:limit]) for column in table.values()]
+    return [[_show(value) for value in row] for row in zip(*columns, strict=True)]
+
+
+def _show(value: Any) -> str:
+    return f"{value:.4g}" if isinstance(value, float | np.floating) else str(value)
+
+
+@dataclass(frozen=True)
+class TableCheck:
+    """Findings about a table, by name.
+
+    Attributes
+    ----------
+    findings : dict of str to Findings
+        ``labels``, ``repeats``, ``leaks``, ``columns``, ``imbalance`` and, where other rows were
+        given, ``drift`` and ``overlap``.
+    n_rows, n_columns : int
+        Size of the table.
+    """
+
+    findings: dict[str, Findings]
+    n_rows: int
+    n_columns: int
+
+    @property
+    def found(self) -> list[str]:
+        """Names of the findings that found something."""
+        return [name for name, part in self.findings.items() if part]
+
+    def __bool__(self) -> bool:
+        return bool(self.found)
+
+    def __getitem__(self, name: str) -> Findings:
+        return self.findings[name]
+
+    def to_frame(self):
+        """Return all findings as one pandas frame.
+
+        Returns
+        -------
+        pandas.DataFrame
+            One line per finding: ``check`` (its name), ``subject`` (the row, column or label) and
+            ``detail``.
+        """
+        pandas = import_optional("pandas", needed_by="TableCheck.to_frame", extra="frame")
+        lines = [
+            (name, subject, ", ".join(f"{key} {show(value)}" for key, value in rest))
+            for name in self.found
+            for (_, subject), *rest in self.findings[name].lines()
+        ]
+        return pandas.DataFrame(lines, columns=["check", "subject", "detail"])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the findings in types that JSON knows.
+
+        Returns
+        -------
+        dict
+            ``n_rows``, ``n_columns``, ``found`` and for each finding ``summary``, ``values`` and
+            ``table`` (one dictionary per line).
+        """
+        return {
+            "n_rows": self.n_rows,
+            "n_columns": self.n_columns,
+            "found": self.found,
+            "findings": {
+                name: {
+                    "found": bool(part),
+                    "summary": part.summary,
+                    "values": plain(part.values),
+                    "table": [plain(dict(line)) for line in part.lines()],
+                }
+                for name, part in self.findings.items()
+            },
+        }
+
+    def __repr__(self) -> str:
+        parts = [f"{self.n_rows} rows, {self.n_columns} columns"]
+        parts += [repr(self.findings[name]) for name in self.found]
+        clear = [name for name in self.findings if name not in self.found]
+        if clear:
+            parts.append(f"Nothing found: {', '.join(clear)}.")
+        return "\n\n".join(parts)
+
+    def _repr_html_(self) -> str:
+        parts = [
+            f"<h4>{escape(name)}</h4>{part._repr_html_()}" for name, part in self.findings.items()
+        ]
+        return f"<p>{self.n_rows} rows, {self.n_columns} columns</p>" + "".join(parts)

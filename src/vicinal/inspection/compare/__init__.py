@@ -1,0 +1,1 @@
+"""Cross-validated comparison of models, within a time budget."""

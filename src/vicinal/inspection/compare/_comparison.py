@@ -1,0 +1,255 @@
+"""The result of a comparison: scores of models on common folds, as leaderboard."""
+
+import math
+from dataclasses import dataclass, field
+from html import escape
+from typing import Any
+
+import numpy as np
+
+from vicinal._base._out_of_fold import OutOfFold
+
+
+@dataclass(frozen=True)
+class ComparisonEntry:
+    """What one model reached.
+
+    Attributes
+    ----------
+    name : str
+        Name of the model.
+    scores : ndarray of shape (n_finished_folds,)
+        Score of every finished fold, higher is better.
+    fit_seconds, predict_seconds : float
+        Mean wall time of a fold.
+    error : str
+        Why the model could not be fitted; empty when it could.
+    note : str
+        How many folds are unfinished because time ran out, and the comparison with the first model
+        on common folds; empty when all are finished.
+    out_of_fold : OutOfFold or None
+        The predictions behind the scores.
+    folds : tuple of int
+        Indices of the finished folds, in the order of ``scores``.
+    """
+
+    name: str
+    scores: np.ndarray
+    fit_seconds: float
+    predict_seconds: float
+    error: str = ""
+    note: str = ""
+    out_of_fold: OutOfFold | None = None
+    folds: tuple[int, ...] = ()
+
+    @property
+    def mean(self) -> float:
+        """Mean score over the folds."""
+        return float(np.mean(self.scores)) if len(self.scores) else float("nan")
+
+    @property
+    def standard_error(self) -> float:
+        """Standard error of the mean over the folds."""
+        if len(self.scores) < 2:
+            return float("nan")
+        return float(np.std(self.scores, ddof=1) / np.sqrt(len(self.scores)))
+
+    def versus(self, other: "ComparisonEntry") -> tuple[float, float] | None:
+        """Return the mean scores of this and another model on the folds that both have finished.
+
+        Parameters
+        ----------
+        other : ComparisonEntry
+            An entry of the same comparison.
+
+        Returns
+        -------
+        scores : tuple of two floats or None
+            ``None`` if there is no common fold.
+        """
+        common = set(self.folds) & set(other.folds)
+        if not common:
+            return None
+        mine, others = (
+            float(np.mean([entry.scores[entry.folds.index(fold)] for fold in common]))
+            for entry in (self, other)
+        )
+        return mine, others
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Models ranked by their mean score; made by :func:`compare`.
+
+    Attributes
+    ----------
+    entries : list of ComparisonEntry
+        Best first; models with fewer finished folds come below those with more, without a rank,
+        and models without a score last. Ranked models have finished the same folds.
+    metric : str
+        Name of the score.
+    n_folds : int
+        Number of folds.
+    n_samples, n_features : int
+        Shape of the table.
+    folds : list of (ndarray, ndarray)
+        Training and held-out rows of each fold.
+    """
+
+    entries: list[ComparisonEntry]
+    metric: str
+    n_folds: int
+    n_samples: int
+    n_features: int
+    folds: list[tuple[np.ndarray, np.ndarray]] = field(default_factory=list, repr=False)
+
+    @property
+    def metric_label(self) -> str:
+        """The metric as people say it: without ``neg_`` and underscores."""
+        return self.metric.removeprefix("neg_").replace("_", " ")
+
+    @property
+    def sign(self) -> int:
+        """-1 when the metric is a loss that scikit-learn negates, else 1."""
+        return -1 if self.metric.startswith("neg_") else 1
+
+    @property
+    def ranks(self) -> list[int | None]:
+        """The rank of each entry; ``None`` for one without a score or on other folds."""
+        return [
+            rank if len(entry.scores) and entry.folds == self.entries[0].folds else None
+            for rank, entry in enumerate(self.entries, start=1)
+        ]
+
+    @property
+    def unfinished(self) -> list[ComparisonEntry]:
+        """The entries that lack folds because time ran out."""
+        missing = [entry for entry in self.entries if len(entry.scores) < self.n_folds]
+        return [entry for entry in missing if not entry.error]
+
+    @property
+    def warning(self) -> str:
+        """Which models are unfinished and what the ranks mean; empty if all are finished."""
+        if not self.unfinished:
+            return ""
+        best = self.entries[0]
+        parts = []
+        for entry in self.unfinished:
+            both = entry.versus(best)
+            ahead = " and ahead on them" if both and both[0] > both[1] else ""
+            parts.append(f"{entry.name} ({len(entry.scores)} of {self.n_folds} folds{ahead})")
+        ranked = f"the models that have {len(best.scores)} of {self.n_folds} folds"
+        return (
+            f"Unfinished: {', '.join(parts)}. Ranks compare {ranked}; a longer time budget "
+            "finishes the others."
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the leaderboard as plain values, without the answers of the models."""
+        return {
+            "metric": self.metric,
+            "n_folds": self.n_folds,
+            "n_samples": self.n_samples,
+            "n_features": self.n_features,
+            "unfinished": [entry.name for entry in self.unfinished],
+            "models": [
+                {"rank": rank, **_plain_entry(entry)}
+                for rank, entry in zip(self.ranks, self.entries, strict=True)
+            ],
+        }
+
+    def fold_of(self, entry: ComparisonEntry) -> tuple[np.ndarray, np.ndarray]:
+        """Return training and held-out rows of the largest fold that a model has finished.
+
+        Fitted again on these training rows, it gives the answers that it gave in the comparison.
+
+        Parameters
+        ----------
+        entry : ComparisonEntry
+            One that has scores.
+
+        Returns
+        -------
+        train, held_out : ndarray of int
+            Rows of the table.
+        """
+        rows = entry.out_of_fold.rows if entry.out_of_fold else np.empty(0, dtype=int)
+        finished = [fold for fold in self.folds if np.isin(fold[1], rows).all()]
+        if not finished:
+            raise ValueError(f"{entry.name!r} has finished no fold.")
+        return max(finished, key=lambda fold: len(fold[0]))
+
+    def _repr_html_(self) -> str:
+        direction = "higher" if self.sign > 0 else "lower"
+        names = ("", "model", self.metric_label, "± se", "fit s", "predict s", "")
+        head = "".join(f"<th>{escape(name)}</th>" for name in names)
+        body = "".join(
+            f"<tr><td>{rank or '–'}</td><td style='text-align: left'>{escape(entry.name)}</td>"
+            + _html_cells(entry, self.sign)
+            + "</tr>"
+            for rank, entry in zip(self.ranks, self.entries, strict=True)
+        )
+        return (
+            f"<p>{self.n_samples:,} rows, {self.n_features:,} columns; {self.n_folds}-fold "
+            f"{escape(self.metric_label)}, {direction} is better</p>"
+            + (f"<p>{escape(self.warning)}</p>" if self.warning else "")
+            + f"<table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+        )
+
+    def __str__(self) -> str:
+        width = max(len(entry.name) for entry in self.entries)
+        direction = "higher" if self.sign > 0 else "lower"
+        lines = [
+            f"{self.n_samples} rows, {self.n_features} columns, {self.n_folds}-fold "
+            f"{self.metric_label}, {direction} is better",
+            *filter(None, [self.warning]),
+            f"{'':4}{'model':<{width}}  {'score':>8}  {'± se':>7}  {'fit s':>7}  {'predict s':>9}",
+        ]
+        for rank, entry in zip(self.ranks, self.entries, strict=True):
+            if not len(entry.scores):
+                reason = f"failed: {entry.error}" if entry.error else entry.note
+                lines.append(f"{'-':>2}  {entry.name:<{width}}  {reason}")
+                continue
+            lines.append(
+                f"{rank or '-':>2}  {entry.name:<{width}}  {self.sign * entry.mean:8.4f}"
+                f"  {_spread(entry):>7}"
+                f"  {entry.fit_seconds:7.2f}  {entry.predict_seconds:9.3f}"
+                + (f"  {entry.note}" if entry.note else "")
+            )
+        return "\n".join(lines)
+
+
+def _spread(entry: ComparisonEntry) -> str:
+    """Return the standard error as text; a single fold has none."""
+    return "" if math.isnan(entry.standard_error) else f"{entry.standard_error:.4f}"
+
+
+def _html_cells(entry: ComparisonEntry, sign: int) -> str:
+    if not len(entry.scores):
+        reason = f"failed: {entry.error}" if entry.error else entry.note
+        return f"<td colspan='5' style='text-align: left'>{escape(reason)}</td>"
+    cells = (
+        f"{sign * entry.mean:.4f}",
+        _spread(entry),
+        f"{entry.fit_seconds:.2f}",
+        f"{entry.predict_seconds:.3f}",
+        escape(entry.note),
+    )
+    return "".join(f"<td>{cell}</td>" for cell in cells)
+
+
+def _plain_entry(entry: ComparisonEntry) -> dict[str, Any]:
+    numbers = {
+        "score": entry.mean,
+        "standard_error": entry.standard_error,
+        "fit_seconds": entry.fit_seconds,
+        "predict_seconds": entry.predict_seconds,
+    }
+    return {
+        "name": entry.name,
+        **{key: None if math.isnan(value) else value for key, value in numbers.items()},
+        "folds": list(entry.folds),
+        "fold_scores": [float(value) for value in entry.scores],
+        "error": entry.error,
+        "note": entry.note,
+    }

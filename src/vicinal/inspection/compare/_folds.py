@@ -1,0 +1,294 @@
+"""One model on one fold: fit, predict, score, and results on disk."""
+
+import hashlib
+import io
+import os
+from dataclasses import dataclass, replace
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+from zipfile import BadZipFile
+
+import joblib
+import numpy as np
+from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, clone, is_classifier
+from sklearn.metrics import check_scoring
+from sklearn.utils.metaestimators import available_if
+
+import vicinal
+from vicinal._base import _clock, fit_weighted, reads_frames, takes_weights, write_whole
+from vicinal._base._compat import rows_of
+from vicinal.auto import AutoClassifier, AutoRegressor
+
+_FIT_SHARE = 0.7  # of the time a model has for fit and prediction together
+
+
+@dataclass(frozen=True)
+class FoldResult:
+    """What a model answered on the test rows of a fold; ``error`` says why it could not."""
+
+    prediction: np.ndarray
+    classes: np.ndarray | None
+    proba: np.ndarray | None
+    decision: np.ndarray | None
+    fit_seconds: float
+    predict_seconds: float
+    error: str = ""
+
+    @property
+    def seconds(self) -> float:
+        """Wall time of fit and prediction together."""
+        return self.fit_seconds + self.predict_seconds
+
+
+class FoldRunner:
+    """Fits models on folds of one table.
+
+    The rows of a fold are encoded once for all models. Those of the last fold stay in memory;
+    processes share encoded rows in ``folder``, where there is one.
+    """
+
+    def __init__(
+        self,
+        models: dict,
+        X: Any,
+        y: Any,
+        folds: list,
+        encoder: Any,
+        sample_weight: np.ndarray | None = None,
+        groups: np.ndarray | None = None,
+    ) -> None:
+        self.models, self.X, self.y = models, X, y
+        self.folds, self.encoder = folds, encoder
+        self.sample_weight, self.groups = sample_weight, groups
+        self.folder: Path | None = None
+        self._encoded: tuple[int, tuple[Any, Any]] | None = None
+
+    def run(self, name: str, fold: int, seconds: float = np.inf) -> FoldResult:
+        """Fit and predict; an exception becomes the ``error`` of the result.
+
+        A model with the parameter ``max_fit_time`` is told that it has ``seconds``.
+        """
+        try:
+            model = clone(self.models[name])
+            timed = _timed(model)
+            if timed and np.isfinite(seconds):
+                model.set_params(**{timed: _FIT_SHARE * seconds})
+            return self._fit_and_predict(model, name, fold)
+        except Exception as error:
+            return failure(f"{type(error).__name__}: {error}")
+
+    def encode(self, name: str, fold: int) -> None:
+        """Make the rows of a fold ready for a model; an error is left to ``run``."""
+        try:
+            self._rows(name, fold)
+        except Exception:
+            return
+
+    def planners(self) -> set[str]:
+        """Return the names of the models that plan their time and were not told how much."""
+        return {name for name, model in self.models.items() if _timed(model)}
+
+    def _fit_and_predict(self, model, name, fold) -> FoldResult:
+        X_train, X_test = self._rows(name, fold)
+        train = self.folds[fold][0]
+        weights = None
+        if self.sample_weight is not None and takes_weights(model):
+            weights = self.sample_weight[train]
+        groups = None if self.groups is None else self.groups[train]
+        started = _clock.now()
+        fit_weighted(model, X_train, rows_of(self.y, train), weights, groups)
+        fitted = _clock.now()
+        prediction, classes, proba, decision = _answers(model, X_test)
+        ended = _clock.now()
+        return FoldResult(prediction, classes, proba, decision, fitted - started, ended - fitted)
+
+    def _rows(self, name, fold):
+        train, test = self.folds[fold]
+        if self.encoder is None or takes_tables(self.models[name]):
+            return rows_of(self.X, train), rows_of(self.X, test)
+        if self._encoded is None or self._encoded[0] != fold:
+            self._encoded = fold, self._encode(fold)
+        return self._encoded[1]
+
+    def _encode(self, fold):
+        """Return encoded training and test rows; other processes find them in ``folder``."""
+        path = None if self.folder is None else self.folder / f"{fold}.joblib"
+        if path is not None and path.exists():
+            return joblib.load(path)
+        train, test = self.folds[fold]
+        encoder = clone(self.encoder)
+        encoded = encoder.fit_transform(rows_of(self.X, train), rows_of(self.y, train))
+        pair = encoded, encoder.transform(rows_of(self.X, test))
+        if path is not None:
+            draft = path.with_suffix(f".{os.getpid()}")
+            joblib.dump(pair, draft)
+            draft.replace(path)
+        return pair
+
+
+def _timed(model: Any) -> str | None:
+    """Return the name of the parameter that a model is told its time with, where it is not set."""
+    unset = (key for key, value in model.get_params().items() if value is None)
+    return next((key for key in unset if key.split("__")[-1] == "max_fit_time"), None)
+
+
+def takes_tables(model: Any) -> bool:
+    """Tell whether a model takes frames with words in them as they are."""
+    return isinstance(model, AutoClassifier | AutoRegressor) or reads_frames(model)
+
+
+def failure(message: str) -> FoldResult:
+    """Return the result of a fold that could not be finished, with the first line of the reason."""
+    empty = np.array([])
+    return FoldResult(empty, None, None, None, np.nan, np.nan, message.splitlines()[0])
+
+
+def _answers(model, X):
+    """Return prediction, classes, probabilities and decision values, whichever the model has."""
+    if not is_classifier(model):
+        return np.asarray(model.predict(X)), None, None, None
+    classes = np.asarray(model.classes_)
+    if hasattr(model, "predict_proba"):
+        # Lazy models pay for every call: the label is read off the probabilities.
+        proba = np.asarray(model.predict_proba(X))
+        return classes[proba.argmax(axis=1)], classes, proba, None
+    decision = model.decision_function(X) if hasattr(model, "decision_function") else None
+    return np.asarray(model.predict(X)), classes, None, decision
+
+
+def score(
+    result: FoldResult, y_test: Any, metric: str, sample_weight: Any = None, positive: Any = None
+) -> float:
+    """Score the stored answers of a fold as scikit-learn's scorer would score the model itself.
+
+    ``positive`` is the class of two that a score is about.
+    """
+    if positive is not None:
+        result, y_test = _about(result, positive), np.asarray(y_test) == positive
+    stored = (_StoredRegressor if result.classes is None else _StoredClassifier)(result)
+    weights = {} if sample_weight is None else {"sample_weight": sample_weight}
+    scorer = check_scoring(stored, metric)
+    try:
+        return float(scorer(stored, np.zeros((len(y_test), 1)), y_test, **weights))
+    except AttributeError as error:
+        raise ValueError(f"{metric} needs scores that this model does not give") from error
+
+
+def _about(result: FoldResult, positive: Any) -> FoldResult:
+    """Return the answers as those to the question whether a row is of one class of two."""
+    if result.classes is None or len(result.classes) != 2:
+        raise ValueError("a score about one class needs two classes in every fold")
+    is_second = result.classes[1] == positive
+    decision = result.decision
+    return replace(
+        result,
+        prediction=result.prediction == positive,
+        classes=np.array([False, True]),
+        proba=result.proba if is_second or result.proba is None else result.proba[:, ::-1],
+        decision=decision if is_second or decision is None else -decision,
+    )
+
+
+def _has(answer: str):
+    return available_if(lambda stored: getattr(stored.result, answer) is not None)
+
+
+class _Stored(BaseEstimator):
+    """Answers that were given before, in the shape of a fitted estimator."""
+
+    def __init__(self, result):
+        self.result = result
+        if result.classes is not None:
+            self.classes_ = result.classes
+
+    def fit(self, X, y):
+        return self
+
+    def predict(self, X):
+        return self.result.prediction
+
+    @_has("proba")
+    def predict_proba(self, X):
+        return self.result.proba
+
+    @_has("decision")
+    def decision_function(self, X):
+        return self.result.decision
+
+    def __sklearn_is_fitted__(self):
+        return True
+
+
+class _StoredClassifier(ClassifierMixin, _Stored):
+    pass
+
+
+class _StoredRegressor(RegressorMixin, _Stored):
+    pass
+
+
+_ARRAYS = ("prediction", "classes", "proba", "decision")
+
+
+class FoldCache:
+    """One file per model and fold of a comparison; a file appears whole or not at all.
+
+    ``setup`` is what all its results depend on: rows, targets, folds, encoder, weights, groups. A
+    change of the library's sources, or of scikit-learn's version, makes all keys new. The metric is
+    not part of the key: answers are stored, and scores are computed from them.
+    """
+
+    def __init__(self, folder: str | os.PathLike, *setup: Any):
+        self.folder = Path(folder)
+        self.folder.mkdir(parents=True, exist_ok=True)
+        self._common = joblib.hash((setup, _library_state()))
+        self._models: dict[int, str | None] = {}
+
+    def path(self, model: Any, fold: int) -> Path:
+        """Return where the result of a model on a fold is kept."""
+        if id(model) not in self._models:
+            self._models[id(model)] = joblib.hash(model)
+        text = f"{self._common} {self._models[id(model)]} {fold}"
+        return self.folder / f"{hashlib.sha256(text.encode()).hexdigest()[:32]}.npz"
+
+    def read(self, model: Any, fold: int) -> FoldResult | None:
+        """Return what was stored; nothing, or a file that cannot be read, is ``None``."""
+        try:
+            content = io.BytesIO(self.path(model, fold).read_bytes())
+            with np.load(content, allow_pickle=False) as stored:
+                found: Any = (stored[name] if name in stored else None for name in _ARRAYS)
+                prediction, classes, proba, decision = found
+                fit_seconds, predict_seconds = map(float, stored["seconds"])
+        except (OSError, ValueError, KeyError, EOFError, BadZipFile):
+            return None
+        return FoldResult(prediction, classes, proba, decision, fit_seconds, predict_seconds)
+
+    def write(self, model: Any, fold: int, result: FoldResult) -> None:
+        """Keep a finished fold, unless its labels are Python objects other than text."""
+        given = {name: getattr(result, name) for name in _ARRAYS}
+        arrays: dict[str, Any] = {
+            name: _plain(values) for name, values in given.items() if values is not None
+        }
+        if any(values.dtype.hasobject for values in arrays.values()):
+            return
+        buffer = io.BytesIO()
+        np.savez_compressed(buffer, seconds=[result.fit_seconds, result.predict_seconds], **arrays)
+        write_whole(self.path(model, fold), buffer.getvalue())
+
+
+def _plain(values: Any) -> np.ndarray:
+    """Turn an object array of texts into an array of fixed-width texts, which needs no pickle."""
+    values = np.asarray(values)
+    if values.dtype.hasobject and all(isinstance(value, str) for value in values.ravel()):
+        return values.astype(str)
+    return values
+
+
+def _library_state() -> tuple:
+    """Return what identifies the code: versions, and size and time of every source file."""
+    root = Path(vicinal.__path__[0])
+    sources = sorted(root.rglob("*.py"))
+    stats = [(str(path.relative_to(root)), path.stat()) for path in sources]
+    files = [(name, stat.st_size, stat.st_mtime_ns) for name, stat in stats]
+    return vicinal.__version__, version("scikit-learn"), np.__version__, files

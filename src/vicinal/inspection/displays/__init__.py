@@ -1,0 +1,1 @@
+"""Plots of fitted models, in the style of the Displays of scikit-learn."""

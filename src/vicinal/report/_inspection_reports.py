@@ -1,0 +1,215 @@
+"""Explanations and checks of a table as one HTML file that needs no network."""
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from vicinal._base._explanation import ExplanationSection, is_number, plain
+from vicinal.inspection import Explanation
+from vicinal.report._page import Page, render
+
+_MOST_CLASSES = 4
+_MOST_ROWS = 12
+
+
+def answer_part(
+    row: int | None, truth: Any, prediction: Any, classes: Any, proba: Any
+) -> dict[str, Any]:
+    """Return an answer to one row, with the probabilities of its likeliest classes."""
+    answer: dict[str, Any] = {
+        "row": row,
+        "prediction": plain(prediction),
+        "truth": truth,
+        "shares": [],
+    }
+    answer["is_wrong"] = classes is not None and truth is not None and truth != answer["prediction"]
+    if proba is not None:
+        order = np.argsort(-np.asarray(proba), kind="stable")[:_MOST_CLASSES].tolist()
+        answer["shares"] = [
+            {"label": str(classes[k]), "share": float(proba[k]), "code": k} for k in order
+        ]
+    return answer
+
+
+def explanation_part(
+    found: Explanation, row: int | None, truth: Any, seen: Any = None
+) -> dict[str, Any]:
+    """Return an answer, the values of the row and the reasons.
+
+    ``seen`` are the numbers that training rows have in the table of the page.
+    """
+    classes = proba = None
+    if found.probabilities is not None:
+        classes, proba = list(found.probabilities), list(found.probabilities.values())
+    return answer_part(row, truth, found.prediction, classes, proba) | {
+        "headline": found.headline(),
+        "values": [{"name": str(name), "value": plain(value)} for name, value in found.row.items()],
+        "sections": [_section(_numbered(section, seen)) for section in found.sections],
+    }
+
+
+def _numbered(section: ExplanationSection, seen: Any) -> ExplanationSection:
+    """Return a table of training rows by their numbers in the table of the page."""
+    if seen is None or section.columns[:1] != ("training row",):
+        return section
+    rows = [(int(seen[row[0]]), *row[1:]) for row in section.rows]
+    return replace(section, columns=("row", *section.columns[1:]), rows=rows)
+
+
+def _section(section: Any) -> dict[str, Any]:
+    """Return a reason of :func:`explain` with its bars scaled to the longest."""
+    rows = section.rows[:_MOST_ROWS]
+    at = None if section.bars is None else section.columns.index(section.bars)
+    lengths = [0.0 if at is None else float(row[at]) for row in rows]
+    longest = max(map(abs, lengths), default=0.0) or 1.0
+    # An encoded column is named after its source already.
+    kept = [j for j, name in enumerate(section.columns) if name != "made from"]
+    return {
+        "key": section.key,
+        "title": section.title,
+        "summary": section.summary,
+        "columns": [section.columns[j] for j in kept],
+        "are_numbers": [all(is_number(row[j]) for row in rows) for j in kept],
+        "rows": [
+            {"cells": [plain(row[j]) for j in kept], "bar": length / longest}
+            for row, length in zip(rows, lengths, strict=True)
+        ],
+        "has_bars": at is not None,
+        "is_signed": any(length < 0 for length in lengths),
+        "n_more": max(0, len(section.rows) - len(rows)),
+    }
+
+
+class ExplanationReport(Page):
+    """A page about one prediction: the answer, the row, and the reasons with the same numbers.
+
+    Parameters
+    ----------
+    explanation : Explanation
+        What :func:`vicinal.inspection.explain` returned.
+    title : str, default="Explanation"
+        Heading of the page.
+
+    See Also
+    --------
+    ModelReport : Reasons of many rows beside how good the model is.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_wine
+    >>> from vicinal import SpacePartitioningClassifier
+    >>> from vicinal.inspection import explain
+    >>> from vicinal.report import ExplanationReport
+    >>> X, y = load_wine(return_X_y=True)
+    >>> model = SpacePartitioningClassifier(n_regions=2, n_init=2, random_state=0).fit(X, y)
+    >>> report = ExplanationReport(explain(model, X[0]), "A wine")
+    >>> [section["title"] for section in report.as_dict()["part"]["sections"]]
+    ['Region', 'Coefficients', 'Support']
+    """
+
+    template = "explanation.html"
+
+    def __init__(self, explanation: Explanation, title: str = "Explanation") -> None:
+        self.explanation = explanation
+        self.title = title
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything the page shows as plain values.
+
+        Returns
+        -------
+        dict
+            ``title``, and ``part``: answer, values of the row, and reasons.
+        """
+        return {"title": self.title, "part": explanation_part(self.explanation, None, None)}
+
+    def article(self) -> str:
+        """Return the answer and the reasons without a page around them.
+
+        Returns
+        -------
+        str
+            HTML for a page of the same style.
+        """
+        return render(self.as_dict(), "article.html")
+
+
+# What each finding is called on a page.
+_TITLES = {
+    "labels": "Suspicious answers",
+    "repeats": "Rows that repeat",
+    "leaks": "Columns that give the answer away",
+    "columns": "Columns that tell little",
+    "imbalance": "Balance of the answers",
+    "drift": "New rows that differ",
+    "overlap": "Rows in both tables",
+}
+
+
+def finding_parts(check: Any, most_lines: int) -> list[dict[str, Any]]:
+    """Return the findings of a check with their first lines, as plain values."""
+    return [
+        {
+            "key": key,
+            "title": _TITLES.get(key, key),
+            "found": part["found"],
+            "summary": part["summary"].rstrip(":"),
+            "lines": part["table"][:most_lines],
+            "n_more": max(0, len(part["table"]) - most_lines),
+        }
+        for key, part in check.to_dict()["findings"].items()
+    ]
+
+
+_SHOWN_LINES = 100
+
+
+class CheckReport(Page):
+    """A page about a table: what would mislead a model, or the one who judges it.
+
+    Parameters
+    ----------
+    check : TableCheck
+        What :func:`vicinal.inspection.check` returned.
+    title : str, default="A look at the table"
+        Heading of the page.
+    notes : sequence of str, default=()
+        Remarks under the heading.
+
+    See Also
+    --------
+    ModelReport : A page about a model.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_iris
+    >>> from vicinal.inspection import check
+    >>> from vicinal.report import CheckReport
+    >>> report = CheckReport(check(*load_iris(return_X_y=True)), "iris")
+    >>> [part["title"] for part in report.as_dict()["parts"] if part["found"]]
+    ['Rows that repeat']
+    """
+
+    template = "check.html"
+
+    def __init__(self, check: Any, title: str = "A look at the table", notes=()) -> None:
+        self.check, self.title, self.notes = check, title, list(notes)
+
+    def as_dict(self) -> dict[str, Any]:
+        """Return everything the page shows as plain values.
+
+        Returns
+        -------
+        dict
+            ``title``, ``notes``, size of the table, and ``parts``: what was found, first those
+            that found something.
+        """
+        parts = finding_parts(self.check, _SHOWN_LINES)
+        return {
+            "title": self.title,
+            "notes": self.notes,
+            "n_rows": self.check.n_rows,
+            "n_columns": self.check.n_columns,
+            "parts": sorted(parts, key=lambda part: not part["found"]),
+        }

@@ -1,0 +1,419 @@
+import numpy as np
+import pandas as pd
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from sklearn.datasets import load_iris, make_friedman1, make_moons
+from sklearn.exceptions import NotFittedError
+from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
+from sklearn.svm import SVC
+from sklearn.tree import DecisionTreeClassifier
+
+from vicinal.ensemble import (
+    FunctionalGradientBoostingRegressor,
+    PrunedTreeClassifier,
+    RealAdaBoostClassifier,
+)
+from vicinal.inspection import (
+    BoostingCurveDisplay,
+    CounterfactualDisplay,
+    DecisionSurfaceDisplay,
+    IntervalCoverageDisplay,
+    LabelIssuesDisplay,
+    LocalChoiceDisplay,
+    PartitionHistogramDisplay,
+    PartitionHistoryDisplay,
+    PartitionRegionsDisplay,
+    PruningPathDisplay,
+    SubspaceErrorDisplay,
+    SubspaceVotesDisplay,
+    SurfaceDistanceDisplay,
+    UncertaintyDisplay,
+)
+from vicinal.inspection.checks._findings import Findings
+from vicinal.local import LocalRegressor
+from vicinal.partition import (
+    SpacePartitioningClassifier,
+    SpacePartitioningRegressor,
+    SurrogatePartitionClassifier,
+)
+from vicinal.subspace import SubspaceFusionClassifier, SubspaceFusionRegressor
+from vicinal.surface import DecisionSurface
+from vicinal.uncertainty import uncertainty_map
+
+pytest.importorskip("matplotlib").use("Agg")
+pyplot = pytest.importorskip("matplotlib.pyplot")
+
+
+@pytest.fixture(autouse=True)
+def _close_figures():
+    yield
+    pyplot.close("all")
+
+
+# --- partition ---
+
+
+@pytest.fixture(scope="module")
+def plane():
+    X = np.random.RandomState(0).uniform(-1, 1, size=(200, 2))
+    return X, np.where(X[:, 0] * X[:, 1] > 0, "even", "odd")
+
+
+@pytest.fixture(scope="module")
+def cascade(plane):
+    return SpacePartitioningClassifier(
+        "lda", n_regions=3, n_init=3, combine="best", random_state=0
+    ).fit(*plane)
+
+
+def test_regions_show_predictions_and_gates_where_they_are_reached(plane, cascade):
+    display = PartitionRegionsDisplay.from_estimator(cascade, *plane, grid_resolution=30)
+    grid = np.column_stack([display.xx.ravel(), display.yy.ravel()])
+    assert_array_equal(display.classes[display.prediction.ravel()], cascade.predict(grid))
+    region = cascade.apply(grid).reshape(30, 30)
+    for k, scores in enumerate(display.gate_scores):
+        assert_array_equal(np.isnan(scores), region < k)
+    assert len(display.gate_lines_) <= cascade.n_regions_ - 1
+    assert display.ax_.get_xlabel() == "x0"
+
+
+def test_regions_of_frames_keep_their_names(plane):
+    frame = pd.DataFrame(plane[0], columns=["height", "depth"])
+    model = SpacePartitioningClassifier("lda", n_regions=2, n_init=2).fit(frame, plane[1])
+    display = PartitionRegionsDisplay.from_estimator(model, frame, grid_resolution=10)
+    assert display.ax_.get_ylabel() == "depth"
+
+
+def test_regions_of_regressors_and_surrogates(plane):
+    X, y = plane
+    for model, target in [
+        (SpacePartitioningRegressor(n_regions=2, n_init=2, random_state=0), np.abs(X[:, 0])),
+        (SurrogatePartitionClassifier(n_init=2, random_state=0), y),
+    ]:
+        display = PartitionRegionsDisplay.from_estimator(
+            model.fit(X, target), X, target, grid_resolution=10
+        )
+        assert display.prediction.shape == (10, 10)
+
+
+def test_one_region_has_no_gate(plane):
+    model = SpacePartitioningClassifier("lda", n_regions=1).fit(*plane)
+    display = PartitionRegionsDisplay.from_estimator(model, *plane, grid_resolution=10)
+    assert display.gate_lines_ == []
+
+
+def test_three_features_are_refused(cascade, plane):
+    with pytest.raises(ValueError, match="X has 3 features; a picture of the plane needs"):
+        PartitionRegionsDisplay.from_estimator(cascade, np.zeros((4, 3)))
+
+
+def test_unfitted_models_are_refused(plane):
+    with pytest.raises(NotFittedError):
+        PartitionRegionsDisplay.from_estimator(SpacePartitioningClassifier(), plane[0])
+
+
+def test_histogram_shows_the_counts(plane, cascade):
+    display = PartitionHistogramDisplay.from_estimator(cascade, *plane)
+    assert_array_equal(display.counts, cascade.region_histogram(*plane))
+    heights = [[bar.get_height() for bar in ax.patches] for ax in display.axes_]
+    assert_array_equal(heights, display.counts)
+    with pytest.raises(ValueError, match=r"1 Axes for \d regions"):
+        display.plot(axes=pyplot.subplots()[1])
+
+
+def test_history_draws_every_start_best_first(plane):
+    X, y = plane
+    hard = SpacePartitioningClassifier("lda", n_regions=2, n_init=3, random_state=0).fit(X, y)
+    display = PartitionHistoryDisplay.from_estimator(hard)
+    assert_array_equal(display.lines_[0].get_ydata(), hard.training_history_["error"])
+    assert len(display.lines_) == 3
+    soft = SpacePartitioningClassifier(gating="soft", n_regions=2, n_init=2, max_iter=20)
+    assert PartitionHistoryDisplay.from_estimator(soft.fit(X, y)).ylabel == "objective"
+    surrogate = SurrogatePartitionClassifier(n_init=2, random_state=0).fit(X, y)
+    drawn = PartitionHistoryDisplay.from_estimator(surrogate)
+    assert_array_equal(drawn.curves[0], surrogate.objective_)
+
+
+# --- surface ---
+
+
+@pytest.fixture(scope="module")
+def moons():
+    X, y = make_moons(60, noise=0.1, random_state=0)
+    return X, y, DecisionSurface(SVC(), random_state=0).fit(X, y)
+
+
+def test_plane_shows_distances_surface_and_projections(moons):
+    X, y, surface = moons
+    display = DecisionSurfaceDisplay.from_estimator(surface, X, y, grid_resolution=12)
+    grid = np.column_stack([display.xx.ravel(), display.yy.ravel()])
+    assert_allclose(display.field.ravel(), surface.distance(grid))
+    ways = np.array(display.arrows_.get_segments())
+    assert_allclose(ways[:, 0], X)
+    assert_allclose(ways[:, 1], surface.orthogonal_projection(X).points)
+    line = np.concatenate(display.surface_.allsegs[0])
+    assert np.abs(surface.estimator_.decision_function(line)).max() < 0.1
+    assert display.ax_.get_xlabel() == "x0"
+
+
+def test_more_classes_are_coloured_by_prediction():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    X = X.iloc[:, 2:]
+    surface = DecisionSurface(DecisionTreeClassifier(max_depth=3, random_state=0)).fit(X, y)
+    axes = pyplot.subplots()[1]
+    display = DecisionSurfaceDisplay.from_estimator(
+        surface, X, projections=False, grid_resolution=10, ax=axes
+    )
+    assert display.ax_ is axes
+    assert display.arrows_ is None
+    assert set(np.unique(display.field)) <= {0, 1, 2}
+    assert axes.get_xlabel() == "petal length (cm)"
+
+
+def test_plane_needs_two_features():
+    X, y = load_iris(return_X_y=True)
+    surface = DecisionSurface(DecisionTreeClassifier(random_state=0)).fit(X, y)
+    with pytest.raises(ValueError, match="X has 4 features"):
+        DecisionSurfaceDisplay.from_estimator(surface, X)
+
+
+def test_changes_are_bars_in_the_unit_asked_for():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    surface = DecisionSurface(LogisticRegression(max_iter=500), random_state=0).fit(X, y)
+    found = surface.counterfactual(X[:4])
+    scale = X.std()
+    display = CounterfactualDisplay.from_counterfactuals(found, row=2, scale=scale)
+    widths = np.array([bar.get_width() for bar in display.bars_])
+    expected = found.changes[2] / scale.to_numpy()
+    assert_allclose(np.sort(widths), np.sort(expected[expected != 0]))
+    few = CounterfactualDisplay.from_counterfactuals(found, row=2, max_bars=2)
+    assert len(few.bars_) == 2
+    assert "distance" in few.ax_.get_title()
+
+
+def test_no_counterfactual_no_picture(moons):
+    X, _, surface = moons
+    alone = X[surface.estimator_.predict(X) == 1]
+    with pytest.warns(UserWarning, match="for every row"):
+        lonely = DecisionSurface(surface.estimator_, oracle="labels").fit(alone)
+    found = lonely.counterfactual(alone[:2])
+    with pytest.raises(ValueError, match="No counterfactual was found for row 0"):
+        CounterfactualDisplay.from_counterfactuals(found)
+
+
+def test_histogram_counts_rows_of_each_class(moons):
+    X, y, surface = moons
+    names = np.where(y == 1, "upper", "lower")
+    display = SurfaceDistanceDisplay.from_estimator(surface, X, names)
+    counts = [sum(bar.get_height() for bar in bars) for bars in display.bars_]
+    assert counts == [30, 30]
+    assert [t.get_text() for t in display.ax_.get_legend().get_texts()] == ["lower", "upper"]
+
+
+# --- ensemble ---
+
+
+@pytest.fixture(scope="module")
+def friedman():
+    return make_friedman1(n_samples=200, noise=1.0, random_state=0)
+
+
+def test_pruning_display_marks_the_chosen_tree():
+    model = PrunedTreeClassifier(random_state=0).fit(*load_iris(return_X_y=True))
+    _, ax = pyplot.subplots()
+    display = PruningPathDisplay.from_estimator(model, ax=ax)
+    assert display.ax_ is ax
+    assert_allclose(display.line_.get_ydata(), model.cv_error_)
+    assert display.chosen_.get_xdata()[0] == model.get_n_leaves()
+
+
+def test_boosting_display_draws_training_and_held_out_rows(friedman):
+    model = FunctionalGradientBoostingRegressor(n_iter_no_change=3, random_state=0).fit(*friedman)
+    display = BoostingCurveDisplay.from_estimator(model)
+    assert display.lines_.keys() == {"training rows", "held-out rows"}
+    assert_allclose(display.lines_["training rows"].get_ydata(), model.train_score_)
+
+
+def test_boosting_display_judges_given_rows(friedman):
+    X, y = friedman
+    model = FunctionalGradientBoostingRegressor(n_estimators=5).fit(X[:100], y[:100])
+    display = BoostingCurveDisplay.from_estimator(model, X[100:], y[100:])
+    expected = np.mean((y[100:] - model.predict(X[100:])) ** 2)
+    assert_allclose(display.curves["given rows"][-1], expected)
+
+
+def test_boosting_display_of_classes_counts_errors():
+    X, y = load_iris(return_X_y=True)
+    model = RealAdaBoostClassifier(n_estimators=5, random_state=0).fit(X[::2], y[::2])
+    display = BoostingCurveDisplay.from_estimator(model, X[1::2], y[1::2])
+    expected = 1 - model.score(X[1::2], y[1::2])
+    assert_allclose(display.curves["given rows"][-1], expected)
+    with pytest.raises(ValueError, match="keeps no training curve"):
+        BoostingCurveDisplay.from_estimator(model)
+
+
+def test_displays_want_fitted_models():
+    with pytest.raises(NotFittedError):
+        PruningPathDisplay.from_estimator(PrunedTreeClassifier())
+    with pytest.raises(NotFittedError):
+        BoostingCurveDisplay.from_estimator(RealAdaBoostClassifier())
+
+
+# --- subspace ---
+
+
+@pytest.fixture(scope="module")
+def fusion(three_classes):
+    X, y = three_classes
+    names = np.array(["a", "b", "c"])[y]
+    model = SubspaceFusionClassifier(
+        ["random", "cholesky"], RidgeClassifier(), n_subspaces=2, cv=3, random_state=0
+    )
+    return model.fit(X[:100], names[:100]), X[100:], names[100:]
+
+
+def test_votes_are_shares_of_rows(fusion):
+    model, X, _ = fusion
+    display = SubspaceVotesDisplay.from_estimator(model, X)
+    assert display.shares.shape == (6, 3)
+    assert_allclose(display.shares.sum(axis=1), 1.0)
+    votes = model.predict_subspaces(X)
+    assert_allclose(display.shares[2, 1], np.mean(votes[:, 2] == "b"))
+    assert_allclose(display.shares[-1, 0], np.mean(model.predict(X) == "a"))
+    assert_allclose(display.agreement[4], np.mean(votes[:, 4] == model.predict(X)))
+    widths = [bar.get_width() for bar in display.bars_[1]]
+    assert_allclose(widths, display.shares[:, 1])
+    labels = [label.get_text() for label in display.ax_.get_yticklabels()]
+    assert labels == [*model.subspace_names_, "fused"]
+
+
+def test_votes_on_one_row_are_whole(fusion):
+    model, X, _ = fusion
+    display = SubspaceVotesDisplay.from_estimator(model, X[:1])
+    assert set(np.unique(display.shares)) <= {0.0, 1.0}
+
+
+def test_errors_are_those_of_the_parts_and_of_the_fusion(fusion):
+    model, X, y = fusion
+    _, ax = pyplot.subplots()
+    display = SubspaceErrorDisplay.from_estimator(model, X, y, ax=ax)
+    assert display.ax_ is ax
+    assert_allclose(display.fused, 1 - model.score(X, y))
+    assert_allclose(display.errors, (model.predict_subspaces(X) != y[:, None]).mean(axis=0))
+    groups = [label.get_text() for label in ax.get_xticklabels()]
+    assert groups == ["random", "cholesky", "all features"]
+    assert_array_equal([len(points.get_offsets()) for points in display.points_], [2, 2, 1])
+
+
+def test_errors_of_a_regression_are_root_mean_squares():
+    X, y = make_friedman1(200, random_state=0)
+    model = SubspaceFusionRegressor(["random"], Ridge(), n_subspaces=2, random_state=0)
+    model.fit(X[:150], y[:150])
+    display = SubspaceErrorDisplay.from_estimator(model, X[150:], y[150:])
+    assert display.ylabel == "root mean squared error"
+    expected = np.sqrt(np.mean((model.predict(X[150:]) - y[150:]) ** 2))
+    assert_allclose(display.fused, expected)
+
+
+# --- local ---
+
+
+def test_lines_are_the_losses_by_size(rng):
+    X = rng.uniform(size=(60, 2))
+    model = LocalRegressor(degree=1, random_state=0).fit(X, np.sin(4 * X[:, 0]))
+    display = LocalChoiceDisplay.from_estimator(model)
+    drawn = np.concatenate([line.get_ydata() for line in display.lines_])
+    np.testing.assert_allclose(np.sort(drawn), np.sort(model.selection_["loss"]))
+    size, loss = display.point_.get_xydata()[0]
+    assert size == model.n_neighbors_
+    assert loss == model.loo_score_
+
+
+def test_a_model_without_a_path_is_an_error(rng):
+    X = rng.uniform(size=(60, 2))
+    model = LocalRegressor(n_neighbors=20, degree=1, alpha=0.1).fit(X, X[:, 0])
+    with pytest.raises(ValueError, match="nothing was left open"):
+        LocalChoiceDisplay.from_estimator(model)
+
+
+# --- row ---
+
+
+class Fixed:
+    """Intervals around zero, as wide as the first column says."""
+
+    def predict_interval(self, X, coverage):
+        half = 0.5 * np.asarray(X)[:, 0]
+        return np.column_stack([-half, half])
+
+
+def test_coverage_is_counted_by_width():
+    X = np.r_[np.full(10, 4.0), np.full(10, 2.0)][:, None]
+    y = np.r_[np.zeros(10), np.full(5, 0.5), np.full(5, 3.0)]
+    display = IntervalCoverageDisplay.from_estimator(Fixed(), X, y, coverage=0.8, n_parts=2)
+    assert_allclose(display.width, [2.0, 4.0])
+    assert_allclose(display.covered, [0.5, 1.0])
+    assert_allclose(display.line_.get_ydata(), [0.5, 1.0])
+    assert display.target_.get_ydata()[0] == 0.8
+
+
+def test_suspicious_rows_are_ringed():
+    pd = pytest.importorskip("pandas")
+    y = np.array(["a", "a", "a", "b", "b"])
+    found = Findings("One looks wrong.", {"row": np.array([2])})
+    table = pd.DataFrame({"p": np.arange(5.0), "q": np.ones(5), "r": np.zeros(5)})
+    display = LabelIssuesDisplay.from_findings(found, table, y, columns=("p", "r"))
+    assert display.rows.tolist() == [2]
+    assert_allclose(display.marks_.get_offsets(), [[2.0, 0.0]])
+    assert display.ax_.get_xlabel() == "p"
+    numbered = table.set_axis([10, 11, 12], axis=1)
+    assert LabelIssuesDisplay.from_findings(found, numbered, y, columns=(0, 2)).names == [
+        "10",
+        "12",
+    ]
+    by_position = LabelIssuesDisplay.from_findings(found, table.to_numpy(), y, columns=(0, 2))
+    assert by_position.ax_.get_ylabel() == "x2"
+
+
+# --- uncertainty ---
+
+
+def test_two_features_are_drawn_as_a_map():
+    X, y = make_moons(80, noise=0.3, random_state=0)
+    display = UncertaintyDisplay.from_data(X, y)
+    assert [len(points.get_offsets()) for points in display.points_] == [40, 40]
+    shades = np.concatenate([points.get_array() for points in display.points_])
+    expected = uncertainty_map(X, y)
+    assert_allclose(shades, np.concatenate([expected[y == 0], expected[y == 1]]))
+    assert display.ax_.get_xlabel() == "x0"
+
+
+def test_more_features_are_ranked_in_a_table():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    display = UncertaintyDisplay.from_data(X, y)
+    cells = display.table_.get_celld()
+    best = int(np.argmax(uncertainty_map(X, y)))
+    assert cells[1, 0].get_text().get_text() == str(best)
+    assert not hasattr(display, "points_")
+
+
+def test_chosen_features_are_drawn_with_their_names():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    axes = pyplot.subplots()[1]
+    display = UncertaintyDisplay.from_data(X, y, features=(2, 3), ax=axes)
+    assert display.ax_ is axes
+    assert axes.get_xlabel() == "petal length (cm)"
+    assert len(display.points_) == 3
+    with pytest.raises(ValueError, match=r"features=\(0, 9\)"):
+        UncertaintyDisplay.from_data(X, y, features=(0, 9))
+
+
+def test_most_uncertain_rows_come_first_and_make_a_frame():
+    X, y = load_iris(return_X_y=True, as_frame=True)
+    display = UncertaintyDisplay.from_data(X, y, plot=False)
+    assert not hasattr(display, "ax_")
+    frame = pd.DataFrame(display.most_uncertain(5))
+    assert frame.columns.tolist() == ["row", "label", "uncertainty", *X.columns]
+    assert frame["uncertainty"].is_monotonic_decreasing
+    assert_allclose(frame["uncertainty"], np.sort(uncertainty_map(X, y))[::-1][:5])
+    assert_allclose(frame[X.columns], X.iloc[frame["row"]])
