@@ -1,11 +1,12 @@
 """Blocks of rows in this process: the protocol without Dask."""
 
+from dataclasses import replace
 from functools import reduce
 from operator import add
 
 import numpy as np
 
-from vicinal._base import Block, Blocks
+from vicinal._base import Blocks, TrainingData
 
 
 class MemoryBlocks(Blocks):
@@ -20,7 +21,9 @@ class MemoryBlocks(Blocks):
         """Cut arrays into blocks of so many rows."""
         weight = np.ones(len(X)) if sample_weight is None else sample_weight
         cuts = [slice(start, start + size) for start in range(0, len(X), size)]
-        parts = [Block(X[c], None if y is None else y[c], weight[c]) for c in cuts]
+        parts = [
+            TrainingData(X[c], None if y is None else y[c], sample_weight=weight[c]) for c in cuts
+        ]
         return cls(parts, X.shape[1])
 
     def __len__(self):
@@ -29,7 +32,7 @@ class MemoryBlocks(Blocks):
     def located(self, lengths):
         starts = np.cumsum([0, *lengths])[:-1]
         pairs = zip(self.parts, starts, strict=True)
-        return self._with([Block(p.X, p.y, p.sample_weight, int(start)) for p, start in pairs])
+        return self._with([replace(p, start=int(start)) for p, start in pairs])
 
     def then(self, function, *shared, n_features=None):
         return self._with([function(part, *shared) for part in self.parts], n_features)

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.linear_model import LogisticRegression
 from tests.base.memory_blocks import MemoryBlocks
 
-from vicinal._base import Block, join_blocks, row_uniforms, rows_at, sample_rows, survey
+from vicinal._base import TrainingData, join_blocks, row_uniforms, rows_at, sample_rows, survey
 from vicinal.partition import SpacePartitioningClassifier
 from vicinal.subspace import (
     FeatureSpaceDecomposition,
@@ -46,7 +46,7 @@ def test_moments_of_numbers_far_from_zero_do_not_cancel():
 
 
 def test_sparse_blocks_have_no_moments():
-    blocks = MemoryBlocks([Block(sparse.csr_array(np.eye(3)), None, np.ones(3))], 3)
+    blocks = MemoryBlocks([TrainingData(sparse.csr_array(np.eye(3)), sample_weight=np.ones(3))], 3)
     _, found = survey(blocks, has_classes=False)
     with pytest.raises(ValueError, match="sparse blocks"):
         _ = found.moments
@@ -54,7 +54,9 @@ def test_sparse_blocks_have_no_moments():
 
 @pytest.mark.parametrize(("y", "message"), [(["a"] * 4, "one class only"), ([], "no rows")])
 def test_tables_without_classes_or_rows_are_refused(y, message):
-    blocks = MemoryBlocks([Block(np.zeros((len(y), 1)), np.array(y), np.ones(len(y)))], 1)
+    blocks = MemoryBlocks(
+        [TrainingData(np.zeros((len(y), 1)), np.array(y), sample_weight=np.ones(len(y)))], 1
+    )
     with pytest.raises(ValueError, match=message):
         survey(blocks, has_classes=True)
 
@@ -82,7 +84,7 @@ def test_samples_and_chosen_rows_do_not_depend_on_blocks(table):
 
 
 def test_sparse_blocks_are_joined_sparse():
-    parts = [Block(sparse.csr_array(np.eye(2)), None, np.ones(2))] * 2
+    parts = [TrainingData(sparse.csr_array(np.eye(2)), sample_weight=np.ones(2))] * 2
     assert_array_equal(join_blocks(parts).X.toarray(), np.vstack([np.eye(2)] * 2))
 
 

@@ -5,7 +5,7 @@ import threading
 import pytest
 
 from vicinal._base import row_blocks
-from vicinal._base._stopping import WorkStoppedError, check_stopped, stopped_by
+from vicinal._base._parallel import WorkStoppedError, check_stopped, stopped_by
 
 
 def test_blocks_of_rows_end_when_nobody_waits():

@@ -14,7 +14,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal._base import last_step
-from vicinal._base._thresholds import split_threshold, with_threshold
+from vicinal._base._wrappers import split_threshold, with_threshold
 from vicinal.inspection import explain
 
 

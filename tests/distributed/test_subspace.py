@@ -14,7 +14,7 @@ from sklearn.linear_model import LogisticRegression  # noqa: E402
 from sklearn.model_selection import PredefinedSplit  # noqa: E402
 
 from vicinal import distributed  # noqa: E402
-from vicinal._base import Block  # noqa: E402
+from vicinal._base import TrainingData  # noqa: E402
 from vicinal.subspace import (  # noqa: E402
     DivideConquerSVC,
     FeatureSpaceDecomposition,
@@ -100,7 +100,7 @@ def test_truncated_rbf_regressor_equals_memory(table, size):
 
 
 def test_machines_by_clusters_are_fitted_to_a_sample(table):
-    with pytest.raises(TypeError, match="DivideConquerSVC has no distributed fit.*sample in mem"):
+    with pytest.raises(TypeError, match="DivideConquerSVC cannot be fitted to blocks of rows; fit it in memory"):
         distributed.fit(DivideConquerSVC(), *cut(90, *table))
 
 
@@ -126,7 +126,7 @@ def test_fusion_equals_memory_over_the_same_folds(table, size, options, monkeypa
     options = {"decompositions": ("discriminant", "cholesky"), "n_subspaces": 2, **options}
     model = SubspaceFusionClassifier(cv=3, random_state=0, **options)
     blocks = distributed.fit(model, *cut(size, X, y))
-    fold = drawn[0].of(Block(X, None, None, 0))
+    fold = drawn[0].of(TrainingData(X))
     memory = model.set_params(cv=PredefinedSplit(fold)).fit(X, y)
     assert_allclose(blocks.predict_proba(X), memory.predict_proba(X), atol=1e-9)
     assert_allclose(blocks.transform(X), memory.transform(X), atol=1e-9)

@@ -11,7 +11,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from vicinal import LocalRegressor, SpacePartitioningClassifier
-from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._held_out import OutOfFold
 from vicinal.inspection import compare, label_issues
 from vicinal.report import ModelReport
 from vicinal.report._held_out import row_trouble

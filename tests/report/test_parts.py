@@ -7,7 +7,7 @@ from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import column_values
 from vicinal.report._held_out import effects, held_out_answers, importance, row_losses
 from vicinal.report._page import Axis

@@ -10,7 +10,7 @@ import pytest
 from sklearn.linear_model import LinearRegression, LogisticRegression
 from sklearn.pipeline import make_pipeline
 
-from vicinal._base._thresholds import with_threshold
+from vicinal._base._wrappers import with_threshold
 from vicinal.table import TableEncoder
 
 pytest.importorskip("uvicorn")

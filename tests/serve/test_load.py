@@ -17,7 +17,7 @@ from sklearn.datasets import load_iris
 from sklearn.linear_model import LogisticRegression
 
 pytest.importorskip("starlette")
-from vicinal._base._stopping import WorkStoppedError
+from vicinal._base._parallel import WorkStoppedError
 from vicinal.serve import _app, create_app, serve
 from vicinal.serve._requests import Workers
 from vicinal.serve._served_model import ServedModel

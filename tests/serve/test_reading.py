@@ -4,7 +4,7 @@ import threading
 
 import pytest
 
-from vicinal._base._stopping import WorkStoppedError, stopped_by
+from vicinal._base._parallel import WorkStoppedError, stopped_by
 from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, read_csv, read_json
 
 LIMITS = Limits(max_bytes=10**9, max_rows=5, max_cells=40_000)

@@ -139,7 +139,7 @@ def test_neighbors_are_the_nearest_in_deviations(people):
 
 
 def test_a_threshold_decides_everywhere(people):
-    from vicinal._base._thresholds import with_threshold
+    from vicinal._base._wrappers import with_threshold
 
     model, table, _ = people
     share = model.predict_proba(table)[:, 1]

@@ -3,6 +3,7 @@
 from vicinal._base._arrays import (
     as_given,
     as_numpy,
+    captured,
     check_same_device,
     check_same_library,
     device_classes,
@@ -16,10 +17,22 @@ from vicinal._base._arrays import (
     namespace,
     take_rows,
 )
-from vicinal._base._blocks import Block, Blocks, add_tuples, join_blocks, rows_at, stack_rows
-from vicinal._base._capture import captured
+from vicinal._base._blocks import (
+    Blocks,
+    ColumnMoments,
+    Survey,
+    add_tuples,
+    block_moments,
+    dense,
+    join_blocks,
+    merge_moments,
+    rows_at,
+    sample_rows,
+    stack_rows,
+    survey,
+)
+from vicinal._base._compat import import_optional
 from vicinal._base._docs import documented
-from vicinal._base._draws import hold_out, row_uniforms
 from vicinal._base._estimator import atomic_fit, atomic_fit_blocks, refuse
 from vicinal._base._files import printable, whole_file, write_whole
 from vicinal._base._forests import fit_forest, forest_leaves, forest_proba
@@ -33,25 +46,16 @@ from vicinal._base._held_out import (
     group_folds,
     held_out,
     held_out_by_folds,
+    hold_out,
     last_step,
+    row_uniforms,
     rows_outside,
     seeded_clone,
     takes_weights,
 )
-from vicinal._base._memory import row_blocks
-from vicinal._base._optional import import_optional
-from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, thread_map
+from vicinal._base._parallel import draw_seeds, n_threads, parallel_map, row_blocks, thread_map
 from vicinal._base._progress import Progress
 from vicinal._base._saved import check_saved, saved, saved_name, saved_part
-from vicinal._base._survey import (
-    ColumnMoments,
-    Survey,
-    block_moments,
-    dense,
-    merge_moments,
-    sample_rows,
-    survey,
-)
 from vicinal._base._training_data import (
     DeviceTrainingData,
     TrainingData,
@@ -82,7 +86,6 @@ from vicinal._base._validation import (
 )
 
 __all__ = [
-    "Block",
     "Blocks",
     "HeldOut",
     "ColumnMoments",

@@ -1,39 +1,26 @@
-"""A table of any size as blocks of rows: what a fit by blocks asks of whoever holds them."""
+"""Tables as blocks of rows: passes over them, and what a first pass finds."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from operator import add
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import scipy.sparse as sp
+from sklearn.utils.multiclass import check_classification_targets
 
-
-@dataclass(frozen=True)
-class Block:
-    """Consecutive rows in memory: what a task sees of the table."""
-
-    X: Any
-    y: Any
-    sample_weight: np.ndarray
-    start: Any = None  # position of the first row in the whole table, once it is known
-
-    def __len__(self) -> int:
-        return self.X.shape[0]
-
-    def take(self, rows: np.ndarray) -> "Block":
-        """Return some of the rows, which have no common start any more."""
-        y = None if self.y is None else self.y[rows]
-        return Block(self.X[rows], y, self.sample_weight[rows])
+from vicinal._base._held_out import row_uniforms
+from vicinal._base._training_data import TrainingData
 
 
 class Blocks(ABC):
     """Rows, targets and weights that are visited block by block and never held whole.
 
     A model with a method ``fit_blocks(blocks)`` learns from such passes alone. Functions given to
-    a pass are called as ``function(block, *shared)`` with a :class:`Block` (or what ``then`` made
-    of it), perhaps on another machine: they must be importable and must not change their arguments.
+    a pass are called as ``function(block, *shared)`` with :class:`TrainingData` (or what ``then``
+    made of it), perhaps on another machine: they must be importable and must not change their
+    arguments.
     """
 
     n_features: int
@@ -100,20 +87,157 @@ def stack_rows(parts: Sequence) -> Any:
     return sp.vstack(parts, format="csr") if sp.issparse(parts[0]) else np.concatenate(parts)
 
 
-def join_blocks(blocks: Sequence[Block]) -> Block:
+def join_blocks(blocks: Sequence[TrainingData]) -> TrainingData:
     """Return the rows of several blocks as one."""
-    return Block(
+    return TrainingData(
         stack_rows([block.X for block in blocks]),
         None if blocks[0].y is None else np.concatenate([block.y for block in blocks]),
-        np.concatenate([block.sample_weight for block in blocks]),
+        sample_weight=np.concatenate([block.sample_weight for block in blocks]),
     )
 
 
-def rows_at(blocks: Blocks, positions: np.ndarray) -> Block:
+def rows_at(blocks: Blocks, positions: np.ndarray) -> TrainingData:
     """Gather the rows at ascending positions of located blocks."""
     return join_blocks([part for part in blocks.gather(_pick, positions) if len(part)])
 
 
-def _pick(block: Block, positions: np.ndarray) -> Block:
+def _pick(block: TrainingData, positions: np.ndarray) -> TrainingData:
     first, last = np.searchsorted(positions, [block.start, block.start + len(block)])
     return block.take(positions[first:last] - block.start)
+
+
+_SPARSE = (
+    "X has sparse blocks, and this fit sums up dense rows; convert them, for instance with "
+    "X.map_blocks(lambda block: block.toarray())."
+)
+
+
+class ColumnMoments(NamedTuple):
+    """Weight, means, sums of squares about the means, and the range of every column."""
+
+    weight: float
+    mean: np.ndarray
+    squares: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+    @property
+    def variance(self) -> np.ndarray:
+        """Weighted variance of every column."""
+        return self.squares / self.weight
+
+    @property
+    def constant(self) -> np.ndarray:
+        """Which columns hold one value only."""
+        return self.low == self.high
+
+
+@dataclass(frozen=True)
+class Survey:
+    """What one pass over a table tells."""
+
+    lengths: tuple[int, ...]
+    weight: float
+    classes: Any  # sorted labels, or None where y is not a class
+    class_rows: Any  # number of rows of each class
+    class_weights: Any  # weight of each class
+    dense_moments: ColumnMoments | None  # of the columns, where blocks are dense
+
+    @property
+    def n_rows(self) -> int:
+        """Number of rows of positive weight."""
+        return sum(self.lengths)
+
+    @property
+    def moments(self) -> ColumnMoments:
+        """Moments of the columns; sparse blocks, which have none, are refused."""
+        if self.dense_moments is None:
+            raise ValueError(_SPARSE)
+        return self.dense_moments
+
+
+def survey(blocks: Blocks, *, has_classes: bool) -> tuple[Blocks, Survey]:
+    """Count rows, weights and classes, and return blocks that know where they start."""
+    found = blocks.total(_look, has_classes, combine=_join)
+    if found.n_rows == 0:
+        raise ValueError("X has no rows of positive weight; at least one is needed.")
+    if has_classes:
+        check_classification_targets(found.classes)
+    if has_classes and len(found.classes) < 2:
+        raise ValueError(
+            f"y holds one class only ({found.classes.tolist()[0]!r}); a classifier needs samples "
+            "of at least two classes. Check how y was selected."
+        )
+    return blocks.located(found.lengths), found
+
+
+def sample_rows(blocks: Blocks, found: Survey, n_rows: int, seed: int) -> TrainingData:
+    """Return about ``n_rows`` rows as one block, or all where there are no more.
+
+    ``blocks`` must know where they start, see ``survey``: the sample is then the same whatever
+    blocks the rows come in.
+    """
+    share = 1.0 if found.n_rows <= n_rows else n_rows / found.n_rows
+    return join_blocks(blocks.gather(_drawn, share, seed))
+
+
+def dense(block: TrainingData) -> np.ndarray:
+    """Return the rows of a block, which must be dense."""
+    if sp.issparse(block.X):
+        raise ValueError(_SPARSE)
+    return block.X
+
+
+def block_moments(block: TrainingData) -> ColumnMoments:
+    """Return the moments of a block; sparse rows are refused."""
+    X, weight = dense(block), block.sample_weight
+    if len(X) == 0:
+        zero = np.zeros(X.shape[1])
+        return ColumnMoments(0.0, zero, zero, zero + np.inf, zero - np.inf)
+    mean = weight @ X / weight.sum()
+    squares = weight @ (X - mean) ** 2
+    return ColumnMoments(float(weight.sum()), mean, squares, X.min(axis=0), X.max(axis=0))
+
+
+def merge_moments(a: ColumnMoments, b: ColumnMoments) -> ColumnMoments:
+    """Return the moments of both sets of rows (Chan, Golub and LeVeque, 1983)."""
+    weight = a.weight + b.weight
+    if weight == 0:
+        return a
+    gap = b.mean - a.mean
+    mean = a.mean + gap * (b.weight / weight)
+    squares = a.squares + b.squares + gap**2 * (a.weight * b.weight / weight)
+    return ColumnMoments(
+        weight, mean, squares, np.minimum(a.low, b.low), np.maximum(a.high, b.high)
+    )
+
+
+def _look(block: TrainingData, has_classes: bool) -> Survey:
+    classes = rows = weights = None
+    if has_classes:
+        classes, codes = np.unique(np.asarray(block.y), return_inverse=True)
+        rows = np.bincount(codes, minlength=len(classes))
+        weights = np.bincount(codes, weights=block.sample_weight, minlength=len(classes))
+    moments = None if sp.issparse(block.X) else block_moments(block)
+    total = float(block.sample_weight.sum())
+    return Survey((len(block),), total, classes, rows, weights, moments)
+
+
+def _join(left: Survey, right: Survey) -> Survey:
+    classes, rows, weights = left.classes, None, None
+    if classes is not None:
+        classes = np.union1d(left.classes, right.classes)
+        rows, weights = np.zeros(len(classes), dtype=np.int64), np.zeros(len(classes))
+        for part in (left, right):
+            places = np.searchsorted(classes, part.classes)
+            rows[places] += part.class_rows
+            weights[places] += part.class_weights
+    moments = None
+    if left.dense_moments is not None and right.dense_moments is not None:
+        moments = merge_moments(left.dense_moments, right.dense_moments)
+    lengths = left.lengths + right.lengths
+    return Survey(lengths, left.weight + right.weight, classes, rows, weights, moments)
+
+
+def _drawn(block: TrainingData, share: float, seed: int) -> TrainingData:
+    return block.take(np.flatnonzero(row_uniforms(seed, block.start, len(block)) < share))

@@ -1,5 +1,7 @@
-"""Private scikit-learn names, all in one place so that a new release breaks one file."""
+"""Private names of scikit-learn in one place, and optional packages."""
 
+from importlib import import_module
+from types import ModuleType
 from typing import Any
 
 import numpy as np
@@ -14,6 +16,19 @@ from sklearn.utils.validation import _check_feature_names_in as check_feature_na
 from sklearn.utils.validation import _check_sample_weight as check_sample_weight
 from sklearn.utils.validation import _check_y as check_y
 from sklearn.utils.validation import _num_samples as num_samples
+
+
+def import_optional(name: str, *, needed_by: str, extra: str) -> ModuleType:
+    """Import a package that the core does not need, or say which extra brings it."""
+    try:
+        return import_module(name)
+    except ImportError as error:
+        package = name.partition(".")[0]
+        raise ImportError(
+            f"{needed_by} needs the package {package!r}, which is not installed; "
+            f"install it with: pip install 'vicinal[{extra}]'"
+        ) from error
+
 
 __all__ = [
     "HasMethods",

@@ -1,23 +1,85 @@
-"""Tasks in parallel, with seeds drawn before dispatch.
-
-``n_jobs=None`` is one rule in all of the library, scikit-learn's: compiled loops use every core
-(``n_threads``, ``thread_map``), whole fits run one after the other unless joblib is configured
-otherwise (``parallel_map``).
-"""
+"""Work in parallel, and in blocks of rows that fit the memory; work that stops early."""
 
 import os
 import threading
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 import numpy as np
 from joblib import effective_n_jobs
+from sklearn import get_config
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
 from vicinal._base._compat import openmp_threads, threadpool_controller
 from vicinal._base._progress import Progress
+
+_stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
+
+
+class WorkStoppedError(Exception):
+    """The result is not wanted any more."""
+
+
+@contextmanager
+def stopped_by(event: threading.Event) -> Iterator[None]:
+    """Let the work of this block, in this thread, end soon after the event is set."""
+    token = _stop.set(event)
+    try:
+        yield
+    finally:
+        _stop.reset(token)
+
+
+def check_stopped() -> None:
+    """Raise if the work of the enclosing :func:`stopped_by` is not wanted any more."""
+    event = _stop.get()
+    if event is not None and event.is_set():
+        raise WorkStoppedError
+
+
+_MIB = 2**20
+
+
+def row_blocks(
+    n_rows: int,
+    bytes_per_row: int,
+    *,
+    working_memory: float | None = None,
+    max_rows: int | None = None,
+) -> Iterator[slice]:
+    """Yield slices that cover ``range(n_rows)``, each within the memory budget.
+
+    Work that nobody waits for any more ends before the next slice.
+
+    Parameters
+    ----------
+    n_rows : int
+        Number of rows to cover.
+    bytes_per_row : int
+        Temporary memory that one row costs its consumer.
+    working_memory : float, default=None
+        Budget in MiB; ``None`` reads ``sklearn.get_config()["working_memory"]``.
+    max_rows : int, default=None
+        Upper bound on a block, for consumers that gain nothing from longer ones.
+
+    Examples
+    --------
+    >>> from vicinal._base import row_blocks
+    >>> [(b.start, b.stop) for b in row_blocks(5, 2**20, working_memory=2)]
+    [(0, 2), (2, 4), (4, 5)]
+    """
+    budget = get_config()["working_memory"] if working_memory is None else working_memory
+    rows = max(1, int(budget * _MIB // max(1, bytes_per_row)))
+    if max_rows is not None:
+        rows = min(rows, max_rows)
+    for start in range(0, n_rows, rows):
+        check_stopped()
+        yield slice(start, min(start + rows, n_rows))
+
 
 _MAX_SEED = np.iinfo(np.int32).max
 

@@ -17,7 +17,7 @@ from vicinal._base._arrays import (
     namespace,
 )
 from vicinal._base._compat import num_samples, rows_of
-from vicinal._base._draws import hold_out
+from vicinal._base._held_out import hold_out
 from vicinal._base._validation import (
     check_device_weights,
     check_groups,

@@ -13,7 +13,6 @@ from sklearn.pipeline import Pipeline
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
-    Block,
     Blocks,
     Progress,
     Survey,
@@ -378,7 +377,7 @@ def _cv_results(search: Search) -> dict[str, np.ndarray]:
 # --- tables in blocks of rows: chosen on a sample, fitted by sums where a model can ---------------
 
 
-def sample_blocks(blocks: Blocks, found: Survey, random_state) -> tuple[Block, np.ndarray]:
+def sample_blocks(blocks: Blocks, found: Survey, random_state) -> tuple[TrainingData, np.ndarray]:
     """Return rows of located blocks, some of every class, and their positions in the table."""
     random_state = 0 if random_state is None else deepcopy(random_state)
     seed = draw_seeds(check_random_state(random_state), 1)[0]
@@ -390,7 +389,7 @@ def sample_blocks(blocks: Blocks, found: Survey, random_state) -> tuple[Block, n
     return join_blocks([part for part, _ in parts]), np.concatenate([part[1] for part in parts])
 
 
-def _sample_block(block: Block, shares: np.ndarray, classes, seed: int) -> tuple:
+def _sample_block(block: TrainingData, shares: np.ndarray, classes, seed: int) -> tuple:
     """Return rows by random numbers of their own, whatever the blocks, and their positions."""
     codes = 0 if classes is None else np.searchsorted(classes, block.y)
     rows = np.flatnonzero(row_uniforms(seed, block.start, len(block)) < shares[codes])
@@ -424,7 +423,9 @@ def _encoded(X, encodings: Encodings, encoding: str, steps) -> np.ndarray:
     return X if steps is None else steps.transform(X)
 
 
-def _encode_block(block: Block, encodings, encoding, steps, width, classes, factors) -> Block:
+def _encode_block(
+    block: TrainingData, encodings, encoding, steps, width, classes, factors
+) -> TrainingData:
     X = np.zeros((0, width))
     if len(block):
         X = _encoded(block.X, encodings, encoding, steps)

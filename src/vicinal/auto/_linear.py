@@ -5,10 +5,10 @@ from scipy.special import softmax
 from sklearn.base import BaseEstimator, ClassifierMixin, RegressorMixin, is_classifier
 
 from vicinal._base import (
-    Block,
     Blocks,
     HeldOut,
     Survey,
+    TrainingData,
     add_tuples,
     dense,
     fold_entries,
@@ -166,29 +166,29 @@ def _lda_of_blocks(blocks: Blocks, found: Survey, alpha: float) -> tuple[np.ndar
 _OF_BLOCKS = {"ridge": _ridge_of_blocks, "logistic": _logistic_of_blocks, "lda": _lda_of_blocks}
 
 
-def _block_statistics(block: Block, classes) -> LDAStatistics:
+def _block_statistics(block: TrainingData, classes) -> LDAStatistics:
     codes = np.searchsorted(classes, block.y)
     return lda_statistics(dense(block), codes, block.sample_weight, len(classes))
 
 
-def _block_targets(block: Block, classes) -> np.ndarray:
+def _block_targets(block: TrainingData, classes) -> np.ndarray:
     if classes is None:
         return np.asarray(block.y, dtype=np.float64).reshape(len(block), -1)
     return np.eye(len(classes))[np.searchsorted(classes, block.y)]
 
 
-def _block_sums(block: Block, classes) -> tuple:
+def _block_sums(block: TrainingData, classes) -> tuple:
     weight = block.sample_weight
     return weight.sum(), weight @ dense(block), weight @ _block_targets(block, classes)
 
 
-def _block_scatter(block: Block, centre, level, classes) -> tuple:
+def _block_scatter(block: TrainingData, centre, level, classes) -> tuple:
     Z = dense(block) - centre
     weighted = Z * block.sample_weight[:, None]
     return weighted.T @ Z, weighted.T @ (_block_targets(block, classes) - level)
 
 
-def _block_logistic(block: Block, classes, question) -> tuple:
+def _block_logistic(block: TrainingData, classes, question) -> tuple:
     codes = np.searchsorted(classes, block.y)
     return logistic_sums(dense(block), codes, block.sample_weight, len(classes), question)
 

@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from vicinal._base import last_step, printable, write_whole
-from vicinal._base._pipelines import ask, can
+from vicinal._base._wrappers import ask, can
 from vicinal.cli._check_table import (
     Roles,
     as_numbers,

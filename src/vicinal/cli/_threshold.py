@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from scipy.special import expit, logit
 
-from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._held_out import OutOfFold
 from vicinal._kernels.calibration._probabilities import fit_platt
 from vicinal.cli._check_table import CheckedTable
 from vicinal.cli._show import InputError, quoted, say
@@ -106,7 +106,7 @@ class Threshold:
 
     def applied(self, model: Any) -> Any:
         """Return the classifier with this threshold."""
-        from vicinal._base._thresholds import with_threshold
+        from vicinal._base._wrappers import with_threshold
 
         at = [str(label) for label in model.classes_].index(self.positive)
         return with_threshold(model, model.classes_[at], self.value)

@@ -20,7 +20,7 @@ from sklearn.pipeline import Pipeline
 
 import vicinal
 from vicinal._base import _clock, write_whole
-from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._held_out import OutOfFold
 from vicinal._base._processes import processes_ahead
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.cli._check_table import CheckedTable, Source, warn

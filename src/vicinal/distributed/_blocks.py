@@ -14,7 +14,7 @@ from dask import delayed
 from dask.diagnostics import ProgressBar
 
 import distributed
-from vicinal._base import Block, Blocks
+from vicinal._base import Blocks, TrainingData
 
 # Sums are taken over this many results at a time, so that no task ever holds more of them.
 _FAN_IN = 8
@@ -130,7 +130,7 @@ def _whole(value: Any) -> Any:
     return delayed(value, traverse=False)
 
 
-def _as_block(X, y, sample_weight) -> Block:
+def _as_block(X, y, sample_weight) -> TrainingData:
     """Turn what the collection held into arrays, and refuse what no model could use."""
     X = _as_matrix(X)
     n = X.shape[0]
@@ -150,7 +150,7 @@ def _as_block(X, y, sample_weight) -> Block:
     if len(kept) < n:
         X, weights = X[kept], weights[kept]
         y = None if y is None else y[kept]
-    return Block(X, y, weights)
+    return TrainingData(X, y, sample_weight=weights)
 
 
 def _as_matrix(X):
@@ -201,7 +201,7 @@ def _frame_parts(X, y, sample_weight) -> list:
     return [split(part, X.shape[1], *positions) for part in parts]
 
 
-def _split_block(frame, n_columns: int, *positions: int | None) -> Block:
+def _split_block(frame, n_columns: int, *positions: int | None) -> TrainingData:
     y, weight = (None if j is None else frame.iloc[:, j] for j in positions)
     return _as_block(frame.iloc[:, :n_columns], y, weight)
 

@@ -6,7 +6,7 @@ import dask.array as da
 import numpy as np
 from dask import delayed
 
-from vicinal._base import Block
+from vicinal._base import TrainingData
 from vicinal.distributed._blocks import DaskBlocks
 from vicinal.distributed._neighbors import check_columns, lazy_rows, lazy_search, query_lengths
 from vicinal.local.blocks import LocalFrame, check_settled
@@ -104,7 +104,9 @@ def local_predict(
     return da.concatenate(predictions, allow_unknown_chunksizes=True)
 
 
-def _predictions(frame: LocalFrame, found: NeighborRows, queries: Block, method: str, kind: tuple):
+def _predictions(
+    frame: LocalFrame, found: NeighborRows, queries: TrainingData, method: str, kind: tuple
+):
     if len(queries) == 0:
         *width, dtype = kind
         return np.empty((0, *width), dtype=dtype)

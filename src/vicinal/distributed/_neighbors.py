@@ -8,7 +8,7 @@ import dask.array as da
 import numpy as np
 from dask import delayed
 
-from vicinal._base import Block, Survey, add_tuples, survey
+from vicinal._base import Survey, TrainingData, add_tuples, survey
 from vicinal.distributed._blocks import DaskBlocks, compute, tree
 from vicinal.neighbors.blocks import Ball, BlockSearch, Nearest, NeighborRows, merge, search_block
 
@@ -114,7 +114,7 @@ def lazy_rows(blocks: DaskBlocks, place: Callable | None = None) -> list:
     return [as_rows(part, place) for part in blocks.parts]
 
 
-def _placed_rows(block: Block, place):
+def _placed_rows(block: TrainingData, place):
     return block.X if place is None else place(block.X)
 
 
@@ -247,13 +247,13 @@ def _mean_neighbor_distance(blocks: DaskBlocks, found: Survey, verbose: int) -> 
     return float(total / weight)
 
 
-def _neighbor_squares(found: NeighborRows, block: Block, k: int) -> tuple[float, float]:
+def _neighbor_squares(found: NeighborRows, block: TrainingData, k: int) -> tuple[float, float]:
     # The row itself is at distance 0, so that the k-th other one is the next but k.
     distances = found.pairs.distances.reshape(len(block), k + 1)[:, k]
     return float(block.sample_weight @ distances**2), float(block.sample_weight.sum())
 
 
-def _foreign_shares(found: NeighborRows, block: Block, bandwidth2: float) -> np.ndarray:
+def _foreign_shares(found: NeighborRows, block: TrainingData, bandwidth2: float) -> np.ndarray:
     """Return the share of similarity with other classes, of each row of a block."""
     pairs = found.pairs.take(found.pairs.positions != found.pairs.queries + block.start)
     squares, queries = pairs.distances**2, pairs.queries

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 import scipy.sparse as sp
 
-from vicinal._base import Block, Blocks, stack_rows
+from vicinal._base import Blocks, TrainingData, stack_rows
 from vicinal._kernels.neighbors._nearest import merge_order
 from vicinal.neighbors._neighbor_search import NeighborSearch
 
@@ -135,7 +135,9 @@ class BlockSearch:
         return blocks.totals(search_block, len(queries), self, queries, rule, combine=merge)
 
 
-def search_block(block: Block, search: BlockSearch, queries: list, rule: Any) -> list[NeighborRows]:
+def search_block(
+    block: TrainingData, search: BlockSearch, queries: list, rule: Any
+) -> list[NeighborRows]:
     """Search one block of located rows for several sets of queries."""
     weights = block.sample_weight if search.count_weights else np.ones(len(block))
     columns = tuple(getattr(block, name) for name in search.carry)

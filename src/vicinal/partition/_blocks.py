@@ -18,7 +18,6 @@ from sklearn.linear_model import Ridge
 from sklearn.utils import check_random_state
 
 from vicinal._base import (
-    Block,
     Blocks,
     Survey,
     TrainingData,
@@ -192,7 +191,7 @@ class BlockTable:
     weight: float
     classes: np.ndarray | None = None
 
-    def rows(self, block: Block) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    def rows(self, block: TrainingData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
         """Return scaled rows, codes (or numbers) and weights."""
         X = dense(block)
         if self.scale is not None:
@@ -440,7 +439,9 @@ class RegionSums(NamedTuple):
     sums: Any  # of every region, or None
 
 
-def _sum_regions(block: Block, table: BlockTable, chains: list[Chain], with_sums: bool) -> list:
+def _sum_regions(
+    block: TrainingData, table: BlockTable, chains: list[Chain], with_sums: bool
+) -> list:
     X, target, weight = table.rows(block)
     return [_sum_one(block.start, X, target, weight, table, chain, with_sums) for chain in chains]
 
@@ -492,7 +493,7 @@ def _gate_rows(chain: Chain, table: BlockTable, k: Any, X, target, weight, start
     return gate_costs(losses[0], later, region >= k, weight)
 
 
-def _sum_gate(block: Block, table: BlockTable, chains: list[Chain], k: int) -> list:
+def _sum_gate(block: TrainingData, table: BlockTable, chains: list[Chain], k: int) -> list:
     """Return, for every start: rows, those to pass on, their weight and costs, what is learned."""
     X, target, weight = table.rows(block)
     learner = table.gate_learner
@@ -505,7 +506,7 @@ def _sum_gate(block: Block, table: BlockTable, chains: list[Chain], k: int) -> l
 
 
 def _sum_queries(
-    block: Block, table: BlockTable, chains: list[Chain], queries: list[StageQuery]
+    block: TrainingData, table: BlockTable, chains: list[Chain], queries: list[StageQuery]
 ) -> list:
     """Return the sums over the rows of a block for every query."""
     X, target, weight = data = table.rows(block)
@@ -606,12 +607,12 @@ def _fit_table(
     return CascadeFit(cascades, None, errors)
 
 
-def _weigh_classes(block: Block, classes, factors) -> Block:
+def _weigh_classes(block: TrainingData, classes, factors) -> TrainingData:
     weight = block.sample_weight * factors[np.searchsorted(classes, block.y)]
     return replace(block, sample_weight=weight)
 
 
-def _target_sum(block: Block) -> float:
+def _target_sum(block: TrainingData) -> float:
     return float(block.sample_weight @ np.asarray(block.y, dtype=np.float64))
 
 
@@ -651,7 +652,7 @@ def _lloyd(centers: list, blocks: Blocks, table: BlockTable) -> list:
     return centers
 
 
-def _sum_centers(block: Block, table: BlockTable, centers: list) -> list:
+def _sum_centers(block: TrainingData, table: BlockTable, centers: list) -> list:
     X, _, weight = table.rows(block)
     found = []
     for own in centers:

@@ -8,9 +8,9 @@ from sklearn.base import is_classifier
 
 from vicinal._base import _clock
 from vicinal._base._compat import num_samples, rows_of
-from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import column_names, column_values
-from vicinal._base._thresholds import Rule, split_threshold
+from vicinal._base._wrappers import Rule, split_threshold
 from vicinal.report._page import Axis
 from vicinal.report._table import column_in_order, with_column
 

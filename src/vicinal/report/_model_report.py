@@ -10,9 +10,9 @@ from sklearn.utils import check_random_state
 from vicinal._base import _clock
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import plain
-from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._held_out import OutOfFold
 from vicinal._base._tables import sampled_rows
-from vicinal._base._thresholds import split_steps, split_threshold
+from vicinal._base._wrappers import split_steps, split_threshold
 from vicinal.inspection import Comparison, check, explain
 from vicinal.report._held_out import (
     UnseenAnswers,

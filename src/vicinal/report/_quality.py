@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 from sklearn import metrics
 
-from vicinal._base._thresholds import Rule
+from vicinal._base._wrappers import Rule
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.report._page import Axis
 

@@ -8,7 +8,7 @@ from vicinal._base import last_step
 from vicinal._base._compat import num_samples
 from vicinal._base._explanation import plain
 from vicinal._base._tables import column_names, column_values, sampled_rows
-from vicinal._base._thresholds import split_threshold
+from vicinal._base._wrappers import split_threshold
 from vicinal.report._held_out import check_labels
 from vicinal.report._page import Page
 

@@ -12,7 +12,7 @@ from collections.abc import Callable, Coroutine, Sequence
 from concurrent.futures import Future
 from typing import Any, NamedTuple
 
-from vicinal._base._stopping import check_stopped, stopped_by
+from vicinal._base._parallel import check_stopped, stopped_by
 
 _CODE = re.compile(r"[+-]?0\d+|.*_.*")
 
@@ -118,7 +118,7 @@ class Workers:
     """A few threads with a short queue; what does not fit is refused at once.
 
     Work whose request was cancelled, by a timeout or because the client went away, leaves the queue
-    or stops at its next :func:`~vicinal._base._stopping.check_stopped`. It counts until then.
+    or stops at its next :func:`~vicinal._base._parallel.check_stopped`. It counts until then.
 
     Parameters
     ----------

@@ -12,9 +12,8 @@ from sklearn.pipeline import Pipeline
 from vicinal._base import import_optional, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import values_of
-from vicinal._base._pipelines import ask, can
-from vicinal._base._stopping import check_stopped
-from vicinal._base._thresholds import split_threshold
+from vicinal._base._parallel import check_stopped
+from vicinal._base._wrappers import ask, can, split_threshold
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain

@@ -14,7 +14,6 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
-    Block,
     Blocks,
     TrainingData,
     add_tuples,
@@ -405,7 +404,7 @@ class Learned:
     eigenvalues: list[np.ndarray]
 
 
-def _encode(block: Block, classes: Any) -> TrainingData:
+def _encode(block: TrainingData, classes: Any) -> TrainingData:
     codes = None if classes is None else np.searchsorted(classes, block.y)
     return TrainingData(dense(block), codes, classes, block.sample_weight)
 

@@ -18,7 +18,6 @@ from sklearn.model_selection import check_cv
 from sklearn.utils import get_tags
 
 from vicinal._base import (
-    Block,
     Blocks,
     Progress,
     Survey,
@@ -351,17 +350,17 @@ class Folds(NamedTuple):
     seed: int
     n_folds: int
 
-    def of(self, block: Block) -> np.ndarray:
+    def of(self, block: TrainingData) -> np.ndarray:
         """Return the folds of the rows of a block."""
         drawn = row_uniforms(self.seed, block.start, len(block))
         return (self.n_folds * drawn).astype(np.int64)
 
 
-def _encode(block: Block, classes) -> Block:
+def _encode(block: TrainingData, classes) -> TrainingData:
     return replace(block, X=dense(block), y=np.searchsorted(classes, block.y))
 
 
-def _outside(block: Block, folds: Folds, fold: int) -> Block:
+def _outside(block: TrainingData, folds: Folds, fold: int) -> TrainingData:
     return block.take(np.flatnonzero(folds.of(block) != fold))
 
 
@@ -408,21 +407,23 @@ def _fit_whole(views: Sequence[tuple], blocks: Blocks) -> list:
     return blocks.regrouped(_take_subspaces, _fit_gathered, groups, subspaces).values()
 
 
-def _take_subspaces(block: Block, subspaces: list[tuple]) -> list[Block]:
+def _take_subspaces(block: TrainingData, subspaces: list[tuple]) -> list[TrainingData]:
     return [_take_subspace(block, *own) for own in subspaces]
 
 
-def _take_subspace(block: Block, decomposition: Any, index: int) -> Block:
+def _take_subspace(block: TrainingData, decomposition: Any, index: int) -> TrainingData:
     return replace(block, X=np.ascontiguousarray(features_of(decomposition, index, block.X)))
 
 
-def _fit_gathered(blocks: list[Block], estimator: Any) -> Any:
+def _fit_gathered(blocks: list[TrainingData], estimator: Any) -> Any:
     rows = join_blocks(blocks)
     weight = None if (rows.sample_weight == 1).all() else rows.sample_weight
     return fit_weighted(clone(estimator), rows.X, rows.y, weight)
 
 
-def _score(block: Block, settings: FusionSettings, views: list[list[tuple]], folds: Folds) -> Block:
+def _score(
+    block: TrainingData, settings: FusionSettings, views: list[list[tuple]], folds: Folds
+) -> TrainingData:
     """Return scores of models that did not see the row in place of its features."""
     fold = folds.of(block)
     width = 1 if len(settings.classes) == 2 else len(settings.classes)
@@ -447,5 +448,5 @@ def fit_fusion_blocks(fusion: Any, R: Blocks) -> Any:
     return fusion.fit_blocks(R) if by_blocks(fusion) else _fit_whole([(None, 0, fusion)], R)[0]
 
 
-def _standardise(block: Block, scale: ScoreScale) -> Block:
+def _standardise(block: TrainingData, scale: ScoreScale) -> TrainingData:
     return replace(block, X=np.ascontiguousarray(scale.apply(block.X)))

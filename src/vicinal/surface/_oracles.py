@@ -16,7 +16,7 @@ from sklearn.pipeline import Pipeline
 from sklearn.svm import SVC, NuSVC
 
 from vicinal._base import forest_proba, import_optional, row_blocks, saved
-from vicinal._base._stopping import check_stopped
+from vicinal._base._parallel import check_stopped
 from vicinal._kernels.surface._closed_forms import kernel_machine, perceptron_layers
 
 # Probabilities are kept off 0 and 1 by this much before their logit is taken.

@@ -17,7 +17,6 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from vicinal._base import (
-    Block,
     Blocks,
     TrainingData,
     add_tuples,
@@ -524,7 +523,7 @@ def nearest_center(X: Any, centers: Any) -> Any:
     return xp.argmin(xp.sum(centers * centers, axis=1)[None, :] - 2 * (X @ centers.T), axis=1)
 
 
-def _weighted_sums(block: Block | TrainingData) -> tuple[Any, Any]:
+def _weighted_sums(block: TrainingData | TrainingData) -> tuple[Any, Any]:
     if block.y is not None:
         raise ValueError(
             "labels weigh rows by their uncertainty, which costs a search of its own: pass "

@@ -9,7 +9,7 @@ import numpy as np
 from sklearn.base import is_classifier
 
 from vicinal._base._compat import rows_of
-from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._held_out import OutOfFold
 from vicinal.inspection.compare._comparison import Comparison, ComparisonEntry
 from vicinal.inspection.compare._folds import FoldResult, score
 

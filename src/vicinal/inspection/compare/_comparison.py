@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base._out_of_fold import OutOfFold
+from vicinal._base._held_out import OutOfFold
 
 
 @dataclass(frozen=True)

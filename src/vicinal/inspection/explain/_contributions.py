@@ -6,7 +6,7 @@ import numpy as np
 
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show, values_of
-from vicinal._base._stopping import check_stopped
+from vicinal._base._parallel import check_stopped
 from vicinal._base._tables import spread_rows
 from vicinal.inspection.explain._columns import MixedRows
 

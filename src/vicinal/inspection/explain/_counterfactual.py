@@ -12,7 +12,7 @@ from vicinal._base import is_frame, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import ExplanationSection, show
 from vicinal._base._tables import column_values, spread_rows
-from vicinal._base._thresholds import split_threshold
+from vicinal._base._wrappers import split_threshold
 from vicinal.inspection.explain._columns import MixedRows, set_columns
 from vicinal.surface import DecisionSurface
 

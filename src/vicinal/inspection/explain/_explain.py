@@ -22,7 +22,7 @@ from vicinal._base._explanation import (
     values_of,
 )
 from vicinal._base._tables import column_values, is_missing
-from vicinal._base._thresholds import split_steps, split_threshold
+from vicinal._base._wrappers import split_steps, split_threshold
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal.inspection.explain._columns import columns_behind, names_of, one_row
 from vicinal.inspection.explain._contributions import column_section

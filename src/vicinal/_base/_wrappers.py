@@ -1,4 +1,4 @@
-"""Classifiers of two classes that answer one of them from some probability on."""
+"""Models behind pipelines and thresholds on their probabilities."""
 
 from typing import Any, NamedTuple
 
@@ -8,6 +8,20 @@ from sklearn.model_selection import FixedThresholdClassifier, TunedThresholdClas
 from sklearn.pipeline import Pipeline
 
 from vicinal._base._compat import tuned_label
+
+
+def can(model: Any, method: str) -> bool:
+    """Tell whether a model, or the last step behind its transformers, has a method."""
+    return hasattr(model, method) or (
+        isinstance(model, Pipeline) and can(model.steps[-1][1], method)
+    )
+
+
+def ask(model: Any, method: str, X: Any, **options: Any) -> Any:
+    """Call a method of a model, or of the last step behind its transformers."""
+    if isinstance(model, Pipeline) and not hasattr(model, method):
+        return ask(model.steps[-1][1], method, model[:-1].transform(X), **options)
+    return getattr(model, method)(X, **options)
 
 
 class Rule(NamedTuple):
