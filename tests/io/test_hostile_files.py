@@ -490,7 +490,7 @@ def test_labels_of_several_outputs_belong_to_as_many_lists_of_classes(tmp_path):
         (SVC(), "SVC", "_n_support"),
         (KNeighborsClassifier(), "KNeighborsClassifier", "_y"),
         (LocalClassifier(metric="forest", random_state=0), "ForestIndex", "_members"),
-        (LocalClassifier(metric="euclidean", n_neighbors=20), "Labels", "codes"),
+        (LocalClassifier(metric="euclidean", n_neighbors=20), "LocalRows", "y"),
     ],
     ids=lambda part: part if isinstance(part, str) else type(part).__name__,
 )

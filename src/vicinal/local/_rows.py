@@ -378,9 +378,11 @@ class LocalRows:
     def __restore__(self, state: dict) -> None:
         """Take back what a model file holds; compiled loops count on class codes."""
         vars(self).update(state)
-        n = self.n_classes
-        if n is not None and len(self.y) and not 0 <= self.y.min() <= self.y.max() < n:
-            raise ValueError(f"LocalRows.y must lie between 0 and {n - 1}.")
+        n, y = self.n_classes, self.y
+        if n is None:
+            return
+        if y.ndim != 1 or y.dtype.kind != "i" or not 0 <= y.min(initial=0) <= y.max(initial=0) < n:
+            raise ValueError(f"LocalRows.y must be whole numbers between 0 and {n - 1}.")
 
     @property
     def n_samples(self) -> int:

@@ -84,7 +84,9 @@ class LinearGate:
 
     def decision_function(self, X: Any) -> np.ndarray:
         """Return the gate score; above 0 means "pass on"."""
-        return X @ self.coef_ + self.intercept_
+        # OpenBLAS may flag finite products of single precision as invalid.
+        with np.errstate(invalid="ignore"):
+            return X @ self.coef_ + self.intercept_
 
     def predict(self, X: Any) -> np.ndarray:
         """Return 1 where a sample is passed on, 0 where it stays."""
