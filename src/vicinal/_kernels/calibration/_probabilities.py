@@ -5,10 +5,9 @@ from typing import Any
 
 import array_api_compat as compat
 import numpy as np
-from scipy.special import softmax
+from scipy.special import expit, softmax
 
 from vicinal._base import namespace
-from vicinal._kernels.ensemble._boosting import Logistic, corrective_coefficients
 
 # Quantiles of the size of scores at which they may be cut; beyond them they say nothing more.
 _REACHES = (1.0, 0.95, 0.9, 0.8, 0.7, 0.6, 0.5)
@@ -44,19 +43,37 @@ def fit_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float]:
     r"""Return (A, B) of sigma(A s + B).
 
     Minimises the log loss against Platt's smoothed targets, (N+ + 1) / (N+ + 2) and 1 / (N- + 2),
-    plus A^2 / (2c), by damped Newton steps; N+ and N- count weights.
+    plus A^2 / (2c), by Newton's method with halving steps; N+ and N- count weights.
     """
     weights = np.ones(len(scores)) if weights is None else weights
     n_positive, n_negative = weights[positive].sum(), weights[~positive].sum()
-    size = float(np.abs(scores).max(initial=0.0)) or 1.0
-    design = np.column_stack([scores / size, np.ones(len(scores))])
-    start = np.array([0.0, np.log((n_positive + 1.0) / (n_negative + 1.0))])
-    ridge = np.array([1.0 / (c * size**2 * weights.sum()), 0.0])
     targets = smoothed_targets(positive, weights)
-    A, B = corrective_coefficients(
-        Logistic(), targets, weights, design, start, ridge, max_iter=100, tol=1e-20
-    )
-    return float(A / size), float(B)
+    design = np.column_stack([scores, np.ones(len(scores))])
+    theta = np.array([0.0, np.log((n_positive + 1.0) / (n_negative + 1.0))])
+    ridge = np.array([1.0 / c, 0.0])
+
+    def loss(theta):
+        f = design @ theta
+        return weights @ (np.logaddexp(0.0, f) - targets * f) + 0.5 * ridge @ (theta * theta)
+
+    value = loss(theta)
+    for _ in range(100):
+        p = expit(design @ theta)
+        gradient = design.T @ (weights * (p - targets)) + ridge * theta
+        curvature = (design.T * (weights * p * (1.0 - p))) @ design + np.diag(ridge + 1e-12)
+        move = np.linalg.solve(curvature, gradient)
+        if gradient @ move <= 1e-20 * (1.0 + abs(value)):
+            break
+        share = 1.0
+        while share > 1e-10:
+            new = loss(theta - share * move)
+            if new <= value - 1e-4 * share * (gradient @ move):
+                break
+            share *= 0.5
+        else:
+            break
+        theta, value = theta - share * move, new
+    return float(theta[0]), float(theta[1])
 
 
 def couple_pairs(pairwise, counts, *, max_iter=1000, tol=1e-10) -> np.ndarray:
