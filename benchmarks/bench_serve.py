@@ -270,15 +270,15 @@ def attacks(frame):
     text = frame.to_csv(index=False, header=False)
     rows = {"rows": frame.iloc[:1].to_dict("records")}
     one = json.dumps(rows).encode()
-    many = json.dumps({"rows": frame.to_numpy().tolist() * 24}).encode()[: 2**22]
+    many = json.dumps({"rows": frame.to_numpy().tolist() * 24}).encode()[: 2**20]
     json_body = many[: many.rindex(b"], [")] + b"]]}"
-    csv_body = (header + text * 40).encode()[: 2**22]
+    csv_body = (header + text * 40).encode()[: 2**20]
     csv_body = csv_body[: csv_body.rindex(b"\n")]
     too_large = (header + text * 160).encode()[: 2**24]
     return {
         "CSV of 16 MB": Attack("/predict", too_large, "text/csv", 4, 4),
-        "CSV of 4 MB": Attack("/predict", csv_body, "text/csv", 4),
-        "JSON of 4 MB": Attack("/predict", json_body, "application/json", 4),
+        "CSV of 1 MB": Attack("/predict", csv_body, "text/csv", 4),
+        "JSON of 1 MB": Attack("/predict", json_body, "application/json", 4),
         "50 explanations": Attack("/explain", one, "application/json", 50),
         "50 explanations, clients leave": Attack(
             "/explain", one, "application/json", 50, leave=True

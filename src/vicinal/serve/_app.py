@@ -61,7 +61,7 @@ def create_app(
         password that a browser asks for. Letters, digits and signs of ASCII, without blanks.
     hosts : sequence of str, default=None
         Names by which requests may call this server, without port; ``None`` for any.
-    max_bytes : int, default=4 MiB
+    max_bytes : int, default=1 MiB
         Largest body of a request. It may hold 100,000 rows and 1,000,000 cells at most.
     max_seconds : float, default=60
         Longest time to a response; work that takes longer is stopped.

@@ -30,7 +30,7 @@ class RequestError(Exception):
 class Limits(NamedTuple):
     """What a request may hold."""
 
-    max_bytes: int = 4 * 2**20
+    max_bytes: int = 2**20
     max_rows: int = 100_000
     max_cells: int = 1_000_000
 
