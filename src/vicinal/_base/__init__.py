@@ -1,4 +1,4 @@
-"""What every floor above stands on: arrays, validation, threads and blocks, progress."""
+"""What every layer above uses: arrays, training data, validation, threads and blocks, progress."""
 
 from vicinal._base._arrays import (
     as_given,
