@@ -7,7 +7,6 @@ from scipy import sparse
 from vicinal._base import (
     check_groups,
     check_magnitude,
-    check_neighbor_count,
     check_weights,
     encode_labels,
     is_ready,
@@ -54,12 +53,6 @@ def test_groups_need_an_entry_for_every_row():
     assert_array_equal(check_groups(["a", "a", "b"], 3), ["a", "a", "b"])
     with pytest.raises(ValueError, match=r"groups has shape \(2,\) for 3 rows"):
         check_groups([1, 2], 3)
-
-
-def test_more_neighbors_than_samples_names_both():
-    assert check_neighbor_count(3, 3) == 3
-    with pytest.raises(ValueError, match="n_neighbors=5 exceeds the 3 samples"):
-        check_neighbor_count(5, 3)
 
 
 def test_rows_without_weight_are_dropped_from_every_array():

@@ -70,7 +70,6 @@ from vicinal._base._validation import (
     check_is_table,
     check_labels,
     check_magnitude,
-    check_neighbor_count,
     check_parameters,
     check_weights,
     class_factors,
@@ -82,7 +81,6 @@ from vicinal._base._validation import (
     positive_rows,
     reads_frames,
     validate_array_api,
-    weighted_device_rows,
 )
 
 __all__ = [
@@ -110,7 +108,6 @@ __all__ = [
     "check_groups",
     "check_labels",
     "check_magnitude",
-    "check_neighbor_count",
     "check_parameters",
     "check_same_device",
     "check_same_library",
@@ -170,7 +167,6 @@ __all__ = [
     "takes_weights",
     "thread_map",
     "validate_array_api",
-    "weighted_device_rows",
     "whole_file",
     "write_whole",
 ]

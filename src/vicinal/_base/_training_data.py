@@ -13,11 +13,12 @@ from vicinal._base._arrays import (
     as_numpy,
     check_same_device,
     check_same_library,
+    device_classes,
     is_array_api,
     namespace,
 )
 from vicinal._base._compat import num_samples, rows_of
-from vicinal._base._held_out import hold_out
+from vicinal._base._held_out import hold_out, rows_outside
 from vicinal._base._validation import (
     check_device_weights,
     check_groups,
@@ -123,9 +124,7 @@ class TrainingData:
 
     def outside(self, fold: np.ndarray) -> "TrainingData":
         """Return the rows outside a fold, in order."""
-        is_outside = np.ones(len(self), dtype=bool)
-        is_outside[fold] = False
-        return self.take(np.flatnonzero(is_outside))
+        return self.take(rows_outside(fold, len(self)))
 
     def hold_out(
         self, fraction: float, rng: np.random.RandomState
@@ -300,8 +299,5 @@ def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) 
 
 def predicted_labels(estimator: Any, scores: Any) -> Any:
     """Return the classes of largest score: on the device if the labels came from there."""
-    xp = namespace(scores)
-    codes = xp.argmax(scores, axis=1)
-    if estimator._reference is None or not estimator._labels_on_device:
-        return estimator.classes_[as_numpy(codes)]
-    return xp.take(xp.asarray(estimator.classes_, device=compat.device(scores)), codes)
+    on_device = estimator._reference is not None and estimator._labels_on_device
+    return device_classes(estimator.classes_, scores, on_device=on_device)

@@ -118,26 +118,6 @@ def check_device_weights(sample_weight: Any, X: Any, *, dtype: Any = None) -> An
     return weights
 
 
-def weighted_device_rows(X: Any, y: Any, sample_weight: Any, *, dtype: Any = None) -> tuple:
-    """Return X, y and weights (``None`` for ones) of the rows that weigh something.
-
-    ``y`` may live on the host; it is cut where it is.
-    """
-    check_same_device(X, y, "y")
-    n_entries = y.shape[0] if hasattr(y, "shape") else len(y)
-    if n_entries != X.shape[0]:
-        raise ValueError(f"y has {n_entries} entries for {X.shape[0]} rows of X.")
-    weights = check_device_weights(sample_weight, X, dtype=dtype)
-    if weights is None:
-        return X, y, None
-    xp = namespace(X)
-    keep = xp.nonzero(weights > 0)[0]
-    if keep.shape[0] == X.shape[0]:
-        return X, y, weights
-    y = xp.take(y, keep, axis=0) if is_array_api(y) else np.asarray(y)[as_numpy(keep)]
-    return xp.take(X, keep, axis=0), y, xp.take(weights, keep)
-
-
 # Beyond 2^53 a float no longer counts rows one by one; below the other, products of weights vanish.
 _LARGEST_TOTAL = 2.0**53
 _SMALLEST_WEIGHT = 1e-100
@@ -272,16 +252,6 @@ def check_fold_count(cv: int, class_rows: np.ndarray) -> None:
             f"cv={cv} folds need as many rows of a class, but the largest has {most} "
             f"(n_samples={int(class_rows.sum())}); lower cv or give more rows."
         )
-
-
-def check_neighbor_count(n_neighbors: int, n_samples: int, *, name: str = "n_neighbors") -> int:
-    """Return ``n_neighbors`` if that many samples exist."""
-    if n_neighbors > n_samples:
-        raise ValueError(
-            f"{name}={n_neighbors} exceeds the {n_samples} samples given; lower {name} or give "
-            "more samples."
-        )
-    return n_neighbors
 
 
 def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
