@@ -72,7 +72,7 @@ def findings(text):
 
 
 def prose(path):
-    """The text of a file that people read: documents whole, Python without numbers and operators."""
+    """The text of a file that people read: documents whole, names and strings of Python."""
     text = path.read_text(encoding="utf-8")
     if path.suffix != ".py":
         return re.sub(r"https?://\S+", "", text)
