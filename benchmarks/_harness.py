@@ -30,8 +30,6 @@ DRAFTS = ROOT / "benchmarks" / ".cache"
 # What a number depends on. The cases themselves and the pages made of them do not count.
 _SOURCES = ("src", "benchmarks", "tests", "pyproject.toml", ":!benchmarks/cases")
 _CORE = ("numpy", "scipy", "scikit-learn", "numba")
-# Where a page comes from is folded away beyond so many lines, or it would hide the page.
-_MANY_LINES = 6
 # Work spread over processes: which of them had which sets is told by no reader's question.
 _SPREAD = re.compile(r"(--(?:sets|seeds))(?: (?!--)\S+)+")
 
@@ -334,14 +332,14 @@ class ResultsPage:
         self.text("\n".join(([caption, ""] if caption else []) + lines))
 
     def markdown(self) -> str:
-        """Return the page: its head tells which commits fed it."""
+        """Return the page: title, question, findings, and a folded footer with the provenance."""
         commands = [f"- command: `{name}`" for name in self._gathered(Cases.commands)]
-        commits = self._gathered(Cases.provenance)
-        head = "\n".join([*commands, *commits])
-        if len(commands) + len(commits) > _MANY_LINES:
-            summary = f"{len(commands)} commands, {len(commits)} commits and machines"
-            head = f"<details><summary>{summary}</summary>\n\n{head}\n\n</details>"
-        return "\n\n".join([*self._head, head, *self._parts]) + "\n"
+        origin = "\n".join([*commands, *self._gathered(Cases.provenance)])
+        footer = (
+            "<details><summary>Provenance: commands, commits, machines, versions</summary>"
+            f"\n\n{origin}\n\n</details>"
+        )
+        return "\n\n".join([*self._head, *self._parts, footer]) + "\n"
 
     def _gathered(self, of: Callable[[Cases], list[str]]) -> list[str]:
         return [entry for cases in self._sources for entry in of(cases)]
