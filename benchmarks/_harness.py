@@ -23,8 +23,8 @@ from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-RESULTS = Path(os.environ.get("VICINAL_RESULTS", ROOT / "docs" / "results"))
+from _pages import ROOT, write_section
+
 CASES = Path(os.environ.get("VICINAL_CASES", ROOT / "benchmarks" / "cases"))
 DRAFTS = ROOT / "benchmarks" / ".cache"
 # What a number depends on. The cases themselves and the pages made of them do not count.
@@ -290,7 +290,7 @@ class ResultsPage:
         packages: Sequence[str] = (),
         sources: Sequence[str] = (),
     ) -> None:
-        self.path = RESULTS / f"{name}.md"
+        self.name = name
         self._sources = [stored(source) for source in sources or (name,)]
         for cases in self._sources:
             cases.packages.update(packages)
@@ -349,19 +349,15 @@ class ResultsPage:
         dirty = [name for name in self._gathered(Cases.commits) if name.endswith("-dirty")]
         if not self._gathered(Cases.commits):
             raise SystemExit(
-                f"{self.path.name} is not written: none of its numbers is a stored case, so nobody "
+                f"{self.name} is not written: none of its numbers is a stored case, so nobody "
                 "could tell which commit it speaks for. Hand what is measured to `page.case`."
             )
         if dirty or (not is_rebuilding() and _is_draft()):
             raise SystemExit(
-                f"{self.path.name} is not written: it would speak for uncommitted sources "
+                f"{self.name} is not written: it would speak for uncommitted sources "
                 f"({', '.join(dirty) or commit()}). Commit src and benchmarks, and run again."
             )
-        RESULTS.mkdir(parents=True, exist_ok=True)
-        draft = self.path.with_suffix(".tmp")
-        draft.write_text(self.markdown())
-        draft.replace(self.path)
-        print(f"wrote {self.path.name}", flush=True)
+        print(f"wrote {write_section(self.name, self.markdown()).name}", flush=True)
 
 
 def _is_draft() -> bool:

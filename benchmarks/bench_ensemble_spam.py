@@ -14,7 +14,8 @@ from sklearn.model_selection import StratifiedKFold
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 
 from _datasets import load_dataset
-from _harness import RESULTS, ResultsPage
+from _harness import ResultsPage
+from _pages import RESULTS
 from vicinal.ensemble import (
     FunctionalGradientBoostingClassifier,
     PrunedTreeClassifier,

@@ -5,7 +5,8 @@ from sklearn.ensemble import AdaBoostClassifier
 from sklearn.tree import DecisionTreeClassifier
 
 from _datasets import load_dataset
-from _harness import RESULTS, ResultsPage, is_rebuilding
+from _harness import ResultsPage, is_rebuilding
+from _pages import RESULTS
 from vicinal._kernels.local._smoothing import kernel_values
 from vicinal.ensemble import (
     BootstrapEnsembleClassifier,

@@ -13,7 +13,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from _harness import RESULTS, ResultsPage, is_rebuilding
+from _harness import ResultsPage, is_rebuilding
+from _pages import RESULTS
 from _partition import load_split
 from vicinal import datasets
 from vicinal.inspection import PartitionHistogramDisplay, PartitionRegionsDisplay

@@ -5,7 +5,8 @@ from scipy.spatial import cKDTree
 from sklearn.base import BaseEstimator, ClassifierMixin
 from sklearn.svm import SVC
 
-from _harness import RESULTS, ResultsPage
+from _harness import ResultsPage
+from _pages import RESULTS
 from bench_surface_geometry import differences, local, moons, zero_contour
 from vicinal.surface import DecisionSurface, SurfaceStatus
 

@@ -10,7 +10,8 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.neighbors import KNeighborsClassifier
 
 from _datasets import load_dataset
-from _harness import RESULTS, ResultsPage, clocked, is_rebuilding
+from _harness import ResultsPage, clocked, is_rebuilding
+from _pages import RESULTS
 from vicinal.uncertainty import LocalDiscriminantTransformer, LocallyAdaptiveClassifier
 
 EVERY_THIRD = [0, 3, 6, 9, 12, 15, 18]

@@ -4,7 +4,8 @@ import numpy as np
 from sklearn.decomposition import PCA
 from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
 
-from _harness import RESULTS, ResultsPage
+from _harness import ResultsPage
+from _pages import RESULTS
 from vicinal.uncertainty import LocalDiscriminantTransformer, uncertainty_map
 
 SEEDS = range(5)

@@ -1,4 +1,4 @@
-"""Build docs/results/index.md: what papers claim and peers reach, beside ours, with the page.
+"""Build docs/results/index.md: published numbers and peers compared with ours.
 
 Every number of ours is read from the tables of the other pages, so it is theirs; a cell that is
 gone, or changed its name, is an error. Published numbers are those of the papers.
@@ -7,7 +7,7 @@ gone, or changed its name, is an error. Published numbers are those of the paper
 import re
 from functools import cache
 
-from _harness import RESULTS, ROOT
+from _pages import PAGES, RESULTS, ROOT, link, section
 
 AT_20 = "local, h = 20, F / length of grad F"
 SETS = ("isolet", "satimage", "letter", "optdigits", "pendigits", "shuttle")
@@ -15,12 +15,12 @@ SETS = ("isolet", "satimage", "letter", "optdigits", "pendigits", "shuttle")
 
 @cache
 def page(name):
-    """Return the text of a page: the one just built, else the one that stands."""
+    """Return what a page shows of a benchmark: just built, else as it stands."""
     for folder in (RESULTS, ROOT / "docs" / "results"):
-        path = folder / f"{name}.md"
-        if path.exists():
-            return path.read_text()
-    raise LookupError(f"There is no page {name}.")
+        text = section(name, folder)
+        if text is not None:
+            return re.sub(r"^#(#+ )", r"\1", text, flags=re.MULTILINE)
+    raise LookupError(f"No page shows the benchmark {name}.")
 
 
 @cache
@@ -501,15 +501,7 @@ PAPERS = {
 
 
 def where(name):
-    return f"[{name}]({name}.md)"
-
-
-def commits(name):
-    """Return the commits that fed the stored cases of a page."""
-    found = re.findall(r"^- commit ([0-9a-f]{7})[^:]*: \d+ cases", page(name), re.M)
-    if not found:
-        raise ValueError(f"The page {name} is not made of stored cases.")
-    return ", ".join(dict.fromkeys(found))
+    return f"[{page(name).splitlines()[0].removeprefix('# ')}]({link(name)})"
 
 
 def table(header, rows):
@@ -525,27 +517,25 @@ def markdown():
     """Return the index."""
     parts = [
         "# Results",
-        "What the papers claim and what peers reach, beside ours. Every number of ours stands on "
-        "the page named beside it, with command, machine, versions and commit, and was written by "
-        "a script of `benchmarks/`; where a peer wins, the table says so. This page is made of the "
-        "others by `make results`.",
+        "Published numbers of the five papers and numbers of other libraries, compared with ours. "
+        "Each number of ours comes from the page in the last column, which was written by a script "
+        "of `benchmarks/` and names command, machine, versions and commit. Losses are shown. "
+        "`make results` builds this page from the others.",
     ]
     for title, claims in PAPERS.items():
         rows = [(c, p, o, where(name)) for c, p, o, name in claims()]
         parts += [f"## {title}", table(("claim", "published", "ours", "where"), rows)]
     rows = [(peer, q, theirs, ours, where(name)) for peer, q, theirs, ours, name in peer_claims()]
     parts += ["## Peers", table(("peer", "question", "theirs", "ours", "where"), rows)]
-    names = sorted({p.stem for d in (RESULTS, ROOT / "docs" / "results") for p in d.glob("*.md")})
-    names.remove("index")
     rows = [
-        (where(name), page(name).splitlines()[0].removeprefix("# "), commits(name))
-        for name in names
+        (f"[{title}]({name}.md)", "; ".join(where(part) for part in parts_of))
+        for name, (title, parts_of) in PAGES.items()
     ]
     parts += [
         "## All pages",
-        "Every page is made of cases stored in `benchmarks/cases`: it can be built again anywhere "
-        "without running anything, and a test holds it to them.",
-        table(("page", "about", "commits"), rows),
+        "Every page is built from cases stored in `benchmarks/cases`, without running anything; "
+        "a test compares them.",
+        table(("page", "sections"), rows),
         "```{toctree}\n:maxdepth: 1\n:glob:\n:hidden:\n\n*\n```",
     ]
     return "\n\n".join(parts) + "\n"

@@ -161,8 +161,23 @@ def test_the_index_has_no_empty_cell_and_every_page():
     rows = [line.strip("|").split("|") for line in index.splitlines() if line.startswith("|")]
     assert len(rows) > 80
     assert all(cell.strip() for row in rows for cell in row)
-    for page in (ROOT / "docs" / "results").glob("*.md"):
+    pages = list((ROOT / "docs" / "results").glob("*.md"))
+    assert len(pages) <= 19
+    for page in pages:
         assert page.name == "index.md" or f"({page.name})" in index, page.name
+
+
+def test_a_page_keeps_the_sections_of_other_benchmarks(toy):
+    call = "import _pages; _pages.PAGES['pair'] = ('Two', ('toy', 'other')); "
+    call += "_pages.PAGE_OF.update(toy='pair', other='pair'); write = _pages.write_section; "
+    call += "write('other', '# B\\n\\n## Part\\n\\n[see](toy.md)'); write('toy', '# A'); "
+    call += "write('other', '# B\\n\\n## Part\\n\\n[see](toy.md)')"
+    environment = {**os.environ, "PYTHONPATH": str(BENCHMARKS), "VICINAL_RESULTS": str(toy.parent)}
+    subprocess.run([sys.executable, "-c", call], env=environment, check=True)
+    page = (toy.parent / "pair.md").read_text()
+    assert page.startswith("# Two")
+    assert page.index("## A") < page.index("## B") < page.index("### Part")
+    assert "[see](pair.md)" in page
 
 
 @pytest.mark.parametrize(
@@ -176,7 +191,8 @@ def test_the_index_has_no_empty_cell_and_every_page():
 )
 def test_the_index_reads_cells_of_pages(tmp_path, row, column, after, message):
     table = "| set | error |\n|---|---|\n| letter | {} |\n"
-    text = f"# A page\n\n{table.format(7.5)}\n## Second\n\n{table.format('**8.5**')}"
+    text = f"## A page\n\n{table.format(7.5)}\n### Second\n\n{table.format('**8.5**')}"
+    text = f"<!-- toy -->\n{text}\n<!-- end of toy -->\n"
     (tmp_path / "toy.md").write_text(text)
     call = f"cell('toy', *{row!r}, column={column!r}, after={after!r})"
     done = subprocess.run(
