@@ -9,7 +9,10 @@ RESULTS = Path(os.environ.get("VICINAL_RESULTS", ROOT / "docs" / "results"))
 
 # page -> title, benchmarks in the order of reading
 PAGES: dict[str, tuple[str, tuple[str, ...]]] = {
-    "auto": ("AutoClassifier and AutoRegressor compared with other libraries", ("auto",)),
+    "auto": (
+        "AutoClassifier and AutoRegressor compared with other libraries",
+        ("comparison", "auto"),
+    ),
     "cost": ("Fit time, prediction time, memory and file size", ("costs", "save")),
     "partition": (
         "Space partitioning: the paper's tables and figures, defaults, speed",

@@ -24,14 +24,14 @@ def catboost(task, is_category):
 
     kind = CatBoostClassifier if task == "classification" else CatBoostRegressor
     words = [f"c{j}" for j in np.flatnonzero(is_category)]
-    return kind(verbose=False, allow_writing_files=False, thread_count=2, cat_features=words)
+    return kind(verbose=False, allow_writing_files=False, thread_count=1, cat_features=words)
 
 
 def xgboost(task, is_category):
     from xgboost import XGBClassifier, XGBRegressor
 
     kind = XGBClassifier if task == "classification" else XGBRegressor
-    return kind(n_jobs=2, enable_categorical=True)
+    return kind(n_jobs=1, enable_categorical=True)
 
 
 def ebm(task, is_category):
@@ -110,7 +110,12 @@ def main():
     started, wall = used(), time.perf_counter()
     model.fit(X, y)
     fitted, fitted_wall = used(), time.perf_counter()
-    answers = np.asarray(model.predict(X_test)).ravel()
+    if task == "classification" and hasattr(model, "predict_proba"):
+        probabilities = model.predict_proba(X_test)
+        np.save(Path(table).with_suffix(".probabilities.npy"), probabilities)
+        answers = probabilities.argmax(axis=1)  # classes are codes from zero
+    else:
+        answers = np.asarray(model.predict(X_test)).ravel()
     found = {
         "fit": fitted - started,
         "wall": fitted_wall - wall,

@@ -232,7 +232,8 @@ def judge(name: str, part: str, label: str, seed: int) -> dict:
         mean, scale = y.mean(), y.std()
         y, y_test = (y - mean) / scale, (y_test - mean) / scale
     if label in (*ELSEWHERE, *SLOW):
-        answers, found = ask_elsewhere(label, task, rows, y)
+        answers, found = peer_predictions(label, task, rows, y)
+        found.pop("probabilities", None)
     else:
         answers, found = ask_here(label, task, rows, y, 500 if part == "published" else 100)
     if answers is None:
@@ -291,8 +292,8 @@ def in_hindsight(model, X, y):
     return model.classes_[np.einsum("m,nmc->nc", weights, answers).argmax(axis=1)]
 
 
-def ask_elsewhere(label: str, task: str, rows: Split, y):
-    """Return the answers of a peer in its own environment, None if it took too long."""
+def peer_predictions(label: str, task: str, rows: Split, y):
+    """Return predictions and costs of a peer in its own environment, None if it took too long."""
     variable = "VICINAL_AUTOGLUON" if label == "AutoGluon" else "VICINAL_PEERS"
     takes_words = label in ("CatBoost", "XGBoost", "AutoGluon")
     X, X_test = rows.part("coded" if takes_words else "numbers")
@@ -323,6 +324,8 @@ def ask_elsewhere(label: str, task: str, rows: Split, y):
             return None, {"error": None, "reason": reason}
         found = json.loads(done.stdout.strip().splitlines()[-1])
         answers = np.load(table.with_suffix(".answers.npy"))
+        if table.with_suffix(".probabilities.npy").exists():
+            found["probabilities"] = np.load(table.with_suffix(".probabilities.npy"))
     return (classes[answers.astype(int)] if task == "classification" else answers), found
 
 

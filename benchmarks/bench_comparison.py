@@ -1,0 +1,285 @@
+"""AutoClassifier and AutoRegressor compared with other libraries on new splits of public sets.
+
+Protocol. Every set is split at random five times with seeds 100 to 104, which played no part in
+development (seeds 0 to 9 did): at most 1,000 or 5,000 training rows, at most 4,000 test rows, the
+same for all models. Every model has its defaults and one thread. A model that fails is shown as
+failed. Statistics are log loss and squared error, which no single row decides, and shares of sets
+won; intervals are bootstraps over sets and splits. CatBoost and XGBoost run in the Python named by
+VICINAL_PEERS. Cases are stored one by one (``--rows``, ``--sets``, ``--models``, ``--seeds``).
+"""
+
+import argparse
+import os
+import pickle
+import time
+import warnings
+
+import numpy as np
+
+from _harness import ResultsPage, is_rebuilding, stored
+from _pages import RESULTS
+from bench_auto import CLASSIFICATION, REGRESSION, peer_predictions, single, split, task_of
+from vicinal.auto import AutoClassifier, AutoRegressor
+
+OURS = "vicinal"
+FAST = "vicinal (fast)"
+HERE = ("LightGBM", "hist. boosting", "random forest", "extra trees", "linear")
+ELSEWHERE = ("CatBoost", "XGBoost")
+MODELS = (OURS, FAST, "CatBoost", "LightGBM", "XGBoost", *HERE[1:])
+SEEDS = tuple(range(100, 105))
+ROWS = (1000, 5000)
+CASES = stored("comparison")
+_LEAST = 1e-6  # probability that a label without one gets
+
+
+# --- one case -----------------------------------------------------------------------------------
+
+
+def judge(name: str, n_rows: int, label: str, seed: int) -> dict:
+    """Return loss, error, processor seconds and file size of one model on one split."""
+    rows, task = split(name, str(n_rows), seed), task_of(name)
+    y, y_test = rows.table.y[rows.train], rows.table.y[rows.test]
+    if task == "regression":
+        mean, scale = y.mean(), y.std()
+        y, y_test = (y - mean) / scale, (y_test - mean) / scale
+    if label in ELSEWHERE:
+        predicted, found = peer_predictions(label, task, rows, y)
+        if predicted is None:
+            return found
+        predicted = found.pop("probabilities", predicted)
+        classes = np.unique(y)
+    else:
+        predicted, classes, found = fit_here(label, task, rows, y)
+    if task == "regression":
+        found["loss"] = float(np.mean((predicted - y_test) ** 2) / y_test.var())
+        return found
+    known = np.isin(y_test, classes)
+    own = np.zeros(len(y_test))
+    own[known] = predicted[known, np.searchsorted(classes, y_test[known])]
+    found["loss"] = float(-np.log(np.maximum(own, _LEAST)).mean())
+    found["error"] = float(100.0 * np.mean(classes[predicted.argmax(axis=1)] != y_test))
+    found["test rows"] = len(y_test)
+    return found
+
+
+def fit_here(label: str, task: str, rows, y):
+    """Fit a model of this environment; return its predictions, classes and costs."""
+    X, X_test = rows.part("given" if label in (OURS, FAST, "LightGBM") else "numbers")
+    if label in (OURS, FAST):
+        model = (AutoClassifier if task == "classification" else AutoRegressor)(
+            preset="fast" if label == FAST else "default", n_jobs=1, random_state=0
+        )
+    else:
+        model = single(task, 100)[label]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        started = time.process_time()
+        model.fit(X, y)
+        fitted = time.process_time()
+        predict = model.predict_proba if task == "classification" else model.predict
+        predicted = predict(X_test)
+        found = {"fit": fitted - started, "predict": time.process_time() - fitted}
+    if label in (OURS, FAST):
+        found["score"], found["score error"] = model.score_, model.score_error_
+    else:
+        found["file"] = len(pickle.dumps(model))
+    return predicted, getattr(model, "classes_", None), found
+
+
+# --- statistics ---------------------------------------------------------------------------------
+
+
+def losses(n_rows: int, task: str, labels) -> tuple[list[str], np.ndarray, np.ndarray]:
+    """Return sets, losses and fit seconds (set, split, model) of the splits all models ran."""
+    names, loss, fit = [], [], []
+    for name in REGRESSION if task == "regression" else CLASSIFICATION:
+        if all(CASES.has(name, n_rows, label, seed) for label in labels for seed in SEEDS):
+            found = [[CASES.find(name, n_rows, label, s) for label in labels] for s in SEEDS]
+            names.append(name)
+            loss.append([[c.get("loss", np.nan) for c in case] for case in found])
+            fit.append([[c.get("fit", np.nan) for c in case] for case in found])
+    return names, np.array(loss), np.array(fit)
+
+
+def interval(values: np.ndarray, draws: int = 2000) -> tuple[float, float, float]:
+    """Return a geometric mean over sets (of means over splits) and its bootstrap 95 % interval.
+
+    ``values`` are logarithms of ratios (set, split); sets, then splits within sets, are resampled.
+    """
+    rng = np.random.RandomState(0)
+    n_sets, n_splits = values.shape
+    sets = rng.randint(n_sets, size=(draws, n_sets))
+    splits = rng.randint(n_splits, size=(draws, n_sets, n_splits))
+    means = values[sets[:, :, None], splits].mean(axis=(1, 2))
+    low, high = np.percentile(means, [2.5, 97.5])
+    return tuple(float(np.exp(v)) for v in (values.mean(), low, high))
+
+
+def ranks(loss: np.ndarray) -> np.ndarray:
+    """Return ranks along the last axis, ties shared, failed models last."""
+    filled = np.where(np.isnan(loss), np.inf, loss)
+    below = (filled[..., None, :] < filled[..., :, None] - 1e-12).sum(axis=-1)
+    same = (np.abs(filled[..., None, :] - filled[..., :, None]) <= 1e-12).sum(axis=-1)
+    return below + (np.maximum(same, 1) + 1) / 2.0
+
+
+def wins(loss: np.ndarray, labels, other: str) -> tuple[int, int, int]:
+    """Return on how many sets ours has the lower loss beyond one standard error, ties, losses."""
+    difference = loss[:, :, labels.index(OURS)] - loss[:, :, labels.index(other)]
+    error = difference.std(axis=1, ddof=1) / np.sqrt(difference.shape[1])
+    mean = difference.mean(axis=1)
+    return int((mean < -error).sum()), int((abs(mean) <= error).sum()), int((mean > error).sum())
+
+
+# --- page ---------------------------------------------------------------------------------------
+
+
+def section(page: ResultsPage, n_rows: int, task: str) -> dict | None:
+    """Add one table; return what the figures and the index need."""
+    labels = [m for m in MODELS if any(CASES.has(n, n_rows, m, SEEDS[0]) for n in _sets(task))]
+    names, loss, fit = losses(n_rows, task, labels)
+    if not names or OURS not in labels:
+        return None
+    ours = labels.index(OURS)
+    ratio = np.log(loss / loss[:, :, [ours]])
+    shown = "squared error / variance" if task == "regression" else "log loss"
+    table = [
+        [name, *(f"{v:.4f}" if np.isfinite(v) else "failed" for v in row.mean(axis=0))]
+        for name, row in zip(names, loss, strict=True)
+    ]
+    summary = {}
+    cells = []
+    for j, label in enumerate(labels):
+        usable = ratio[:, :, j][np.isfinite(ratio[:, :, j]).all(axis=1)]
+        value, low, high = interval(usable)
+        seconds = float(np.exp(np.nanmean(np.log(fit[:, :, j]))))
+        summary[label] = {
+            "ratio": (value, low, high),
+            "seconds": seconds,
+            "rank": float(ranks(loss)[:, :, j].mean()),
+            "wins": wins(loss, labels, label) if label != OURS else None,
+        }
+        cells.append(f"{value:.3f} ({low:.3f} to {high:.3f})" if label != OURS else "1")
+    table.append(["**ratio to vicinal, 95 % interval**", *cells])
+    table.append(["mean rank", *(f"{summary[m]['rank']:.2f}" for m in labels)])
+    table.append(
+        ["sets won, tied, lost by vicinal"]
+        + ["" if m == OURS else "{}, {}, {}".format(*summary[m]["wins"]) for m in labels]
+    )
+    table.append(["fit, processor seconds", *(f"{summary[m]['seconds']:.2f}" for m in labels)])
+    page.text(f"## {task.capitalize()}, at most {n_rows:,} training rows")
+    page.table(
+        ["set", *labels],
+        table,
+        caption=f"Mean {shown} of {len(SEEDS)} splits. Ratios and seconds are geometric means.",
+    )
+    return {"task": task, "rows": n_rows, "names": names, "labels": labels, "loss": loss,
+            "summary": summary}  # fmt: skip
+
+
+def _sets(task):
+    return REGRESSION if task == "regression" else CLASSIFICATION
+
+
+def draw_cost(found) -> None:
+    """Plot the loss ratio over fit seconds, one mark per library with its interval."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(found), figsize=(5.2 * len(found), 4.2), squeeze=False)
+    for axis, part in zip(axes[0], found, strict=True):
+        for label in part["labels"]:
+            value, low, high = part["summary"][label]["ratio"]
+            seconds = part["summary"][label]["seconds"]
+            color = "tab:orange" if label.startswith(OURS) else "tab:blue"
+            axis.errorbar(seconds, value, [[value - low], [high - value]], fmt="o", color=color)
+            axis.annotate(label, (seconds, value), xytext=(5, 5), textcoords="offset points")
+        axis.set(xscale="log", yscale="log", xlabel="fit, processor seconds (geometric mean)")
+        shown = "log loss" if part["task"] == "classification" else "squared error"
+        axis.set_ylabel(f"{shown} / that of vicinal")
+        ticks = [t for t in (0.8, 0.9, 1, 1.1, 1.25, 1.5, 2, 3, 5) if axis.get_ylim()[0] < t]
+        axis.set_yticks([t for t in ticks if t < axis.get_ylim()[1]])
+        axis.get_yaxis().set_major_formatter("{x:g}")
+        axis.minorticks_off()
+        axis.axhline(1.0, color="0.8", zorder=0)
+        axis.set_title(f"{part['task']}, {part['rows']:,} rows, {len(part['names'])} sets")
+    figure.tight_layout()
+    figure.savefig(RESULTS / "figures" / "comparison_cost.png", dpi=110)
+
+
+def draw_sets(found, other: str) -> None:
+    """Plot the loss ratio of every set to another library and to the best other one."""
+    import matplotlib.pyplot as plt
+
+    figure, axes = plt.subplots(1, len(found), figsize=(5.2 * len(found), 4.8), squeeze=False)
+    for axis, part in zip(axes[0], found, strict=True):
+        labels, loss = part["labels"], part["loss"]
+        mine = loss[:, :, labels.index(OURS)]
+        peers = [j for j, m in enumerate(labels) if not m.startswith(OURS)]
+        best = np.nanmin(loss[:, :, peers].mean(axis=1), axis=1)
+        ratio = np.log(mine / loss[:, :, labels.index(other)])
+        error = ratio.std(axis=1, ddof=1) / np.sqrt(ratio.shape[1])
+        order = np.argsort(-ratio.mean(axis=1))
+        at = np.arange(len(order))
+        mean = np.exp(ratio.mean(axis=1))[order]
+        bars = np.exp(error[order])
+        axis.errorbar(
+            mean, at, xerr=[mean - mean / bars, mean * bars - mean], fmt="o", label=f"to {other}"
+        )
+        axis.plot((mine.mean(axis=1) / best)[order], at, "k|", ms=9, label="to the best other")
+        axis.set_yticks(at, [part["names"][i] for i in order])
+        axis.axvline(1.0, color="0.7", zorder=0)
+        axis.set(xscale="log", xlabel="loss of vicinal / loss of the other (left: vicinal better)")
+        ticks = [t for t in (0.2, 0.3, 0.5, 0.7, 1, 1.2, 1.5, 2) if t > axis.get_xlim()[0]]
+        axis.set_xticks([t for t in ticks if t < axis.get_xlim()[1]])
+        axis.get_xaxis().set_major_formatter("{x:g}")
+        axis.minorticks_off()
+        axis.set_title(f"{part['task']}, {part['rows']:,} rows")
+        axis.legend(loc="lower left", fontsize=8)
+    figure.tight_layout()
+    figure.savefig(RESULTS / "figures" / "comparison_sets.png", dpi=110)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--rows", nargs="+", type=int, default=[1000])
+    parser.add_argument("--sets", nargs="+", default=[*CLASSIFICATION, *REGRESSION])
+    parser.add_argument("--models", nargs="+", default=list(MODELS))
+    parser.add_argument("--seeds", nargs="+", type=int, default=list(SEEDS))
+    options = parser.parse_args()
+    page = ResultsPage(
+        "comparison",
+        "Accuracy and fit time on new splits",
+        "All models have their defaults and one thread and see the same rows. The splits (seeds "
+        "100 to 104) played no part in development; seeds 0 to 9 did. Strings are given as they "
+        "are to vicinal, LightGBM, CatBoost and XGBoost, and as indicator columns to the others. "
+        "A set is won or lost when the mean difference of its five splits exceeds its standard "
+        "error. Intervals are bootstraps over sets and splits.",
+        packages=("lightgbm",),
+    )
+    if not is_rebuilding():
+        for seed in options.seeds:
+            for n_rows in options.rows:
+                for name in options.sets:
+                    for label in options.models:
+                        if label in ELSEWHERE and "VICINAL_PEERS" not in os.environ:
+                            continue
+                        key = (name, n_rows, label, seed)
+                        page.case(key, lambda key=key: judge(*key))
+    page.text("![loss over fit seconds](figures/comparison_cost.png)")
+    page.text("![loss by data set](figures/comparison_sets.png)")
+    found = [
+        part
+        for n_rows in ROWS
+        for task in ("classification", "regression")
+        if (part := section(page, n_rows, task))
+    ]
+    first = [part for part in found if part["rows"] == ROWS[0]]
+    if first and not is_rebuilding():
+        draw_cost(first)
+        if all("CatBoost" in part["labels"] for part in first):
+            draw_sets(first, "CatBoost")
+    page.write()
+
+
+if __name__ == "__main__":
+    main()
