@@ -108,7 +108,7 @@ def test_ray_crosses_where_the_segment_does(surface):
 
 def test_printed_algorithms_run_and_agree_where_they_converge(moons, surface):
     X, _ = moons
-    options = {"algorithm": "fixed_point", "random_state": 0}
+    options = {"solver": "fixed_point", "random_state": 0}
     printed = DecisionSurface(surface.estimator_, **options).fit(X)
     first = printed.project(X)
     assert first.converged.mean() > 0.9
@@ -479,6 +479,6 @@ def test_fixed_point_passes_through_scalers():
     X, y = make_moons(60, noise=0.2, random_state=0)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     exact = DecisionSurface(model, random_state=0).fit(X).orthogonal_projection(X[:5])
-    fixed = DecisionSurface(model, algorithm="fixed_point", random_state=0).fit(X)
+    fixed = DecisionSurface(model, solver="fixed_point", random_state=0).fit(X)
     assert_allclose(model.decision_function(fixed.project(X[:5]).points), 0.0, atol=1e-6)
     assert_allclose(fixed.orthogonal_projection(X[:5]).distances, exact.distances, rtol=1e-4)

@@ -83,8 +83,9 @@ class DecisionSurface(BaseEstimator):
         central differences of ``decision_function`` or of the logit of ``predict_proba``,
         ``"labels"`` looks at ``predict`` only. ``"auto"`` takes the first of these that agrees
         with ``predict`` on the rows given and is not piecewise constant.
-    algorithm : {"sqp", "fixed_point"}, default="sqp"
-        ``"fixed_point"`` runs the iterations of [1]_ (corrected, see Notes) for comparison.
+    solver : {"sqp", "fixed_point"}, default="sqp"
+        ``"sqp"`` is sequential quadratic programming; ``"fixed_point"`` runs the iterations of
+        [1]_ (corrected, see Notes) for comparison.
     metric : {"euclidean", "standardized", "mad", "mahalanobis"}, array-like or None, default=None
         How distances are measured: in columns as given (``None``), divided by their standard
         deviation or median absolute deviation, or by the inverse covariance; or weights m of shape
@@ -133,7 +134,7 @@ class DecisionSurface(BaseEstimator):
     the surface and then from known points in other directions (Algorithm 3). The printed
     algorithms refit the local model at q instead of the moving point, drop the offset of the
     constrained projection, and mix vectors of unlike length; even corrected they cycle for small
-    bandwidths. They are kept under ``algorithm="fixed_point"``, with the local model's own slopes
+    bandwidths. They are kept under ``solver="fixed_point"``, with the local model's own slopes
     as normals.
 
     With more than two classes the region of class c ends where the score of c meets the largest of
@@ -170,7 +171,7 @@ class DecisionSurface(BaseEstimator):
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"])],
         "oracle": [StrOptions({"auto", "gradient", "differences", "labels"})],
-        "algorithm": [StrOptions({"sqp", "fixed_point"})],
+        "solver": [StrOptions({"sqp", "fixed_point"})],
         "metric": [StrOptions(set(METRICS)), "array-like", None],
         "n_starts": [Interval(Integral, 1, None, closed="left")],
         "n_surface_points": [Interval(Integral, 1, None, closed="left")],
@@ -183,7 +184,7 @@ class DecisionSurface(BaseEstimator):
         estimator,
         *,
         oracle="auto",
-        algorithm="sqp",
+        solver="sqp",
         metric=None,
         n_starts=3,
         n_surface_points=500,
@@ -192,7 +193,7 @@ class DecisionSurface(BaseEstimator):
     ):
         self.estimator = estimator
         self.oracle = oracle
-        self.algorithm = algorithm
+        self.solver = solver
         self.metric = metric
         self.n_starts = n_starts
         self.n_surface_points = n_surface_points
@@ -339,7 +340,7 @@ class DecisionSurface(BaseEstimator):
             length=self.length_,
             tol=self.tol * self.length_,
             n_starts=self.n_starts,
-            is_fixed_point=self.algorithm == "fixed_point",
+            is_fixed_point=self.solver == "fixed_point",
         )
 
     # --- queries ---
