@@ -111,7 +111,6 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
         {
             "estimator": DecisionTreeClassifier(max_depth=3, random_state=0),
             "cv": 4,
-            "multi_class": "ovo",
         },
     ],
     "TableEncoder": [{"form": "tree"}],

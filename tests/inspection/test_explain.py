@@ -306,22 +306,19 @@ def test_slopes_of_a_polynomial_are_its_derivatives():
         assert_allclose(told[f"x{j}"], slope, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("multi_class", ["two", "ovr", "ovo"])
-def test_calibrated_distances_are_told_for_every_surface(multi_class):
-    y = TWO if multi_class == "two" else NAMES
-    options = {} if multi_class == "two" else {"multi_class": multi_class}
-    model = SurfaceCalibratedClassifier(LogisticRegression(), random_state=0, **options)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_calibrated_distances_are_given_for_every_surface(n_classes):
+    y = TWO if n_classes == 2 else NAMES
+    model = SurfaceCalibratedClassifier(LogisticRegression(), random_state=0)
     section = explain(model.fit(X, y), X[0])["distances"]
     distance, probability = by_name(section, "distance"), by_name(section, "probability")
     assert len(section.rows) == len(model.surfaces_)
-    if multi_class == "two":
+    if n_classes == 2:
         assert_allclose(distance["True or False"], model.surfaces_[0].distance(X[:1])[0])
         assert_allclose(probability["True or False"], model.predict_proba(X[:1])[0, 1])
-    if multi_class == "ovr":
+    else:
         parts = np.array([probability[f"{label} or the rest"] for label in "abc"])
         assert_allclose(parts / parts.sum(), model.predict_proba(X[:1])[0])
-    if multi_class == "ovo":
-        assert set(distance) == {"b or a", "c or a", "c or b"}
 
 
 def test_weights_of_averaged_members():

@@ -67,11 +67,10 @@ def test_any_classifier_gets_useful_probabilities(moons, estimator):
     assert_array_equal(model.decision_function(Q) > 0, model.predict(Q) == 1)
 
 
-@pytest.mark.parametrize("multi_class", ["ovr", "ovo"])
-def test_three_classes_in_both_ways(multi_class):
+def test_three_classes():
     X, y = load_iris(return_X_y=True)
     names = np.array(["setosa", "versicolor", "virginica"])[y]
-    model = SurfaceCalibratedClassifier(SVC(), cv=3, multi_class=multi_class, random_state=0)
+    model = SurfaceCalibratedClassifier(SVC(), cv=3, random_state=0)
     model.fit(X, names)
     assert len(model.surfaces_) == 3
     proba = model.predict_proba(X)
