@@ -11,7 +11,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from _harness import ResultsPage, timed
 from vicinal.local import LocalClassifier
-from vicinal.surface import DecisionSurface, SurfaceStatus
+from vicinal.surface import DecisionSurface
+from vicinal.surface._search import SurfaceStatus
 
 BANDWIDTHS = (0.6, 0.3, 0.15)
 

@@ -22,7 +22,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from vicinal.ensemble import PrunedTreeClassifier
 from vicinal.local import LocalClassifier
-from vicinal.surface import DecisionSurface, SurfaceStatus
+from vicinal.surface import DecisionSurface
+from vicinal.surface._search import SurfaceStatus
 
 
 @pytest.fixture(scope="module")
@@ -331,7 +332,7 @@ def test_one_answer_for_all_rows_warns_and_measures_infinity(noisy):
     assert_array_equal(found.status, SurfaceStatus.NO_SURFACE)
     assert_array_equal(found.distances, np.inf)
     assert_array_equal(found.points, alone[:3])
-    with pytest.raises(ValueError, match="none can be drawn"):
+    with pytest.raises(ValueError, match="No point of the surface is known"):
         surface.sample(3)
     # A row on the other side brings its own segment.
     other = X[model.predict(X) == 0][:2]
@@ -471,7 +472,7 @@ def test_sample_lies_on_the_surface(surface):
 
 def test_a_model_of_one_class_has_no_surface():
     X = np.random.RandomState(0).normal(size=(20, 2))
-    with pytest.raises(ValueError, match="knows one class only"):
+    with pytest.raises(ValueError, match="was fitted to the class"):
         DecisionSurface(RidgeClassifier()).fit(X, np.zeros(20))
 
 

@@ -33,11 +33,11 @@ from vicinal.surface._problem import METRICS
 @saved(classes_="c labels", scales_="s", limits_="s", slopes_="s", intercepts_="s")
 @documented
 class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
-    r"""Probabilities from signed distances to the decision surface of any classifier.
+    r"""Classifier calibrated by signed distances to its decision surface.
 
-    The distance of a row to the surface means the same everywhere, which a score need not; a
-    sigmoid turns it into a probability. Classifiers without scores (votes, rules, labels) get
-    probabilities in this way too, and several classes become comparable.
+    A sigmoid of the distance of a row to the decision surface is its probability. Classifiers
+    without scores (votes, rules) get probabilities in this way too, and the probabilities of
+    several classes are comparable.
 
     Read more in the :doc:`user guide </guide/surface>`.
 
@@ -46,9 +46,8 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     estimator : classifier
         Classifier of two or more classes; clones of it are fitted.
     cv : int, cross-validation generator or iterable, default=5
-        Folds in which clones are fitted to the other rows, so that the sigmoid sees distances of
-        rows that the classifier did not. ``sklearn.model_selection.LeaveOneOut()`` leaves out one
-        row at a time.
+        Cross-validation whose held-out rows the sigmoid is fitted to, for example
+        ``sklearn.model_selection.LeaveOneOut()``.
     method : {"orthogonal", "first_order"}, default="orthogonal"
         Distance to the nearest point of the surface, or the score divided by the length of its
         gradient (one evaluation a row; classifiers without scores take the orthogonal one).
@@ -56,7 +55,7 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         Metric of the distance, see :class:`DecisionSurface`.
     C : float, default=1
         Strength of the data against the penalty on the slope of the sigmoid. Distances are first
-        divided by their median size, so that it does not depend on the unit of the columns.
+        divided by their median size, so that ``C`` does not depend on the unit of the columns.
     random_state : int, RandomState instance or None, default=None
         Passed on to :class:`DecisionSurface`.
 
@@ -84,12 +83,12 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         p_i = \sigma(A D_i + B),
 
     with targets :math:`t = (N_+ + 1)/(N_+ + 2)` and :math:`1/(N_- + 2)`. Distances beyond a limit
-    count as the limit, chosen between the median and the largest by the loss of the same rows:
-    outliers are far from everything, and not more certain for that. Brown and Benton [1]_
-    calibrate on the rows the classifier was fitted to, which is too hopeful the more local it is,
-    and with a fixed penalty on raw distances, which depends on their unit.
+    count as the limit, which is chosen between the median and the largest by the loss of the same
+    rows: outliers are far from everything, but not more certain. Brown and Benton [1]_ calibrate
+    on the training rows of the classifier, which is more overconfident the more local it is, and
+    with a fixed penalty on raw distances, which depends on their unit.
 
-    Infinite distances (a fold in which one answer was given to all rows) count as the largest
+    Infinite distances (of a fold in which all rows have the same prediction) count as the largest
     finite one.
 
     References
@@ -137,13 +136,13 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Fit the classifiers, and the sigmoids to distances of rows they did not see.
+        """Fit the classifiers, and the sigmoids to distances of held-out rows.
 
         Parameters
         ----------
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed. The classifier must take
-            weights too, unless all are one.
+            Weights of the rows; rows of weight 0 are removed. The classifier must accept weights,
+            unless all are one.
         """
         data = training_data(self, X, y, sample_weight, task="classification")
         self.classes_, self._dtype = data.classes, data.X.dtype
@@ -153,8 +152,8 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
             data = replace(data, sample_weight=None)
         if data.sample_weight is not None and not takes_weights(self.estimator):
             raise ValueError(
-                f"sample_weight was given, but {type(self.estimator).__name__}.fit takes none; "
-                "leave it out, or use another estimator."
+                f"sample_weight was given, but {type(self.estimator).__name__}.fit does not accept "
+                "it; omit it, or use another estimator."
             )
         self._seed = draw_seeds(self.random_state, 1)[0]
         positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
@@ -190,11 +189,11 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         estimator = fit_weighted(clone(self.estimator), data.X, data.y, data.sample_weight)
         options = {"metric": self.metric, "random_state": self._seed}
         if self.method == "first_order":
-            # No search will start at points of the surface; a few show what the scores are like.
+            # No search starts at points of the surface; a few are enough to select the oracle.
             options["n_surface_points"] = 30
         surface = DecisionSurface(estimator, **options)
         with warnings.catch_warnings():
-            # A clone that gives one answer to all rows has infinite distances, dealt with below.
+            # A clone that predicts one class for all rows has infinite distances, handled above.
             warnings.filterwarnings("ignore", message=".* predicts .* for every row given to fit")
             return surface.fit(data.X)
 
@@ -300,8 +299,8 @@ def _distance_section(
     summary = (
         f"The row lies {show(abs(first[1]))} from the surface between {show(inside)} and "
         f"{outside}, on the side of {show(inside) if first[1] > 0 else outside}; that is "
-        f"{show(abs(first[2]))} times the median distance, and means {show(inside)} with "
-        f"probability {first[3]:.3f}."
+        f"{show(abs(first[2]))} times the median distance. The probability of {show(inside)} "
+        f"at this distance is {first[3]:.3f}."
     )
     head = ("surface", "distance", "in medians", "probability")
     rows = [table[k] for k in order]
