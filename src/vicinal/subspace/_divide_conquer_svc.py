@@ -102,8 +102,8 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     cache_size : float, default=200
         MiB for kernel rows, per problem.
     n_jobs : int, default=None
-        Clusters at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
+        Number of clusters run in parallel, through joblib; ``None`` means 1 unless in a
+        ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Draws the starts of the clustering and the folds.
     verbose : int, default=0

@@ -226,8 +226,8 @@ class DecisionSurface(BaseEstimator):
         self.classes_ = self.estimator_.classes_
         if len(self.classes_) < 2:
             raise ValueError(
-                f"{type(self.estimator_).__name__} was fitted to the class {self.classes_[0]!r} only; "
-                "a decision surface needs two classes, so fit it to labels of both."
+                f"{type(self.estimator_).__name__} was fitted to the class {self.classes_[0]!r} "
+                "only; a decision surface needs two classes, so fit it to labels of both."
             )
         wrap = RowFormat(given)
         labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
