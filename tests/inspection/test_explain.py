@@ -265,7 +265,7 @@ def test_location_columns_have_no_slope():
 def test_black_boxes_around_a_row_have_neighbours_only():
     model = LocalRegressor(DecisionTreeClassifier(max_depth=1), n_neighbors=20).fit(X, LABELS)
     keys = [section.key for section in explain(model, X[0]).sections]
-    assert keys == ["neighbors", "support"]
+    assert keys == ["neighbors", "typicality"]
 
 
 # --- numbers: the other families ---

@@ -419,7 +419,7 @@ def test_fitted_surfaces_pickle(noisy):
 def test_wrong_questions_are_refused(noisy, surface):
     X, y = noisy
     forest = DecisionSurface(RandomForestClassifier(5, random_state=0)).fit(X, y)
-    with pytest.raises(ValueError, match="followed by its labels"):
+    with pytest.raises(ValueError, match="has labels only"):
         forest.distance(X[:2], method="first_order")
     with pytest.raises(ValueError, match="method='nearest'"):
         surface.distance(X[:2], method="nearest")

@@ -164,7 +164,7 @@ class TypicalityMixin:
     them in the columns of those rows.
     """
 
-    def support(self, X):
+    def typicality(self, X):
         """Return how typical each query is of the training rows.
 
         Parameters
@@ -294,7 +294,7 @@ class FoldedRows:
         if self.table is None:
             raise ValueError(
                 "this model was loaded, and files hold held-out predictions only once they were "
-                "needed; call predict_interval, predict_set or support before saving it."
+                "needed; call predict_interval, predict_set or typicality before saving it."
             )
         return self.table
 
