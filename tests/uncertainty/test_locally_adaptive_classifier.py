@@ -52,7 +52,7 @@ def quick(n_regions=2, **options):
         {},
         {"solver": "anneal", "max_iter": 40},
         {"objective": "accuracy"},
-        {"placement": "density"},
+        {"region_method": "density"},
         {"covariance_type": "diag"},
         {"n_components": 5},
         {"n_regions": "auto"},

@@ -39,7 +39,7 @@ class LocalDiscriminantTransformer(
         Number of outputs, at most the number of classes less one, which ``None`` means.
     n_regions : int, default=4
         Number of local projections.
-    placement : {"uncertainty", "density", "kmeans"}, default="uncertainty"
+    region_method : {"uncertainty", "density", "kmeans"}, default="uncertainty"
         A :class:`ResponsibilityMixture` weighted by uncertainty, the same unweighted (an ordinary
         mixture), or the hard regions of k-means.
     offset : bool, default=False
@@ -127,7 +127,7 @@ class LocalDiscriminantTransformer(
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_regions": [Interval(Integral, 1, None, closed="left")],
-        "placement": [StrOptions({"uncertainty", "density", "kmeans"})],
+        "region_method": [StrOptions({"uncertainty", "density", "kmeans"})],
         "offset": ["boolean"],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
@@ -141,7 +141,7 @@ class LocalDiscriminantTransformer(
         n_components=None,
         *,
         n_regions=4,
-        placement="uncertainty",
+        region_method="uncertainty",
         offset=False,
         shrinkage=1e-3,
         covariance_type="tied",
@@ -151,7 +151,7 @@ class LocalDiscriminantTransformer(
     ):
         self.n_components = n_components
         self.n_regions = n_regions
-        self.placement = placement
+        self.region_method = region_method
         self.offset = offset
         self.shrinkage = shrinkage
         self.covariance_type = covariance_type
@@ -242,7 +242,7 @@ class LocalDiscriminantTransformer(
     def _place(self, data):
         """Find the centres of the components, and the mixture unless they are those of k-means."""
         weights = compat.array_namespace(data.X).astype(data.weights, data.X.dtype)
-        if self.placement == "kmeans":
+        if self.region_method == "kmeans":
             self.mixture_ = None
             seed = draw_seeds(self.random_state, 1)[0]
             self.centers_ = weighted_centers(
@@ -256,7 +256,7 @@ class LocalDiscriminantTransformer(
             n_init=self.n_init,
             random_state=self.random_state,
         )
-        labels = data.y if self.placement == "uncertainty" else None
+        labels = data.y if self.region_method == "uncertainty" else None
         self.mixture_.fit(data.X, labels, sample_weight=data.weights)
         self.centers_ = self.mixture_.means_
 

@@ -93,7 +93,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         standardisation, and unit covariance within classes, and several scales; the one whose soft
         votes give the rows held out the greatest likelihood before any learning. Steps are taken in
         the coordinates of the start; with a given map, in whitened ones.
-    placement : {"uncertainty", "density"}, default="uncertainty"
+    region_method : {"uncertainty", "density"}, default="uncertainty"
         What the components follow: the uncertainty of the rows, or the rows alone.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="tied"
         Covariances of the mixture.
@@ -209,7 +209,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         "objective": [StrOptions({"likelihood", "accuracy"})],
         "solver": [StrOptions({"lbfgs", "anneal"})],
         "init": [StrOptions({"auto", "whiten"}), "array-like"],
-        "placement": [StrOptions({"uncertainty", "density"})],
+        "region_method": [StrOptions({"uncertainty", "density"})],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -230,7 +230,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         objective="likelihood",
         solver="lbfgs",
         init="auto",
-        placement="uncertainty",
+        region_method="uncertainty",
         covariance_type="tied",
         early_stopping=True,
         validation_fraction=0.1,
@@ -247,7 +247,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         self.objective = objective
         self.solver = solver
         self.init = init
-        self.placement = placement
+        self.region_method = region_method
         self.covariance_type = covariance_type
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -322,7 +322,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
             patience=self.n_iter_no_change if self.early_stopping else None,
             max_iter=self.max_iter,
             tol=self.tol,
-            uses_uncertainty=self.placement == "uncertainty",
+            uses_uncertainty=self.region_method == "uncertainty",
             covariance_type=self.covariance_type,
             n_jobs=self.n_jobs,
         )
