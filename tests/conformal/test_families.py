@@ -150,5 +150,5 @@ def test_explanations_tell_the_support_of_the_row(line):
 def test_one_row_has_no_held_out_error(model):
     model.fit([[1.0, 2.0]], [1.0])
     assert model.predict([[3.0, 4.0]]) == [1.0]
-    with pytest.raises(ValueError, match="n_samples=1 cannot be both learned from and held out"):
+    with pytest.raises(ValueError, match="n_samples=1 is too small for cross-validation"):
         model.predict_interval([[1.0, 2.0]])
