@@ -75,7 +75,9 @@ def classifiers():
             SubspaceFusionClassifier(["random", "principal"], RidgeClassifier(), **seed)
         ),
         "truncated RBF": scaled(TruncatedRBFClassifier(2)),
-        "SVM by clusters": scaled(DivideConquerSVC(n_clusters=8, probability=True, **seed)),
+        "SVM by clusters": scaled(
+            DivideConquerSVC(n_clusters=8, calibration="temperature", **seed)
+        ),
         "PCA, then partition": make_pipeline(
             StandardScaler(), PCA(10), SpacePartitioningClassifier(n_regions=5, n_init=3, **seed)
         ),

@@ -11,7 +11,8 @@ from sklearn.svm import SVC, LinearSVC
 
 from _harness import ResultsPage, timed
 from vicinal.local import LocalClassifier
-from vicinal.surface import DecisionSurface, SurfaceStatus
+from vicinal.surface import DecisionSurface
+from vicinal.surface._search import SurfaceStatus
 
 BANDWIDTHS = (0.6, 0.3, 0.15)
 
@@ -79,7 +80,7 @@ def projection_tables(page, X, y):
     for h in BANDWIDTHS:
         model = local(X, y, h)
         surface = DecisionSurface(model, random_state=0).fit(X)
-        printed = DecisionSurface(model, algorithm="fixed_point", random_state=0).fit(X)
+        printed = DecisionSurface(model, solver="fixed_point", random_state=0).fit(X)
         for name, which in (("bracketed Newton", surface), ("fixed point", printed)):
             seconds, found = timed(lambda s=which: s.project(X))
             step = 1e-6 * found.normals

@@ -8,7 +8,8 @@ from sklearn.svm import SVC
 from _harness import ResultsPage
 from _pages import RESULTS
 from bench_surface_geometry import differences, local, moons, zero_contour
-from vicinal.surface import DecisionSurface, SurfaceStatus
+from vicinal.surface import DecisionSurface
+from vicinal.surface._search import SurfaceStatus
 
 BANDWIDTH, COST = 0.6, 1.0
 GRID = 81

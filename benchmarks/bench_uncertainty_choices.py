@@ -26,7 +26,7 @@ CHOICES = {
     "one metric": {"n_regions": 1},
     "four metrics": {"n_regions": 4},
     "twice the patience": {"n_iter_no_change": 10},
-    "placed by density": {"placement": "density"},
+    "placed by density": {"region_method": "density"},
 }
 
 

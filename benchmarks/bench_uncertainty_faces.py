@@ -209,13 +209,13 @@ def fisherface(X, y, _, X_test, energy=0.95):
     return nearest(fisher.transform(white), y, fisher.transform(white_test)), ""
 
 
-def local_fisher(X, y, _, X_test, placement="kmeans"):
+def local_fisher(X, y, _, X_test, region_method="kmeans"):
     pca = PCA(0.95, whiten=True).fit(X)
     white, white_test = pca.transform(X), pca.transform(X_test)
     local = LocalDiscriminantTransformer(
         min(len(np.unique(y)) - 1, 7 * white.shape[1]),
         n_regions=7,
-        placement=placement,
+        region_method=region_method,
         random_state=0,
     ).fit(white, y)
     return nearest(local.transform(white), y, local.transform(white_test)), ""
@@ -243,7 +243,7 @@ METHODS = {
     "whitened 1-NN": whitened,
     "Fisherface": fisherface,
     "LLDA (k-means)": local_fisher,
-    "RMM + Fisher": lambda *data: local_fisher(*data, placement="uncertainty"),
+    "RMM + Fisher": lambda *data: local_fisher(*data, region_method="uncertainty"),
     "LCU, K = 1": lambda *data: lcu(*data, n_regions=1),
     "LCU, K = 7": lambda *data: lcu(*data, n_regions=7),
     CHOSEN: by_groups,
@@ -280,7 +280,7 @@ def draw_transforms():
     white = raw / scale
     to_pixels = pca.components_ / scale[:, None]
     fisher = LinearDiscriminantAnalysis(solver="eigen", shrinkage=1e-6).fit(white, y)
-    local = LocalDiscriminantTransformer(n_regions=7, placement="kmeans", random_state=0).fit(
+    local = LocalDiscriminantTransformer(n_regions=7, region_method="kmeans", random_state=0).fit(
         white, y
     )
     with warnings.catch_warnings():

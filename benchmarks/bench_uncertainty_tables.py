@@ -28,15 +28,15 @@ TRIALS = {
 }
 
 
-def discriminant(placement, n_classes):
+def discriminant(region_method, n_classes):
     local = LocalDiscriminantTransformer(
-        n_classes - 1, n_regions=4, placement=placement, random_state=0
+        n_classes - 1, n_regions=4, region_method=region_method, random_state=0
     )
     return make_pipeline(local, KNeighborsClassifier(1))
 
 
-def metrics(n_regions, placement="uncertainty"):
-    return LocallyAdaptiveClassifier(n_regions, placement=placement, random_state=0)
+def metrics(n_regions, region_method="uncertainty"):
+    return LocallyAdaptiveClassifier(n_regions, region_method=region_method, random_state=0)
 
 
 METHODS = {

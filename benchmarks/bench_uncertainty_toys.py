@@ -14,7 +14,7 @@ TOYS = {
     1: (4, [((2, 2), 0), ((-2, -2), 0), ((2, -2), 1), ((-2, 2), 1)], (1.2, 1.2)),
     2: (3, [((-4.5, 0), 0), ((-1.5, 1), 1), ((1.5, -1), 0), ((4.5, 0), 1)], (0.7, 1.2)),
 }
-PLACEMENTS = {"GMM": "density", "RMM": "uncertainty", "k-means": "kmeans"}
+REGION_METHODS = {"GMM": "density", "RMM": "uncertainty", "k-means": "kmeans"}
 # Figures of the specification: placement, error without and with offset.
 REPORTED = {
     (1, "GMM"): (0.492, 40.5, 9.0),
@@ -48,7 +48,7 @@ def line_error(z, y, z_test, y_test):
 
 
 def measure(toy):
-    found = {name: [] for name in PLACEMENTS}
+    found = {name: [] for name in REGION_METHODS}
     others = []
     for seed in SEEDS:
         rng = np.random.RandomState(seed)
@@ -57,11 +57,15 @@ def measure(toy):
         bayes = 100 * np.mean((posterior(toy, X_test) < 0.5) != y_test)
         lda = line_error(X, y, X_test, y_test)
         others.append((bayes, lda))
-        for name, placement in PLACEMENTS.items():
+        for name, region_method in REGION_METHODS.items():
             row = []
             for offset in (False, True):
                 model = LocalDiscriminantTransformer(
-                    1, n_regions=TOYS[toy][0], placement=placement, offset=offset, random_state=seed
+                    1,
+                    n_regions=TOYS[toy][0],
+                    region_method=region_method,
+                    offset=offset,
+                    random_state=seed,
                 ).fit(X, y)
                 row.append(line_error(model.transform(X), y, model.transform(X_test), y_test))
             distance = np.abs(posterior(toy, model.centers_) - 0.5).mean()
@@ -83,7 +87,7 @@ def draw_placements(path):
         figure.colorbar(points, ax=row[1])
         for axis, name in zip(row[2:], ("GMM", "RMM"), strict=True):
             model = LocalDiscriminantTransformer(
-                1, n_regions=TOYS[toy][0], placement=PLACEMENTS[name], random_state=0
+                1, n_regions=TOYS[toy][0], region_method=REGION_METHODS[name], random_state=0
             ).fit(X, y)
             axis.scatter(*X.T, c=y, cmap="coolwarm", s=4, alpha=0.25)
             angle = np.linspace(0, 2 * np.pi, 100)
@@ -110,9 +114,13 @@ def draw_projections(path):
         for offset in (False, True):
             models += [
                 LocalDiscriminantTransformer(
-                    1, n_regions=n_regions, placement=placement, offset=offset, random_state=0
+                    1,
+                    n_regions=n_regions,
+                    region_method=region_method,
+                    offset=offset,
+                    random_state=0,
                 )
-                for placement in ("kmeans", "uncertainty")
+                for region_method in ("kmeans", "uncertainty")
             ]
         for axis, name, model in zip(row, columns, models, strict=True):
             z = model.fit(X, y).transform(X)[:, 0]

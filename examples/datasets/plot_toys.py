@@ -46,8 +46,6 @@ for name, make in makers.items():
 import matplotlib.pyplot as plt
 import numpy as np
 
-from vicinal.datasets import LabeledMixture
-
 colors = np.array(["#3b6fb6", "#d1603d"])
 fig, axes = plt.subplots(1, 4, figsize=(13, 3.6), layout="constrained")
 for ax, (name, (X, y)) in zip(axes, toys.items(), strict=True):
@@ -57,7 +55,7 @@ for ax, (name, (X, y)) in zip(axes, toys.items(), strict=True):
     ax.set(xticks=[], yticks=[])
 
 for ax, pattern in zip(axes[2:], ("square", "row"), strict=True):
-    mixture = LabeledMixture.overlapping_blobs(pattern)
+    *_, mixture = make_overlapping_blobs(pattern=pattern, return_mixture=True)
     grid = np.meshgrid(np.linspace(*ax.get_xlim(), 200), np.linspace(*ax.get_ylim(), 200))
     P = mixture.posterior(np.column_stack([side.ravel() for side in grid]))
     ax.contourf(*grid, P.min(axis=1).reshape(200, 200), levels=8, cmap="Greys", zorder=1)

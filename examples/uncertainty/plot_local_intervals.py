@@ -73,7 +73,7 @@ axes[2].set(xlabel="true noise", ylabel="share covered", title="coverage", ylim=
 plt.show()
 
 # %%
-# Where nothing like it was seen, ``support`` says so.
+# Where nothing like it was seen, ``typicality`` says so.
 
 for row in ([0.5, 0.5], [0.5, 3.0]):
-    print(row, f"support {model.support([row])[0]:.3f}")
+    print(row, f"typicality {model.typicality([row])[0]:.3f}")

@@ -24,10 +24,12 @@ y = np.repeat([0, 0, 1, 1], 300)
 figure, axes = plt.subplots(2, 2, figsize=(9, 7.5), height_ratios=[1.6, 1])
 angle = np.linspace(0, 2 * np.pi, 100)
 circle = np.column_stack([np.cos(angle), np.sin(angle)])
-for column, (placement, name) in zip(
+for column, (region_method, name) in zip(
     axes.T, {"density": "by density", "uncertainty": "by uncertainty"}.items(), strict=True
 ):
-    model = LocalDiscriminantTransformer(1, n_regions=4, placement=placement, random_state=0)
+    model = LocalDiscriminantTransformer(
+        1, n_regions=4, region_method=region_method, random_state=0
+    )
     z = model.fit_transform(X, y)[:, 0]
     column[0].scatter(*X.T, c=y, cmap="coolwarm", s=5, alpha=0.35)
     outline = circle @ np.linalg.cholesky(model.mixture_.covariances_).T

@@ -64,7 +64,7 @@ def test_a_new_missing_value_gets_the_median(members):
     gap, filled = X[:2].copy(), X[:2].copy()
     gap[0, 2], filled[0, 2] = np.nan, np.median(X[:, 2])
     np.testing.assert_array_equal(model.predict_proba(gap), model.predict_proba(filled))
-    np.testing.assert_array_equal(model.support(gap), model.support(filled))
+    np.testing.assert_array_equal(model.typicality(gap), model.typicality(filled))
 
 
 def test_sparse_rows_give_the_same_model():
@@ -113,7 +113,7 @@ def test_device_rows_are_predicted_by_base_models_on_the_device(tensors_count_as
     proba = model.predict_proba(to_device(X))
     np.testing.assert_allclose(proba.numpy(), host.predict_proba(X), atol=1e-8)
     assert model.predict(to_device(X)).dtype == to_device(y).dtype
-    assert model.support(to_device(X)).shape == (len(X),)
+    assert model.typicality(to_device(X)).shape == (len(X),)
     with pytest.raises(TypeError, match="convert X"):
         model.predict(X)
 

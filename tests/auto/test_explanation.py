@@ -16,7 +16,7 @@ def test_contributions_in_an_explanation_add_up():
     model = AutoClassifier(["local", "linear"], random_state=0).fit(X, names)
     section, neighbors = model.explain_row(X[:1])
     said = model.predict(X[:1])[0]
-    assert section.columns == ("member", "prediction", "probability", "weight", "contribution")
+    assert section.columns == ("base model", "prediction", "probability", "weight", "contribution")
     total = sum(row[4] for row in section.rows)
     assert total == pytest.approx(model.predict_proba(X[:1]).max(), abs=1e-12)
     assert section.summary.endswith(f"add up to the probability of {said}.")

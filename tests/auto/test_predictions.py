@@ -209,8 +209,8 @@ def test_intervals_cover_and_follow_the_noise(noisy_line):
 
 def test_support_is_small_far_from_training_rows_only(noisy_line):
     model, X, _ = noisy_line
-    assert model.support([[9.0]])[0] < 0.01
-    assert 0.4 < model.support(X[500:]).mean() < 0.6
+    assert model.typicality([[9.0]])[0] < 0.01
+    assert 0.4 < model.typicality(X[500:]).mean() < 0.6
 
 
 def test_the_scale_of_errors_is_that_of_the_intervals(noisy_line):

@@ -1,4 +1,4 @@
-"""What is asked besides the answers: a class, what mistakes cost, limits, support, a graph."""
+"""What is asked besides the answers: a class, what mistakes cost, limits, typicality, a graph."""
 
 import json
 import re
@@ -226,19 +226,19 @@ def test_bad_choices_are_one_line(arguments, expected, folder, tmp_path, capsys)
     assert expected in capsys.readouterr().err
 
 
-# --- limits and support -------------------------------------------------------------------------
+# --- limits and typicality ----------------------------------------------------------------------
 
 
 def test_limits_and_support_stand_beside_the_answers(folder, tmp_path, capsys):
     model = fit(folder, "paid", "-t", "paid", "--drop", "day,fraud", *LOCAL)
     out = tmp_path / "answers.csv"
     arguments = ["predict", str(model), str(folder / "claims.csv"), "-o", str(out)]
-    assert run([*arguments, "--interval", "0.8", "--support"]) == 0
+    assert run([*arguments, "--interval", "0.8", "--typicality"]) == 0
     answers = pl.read_csv(out)
-    assert answers.columns == ["prediction", "lower", "upper", "support"]
+    assert answers.columns == ["prediction", "lower", "upper", "typicality"]
     truth = pl.read_csv(folder / "claims.csv")["paid"]
     assert ((answers["lower"] <= truth) & (truth <= answers["upper"])).mean() > 0.6
-    assert answers["support"].is_between(0, 1).all()
+    assert answers["typicality"].is_between(0, 1).all()
     assert run([*arguments, "--interval", "90"]) == 2
     assert "--interval 90 must be a chance between 0 and 1" in capsys.readouterr().err
 

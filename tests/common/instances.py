@@ -79,7 +79,7 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
         {"estimators": [("ridge", Ridge()), ("slope", LinearRegression())], "cv": "loo"}
     ],
     "DivideConquerSVC": [
-        {"C": 100.0, "n_clusters": 3, "probability": True},
+        {"C": 100.0, "n_clusters": 3, "calibration": "temperature"},
         {"C": 100.0, "n_clusters": 3, "prediction": "exact"},
         {"C": 100.0, "n_clusters": 3, "clustering": "kernel"},
     ],
@@ -111,7 +111,6 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
         {
             "estimator": DecisionTreeClassifier(max_depth=3, random_state=0),
             "cv": 4,
-            "multi_class": "ovo",
         },
     ],
     "TableEncoder": [{"form": "tree"}],

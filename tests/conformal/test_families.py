@@ -1,4 +1,4 @@
-"""Every family with held-out answers tells intervals, sets and support, and keeps them in files."""
+"""Intervals, sets and typicality of every family with held-out predictions, also from files."""
 
 import pickle
 
@@ -85,7 +85,7 @@ def test_intervals_cover_follow_the_noise_and_survive_a_file(model, line, tmp_pa
     assert abs(inside - 0.8) < 0.08  # four standard errors
     quiet, noisy = np.diff(model.predict_interval([[0.05], [0.95]])).ravel()
     assert noisy > 2.0 * quiet
-    assert model.support([[9.0]])[0] < 0.02
+    assert model.typicality([[9.0]])[0] < 0.02
     save(model, tmp_path / "model.vicinal")
     for copy in (load(tmp_path / "model.vicinal"), pickle.loads(pickle.dumps(model))):
         np.testing.assert_allclose(copy.predict_interval(Q[:5], 0.8), ends[:5], rtol=1e-6)
@@ -97,7 +97,7 @@ def test_sets_cover_and_survive_a_file(model, blobs, tmp_path):
     model.fit(X, y)
     sets = model.predict_set(Q, coverage=0.9, method="threshold")
     assert abs(sets[np.arange(300), truth].mean() - 0.9) < 0.08
-    assert model.support(np.full((1, 2), 99.0))[0] < 0.02
+    assert model.typicality(np.full((1, 2), 99.0))[0] < 0.02
     save(model, tmp_path / "model.vicinal")
     again = load(tmp_path / "model.vicinal").predict_set(Q, coverage=0.9, method="threshold")
     assert np.mean(again == sets) > 0.99
@@ -139,8 +139,8 @@ def test_further_rows_are_answered_too(line):
 def test_explanations_tell_the_support_of_the_row(line):
     X, y, *_ = line
     model = LocalRegressor(n_neighbors=60, alpha=0.1).fit(X, y)
-    section = explain(model, [[9.0]])["support"]
-    assert section.values["support"] == model.support([[9.0]])[0]
+    section = explain(model, [[9.0]])["typicality"]
+    assert section.values["typicality"] == model.typicality([[9.0]])[0]
     assert "unlike most" in section.summary
 
 
@@ -150,5 +150,5 @@ def test_explanations_tell_the_support_of_the_row(line):
 def test_one_row_has_no_held_out_error(model):
     model.fit([[1.0, 2.0]], [1.0])
     assert model.predict([[3.0, 4.0]]) == [1.0]
-    with pytest.raises(ValueError, match="n_samples=1 cannot be both learned from and held out"):
+    with pytest.raises(ValueError, match="n_samples=1 is too small for cross-validation"):
         model.predict_interval([[1.0, 2.0]])

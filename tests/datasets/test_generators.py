@@ -1,3 +1,5 @@
+from functools import partial
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -5,19 +7,9 @@ from scipy.stats import norm
 from sklearn.svm import SVC
 
 from _datasets import load_dataset
-from vicinal.datasets import (
-    LabeledMixture,
-    make_banana,
-    make_overlapping_blobs,
-    make_xor,
-)
+from vicinal.datasets import make_banana, make_overlapping_blobs, make_xor
 
-MAKERS = [
-    make_xor,
-    make_banana,
-    make_overlapping_blobs,
-    LabeledMixture([[0, 0], [1, 2]]).sample,
-]
+MAKERS = [make_xor, make_banana, partial(make_overlapping_blobs, pattern="square")]
 
 
 @pytest.mark.parametrize("make", MAKERS)
@@ -48,7 +40,7 @@ def test_unshuffled_labels_are_sorted(make):
     assert len(np.unique(y)) == 2
 
 
-@pytest.mark.parametrize("make", MAKERS[:3])
+@pytest.mark.parametrize("make", MAKERS)
 def test_bad_sizes_are_refused(make):
     with pytest.raises(ValueError, match="n_samples"):
         make(0)
@@ -74,26 +66,25 @@ def test_blobs_are_those_of_the_two_toys():
     X, y = make_overlapping_blobs(40_000, pattern="square", random_state=0)
     upper_right = X[(y == 0) & (X.sum(axis=1) > 0)]
     assert_allclose(upper_right.mean(axis=0), [2, 2], atol=0.1)
-    row = LabeledMixture.overlapping_blobs("row")
+    X, y, row = make_overlapping_blobs(pattern="row", random_state=0, return_mixture=True)
     assert_array_equal(row.labels, [0, 1, 0, 1])
-    assert_array_equal(row.covariances[2], [[0.49, 0], [0, 1.44]])
+    assert_allclose(row.scale, [0.7, 1.2])
+    for one, other in zip((X, y), row.sample(1200, random_state=0), strict=True):
+        assert_array_equal(one, other)
     with pytest.raises(ValueError, match="pattern"):
         make_overlapping_blobs(pattern="ring")
-    with pytest.raises(ValueError, match="pattern"):
-        LabeledMixture.overlapping_blobs("ring")
 
 
 def test_bayes_error_of_the_square_has_a_closed_form():
     """The best rule is the sign of the product, wrong when one of two coordinates crosses 0."""
     crossing = norm.cdf(-2 / 1.2)
     expected = 2 * crossing * (1 - crossing)
-    assert LabeledMixture.overlapping_blobs("square").bayes_error() == pytest.approx(
-        expected, abs=1e-3
-    )
+    mixture = make_overlapping_blobs(return_mixture=True)[2]
+    assert mixture.bayes_error() == pytest.approx(expected, abs=1e-3)
 
 
 def test_bayes_error_of_the_row_by_integration():
-    mixture = LabeledMixture.overlapping_blobs("row")
+    mixture = make_overlapping_blobs(pattern="row", return_mixture=True)[2]
     axis = np.linspace(-10, 10, 401)
     grid = np.stack(np.meshgrid(axis, axis), axis=-1).reshape(-1, 2)
     scale = np.sqrt([0.49, 1.44])

@@ -122,7 +122,7 @@ def test_uncertain_rows_draw_the_mixture_to_the_border(moons):
 
 def test_labels_and_too_many_components_are_refused(moons):
     X, y = moons
-    with pytest.raises(ValueError, match="instead of y"):
+    with pytest.raises(ValueError, match="does not take labels y"):
         distributed.fit(ResponsibilityMixture(2), as_dask(X, 50), as_dask(y, 50))
     with pytest.raises(ValueError, match="exceeds the 150 rows"):
         distributed.fit(ResponsibilityMixture(151), as_dask(X, 50))

@@ -180,7 +180,7 @@ def test_a_member_that_fails_in_a_fold_has_weight_zero(friedman):
 @pytest.mark.filterwarnings("ignore:member 0")
 def test_failure_of_every_member_is_an_error(friedman):
     X, y = friedman
-    with pytest.raises(ValueError, match="every member"):
+    with pytest.raises(ValueError, match="Every estimator"):
         BayesianModelAveragingRegressor([("fragile", Fragile())]).fit(X, y)
 
 
@@ -219,7 +219,7 @@ def test_members_that_cannot_serve_are_named(linear, estimators, options, messag
 
 def test_weights_need_members_that_take_them(linear):
     X, y = linear
-    with pytest.raises(ValueError, match="the member 'knn'"):
+    with pytest.raises(ValueError, match="The estimator 'knn'"):
         BayesianModelAveragingRegressor([("knn", KNeighborsRegressor())]).fit(
             X, y, sample_weight=np.arange(1.0, 41.0)
         )

@@ -408,7 +408,7 @@ def test_impossible_combinations_are_refused(friedman, arguments, message):
 def test_weights_need_a_learner_that_takes_them(friedman):
     X, y = friedman
     model = FunctionalGradientBoostingRegressor(KNeighborsRegressor(), n_estimators=2)
-    with pytest.raises(ValueError, match="takes none"):
+    with pytest.raises(ValueError, match="does not accept it"):
         model.fit(X, y, sample_weight=np.arange(1.0, len(y) + 1))
     model.fit(X, y, sample_weight=np.full(len(y), 2.0))
 

@@ -154,7 +154,7 @@ def test_the_pruned_tree_is_an_ordinary_tree(cancer):
 
 
 def test_one_row_that_counts_cannot_be_held_out():
-    with pytest.raises(ValueError, match="n_samples=1 cannot be both learned from and held out"):
+    with pytest.raises(ValueError, match="n_samples=1 is too small for cross-validation"):
         PrunedTreeRegressor().fit([[0.0], [1.0]], [0.0, 1.0], [1.0, 0.0])
     with pytest.raises(ValueError, match="n_samples=2 without two rows of one class"):
         PrunedTreeClassifier().fit([[0.0], [1.0]], [0, 1])

@@ -200,10 +200,10 @@ def test_a_wanted_answer_is_reached():
 
 def test_support_is_small_far_away():
     model = LogisticRegression().fit(X, NAMES)
-    usual = explain(model, X[0], background=X)["support"]
-    far = explain(model, X[0] + 50.0, background=X)["support"]
-    assert_allclose(far.values["support"], 1 / 121)
-    assert usual.values["support"] > 0.2
+    usual = explain(model, X[0], background=X)["typicality"]
+    far = explain(model, X[0] + 50.0, background=X)["typicality"]
+    assert_allclose(far.values["typicality"], 1 / 121)
+    assert usual.values["typicality"] > 0.2
     assert "unlike most" in far.summary
 
 

@@ -265,7 +265,7 @@ def test_location_columns_have_no_slope():
 def test_black_boxes_around_a_row_have_neighbours_only():
     model = LocalRegressor(DecisionTreeClassifier(max_depth=1), n_neighbors=20).fit(X, LABELS)
     keys = [section.key for section in explain(model, X[0]).sections]
-    assert keys == ["neighbors", "support"]
+    assert keys == ["neighbors", "typicality"]
 
 
 # --- numbers: the other families ---
@@ -306,29 +306,26 @@ def test_slopes_of_a_polynomial_are_its_derivatives():
         assert_allclose(told[f"x{j}"], slope, rtol=1e-5, atol=1e-7)
 
 
-@pytest.mark.parametrize("multi_class", ["two", "ovr", "ovo"])
-def test_calibrated_distances_are_told_for_every_surface(multi_class):
-    y = TWO if multi_class == "two" else NAMES
-    options = {} if multi_class == "two" else {"multi_class": multi_class}
-    model = SurfaceCalibratedClassifier(LogisticRegression(), random_state=0, **options)
+@pytest.mark.parametrize("n_classes", [2, 3])
+def test_calibrated_distances_are_given_for_every_surface(n_classes):
+    y = TWO if n_classes == 2 else NAMES
+    model = SurfaceCalibratedClassifier(LogisticRegression(), random_state=0)
     section = explain(model.fit(X, y), X[0])["distances"]
     distance, probability = by_name(section, "distance"), by_name(section, "probability")
     assert len(section.rows) == len(model.surfaces_)
-    if multi_class == "two":
+    if n_classes == 2:
         assert_allclose(distance["True or False"], model.surfaces_[0].distance(X[:1])[0])
         assert_allclose(probability["True or False"], model.predict_proba(X[:1])[0, 1])
-    if multi_class == "ovr":
+    else:
         parts = np.array([probability[f"{label} or the rest"] for label in "abc"])
         assert_allclose(parts / parts.sum(), model.predict_proba(X[:1])[0])
-    if multi_class == "ovo":
-        assert set(distance) == {"b or a", "c or a", "c or b"}
 
 
 def test_weights_of_averaged_members():
     members = [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
     model = BayesianModelAveragingClassifier(members, random_state=0).fit(X, NAMES)
     found = explain(model, X[0])
-    section = found["members"]
+    section = found["estimators"]
     assert_allclose(sum(column(section, "weight")), 1.0)
     assert_allclose(sum(column(section, "contribution")), found.probabilities[found.prediction])
     said = model.named_estimators_["bayes"].predict_proba(X[:1])[0]
@@ -341,7 +338,7 @@ def test_averaged_numbers_add_up():
     members = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2))]
     model = BayesianModelAveragingRegressor(members, random_state=0).fit(X, TARGET)
     found = explain(model, X[0])
-    assert_allclose(sum(column(found["members"], "contribution")), found.prediction)
+    assert_allclose(sum(column(found["estimators"], "contribution")), found.prediction)
 
 
 @pytest.mark.parametrize("y", [TWO, NAMES, TARGET], ids=["two", "three", "regression"])
@@ -351,7 +348,7 @@ def test_rounds_of_boosting_add_up_to_the_score(y):
     )
     model = kind(n_estimators=5, random_state=0).fit(X, y)
     found = explain(model, X[1])
-    section = found["members"]
+    section = found["estimators"]
     total = section.values["start"] + sum(column(section, "contribution"))
     assert_allclose(total, section.values["score"])
     if y is TARGET:
@@ -365,14 +362,14 @@ def test_rounds_of_boosting_add_up_to_the_score(y):
 
 def test_rounds_of_adaboost_add_up_to_the_score():
     model = RealAdaBoostClassifier(n_estimators=5, random_state=0).fit(X, NAMES)
-    section = explain(model, X[1])["members"]
+    section = explain(model, X[1])["estimators"]
     expected = model.decision_function(X[1:2])[0].max()
     assert_allclose(sum(column(section, "contribution")), expected)
 
 
 def test_votes_of_the_bootstrap():
     model = BootstrapEnsembleClassifier(n_estimators=7, random_state=0).fit(X, NAMES)
-    section = explain(model, X[1])["members"]
+    section = explain(model, X[1])["estimators"]
     assert sum(section.values["votes"].values()) == 7
 
 

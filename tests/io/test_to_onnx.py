@@ -153,9 +153,9 @@ CLASSIFIERS = {
     "fusion of machines": SubspaceFusionClassifier(["random"], cv=2, random_state=0),
     "truncated RBF": TruncatedRBFClassifier(2),
     "truncated RBF, dual": TruncatedRBFClassifier(3, solver="dual"),
-    "divided machine": DivideConquerSVC(n_clusters=3, probability=True, random_state=0),
+    "divided machine": DivideConquerSVC(n_clusters=3, calibration="temperature", random_state=0),
     "exact machine": DivideConquerSVC(
-        n_clusters=3, prediction="exact", probability=True, random_state=0
+        n_clusters=3, prediction="exact", calibration="temperature", random_state=0
     ),
     "machine without probabilities": DivideConquerSVC(n_clusters=2, random_state=0),
     "lda": WeightedLDA(),
@@ -426,7 +426,9 @@ def test_parts_of_mixed_precision_are_refused():
 
 
 def test_kernel_clusters_are_refused():
-    model = DivideConquerSVC(n_clusters=2, clustering="kernel", probability=True, random_state=0)
+    model = DivideConquerSVC(
+        n_clusters=2, clustering="kernel", calibration="temperature", random_state=0
+    )
     refused(model.fit(X, NAMES), "clustering='kmeans'")
 
 

@@ -104,7 +104,7 @@ def test_a_slider_moves_the_answer(browser, address):
     wait_for(lambda: text(browser, "said") == "old <b>")
     assert len(browser.find_elements("css selector", ".chance")) == 2
     assert "90 % set of labels: " in text(browser, "interval")
-    assert "rows like this one were seen" in text(browser, "support")
+    assert "rows like this one were seen" in text(browser, "typicality")
     assert "old <b> from probability 0.2 on" in text(browser, "rule")
 
 

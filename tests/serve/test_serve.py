@@ -84,20 +84,20 @@ def test_intervals_of_a_table_are_conformal():
     model = LinearRegression().fit(X[:200], y[:200])
     client = TestClient(create_app(model, table=X[200:], y=y[200:]))
     rows = {"rows": X[:20].tolist()}
-    found = client.post("/predict?coverage=0.8&support=true", json=rows).json()
+    found = client.post("/predict?coverage=0.8&typicality=true", json=rows).json()
     reach = np.diff(found["intervals"], axis=1) / 2
     off = np.sort(np.abs(y[200:] - model.predict(X[200:])))
     np.testing.assert_allclose(reach, off[int(np.ceil(0.8 * (len(off) + 1))) - 1])
     np.testing.assert_allclose(np.mean(found["intervals"], axis=1), found["predictions"])
-    assert all(0 < share <= 1 for share in found["support"])
+    assert all(0 < share <= 1 for share in found["typicality"])
 
 
 def test_sets_and_support_are_the_models_own(iris_local):
     model, X, client = iris_local
-    found = client.post("/predict?coverage=0.95&support=true", json={"rows": X[::9].tolist()})
+    found = client.post("/predict?coverage=0.95&typicality=true", json={"rows": X[::9].tolist()})
     sets = model.predict_set(X[::9], coverage=0.95)
     assert found.json()["sets"] == [model.classes_[row].tolist() for row in sets]
-    np.testing.assert_allclose(found.json()["support"], model.support(X[::9]))
+    np.testing.assert_allclose(found.json()["typicality"], model.typicality(X[::9]))
 
 
 @pytest.fixture(scope="module")
@@ -115,7 +115,7 @@ def iris_local():
         ("coverage=1.5", "between 0 and 1"),
         ("coverage=x", "between 0 and 1"),
         ("coverage=0.9", "no intervals"),
-        ("support=1", "true or false"),
+        ("typicality=1", "true or false"),
     ],
 )
 def test_options_of_predict_that_cannot_be(iris, question, message):

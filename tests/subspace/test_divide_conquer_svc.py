@@ -119,7 +119,7 @@ def test_class_weight_is_a_factor_on_the_weights(moons):
 
 def test_probabilities_come_from_scores_of_unseen_rows(moons):
     X, y = make_moons(1200, noise=0.35, random_state=1)
-    model = DivideConquerSVC(100.0, 20.0, n_clusters=4, probability=True, random_state=0)
+    model = DivideConquerSVC(100.0, 20.0, n_clusters=4, calibration="temperature", random_state=0)
     p = model.fit(X[:600], y[:600]).predict_proba(X[600:])
     # Training margins of so stiff a machine would give a slope of certainty.
     certain = 1 / (1 + np.exp(-5.0 * model.decision_function(X[600:])))

@@ -12,7 +12,8 @@ from sklearn.svm import SVC, LinearSVC
 from sklearn.tree import DecisionTreeClassifier
 
 from vicinal.local import LocalClassifier
-from vicinal.surface import DecisionSurface, SurfaceStatus
+from vicinal.surface import DecisionSurface
+from vicinal.surface._search import SurfaceStatus
 
 
 def draw_data(rng):

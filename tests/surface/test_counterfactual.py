@@ -10,7 +10,8 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.svm import SVC
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal.surface import DecisionSurface, SurfaceStatus
+from vicinal.surface import DecisionSurface
+from vicinal.surface._search import SurfaceStatus
 
 
 @pytest.fixture(scope="module")
@@ -203,7 +204,7 @@ def test_columns_may_be_named(cancer):
         ({"sparsity": -1.0}, "sparsity=-1.0"),
         ({"plausibility": 2.0}, "plausibility=2.0"),
         ({"target": 9}, "target=9"),
-        ({"metric": "mahalanobis", "bounds": (0.0, 1.0)}, "mixes columns"),
+        ({"metric": "mahalanobis", "bounds": (0.0, 1.0)}, "A matrix metric cannot be combined"),
         ({"metric": "cosine"}, "metric='cosine'"),
     ],
 )

@@ -22,7 +22,8 @@ from sklearn.tree import DecisionTreeClassifier
 
 from vicinal.ensemble import PrunedTreeClassifier
 from vicinal.local import LocalClassifier
-from vicinal.surface import DecisionSurface, SurfaceStatus
+from vicinal.surface import DecisionSurface
+from vicinal.surface._search import SurfaceStatus
 
 
 @pytest.fixture(scope="module")
@@ -108,7 +109,7 @@ def test_ray_crosses_where_the_segment_does(surface):
 
 def test_printed_algorithms_run_and_agree_where_they_converge(moons, surface):
     X, _ = moons
-    options = {"algorithm": "fixed_point", "random_state": 0}
+    options = {"solver": "fixed_point", "random_state": 0}
     printed = DecisionSurface(surface.estimator_, **options).fit(X)
     first = printed.project(X)
     assert first.converged.mean() > 0.9
@@ -331,7 +332,7 @@ def test_one_answer_for_all_rows_warns_and_measures_infinity(noisy):
     assert_array_equal(found.status, SurfaceStatus.NO_SURFACE)
     assert_array_equal(found.distances, np.inf)
     assert_array_equal(found.points, alone[:3])
-    with pytest.raises(ValueError, match="none can be drawn"):
+    with pytest.raises(ValueError, match="No point of the surface is known"):
         surface.sample(3)
     # A row on the other side brings its own segment.
     other = X[model.predict(X) == 0][:2]
@@ -418,7 +419,7 @@ def test_fitted_surfaces_pickle(noisy):
 def test_wrong_questions_are_refused(noisy, surface):
     X, y = noisy
     forest = DecisionSurface(RandomForestClassifier(5, random_state=0)).fit(X, y)
-    with pytest.raises(ValueError, match="followed by its labels"):
+    with pytest.raises(ValueError, match="has labels only"):
         forest.distance(X[:2], method="first_order")
     with pytest.raises(ValueError, match="method='nearest'"):
         surface.distance(X[:2], method="nearest")
@@ -471,7 +472,7 @@ def test_sample_lies_on_the_surface(surface):
 
 def test_a_model_of_one_class_has_no_surface():
     X = np.random.RandomState(0).normal(size=(20, 2))
-    with pytest.raises(ValueError, match="knows one class only"):
+    with pytest.raises(ValueError, match="was fitted to the class"):
         DecisionSurface(RidgeClassifier()).fit(X, np.zeros(20))
 
 
@@ -479,6 +480,6 @@ def test_fixed_point_passes_through_scalers():
     X, y = make_moons(60, noise=0.2, random_state=0)
     model = make_pipeline(StandardScaler(), LogisticRegression()).fit(X, y)
     exact = DecisionSurface(model, random_state=0).fit(X).orthogonal_projection(X[:5])
-    fixed = DecisionSurface(model, algorithm="fixed_point", random_state=0).fit(X)
+    fixed = DecisionSurface(model, solver="fixed_point", random_state=0).fit(X)
     assert_allclose(model.decision_function(fixed.project(X[:5]).points), 0.0, atol=1e-6)
     assert_allclose(fixed.orthogonal_projection(X[:5]).distances, exact.distances, rtol=1e-4)

@@ -88,7 +88,7 @@ def test_weights_need_a_model_that_takes_them(diabetes):
     from sklearn.neighbors import KNeighborsRegressor
 
     X, y = diabetes
-    with pytest.raises(ValueError, match="takes none"):
+    with pytest.raises(ValueError, match="does not accept it"):
         ConformalRegressor(KNeighborsRegressor()).fit(X, y, sample_weight=np.ones(len(y)))
 
 
@@ -151,7 +151,7 @@ def test_local_sets_and_classes_exclude_each_other():
 def test_far_rows_have_no_support(diabetes):
     X, y = diabetes
     model = ConformalRegressor(Ridge()).fit(X, y)
-    assert model.support(X[:1] + 100.0)[0] < 0.01
+    assert model.typicality(X[:1] + 100.0)[0] < 0.01
 
 
 def test_a_table_of_words_and_gaps():
@@ -168,7 +168,7 @@ def test_a_table_of_words_and_gaps():
     model = ConformalRegressor(inner, random_state=0).fit(table, y)
     width = np.diff(model.predict_interval(table)).ravel()
     assert width[city == "Rome"].mean() > 2.0 * width[city == "Oslo"].mean()
-    assert model.support(table.iloc[:2]).shape == (2,)
+    assert model.typicality(table.iloc[:2]).shape == (2,)
 
 
 @pytest.mark.filterwarnings("ignore:divide by zero", "ignore:invalid value")

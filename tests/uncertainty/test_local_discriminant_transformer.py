@@ -8,7 +8,7 @@ from vicinal._base import as_numpy
 from vicinal._kernels.metric._mixture import gated_features
 from vicinal.uncertainty import LocalDiscriminantTransformer
 
-PLACEMENTS = ["uncertainty", "density", "kmeans"]
+REGION_METHODS = ["uncertainty", "density", "kmeans"]
 
 
 @pytest.fixture(scope="module")
@@ -27,19 +27,21 @@ def one_dimensional_error(transformer, X, y):
 
 def test_uncertainty_places_components_where_they_can_tell_the_classes(corners):
     errors = {
-        placement: one_dimensional_error(
-            LocalDiscriminantTransformer(placement=placement, random_state=0), *corners
+        region_method: one_dimensional_error(
+            LocalDiscriminantTransformer(region_method=region_method, random_state=0), *corners
         )
-        for placement in PLACEMENTS
+        for region_method in REGION_METHODS
     }
     assert errors["uncertainty"] < 0.12
     assert errors["density"] > 0.3
     assert errors["kmeans"] > 0.3
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
-def test_an_offset_lets_every_placement_tell_the_classes(corners, placement):
-    transformer = LocalDiscriminantTransformer(placement=placement, offset=True, random_state=0)
+@pytest.mark.parametrize("region_method", REGION_METHODS)
+def test_an_offset_lets_every_region_method_separate_the_classes(corners, region_method):
+    transformer = LocalDiscriminantTransformer(
+        region_method=region_method, offset=True, random_state=0
+    )
     assert one_dimensional_error(transformer, *corners) < 0.12
 
 
@@ -80,7 +82,9 @@ def test_projections_and_offsets_give_the_output(three_classes):
 
 def test_kmeans_regions_are_hard(three_classes):
     X, y = three_classes
-    model = LocalDiscriminantTransformer(n_regions=3, placement="kmeans", random_state=0).fit(X, y)
+    model = LocalDiscriminantTransformer(n_regions=3, region_method="kmeans", random_state=0).fit(
+        X, y
+    )
     nearest = ((X[:, None] - model.centers_[None]) ** 2).sum(axis=2).argmin(axis=1)
     expected = np.einsum("njf,nf->nj", model.projections_[:, nearest].transpose(1, 0, 2), X)
     expected -= np.einsum(
@@ -93,17 +97,17 @@ def test_kmeans_regions_are_hard(three_classes):
 def test_weights_equal_repetition_where_nothing_is_drawn(three_classes, rng):
     X, y = three_classes
     times = rng.randint(0, 3, len(X))
-    weighted = LocalDiscriminantTransformer(n_regions=1, placement="density")
+    weighted = LocalDiscriminantTransformer(n_regions=1, region_method="density")
     weighted.fit(X, y, sample_weight=times)
-    repeated = LocalDiscriminantTransformer(n_regions=1, placement="density")
+    repeated = LocalDiscriminantTransformer(n_regions=1, region_method="density")
     repeated.fit(np.repeat(X, times, axis=0), np.repeat(y, times))
     assert_allclose(weighted.transform(X), repeated.transform(X), rtol=1e-8, atol=1e-9)
 
 
-@pytest.mark.parametrize("placement", PLACEMENTS)
-def test_other_array_libraries_give_the_same_where_they_are(three_classes, placement, to_array):
+@pytest.mark.parametrize("region_method", REGION_METHODS)
+def test_other_array_libraries_give_the_same_where_they_are(three_classes, region_method, to_array):
     X, y = three_classes
-    model = LocalDiscriminantTransformer(n_regions=2, placement=placement, random_state=0)
+    model = LocalDiscriminantTransformer(n_regions=2, region_method=region_method, random_state=0)
     z = model.fit_transform(X, y)
     other = model.fit(to_array(X), y).transform(to_array(X))
     assert type(other) is type(to_array(X))

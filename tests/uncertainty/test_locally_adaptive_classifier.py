@@ -52,7 +52,7 @@ def quick(n_regions=2, **options):
         {},
         {"solver": "anneal", "max_iter": 40},
         {"objective": "accuracy"},
-        {"placement": "density"},
+        {"region_method": "density"},
         {"covariance_type": "diag"},
         {"n_components": 5},
         {"n_regions": "auto"},
@@ -163,7 +163,7 @@ def test_given_validation_rows_are_used_and_nothing_is_held_out(wine):
         quick(1).fit(X, y, X_val=X_val)
     with pytest.raises(ValueError, match="without X_val"):
         quick(1).fit(X, y, y_val=y_val)
-    with pytest.raises(ValueError, match="labels that y does not"):
+    with pytest.raises(ValueError, match="which y does not"):
         quick(1).fit(X, y, X_val=X_val, y_val=y_val + 7)
 
 
@@ -213,7 +213,7 @@ def test_dependent_and_constant_features_are_dropped(wine):
     assert model.score(wide_test, y_test) >= 0.92
     with pytest.raises(ValueError, match="n_components=14 exceeds the 13"):
         quick(1, n_components=14).fit(wide, y)
-    with pytest.raises(ValueError, match="all rows of X are equal"):
+    with pytest.raises(ValueError, match="All rows of X are equal"):
         quick(1).fit(np.ones((len(X), 2)), y)
 
 

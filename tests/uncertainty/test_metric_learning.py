@@ -72,7 +72,7 @@ def test_the_sign_of_print_would_descend(rng):
     assert watch.best == 0
 
 
-def test_patience_counts_updates_without_gain():
+def test_n_iter_no_change_counts_updates_without_gain():
     scores = iter([0.1, 0.5, 0.50001, 0.4, 0.3])
     watch = BestIterate(lambda A: next(scores), 3, min_gain=1e-3)
     stops = [watch.update(np.full((1, 1), i)) for i in range(5)]
@@ -80,9 +80,9 @@ def test_patience_counts_updates_without_gain():
     assert watch.matrix.item() == 2  # the small gain is kept although it was not waited for
 
 
-@pytest.mark.parametrize("patience", [2, 5])
-def test_early_stopping_ends_lbfgs(patience):
-    watch = BestIterate(lambda A: -value_of(A), patience)
+@pytest.mark.parametrize("n_iter_no_change", [2, 5])
+def test_early_stopping_ends_lbfgs(n_iter_no_change):
+    watch = BestIterate(lambda A: -value_of(A), n_iter_no_change)
     assert lbfgs_ascent(hill, np.eye(2), watch, max_iter=100, tol=0.0)
     assert watch.best == 0
-    assert len(watch.scores) == patience + 1
+    assert len(watch.scores) == n_iter_no_change + 1

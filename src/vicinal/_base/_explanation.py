@@ -306,7 +306,7 @@ def path_section(model: Any, X: Any, columns: RowColumns) -> ExplanationSection:
     return ExplanationSection("path", "Questions", summary, head, rows, None, values)
 
 
-def member_section(
+def estimator_section(
     names: list[str],
     weights: np.ndarray,
     answers: np.ndarray,
@@ -333,9 +333,9 @@ def member_section(
     """
     parts = np.asarray(weights)[:, None] * answers
     at = 0 if classes is None else int(parts.sum(axis=0).argmax())
-    head: tuple[str, ...] = ("member", "prediction", "weight", "contribution")
+    head: tuple[str, ...] = ("base model", "prediction", "weight", "contribution")
     if classes is not None:
-        head = ("member", "prediction", "probability", "weight", "contribution")
+        head = ("base model", "prediction", "probability", "weight", "contribution")
     rows: list[tuple] = []
     for m in np.argsort(-np.asarray(weights), kind="stable"):
         weight, part, answer = float(weights[m]), float(parts[m, at]), float(answers[m, at])
@@ -347,7 +347,9 @@ def member_section(
         summary += f" Contributions add up to the probability of {show(classes[at])}."
     else:
         summary += " Contributions add up to the prediction."
-    return ExplanationSection("members", "Members", summary, head, rows, "contribution", values)
+    return ExplanationSection(
+        "estimators", "Base models", summary, head, rows, "contribution", values
+    )
 
 
 def two_best(scores: np.ndarray) -> tuple[int, int]:

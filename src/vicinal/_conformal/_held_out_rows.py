@@ -1,4 +1,4 @@
-"""Training rows with predictions by models that had not seen them, and what follows from these."""
+"""Training rows with held-out predictions, and the mixins that use them."""
 
 from dataclasses import dataclass, fields
 from functools import cached_property
@@ -21,16 +21,16 @@ from vicinal._base import (
 from vicinal._conformal._intervals import ResidualIntervals, label_sets, log_share
 from vicinal._conformal._typicality import StandardizedRows, Typicality
 
-# More rows would not make quantiles better, only models larger.
+# Quantiles of more rows are hardly better, and models larger.
 _MAX_ROWS = 5000
 _N_FOLDS = 5
-# Folds that leave so much of the rows need no learning curve.
+# Models fitted to this share of the rows need no learning curve.
 _NEARLY_ALL = 0.95
 
 
 @saved(
     X="n p gaps",
-    answers="n *",
+    predictions="n *",
     targets="n | n *",
     weights="n",
     folds="n",
@@ -39,7 +39,7 @@ _NEARLY_ALL = 0.95
 )
 @dataclass(eq=False)
 class HeldOutRows:
-    """Training rows, their targets, and predictions by models that had not seen them.
+    """Training rows with targets and held-out predictions.
 
     Intervals, label sets and typicality are computed when first needed; model files hold the rows.
 
@@ -47,26 +47,26 @@ class HeldOutRows:
     ----------
     X : {ndarray, sparse matrix} of shape (n_samples, n_columns)
         Rows as numbers.
-    answers : ndarray of shape (n_samples, n_outputs) or (n_samples, n_classes), or None
-        Values or probabilities; ``None`` where only typicality is needed.
+    predictions : ndarray of shape (n_samples, n_outputs) or (n_samples, n_classes), or None
+        Held-out predictions: values or probabilities; ``None`` if only typicality is needed.
     targets : ndarray of shape (n_samples, n_outputs) or ndarray of int of shape (n_samples,)
         True values or classes.
     weights : ndarray of shape (n_samples,), optional
-        How often each row counts.
+        Weights of the rows.
     n_jobs : int, optional
         Threads of the search.
     folds : ndarray of int of shape (n_samples,), optional
-        Rows of one number were held out together.
+        Number of the fold of each row.
     coarse : ndarray of shape (n_samples, n_outputs), optional
-        Values by models of about half of the rows, see :func:`held_out_by`.
+        Predictions of models fitted to about half of the rows, see :func:`held_out_by`.
     are_coordinates : bool, default=False
-        Rows are in the coordinates of the model's own metric, to be compared as they are.
+        Whether rows are in the coordinates of the model's own metric and need no scaling.
     groups : ndarray of int of shape (n_samples,), optional
-        Rows of one number belong together, and new rows to none of them.
+        Number of the group of each row; new rows belong to none.
     """
 
     X: Any
-    answers: Any
+    predictions: Any
     targets: np.ndarray
     weights: np.ndarray | None = None
     n_jobs: int | None = None
@@ -86,7 +86,7 @@ class HeldOutRows:
 
     @cached_property
     def typicality(self) -> Typicality:
-        """How typical rows are."""
+        """Typicality of rows."""
         return Typicality(self.standardized)
 
     @cached_property
@@ -94,7 +94,7 @@ class HeldOutRows:
         """Intervals of values."""
         return ResidualIntervals(
             self.standardized,
-            self.targets - self.answers,
+            self.targets - self.predictions,
             self.weights,
             folds=self.folds,
             coarse=None if self.coarse is None else self.targets - self.coarse,
@@ -102,11 +102,11 @@ class HeldOutRows:
         )
 
     def __saved_state__(self) -> dict[str, Any]:
-        """Return what a model file holds."""
+        """Return the content of a model file."""
         return {field.name: getattr(self, field.name) for field in fields(self)}
 
     def __restore__(self, state: dict) -> None:
-        """Take the state of a model file."""
+        """Restore the content of a model file."""
         vars(self).update({"groups": None} | state)  # files of earlier versions have none
 
 
@@ -118,13 +118,13 @@ def some_rows(n: int) -> np.ndarray:
 def held_out_by(
     estimator: Any, data: TrainingData, folds: list[np.ndarray], *, rows=None, n_jobs=None
 ) -> dict[str, Any]:
-    """Return predictions of rows by copies fitted to the other folds: parts of ``HeldOutRows``.
+    """Return held-out predictions by folds, as arguments of ``HeldOutRows``.
 
-    ``answers`` are probabilities of the classes, or values, in the order of the rows; ``rows`` are
-    those to predict, ascending, all by default. For values there are also the number of the fold of
-    each row and ``coarse``: predictions of models fitted to about half of the rows (folds of even
-    and of odd number are held out together), which show how errors fall. These are ``None`` where
-    folds leave nearly all rows, or are too few.
+    ``predictions`` are probabilities of the classes, or values, in the order of the rows; ``rows``
+    are those to predict, ascending, all by default. For regression there are also the number of the
+    fold of each row and ``coarse``: predictions of models fitted to about half of the rows (folds
+    of even and of odd number are held out together), which show how errors fall with the number of
+    rows. ``coarse`` is ``None`` if folds are few or small.
     """
     method = "predict" if data.classes is None else "predict_proba"
 
@@ -143,7 +143,7 @@ def held_out_by(
         return found.answers[0][np.argsort(found.rows)]
 
     if data.classes is not None:
-        return {"answers": predicted(folds)}
+        return {"predictions": predicted(folds)}
     numbers = np.empty(sum(map(len, folds)), dtype=np.int64)
     for number, fold in enumerate(folds):
         numbers[fold] = number
@@ -151,20 +151,20 @@ def held_out_by(
     if len(folds) >= 3 and log_share(numbers) <= np.log(_NEARLY_ALL):
         coarse = predicted([np.concatenate(folds[part::2]) for part in (0, 1)])
     own = numbers if rows is None else numbers[rows]
-    return {"answers": predicted(folds), "folds": own, "coarse": coarse}
+    return {"predictions": predicted(folds), "folds": own, "coarse": coarse}
 
 
 # --- methods of models ----------------------------------------------------------------------------
 
 
 class TypicalityMixin:
-    """Models that report how typical a row is of their training rows.
+    """Mixin of models that report how typical a row is of their training rows.
 
-    A model defines ``_held_out_rows()``, and ``_row_numbers(X)``, which checks queries and returns
-    them in the columns of those rows.
+    A model defines ``_held_out_rows()``, and ``_row_numbers(X)``, which validates queries and
+    returns them in the columns of those rows.
     """
 
-    def support(self, X):
+    def typicality(self, X):
         """Return how typical each query is of the training rows.
 
         Parameters
@@ -175,8 +175,8 @@ class TypicalityMixin:
         Returns
         -------
         ndarray of shape (n_queries,)
-            The share of training rows that are at least as far from the rows around them: a
-            p-value, uniform on rows like those of ``fit``, near 0 far away from all of them.
+            Share of training rows that are at least as far from the rows around them. It is a
+            p-value: uniform for rows like the training rows, near 0 for novel rows.
         """
         check_is_fitted(self)
         return as_given(self._known_rows().typicality(self._row_numbers(X)), X)
@@ -187,21 +187,21 @@ class TypicalityMixin:
 
 
 class IntervalMixin(TypicalityMixin):
-    """Regressors with intervals from the errors of held-out predictions."""
+    """Mixin of regressors with intervals from held-out errors."""
 
     def predict_interval(self, X, coverage=0.9, *, local=False):
-        """Return intervals that hold the target with the given chance.
+        """Return intervals that hold the target with a given probability.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
             Queries.
         coverage : float, default=0.9
-            Chance, between 0 and 1.
+            Probability, between 0 and 1.
         local : bool, default=False
-            Take the quantile over the rows around each query too, not only the scale: for tables
-            whose errors are distributed differently in different regions. Intervals are wider, and
-            infinite, with a warning, where too few rows are near.
+            Whether the quantile is local too, not only the scale: for tables whose errors have
+            different distributions in different regions. Intervals are wider, and infinite, with a
+            warning, where too few rows are near.
 
         Returns
         -------
@@ -217,31 +217,31 @@ class IntervalMixin(TypicalityMixin):
 
 
 class LabelSetMixin(TypicalityMixin):
-    """Classifiers with label sets from held-out probabilities."""
+    """Mixin of classifiers with label sets from held-out probabilities."""
 
     def predict_set(self, X, coverage=0.9, *, method="adaptive", by_class=False, local=False):
-        """Return sets of labels that hold the true one with the given chance.
+        """Return label sets that hold the true label with a given probability.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, data frame} of shape (n_queries, n_features)
             Queries.
         coverage : float, default=0.9
-            Chance, between 0 and 1.
+            Probability, between 0 and 1.
         method : {"adaptive", "threshold"}, default="adaptive"
-            "adaptive" takes the most probable labels until their chances add up: at least one, so
-            that coverage is exceeded where the model is right more often than the coverage.
-            "threshold" takes all labels above one probability, with a coverage close to the given
-            one and the smallest sets on average, of which some are empty.
+            "adaptive" takes the most probable labels until their probabilities add up. Sets have at
+            least one label, so coverage is exceeded if the accuracy is higher than ``coverage``.
+            "threshold" takes all labels above one probability. Its coverage is close to
+            ``coverage`` and its sets are the smallest on average; some are empty.
         by_class : bool, default=False
-            Reach the coverage within every class, for rare ones.
+            Whether the coverage holds within every class, also rare ones.
         local : bool, default=False
-            Take the quantile over the rows around each query.
+            Whether the quantile is taken over the rows around each query.
 
         Returns
         -------
         ndarray of bool of shape (n_queries, n_classes)
-            Which labels are in the set; columns follow ``classes_``.
+            Which labels are in the set, in the order of ``classes_``.
         """
         check_is_fitted(self)
         proba = np.asarray(as_numpy(self.predict_proba(X)), dtype=np.float64)
@@ -255,10 +255,9 @@ class LabelSetMixin(TypicalityMixin):
 
 @saved()
 class FoldedRows:
-    """Training rows, of which folds are predicted when that is first needed.
+    """Training rows whose held-out predictions are computed when they are first needed.
 
-    Pickles and model files hold the predictions of the folds, but not the rows: a model should not
-    grow by its table because somebody may need an interval.
+    Pickles and model files hold the predictions, but not the training rows.
 
     Parameters
     ----------
@@ -284,7 +283,7 @@ class FoldedRows:
     def held_out(self) -> HeldOutRows:
         """Return the same rows with their held-out predictions."""
         found = self.known()
-        if found.answers is None:
+        if found.predictions is None:
             estimator, data = self._table()
             rows = some_rows(len(data))
             vars(found).update(held_out_by(estimator, data, _folds(data), rows=rows))
@@ -293,8 +292,8 @@ class FoldedRows:
     def _table(self) -> tuple:
         if self.table is None:
             raise ValueError(
-                "this model was loaded, and files hold held-out predictions only once they were "
-                "needed; call predict_interval, predict_set or support before saving it."
+                "This model was loaded from a file without held-out predictions; call "
+                "predict_interval, predict_set or typicality before saving it."
             )
         return self.table
 
@@ -305,10 +304,7 @@ class FoldedRows:
 def _folds(data: TrainingData) -> list[np.ndarray]:
     n = len(data)
     if n < 2:
-        raise ValueError(
-            f"n_samples={n} cannot be both learned from and held out, so errors are unknown; fit "
-            "to 2 rows or more."
-        )
+        raise ValueError(f"n_samples={n} is too small for cross-validation; fit to 2 rows or more.")
     if data.classes is None or np.unique(data.y, return_counts=True)[1].min() < _N_FOLDS:
         splitter: Any = KFold(min(_N_FOLDS, n), shuffle=True, random_state=0)
     else:
@@ -317,12 +313,12 @@ def _folds(data: TrainingData) -> list[np.ndarray]:
 
 
 class FoldedRowsMixin(TypicalityMixin):
-    """Models whose held-out predictions are those of folds; ``fit`` ends with ``_keep_rows``."""
+    """Mixin of models whose held-out predictions come from folds; ``fit`` calls ``_keep_rows``."""
 
     _folded: FoldedRows | None = None
 
     def _keep_rows(self, X, y, sample_weight) -> None:
-        """Store checked rows, with targets and weights as they were given."""
+        """Store validated rows, targets and weights."""
         weights, classes = None, getattr(self, "classes_", None)
         if sample_weight is not None:
             weights, X, y = positive_rows(sample_weight, X, y)
@@ -343,9 +339,9 @@ class FoldedRowsMixin(TypicalityMixin):
     def _kept(self) -> FoldedRows:
         if self._folded is None:
             raise ValueError(
-                f"this {type(self).__name__} was fitted to blocks or on a device, whose rows are "
-                "not stored; calibrate it by ConformalRegressor or ConformalClassifier around "
-                "FrozenEstimator(model), on rows that it has not seen."
+                f"This {type(self).__name__} was fitted to blocks or on a device, and does not "
+                "store its rows; use ConformalRegressor or ConformalClassifier with "
+                "FrozenEstimator(model), on other rows."
             )
         return self._folded
 

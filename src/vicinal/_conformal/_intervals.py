@@ -1,4 +1,4 @@
-"""Intervals and label sets from held-out predictions, wide where errors are large."""
+"""Intervals and label sets from held-out predictions."""
 
 import warnings
 from typing import Any
@@ -20,7 +20,7 @@ from vicinal._kernels.calibration._conformal import (
 _SIZES = (20, 40, 80, 160, 320, 640)
 # Rows on which sizes are compared.
 _MAX_ROWS = 2000
-# Fewer rows than this cannot support a local scale.
+# With fewer rows the scale is constant.
 _MIN_ROWS = 50
 _FLOOR_QUANTILE = 0.05
 # Powers of the scale, and by how many standard errors the one in use may be worse than the best.
@@ -35,15 +35,14 @@ _RIDGE = 0.01
 class LocalScale:
     r"""Local mean or local line of absolute errors, :math:`s(x) \approx E(|r| \mid x)`.
 
-    Weights are tricube in the distance to the first neighbour left out. Size and degree (0: mean,
-    1: ridge line, on tables of few columns), or one scale everywhere, are those of least
-    :math:`\log s + |r| / s` (the likelihood of Laplace errors) on rows left out of their own fit;
-    one scale stays unless a local one is better by more than a standard error. Scales below their
-    own 5 % quantile are raised to it, so that a few rows that happen to be predicted exactly make
-    no interval vanish. Estimates vary more than what they estimate, and intervals that vary less
-    are narrower on average: the estimate is :math:`u s(x)^\gamma`, with the least power that is
-    worse than the best by no more than half a standard error, u such that the mean of
-    :math:`|r| / s` is one.
+    Weights are tricube in the distance to the next neighbour. Size and degree (0: mean, 1: ridge
+    line, for few columns) minimise :math:`\log s + |r| / s`, the negative likelihood of Laplace
+    errors, in leave-one-out. The scale is constant unless a local one is better by more than a
+    standard error. Scales below their own 5 % quantile are raised to it, so that a few exact
+    predictions do not give an interval of length zero. The estimates vary more than the true
+    scale, and intervals that vary less are narrower on average. The scale is therefore
+    :math:`u s(x)^\gamma`, with the smallest power that is worse than the best by at most half a
+    standard error, and u such that the mean of :math:`|r| / s` is one.
 
     Parameters
     ----------
@@ -52,15 +51,14 @@ class LocalScale:
     errors : ndarray of shape (n_samples, n_outputs)
         Absolute errors of held-out predictions.
     weights : ndarray of shape (n_samples,), optional
-        How often each row counts.
+        Weights of the rows.
     groups : ndarray of int of shape (n_samples,), optional
-        Rows of one number are left out together: their errors are alike, and a new row is of none
-        of these groups.
+        Number of the group of each row; rows of a group are held out together.
 
     Attributes
     ----------
     size : int or None
-        Number of neighbours; None for one scale everywhere.
+        Number of neighbours; None for a constant scale.
     degree : {0, 1}
         Degree of the local fit.
     power : float
@@ -87,7 +85,7 @@ class LocalScale:
             everyone = np.arange(len(errors))
             self.held_out = self._left_out(everyone, self.size, self.degree)
             self.floor = np.quantile(self.held_out, _FLOOR_QUANTILE, axis=0)
-        # Where every error is zero any positive scale will do.
+        # If every error is zero, any positive scale is valid.
         least = np.where(self.level > 0.0, 1e-6 * self.level, 1.0)
         self.floor = np.maximum(self.floor, least)
         self.held_out = np.maximum(self.held_out, self.floor)
@@ -109,13 +107,12 @@ class LocalScale:
         return self.unit * np.maximum(out, self.floor) ** self.power
 
     def unseen(self, folds: np.ndarray) -> np.ndarray:
-        """Return how much larger errors are around rows that nobody there had learned from.
+        """Return the ratio of the errors around a row not used in training to those around others.
 
-        Most errors around a training row are by models that had seen it; those of its own fold
-        are not, as the errors around a new row are not. The ratio of their means, of each output.
-        Where a model copies single rows, large errors on both sides of a pair go together, and an
-        error looks smaller than a new one would: the ratio is taken around rows of large errors,
-        too, and the lesser of both counts.
+        Most errors around a training row are of models that were fitted to it; those of its own
+        fold are not, like the errors around a new row. The ratio of their means is computed for
+        each output, around all rows and around rows of large errors, and the smaller one is
+        returned: a model that copies single rows has large errors in pairs.
         """
         if self.size is None:
             return np.ones(self.errors.shape[1])
@@ -178,7 +175,7 @@ class LocalScale:
         return (None, 0) if best == 0 or share @ gain <= spread else plans[best - 1]
 
     def _flattest(self) -> tuple[float, np.ndarray]:
-        """Return the least power that rows left out do not reject, and the unit it needs."""
+        """Return the smallest power that the likelihood does not reject, and its unit."""
         rows = self._some_rows()
         share = self.weights[rows] / self.weights[rows].sum()
         level = np.where(self.level > 0.0, self.level, 1.0)
@@ -219,7 +216,7 @@ class LocalScale:
         if degree == 0:
             return means
         lines = local_lines(self.rows.Z[indices] - Z[:, None], errors, weights)
-        # A line may fall below zero; the mean around it says what is small here.
+        # A line may fall below zero; it is bounded by a share of the local mean.
         return np.clip(lines, 0.2 * means, 5.0 * means)
 
 
@@ -250,7 +247,7 @@ def local_lines(A: np.ndarray, errors: np.ndarray, weights: np.ndarray) -> np.nd
 def tricube(distances: np.ndarray) -> np.ndarray:
     """Return weights of all neighbours but the last, whose distance is the bandwidth."""
     reach = distances[:, -1:]
-    # Where all are equally far, all speak alike.
+    # Rows at equal distances have equal weights.
     ratio = np.where(reach > 0.0, distances[:, :-1] / np.where(reach > 0.0, reach, 1.0), 0.0)
     return np.maximum((1.0 - np.minimum(ratio, 1.0) ** 3) ** 3, 1e-12)
 
@@ -258,28 +255,27 @@ def tricube(distances: np.ndarray) -> np.ndarray:
 class ResidualIntervals:
     r"""Intervals :math:`f(x) \mp q\, s(x)` with a local scale s and a conformal quantile q.
 
-    The quantile is that of :math:`|r_i| / s_{-i}(x_i)` over the training rows, a new row's own mass
-    counted; where these ratios are skewed, the ends have quantiles of their own.
+    The quantile is that of :math:`|r_i| / s_{-i}(x_i)` over the training rows, including a new
+    row's own weight. If these ratios are skewed, each end has its own quantile.
 
-    Rows held out by folds differ from new ones in two ways. The models of the rows around a
-    held-out one were mostly fitted to it, those of the rows around a new one were not: its scale is
-    too small by :meth:`LocalScale.unseen`. And its own prediction is by a model of fewer rows: its
-    error is too large by :func:`learning_factor`.
+    Rows held out by folds differ from new rows in two ways. Most models of the rows around a
+    held-out row were fitted to it, so its scale is too small, by :meth:`LocalScale.unseen`. Its own
+    prediction is by a model of fewer rows, so its error is too large, by :func:`learning_factor`.
 
     Parameters
     ----------
     rows : StandardizedRows
         Training rows.
     residuals : ndarray of shape (n_samples, n_outputs)
-        Targets less held-out predictions.
+        Residuals of held-out predictions.
     weights : ndarray of shape (n_samples,), optional
-        How often each row counts.
+        Weights of the rows.
     folds : ndarray of int of shape (n_samples,), optional
-        Rows of one number were held out together; ``None`` where each was held out alone.
+        Number of the fold of each row; ``None`` for leave-one-out.
     coarse : ndarray of shape (n_samples, n_outputs), optional
-        Targets less the predictions of models fitted to about half of the rows.
+        Residuals of models fitted to about half of the rows.
     groups : ndarray of int of shape (n_samples,), optional
-        Rows of one number are left out of each other's scale.
+        Number of the group of each row; rows of a group are held out together.
     """
 
     def __init__(
@@ -306,8 +302,8 @@ class ResidualIntervals:
     def around(self, values: np.ndarray, X, coverage: float, *, local: bool = False) -> np.ndarray:
         """Return the ends of intervals around predictions, (n_queries, n_outputs, 2).
 
-        With ``local`` the quantile itself is taken over the rows around each query, weighted by
-        their nearness; it is infinite where these are too few for the coverage, with a warning.
+        With ``local`` the quantile is taken over the rows around each query, weighted by distance;
+        it is infinite, with a warning, where these are too few for the coverage.
         """
         check_coverage(coverage)
         scale = self.scale(X)
@@ -320,16 +316,16 @@ class ResidualIntervals:
         is_infinite = np.asarray(np.isinf(ends).any(axis=(1, 2)))
         if is_infinite.any():
             warnings.warn(
-                f"{int(is_infinite.sum())} of {len(is_infinite)} intervals are unbounded: too few "
-                f"held-out rows are near for a coverage of {coverage:g}. Lower the coverage or add "
-                "rows.",
+                f"{int(is_infinite.sum())} of {len(is_infinite)} intervals are unbounded, because "
+                f"too few held-out rows are near for a coverage of {coverage:g}. Lower the "
+                "coverage or add rows.",
                 UserWarning,
                 stacklevel=3,
             )
         return ends
 
     def _reach(self, ratios: np.ndarray, coverage: float, neighbors: "_Neighbors | None"):
-        """Return how many scales an interval reaches down and up."""
+        """Return the lengths of an interval below and above its centre, in scales."""
 
         def quantile(scores, chance):
             if neighbors is None:
@@ -344,10 +340,10 @@ class ResidualIntervals:
 
 
 class _Neighbors:
-    """Rows around queries, weighted by their nearness, and each query's own weight."""
+    """Rows around queries, weighted by distance, and each query's own weight."""
 
     def __init__(self, rows: StandardizedRows, X, weights: np.ndarray | None, coverage: float):
-        # Some twenty neighbours beyond the quantile, if there are.
+        # About twenty neighbours beyond the quantile.
         size = int(min(max(100, np.ceil(20.0 / (1.0 - coverage))), rows.n_samples - 1))
         distances, self.indices = rows.neighbors(X, size + 1)
         self.indices = self.indices[:, :-1]
@@ -362,7 +358,7 @@ class _Neighbors:
 
 
 def check_coverage(coverage) -> None:
-    """Raise unless ``coverage`` is a chance."""
+    """Raise unless ``coverage`` is a probability."""
     if not 0.0 < coverage < 1.0:
         raise ValueError(
             f"coverage={coverage!r} must lie between 0 and 1, for example 0.9 for 90 %."
@@ -391,10 +387,8 @@ def label_sets(
     if method not in LABEL_SCORES:
         raise ValueError(f"method={method!r} must be one of {sorted(LABEL_SCORES)}.")
     if by_class and local:
-        raise ValueError(
-            "by_class=True and local=True both choose whose scores count; use one of them."
-        )
-    scores, weights = LABEL_SCORES[method](held_out.answers), held_out.weights
+        raise ValueError("by_class=True and local=True cannot be combined; use one of them.")
+    scores, weights = LABEL_SCORES[method](held_out.predictions), held_out.weights
     true = scores[np.arange(len(scores)), held_out.targets]
     limit: Any
     if local:
@@ -414,9 +408,9 @@ def learning_factor(
 ) -> float:
     """Return the error of a model of all rows relative to those of the folds.
 
-    Errors fall as a power of the number of rows, which ``coarse``, the errors of models fitted to
-    half of the rows, show. ``errors`` are those of models fitted to all but one fold, ``folds`` the
-    number of the fold of every row.
+    Errors fall as a power of the number of rows, which is estimated from ``coarse``, the errors of
+    models fitted to half of the rows, and ``errors``, those of models fitted to all but one fold.
+    ``folds`` are the numbers of the folds of the rows.
     """
     few, most = (np.average(part.mean(axis=1), weights=weights) for part in (coarse, errors))
     if not 0.0 < most < few < np.inf:

@@ -1,4 +1,4 @@
-"""How typical a row is of the training rows, by distances in standardised columns."""
+"""Typicality of rows, by distances in standardised columns."""
 
 import numpy as np
 from scipy import sparse
@@ -11,7 +11,7 @@ _N_NEIGHBORS = 10
 
 
 class StandardizedRows:
-    """Training rows in the coordinates in which rows are compared, and the search among them.
+    """Training rows in standardised columns, with a neighbour search.
 
     Columns are centred and scaled to unit deviation; missing values are set to the mean. Sparse
     rows keep their zeros and are only scaled.
@@ -23,7 +23,7 @@ class StandardizedRows:
     n_jobs : int, default=None
         Threads of the search.
     are_coordinates : bool, default=False
-        Compare rows as they are.
+        Whether to use the columns as they are.
     """
 
     def __init__(self, X, n_jobs: int | None = None, *, are_coordinates: bool = False):
@@ -81,21 +81,21 @@ def _moments(X: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _unless_constant(deviation: np.ndarray, mean: np.ndarray) -> np.ndarray:
-    """Return deviations, zero where they are what rounding leaves of a constant column."""
+    """Return deviations, zero for columns that are constant up to rounding."""
     return np.where(deviation > 1e-12 * np.abs(mean), deviation, 0.0)
 
 
 class Typicality:
-    r"""The share of training rows that are at least as novel as a query: near 0 for novel rows.
+    r"""Typicality of a query: the share of training rows that are at least as novel.
 
     The novelty of a row is its mean distance :math:`m` to the ten nearest rows, relative to those
     of these rows and of the table,
 
     .. math:: t(x) = m(x) \Big/ \Big(\tfrac{1}{10} \sum_{j \in N(x)} m_j + \bar m\Big),
 
-    so that a row is novel where the rows around it are close together, and the more so the farther
-    it is from all. Training rows are left out of each :math:`m_j`, as a query is: its rank among
-    them is a p-value, uniform on rows exchangeable with them, near 0 far away.
+    so a row is novel if it is far from its neighbours compared with their own distances. A training
+    row is excluded from each :math:`m_j`, as a query is. Its rank is a p-value: uniform for rows
+    exchangeable with the training rows, near 0 for novel rows.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ class Typicality:
         self.k = min(_N_NEIGHBORS, n - 1)
         self.means, self.novelties = np.zeros(n), np.zeros(n)
         if self.k > 0:
-            # One neighbour more replaces a row that is left out.
+            # One more neighbour replaces a row that is excluded.
             longer = min(self.k + 1, n - 1)
             parts = [
                 rows.neighbors_of_training(np.arange(n)[block], longer)

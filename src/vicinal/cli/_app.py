@@ -325,8 +325,8 @@ def predict_rows(
             "true value is in it with this probability, such as 0.9."
         ),
     ] = None,
-    support: Annotated[
-        bool, typer.Option("--support", help="Add how usual each row is, 0 (nothing like it) to 1.")
+    typicality: Annotated[
+        bool, typer.Option("--typicality", help="Add how typical each row is: 0 (novel) to 1.")
     ] = False,
     delimiter: Delimiter = None,
 ) -> None:
@@ -335,7 +335,7 @@ def predict_rows(
     \b
     vicinal predict people.vicinal new.csv --out predictions.csv
     vicinal predict people.vicinal new.parquet --proba --key id --out predictions.parquet
-    vicinal predict prices.vicinal new.csv --interval 0.9 --support
+    vicinal predict prices.vicinal new.csv --interval 0.9 --typicality
     cat new.json | vicinal predict people.vicinal - --out -
 
     A prediction_set such as "no | yes" lists the classes that cannot be excluded at that level.
@@ -348,7 +348,7 @@ def predict_rows(
         out=out,
         proba=proba,
         interval=interval,
-        support=support,
+        typicality=typicality,
         keep=keep or [],
         delimiter=delimiter,
     )

@@ -49,7 +49,7 @@ def predict(
     out: Path | None,
     proba: bool,
     interval: float | None,
-    support: bool,
+    typicality: bool,
     keep: Sequence[str],
     delimiter: str | None,
 ) -> None:
@@ -82,8 +82,8 @@ def predict(
         columns["prediction"] = np.asarray(fitted.predict(X))
     if interval is not None:
         columns |= _limits(fitted, X, interval)
-    if support:
-        columns["support"] = _call(fitted, "support", "--support", X)
+    if typicality:
+        columns["typicality"] = _call(fitted, "typicality", "--typicality", X)
     output = pl.DataFrame(columns)
     if out is None:
         sys.stdout.write(without_formulas(output).write_csv())

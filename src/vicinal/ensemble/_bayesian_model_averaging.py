@@ -1,4 +1,4 @@
-"""Averaging of unlike models with learned weights."""
+"""Weighted averages of different models, with learned weights."""
 
 import functools
 import inspect
@@ -35,7 +35,7 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._compat import Interval, NamedParts, StrOptions
-from vicinal._base._explanation import ExplainRowMixin, member_section, show
+from vicinal._base._explanation import ExplainRowMixin, estimator_section, show
 from vicinal._kernels.ensemble._weights import (
     bootstrapped_weights,
     effective_number,
@@ -48,12 +48,12 @@ from vicinal.ensemble._learners import class_probabilities, fold_count, fresh_le
 _N_DIRICHLET = 1000
 _LOG_2PI = np.log(2.0 * np.pi)
 _LEAST_PROBABILITY = 1e-15
-# No deviation that a member predicts counts less, as a share of the mean over held-out rows.
+# Smallest standard deviation of a base model, as a share of its mean over held-out rows.
 _LEAST_DEVIATION = 1e-6
 
 
 def _learns_nothing_from_rows(step) -> bool:
-    """Tell whether a transformer does the same whatever rows it is fitted to."""
+    """Return whether a transformer does not depend on the rows it is fitted to."""
     if isinstance(step, str):
         return step in ("passthrough", "drop")
     if isinstance(step, ColumnTransformer):
@@ -61,31 +61,31 @@ def _learns_nothing_from_rows(step) -> bool:
     return type(step) in (FunctionTransformer, PolynomialFeatures)
 
 
-def linear_part(member, X):
+def linear_part(estimator, X):
     """Return the linear model and the columns it sees, or ``None``.
 
-    Looks through pipelines whose transformers learn nothing from the rows (selections of columns,
-    functions, polynomials), so that leaving one row out leaves them alone.
+    Pipelines are searched if their transformers learn nothing from the rows (selections of
+    columns, functions, polynomials), since they are then the same without one row.
     """
-    if isinstance(member, Pipeline):
-        steps = [step for _, step in member.steps]
+    if isinstance(estimator, Pipeline):
+        steps = [step for _, step in estimator.steps]
         if not all(step is None or _learns_nothing_from_rows(step) for step in steps[:-1]):
             return None
         if len(steps) > 1:
-            X = clone(member[:-1]).fit(X).transform(X)
-        member = steps[-1]
-    is_plain = type(member) is LinearRegression and not member.positive
-    is_ridge = type(member) is Ridge and np.ndim(member.alpha) == 0 and not member.positive
+            X = clone(estimator[:-1]).fit(X).transform(X)
+        estimator = steps[-1]
+    is_plain = type(estimator) is LinearRegression and not estimator.positive
+    is_ridge = type(estimator) is Ridge and np.ndim(estimator.alpha) == 0 and not estimator.positive
     if not (is_plain or is_ridge) or hasattr(X, "tocsr"):
         return None
-    return member, np.asarray(X, dtype=np.float64)
+    return estimator, np.asarray(X, dtype=np.float64)
 
 
 def count_parameters(name, model) -> int:
-    """Count the coefficients that a linear member uses, its intercepts included."""
+    """Count the non-zero coefficients and intercepts of a linear model."""
     if not hasattr(model, "coef_"):
         raise ValueError(
-            f"weighting='bic' counts coefficients, and the member {name!r} ({model!r}) has no "
+            f"weighting='bic' needs coefficients, and the estimator {name!r} ({model!r}) has no "
             "coef_; use weighting='stacking'."
         )
     return int(np.count_nonzero(model.coef_)) + int(np.count_nonzero(model.intercept_))
@@ -103,7 +103,7 @@ def _fold_rows(model: Any, data: TrainingData) -> list[np.ndarray]:
 
 
 def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, weight) -> list:
-    """Return the output of every held-out row by every learner, ``None`` for those that failed."""
+    """Return held-out predictions of every learner, ``None`` for those that failed."""
     folds = _fold_rows(model, data)
     found: list[Any] = []
     with Progress(len(learners), type(model).__name__, verbose=model.verbose) as progress:
@@ -120,7 +120,7 @@ def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, 
                 )
             except Exception as error:
                 warnings.warn(
-                    f"member {m} ({learner!r}) failed in a fold and gets weight 0: "
+                    f"Estimator {m} ({learner!r}) failed in a fold and gets weight 0: "
                     f"{type(error).__name__}: {error}",
                     UserWarning,
                     stacklevel=5,
@@ -133,31 +133,31 @@ def _held_out(model: Any, learners: list, output: Callable, data: TrainingData, 
             progress.advance()
     if all(part is None for part in found):
         raise ValueError(
-            f"every member of {type(model).__name__} failed in cross-validation; the warnings "
-            "above say why."
+            f"Every estimator of {type(model).__name__} failed in cross-validation; see the "
+            "warnings above."
         )
     return found
 
 
 class _ModelAveraging(ExplainRowMixin, NamedParts):
-    """Weighted mean of unlike models.
+    """Weighted mean of different models.
 
     Parameters
     ----------
     n_jobs : int, default=None
-        Fits at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
+        Number of fits run in parallel, through joblib; ``None`` means 1 unless in a
+        ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Folds and bootstraps.
+        Seed of folds, bootstraps and estimators.
 
     Attributes
     ----------
     weights_ : ndarray of shape (n_models,)
-        Weights of the members, not negative, of sum one.
+        Weights of the base models, non-negative, of sum one.
     elpd_se_ : ndarray of shape (n_models,)
         Its standard error.
     n_effective_ : float
-        Exponential of the entropy of the weights, the effective number of members.
+        Effective number of base models, the exponential of the entropy of the weights.
     named_estimators_ : dict
         The same by name.
     """
@@ -171,12 +171,12 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
     }
 
     def get_params(self, deep=True):
-        """Get the parameters, with those of the members by their names.
+        """Get the parameters, and those of the estimators by name.
 
         Parameters
         ----------
         deep : bool, default=True
-            Also the members and their parameters.
+            Also the estimators and their parameters.
 
         Returns
         -------
@@ -186,12 +186,12 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         return self._get_params("estimators", deep=deep)
 
     def set_params(self, **params):
-        """Set parameters, members by name, or ``name__parameter`` of a member.
+        """Set parameters, estimators by name, or ``name__parameter`` of an estimator.
 
         Parameters
         ----------
         **params : dict
-            Names and values; a member set to ``"drop"`` is left out.
+            Names and values; an estimator set to ``"drop"`` is not used.
 
         Returns
         -------
@@ -202,50 +202,50 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         return self
 
     def _input_options(self) -> dict:
-        """Return what validation allows: the members decide whether rows may be sparse."""
+        """Return options of validation: all estimators must accept sparse rows for them."""
         is_sparse = get_tags(self).input_tags.sparse
         return {"accept_sparse": "csr" if is_sparse else False, "accept_large_sparse": False}
 
     def _named_learners(self, data: TrainingData) -> tuple[dict[str, Any], np.ndarray | None]:
-        """Return seeded copies of the members by name, and the weights they are handed."""
+        """Return seeded copies of the estimators by name, and the weights passed to them."""
         if len(data) < 2:
             raise ValueError(
-                f"n_samples={len(data)} row of positive weight cannot be both fitted and held "
-                f"out; {type(self).__name__} needs two or more."
+                f"n_samples={len(data)} row of positive weight is too few for cross-validation; "
+                f"{type(self).__name__} needs two or more."
             )
         if not all(isinstance(pair, tuple) and len(pair) == 2 for pair in self.estimators):
             raise ValueError(
                 f"estimators must be a list of (name, estimator) tuples, got {self.estimators!r}."
             )
         self._validate_names([name for name, _ in self.estimators])
-        members = {name: member for name, member in self.estimators if member != "drop"}
-        if not members:
+        estimators = {name: estimator for name, estimator in self.estimators if estimator != "drop"}
+        if not estimators:
             raise ValueError(
-                f"estimators={self.estimators!r} holds no member; give at least one that is not "
-                "'drop'."
+                f"estimators={self.estimators!r} holds nothing but 'drop'; give at least one "
+                "estimator."
             )
         classify, is_uniform = data.classes is not None, np.ptp(data.weights) == 0.0
-        for name, member in members.items():
-            if not (is_classifier if classify else is_regressor)(member):
+        for name, estimator in estimators.items():
+            if not (is_classifier if classify else is_regressor)(estimator):
                 kind = "classifier" if classify else "regressor"
-                raise ValueError(f"the member {name!r} ({member!r}) is not a {kind}.")
-            if classify and not hasattr(member, "predict_proba"):
+                raise ValueError(f"The estimator {name!r} ({estimator!r}) is not a {kind}.")
+            if classify and not hasattr(estimator, "predict_proba"):
                 raise ValueError(
-                    f"the member {name!r} ({member!r}) has no predict_proba, so it has no density "
-                    "to be weighed by; wrap it in sklearn.calibration.CalibratedClassifierCV."
+                    f"The estimator {name!r} ({estimator!r}) has no predict_proba, which its "
+                    "weight is computed from; use sklearn.calibration.CalibratedClassifierCV."
                 )
-            if not is_uniform and not takes_weights(member):
+            if not is_uniform and not takes_weights(estimator):
                 raise ValueError(
-                    f"sample_weight was given, but the member {name!r} ({member!r}) takes none; "
-                    "leave it out, or repeat rows instead of weighting them."
+                    f"sample_weight was given, but the estimator {name!r} ({estimator!r}) does "
+                    "not accept it; remove it, or repeat rows instead of weighting them."
                 )
-        # One seed per member, the same in every fold, so that the order of the fits cannot matter.
+        # One seed per estimator, the same in every fold, so that results do not depend on order.
         rng = check_random_state(self.random_state)
-        learners = {name: fresh_learner(member, rng) for name, member in members.items()}
+        learners = {name: fresh_learner(estimator, rng) for name, estimator in estimators.items()}
         return learners, None if is_uniform else data.weights
 
-    def _fit_members(self, learners: dict[str, Any], data: TrainingData, weight) -> None:
-        """Fit every member on all rows; those that fail there too are an error."""
+    def _fit_estimators(self, learners: dict[str, Any], data: TrainingData, weight) -> None:
+        """Fit every estimator to all rows."""
         tasks = [(clone(learner), data.X, data.y, weight) for learner in learners.values()]
         self.estimators_ = parallel_map(fit_weighted, tasks, n_jobs=self.n_jobs)
         self.named_estimators_ = dict(zip(learners, self.estimators_, strict=True))
@@ -253,7 +253,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
     def _store_weights(self, data: TrainingData, log_evidence=None, predictions=None):
         """Turn ``log_densities_`` (n_samples, n_models) into weights by the chosen rule.
 
-        ``log_evidence(name, member)`` is for "bic" and "evidence", the held-out ``predictions``
+        ``log_evidence(name, estimator)`` is for "bic" and "evidence", the held-out ``predictions``
         (n_samples, n_models) are for "stacking_mean".
         """
         weight, is_finite = data.weights, np.isfinite(self.log_densities_)
@@ -268,7 +268,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
             found, n_iter = stacking_weights(density, share)
             if n_iter >= 20_000:
                 warnings.warn(
-                    "the weights of stacking did not converge in 20000 steps; members may be "
+                    "The weights of stacking did not converge in 20000 steps; estimators may be "
                     "near copies of one another.",
                     ConvergenceWarning,
                     stacklevel=5,
@@ -278,10 +278,10 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         elif self.weighting == "pseudo_bma":
             found = softmax(self.elpd_[usable])
         elif self.weighting == "pseudo_bma+":
-            # Gamma variables over their sum are Dirichlet; a weight of two is the row twice.
+            # Gamma variables over their sum are Dirichlet; a weight of 2 is the row twice.
             rng = check_random_state(draw_seeds(self.random_state, 2)[1])
-            draws = (g / g.sum() for g in (rng.gamma(weight) for _ in range(_N_DIRICHLET)))
-            found = bootstrapped_weights(density, weight, list(draws))
+            samples = (g / g.sum() for g in (rng.gamma(weight) for _ in range(_N_DIRICHLET)))
+            found = bootstrapped_weights(density, weight, list(samples))
         else:
             values = [log_evidence(*item) for item in self.named_estimators_.items()]
             found = softmax(np.array(values)[usable])
@@ -290,29 +290,29 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         self.n_effective_ = effective_number(self.weights_)
         return self
 
-    def _weighted_members(self):
-        """Return the members that carry weight, with it and their index."""
+    def _weighted_estimators(self):
+        """Return the base models of positive weight, their weights and indices."""
         return [
-            (member, w, m)
-            for m, (member, w) in enumerate(zip(self.estimators_, self.weights_, strict=True))
+            (estimator, w, m)
+            for m, (estimator, w) in enumerate(zip(self.estimators_, self.weights_, strict=True))
             if w > 0.0
         ]
 
-    def _member_sections(self, outputs: list):
-        """Return the weights of the members and their predictions for one row."""
+    def _estimator_sections(self, outputs: list):
+        """Return weights and predictions of the base models for one row."""
         names, size = list(self.named_estimators_), float(self.n_effective_)
         first = int(np.argmax(self.weights_))
         summary = (
-            f"The mean of {len(names)} members, worth {show(size)} of equal weight; {names[first]} "
-            f"counts most ({self.weights_[first]:.3f})."
+            f"The weighted mean of {len(names)} base models (effective number {show(size)}); "
+            f"{names[first]} has the largest weight ({self.weights_[first]:.3f})."
         )
         classes = getattr(self, "classes_", None)
         table = np.vstack(outputs)
-        return [member_section(names, self.weights_, table, classes, summary, n_effective=size)]
+        return [estimator_section(names, self.weights_, table, classes, summary, n_effective=size)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
-        # Members that are not (name, estimator) tuples are named by ``fit``.
+        # ``fit`` raises for what is not a (name, estimator) tuple.
         tags.input_tags.sparse = all(
             isinstance(pair, tuple) and (pair[1] == "drop" or get_tags(pair[1]).input_tags.sparse)
             for pair in self.estimators
@@ -323,43 +323,42 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
 @saved(classes_="c labels", weights_="m shares")
 @documented
 class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
-    r"""Weighted mean of unlike classifiers, the weights learned from held-out log-likelihoods.
+    r"""Weighted average of different classifiers, weighted by held-out log-likelihoods.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
     Parameters
     ----------
     estimators : list of (str, classifier) tuples
-        Members with ``predict_proba``; one set to ``"drop"`` is left out.
+        Classifiers with ``predict_proba``; ``"drop"`` instead of one removes it.
     weighting : {"stacking", "pseudo_bma+", "pseudo_bma", "bic"}, default="stacking"
-        Rule for the weights: of greatest held-out log-likelihood of the mixture; softmax of
-        held-out log-likelihoods, averaged over Bayesian bootstraps or not; of the Bayesian
-        information criterion (members with ``coef_``).
+        Rule of the weights. ``"stacking"``: largest held-out log-likelihood of the average.
+        ``"pseudo_bma"``: softmax of the held-out log-likelihoods; ``"pseudo_bma+"`` averages it
+        over Bayesian bootstraps. ``"bic"``: Bayesian information criterion (needs ``coef_``).
     cv : int or "loo", default=5
-        Shuffled stratified folds of the held-out probabilities; ``"loo"`` leaves one row out at a
-        time.
+        Number of shuffled, stratified folds; ``"loo"`` is leave-one-out.
 
     Attributes
     ----------
     elpd_ : ndarray of shape (n_models,)
-        Held-out log-likelihood of each member, summed over the rows.
+        Held-out log-likelihood of each base model, summed over the rows.
     log_densities_ : ndarray of shape (n_samples, n_models)
-        Held-out log probability of each row's class under each member.
+        Held-out log probability of each row's class under each base model.
     estimators_ : list
-        Members fitted on all rows; they predict class codes, positions in ``classes_``.
+        Base models fitted to all rows; they predict class codes, indices into ``classes_``.
 
     See Also
     --------
-    BayesianModelAveragingRegressor : The same for numbers.
-    sklearn.ensemble.StackingClassifier : Members as features of any final model.
-    sklearn.ensemble.VotingClassifier : Weights set by hand.
+    BayesianModelAveragingRegressor : The same for regression.
+    sklearn.ensemble.StackingClassifier : Predictions as features of a final model.
+    sklearn.ensemble.VotingClassifier : Weights given by the user.
 
     Notes
     -----
     :math:`P(k|x) = \sum_m w_m P_m(k|x)` with weights on the simplex, found from :math:`\ell_{im} =
     \log P_m^{-i}(y_i|x_i)`, clipped at :math:`\log 10^{-15}`, as for
-    :class:`BayesianModelAveragingRegressor` [1]_. A member that fails in a fold warns and has
-    weight 0.
+    :class:`BayesianModelAveragingRegressor` [1]_. A classifier that fails in a fold causes a
+    warning and has weight 0.
 
     References
     ----------
@@ -373,8 +372,8 @@ class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
     >>> from sklearn.tree import DecisionTreeClassifier
     >>> from vicinal.ensemble import BayesianModelAveragingClassifier
     >>> X, y = load_wine(return_X_y=True)
-    >>> members = [("bayes", GaussianNB()), ("stump", DecisionTreeClassifier(max_depth=1))]
-    >>> model = BayesianModelAveragingClassifier(members, random_state=0).fit(X, y)
+    >>> estimators = [("bayes", GaussianNB()), ("stump", DecisionTreeClassifier(max_depth=1))]
+    >>> model = BayesianModelAveragingClassifier(estimators, random_state=0).fit(X, y)
     >>> bool(model.weights_[0] > 0.9)
     True
     """
@@ -403,14 +402,14 @@ class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Score the members on held-out rows, weigh them, and fit them on all rows.
+        """Compute the weights from held-out rows, and fit all estimators to all rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; every member must take them if they differ.
+            Weights; every estimator must accept them if they differ.
         """
         data = training_data(
             self, X, y, sample_weight, task="classification", **self._input_options()
@@ -422,9 +421,9 @@ class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
         def log_own(probability):
             return np.log(np.maximum(probability[rows, data.y], _LEAST_PROBABILITY))
 
-        def half_bic(name, member):
-            n_parameters = count_parameters(name, last_step(member))
-            log_likelihood = data.weights @ log_own(output(member, data.X))
+        def half_bic(name, estimator):
+            n_parameters = count_parameters(name, last_step(estimator))
+            log_likelihood = data.weights @ log_own(output(estimator, data.X))
             return log_likelihood - 0.5 * n_parameters * np.log(data.weights.sum())
 
         found = _held_out(self, list(learners.values()), output, data, weight)
@@ -432,16 +431,18 @@ class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
         for m, probability in enumerate(found):
             if probability is not None:
                 self.log_densities_[:, m] = log_own(probability)
-        self._fit_members(learners, data, weight)
+        self._fit_estimators(learners, data, weight)
         return self._store_weights(data, half_bic)
 
     def _output(self):
         return functools.partial(class_probabilities, n_classes=len(self.classes_))
 
     def predict_proba(self, X):
-        """Weighted mean of the members' probabilities."""
+        """Weighted mean of the probabilities of the base models."""
         X, output = query_rows(self, X, **self._input_options()), self._output()
-        probability = sum(w * output(member, X) for member, w, _ in self._weighted_members())
+        probability = sum(
+            w * output(estimator, X) for estimator, w, _ in self._weighted_estimators()
+        )
         return probability.astype(X.dtype, copy=False)
 
     def predict(self, X):
@@ -450,14 +451,14 @@ class BayesianModelAveragingClassifier(ClassifierMixin, _ModelAveraging):
 
     def _sections(self, X, columns):
         X, output = query_rows(self, X, **self._input_options()), self._output()
-        return self._member_sections([output(member, X) for member in self.estimators_])
+        return self._estimator_sections([output(estimator, X) for estimator in self.estimators_])
 
 
-def _moments(member: Any, X: Any) -> np.ndarray:
-    """Mean and relative deviation of the prediction, (n_samples, 2); deviation 1 if unknown."""
-    if "return_std" in inspect.signature(last_step(member).predict).parameters:
-        return np.column_stack(member.predict(X, return_std=True))
-    mean = np.asarray(member.predict(X), dtype=np.float64)
+def _moments(estimator: Any, X: Any) -> np.ndarray:
+    """Return mean and relative standard deviation, (n_samples, 2); 1 if it is unknown."""
+    if "return_std" in inspect.signature(last_step(estimator).predict).parameters:
+        return np.column_stack(estimator.predict(X, return_std=True))
+    mean = np.asarray(estimator.predict(X), dtype=np.float64)
     return np.column_stack([mean, np.ones_like(mean)])
 
 
@@ -487,9 +488,9 @@ def _held_out_moments(model: Any, learners: list, data: TrainingData, weight) ->
     return moments
 
 
-def _log_evidence(model: Any, data: TrainingData, name: str, member: Any) -> float:
-    """Return the exact evidence of a fitted member, or minus half its information criterion."""
-    last, columns, y, weight = member, data.X, data.y, data.weights
+def _log_evidence(model: Any, data: TrainingData, name: str, estimator: Any) -> float:
+    """Return the exact evidence of a fitted model, or minus half its BIC."""
+    last, columns, y, weight = estimator, data.X, data.y, data.weights
     while isinstance(last, Pipeline):
         columns = last[:-1].transform(columns) if len(last.steps) > 1 else columns
         last = last.steps[-1][1]
@@ -499,9 +500,9 @@ def _log_evidence(model: Any, data: TrainingData, name: str, member: Any) -> flo
         has_prior = type(last) is BayesianRidge or (is_ridge and last.alpha > 0)
         if not has_prior or is_sparse:
             raise ValueError(
-                f"weighting='evidence' needs members with a Gaussian prior: Ridge with one "
-                f"positive alpha, or BayesianRidge, on dense columns; the member {name!r} is "
-                f"{last!r}. Use weighting='stacking' for other members."
+                f"The estimator {name!r} is {last!r}, but weighting='evidence' needs Ridge with "
+                "one positive alpha, or BayesianRidge, on dense columns; use "
+                "weighting='stacking'."
             )
         if is_ridge:
             noise, alpha = model.noise_variance, float(last.alpha)
@@ -517,7 +518,7 @@ def _log_evidence(model: Any, data: TrainingData, name: str, member: Any) -> flo
     else:
         n_parameters = count_parameters(name, last)
     n = weight.sum()
-    squares = max(float(weight @ (y - member.predict(data.X)) ** 2), np.finfo(float).tiny)
+    squares = max(float(weight @ (y - estimator.predict(data.X)) ** 2), np.finfo(float).tiny)
     log_likelihood = -0.5 * n * (_LOG_2PI + np.log(squares / n) + 1.0)
     # The variance counts as a parameter.
     return log_likelihood - 0.5 * (n_parameters + 1) * np.log(n)
@@ -526,54 +527,54 @@ def _log_evidence(model: Any, data: TrainingData, name: str, member: Any) -> flo
 @saved(weights_="m shares", variances_="m | m *")
 @documented
 class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
-    r"""Weighted mean of unlike regressors, the weights learned from held-out densities.
+    r"""Weighted average of different regressors, weighted by held-out densities.
 
-    The prediction is a mixture of the members' Gaussian predictions. Its weights are those of
-    stacking (best for prediction, also when no member is true) or of one of the posterior
-    probabilities, which settle on a single member as rows grow.
+    The prediction is a mixture of the Gaussian predictions of the base models. The weights of
+    stacking are best for prediction, also when no model is true. Those of the other rules estimate
+    posterior probabilities of the models, and tend to a single model as the number of rows grows.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
     Parameters
     ----------
     estimators : list of (str, regressor) tuples
-        Members; one set to ``"drop"`` is left out.
+        Regressors; ``"drop"`` instead of one removes it.
     weighting : str, default="stacking"
         One of ``"stacking", "stacking_mean", "pseudo_bma+", "pseudo_bma", "bic", "evidence"``.
-        Rule for the weights: of greatest held-out log density of the mixture; of least held-out
-        squared error of the mean; softmax of held-out log densities, averaged over Bayesian
-        bootstraps or not; of the Bayesian information criterion (members with ``coef_``); of the
-        exact evidence (members ending in :class:`~sklearn.linear_model.Ridge` or
-        :class:`~sklearn.linear_model.BayesianRidge`).
+        Rule of the weights: largest held-out log density of the mixture; smallest held-out squared
+        error of the mean; softmax of held-out log densities, with or without (``pseudo_bma``) an
+        average over Bayesian bootstraps; Bayesian information criterion (needs ``coef_``); exact
+        evidence (needs :class:`~sklearn.linear_model.Ridge` or
+        :class:`~sklearn.linear_model.BayesianRidge` as last step).
     cv : int or "loo", default=5
-        Shuffled folds of the held-out densities. ``"loo"`` leaves one row out at a time: in closed
-        form for least squares and ridge, by ``n_samples`` fits for other members.
+        Number of shuffled folds. ``"loo"`` is leave-one-out: in closed form for least squares and
+        ridge, by ``n_samples`` fits for other regressors.
     noise_variance : float, default=None
-        Known variance of the noise, for ``weighting="evidence"`` with ridge members; ``None`` takes
-        the most likely one of each member.
+        Known variance of the noise, for ``weighting="evidence"`` with ridge regression; ``None``
+        takes the most likely one of each base model.
 
     Attributes
     ----------
     elpd_ : ndarray of shape (n_models,)
-        Held-out log density of each member, summed over the rows.
+        Held-out log density of each base model, summed over the rows.
     log_densities_ : ndarray of shape (n_samples, n_models)
-        Held-out log density of each row under each member.
+        Held-out log density of each row under each base model.
     variances_ : ndarray of shape (n_models,)
-        Mean squared held-out residual of each member; relative to its own variance for members
-        whose ``predict`` has ``return_std``.
+        Mean squared held-out residual of each base model; relative to its own variance if its
+        ``predict`` has ``return_std``.
     estimators_ : list
-        Members fitted on all rows.
+        Base models fitted to all rows.
 
     See Also
     --------
-    BayesianModelAveragingClassifier : The same for classes.
-    sklearn.ensemble.StackingRegressor : Members as features of any final model.
-    sklearn.ensemble.VotingRegressor : Weights set by hand.
+    BayesianModelAveragingClassifier : The same for classification.
+    sklearn.ensemble.StackingRegressor : Predictions as features of a final model.
+    sklearn.ensemble.VotingRegressor : Weights given by the user.
 
     Notes
     -----
     The prediction is :math:`P(y|x) = \sum_m w_m N(y; f_m(x), v_m(x))`, with :math:`v_m(x) =
-    \kappa_m s_m(x)^2`: :math:`s_m` is the member's own deviation if it has one, else 1, and
+    \kappa_m s_m(x)^2`: :math:`s_m` is the model's own standard deviation, or 1 if it has none, and
     :math:`\kappa_m` the mean of :math:`(y_i - f_m^{-i}(x_i))^2 / s_m(x_i)^2` over held-out rows.
     With :math:`\ell_{im}` the held-out log densities, weights are [1]_ [2]_
 
@@ -591,7 +592,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         && \text{(evidence, ridge penalty } \alpha_m)
 
     on the simplex :math:`\Delta`. Leave-one-out predictions of linear smoothers are :math:`y_i -
-    (y_i - \hat y_i) / (1 - H_{ii})`. A member that fails in a fold warns and has weight 0.
+    (y_i - \hat y_i) / (1 - H_{ii})`. A regressor that fails in a fold causes a
+    warning and has weight 0.
 
     References
     ----------
@@ -608,8 +610,8 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
     >>> from sklearn.neighbors import KNeighborsRegressor
     >>> from vicinal.ensemble import BayesianModelAveragingRegressor
     >>> X, y = make_friedman1(n_samples=300, noise=1.0, random_state=0)
-    >>> members = [("ridge", Ridge()), ("knn", KNeighborsRegressor(10))]
-    >>> model = BayesianModelAveragingRegressor(members, random_state=0).fit(X, y)
+    >>> estimators = [("ridge", Ridge()), ("knn", KNeighborsRegressor(10))]
+    >>> model = BayesianModelAveragingRegressor(estimators, random_state=0).fit(X, y)
     >>> model.weights_.round(2)
     array([..., ...])
     >>> mean, std = model.predict(X[:2], return_std=True)
@@ -646,44 +648,45 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Score the members on held-out rows, weigh them, and fit them on all rows.
+        """Compute the weights from held-out rows, and fit all estimators to all rows.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; every member must take them if they differ.
+            Weights; every estimator must accept them if they differ.
         """
         data = training_data(self, X, y, sample_weight, task="regression", **self._input_options())
         learners, weight = self._named_learners(data)
         moments = _held_out_moments(self, list(learners.values()), data, weight)
         predictions, deviations = moments[:, :, 0], moments[:, :, 1]
-        # A deviation of zero, as at a row that a member repeats, would be certainty.
+        # A standard deviation of zero would give an infinite density.
         usual = np.maximum(deviations.mean(axis=0), np.finfo(float).tiny)
         self._least_deviations = _LEAST_DEVIATION * usual
         deviations = np.maximum(deviations, self._least_deviations)
         residual, share = data.y[:, None] - predictions, data.weights / data.weights.sum()
-        # A member that repeats the targets has no residual; its density stays finite.
+        # A model without residuals would have an infinite density.
         variance = float(share @ (data.y - share @ data.y) ** 2)
         floor = 1e-12 * max(variance, np.finfo(float).tiny)
         self.variances_ = np.maximum(share @ (residual / deviations) ** 2, floor)
         self.log_densities_ = _log_normal(residual, self.variances_ * deviations**2)
-        self._fit_members(learners, data, weight)
+        self._fit_estimators(learners, data, weight)
         evidence = functools.partial(_log_evidence, self, data)
         return self._store_weights(data, evidence, predictions)
 
     def _variance(self, m: int, moments: np.ndarray) -> np.ndarray:
-        """Return the variance of a member's predictions."""
+        """Return the variance of the predictions of a base model."""
         return self.variances_[m] * np.maximum(moments[:, 1], self._least_deviations[m]) ** 2
 
     def predict(self, X, return_std=False):
-        """Predict the weighted mean of the members.
+        """Predict the weighted mean of the base models.
 
         Parameters
         ----------
         return_std : bool, default=False
-            Also return the deviation of the mixture: noise, and disagreement of the members.
+            Also return the standard deviation of the mixture: noise, and disagreement of the
+            base models.
 
         Returns
         -------
@@ -693,7 +696,7 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
             Only with ``return_std=True``.
         """
         X = query_rows(self, X, **self._input_options())
-        parts = [(_moments(member, X), w, m) for member, w, m in self._weighted_members()]
+        parts = [(_moments(estimator, X), w, m) for estimator, w, m in self._weighted_estimators()]
         mean = sum(w * part[:, 0] for part, w, _ in parts)
         if not return_std:
             return mean.astype(X.dtype, copy=False)
@@ -719,11 +722,11 @@ class BayesianModelAveragingRegressor(RegressorMixin, _ModelAveraging):
         y = check_array(y, ensure_2d=False, dtype=np.float64, input_name="y")
         check_consistent_length(X, y)
         parts = []
-        for member, w, m in self._weighted_members():
-            part = _moments(member, X)
+        for estimator, w, m in self._weighted_estimators():
+            part = _moments(estimator, X)
             parts.append(np.log(w) + _log_normal(y - part[:, 0], self._variance(m, part)))
         return logsumexp(parts, axis=0)
 
     def _sections(self, X, columns):
         X = query_rows(self, X, **self._input_options())
-        return self._member_sections([_moments(member, X) for member in self.estimators_])
+        return self._estimator_sections([_moments(estimator, X) for estimator in self.estimators_])

@@ -48,7 +48,7 @@ class BoostingSettings:
 
 
 def resolve_boosting(model: Any, loss: Any) -> BoostingSettings:
-    """Return what the parameters of a model mean, and refuse what cannot work together."""
+    """Return the settings of a model; raise where parameters cannot be combined."""
     given = {**model.get_params(deep=False), "loss": loss, "loss_name": repr(model.loss)}
     given["owner"] = type(model).__name__
     learner = given["estimator"]
@@ -77,7 +77,7 @@ def resolve_boosting(model: Any, loss: Any) -> BoostingSettings:
     if model.newton and not takes_weights(learner):
         raise ValueError(
             f"newton=True weights the rows by the curvature of the loss, but the learner "
-            f"{learner!r} takes no sample_weight; use newton=False."
+            f"{learner!r} does not accept sample_weight; use newton=False."
         )
     return BoostingSettings(**{part.name: given[part.name] for part in fields(BoostingSettings)})
 
@@ -118,12 +118,12 @@ def boost(data: TrainingData, settings: BoostingSettings) -> "Rounds":
 
 
 def group_outputs(group: list, X: Any) -> np.ndarray:
-    """Return the outputs of the members of one round, (n_samples, n_scores)."""
-    return np.column_stack([member.predict(X) for member in group])
+    """Return the predictions of one round, (n_samples, n_scores)."""
+    return np.column_stack([estimator.predict(X) for estimator in group])
 
 
 class Rounds:
-    """Scores, members and coefficients while the rounds go on."""
+    """Scores, base models and coefficients during the rounds."""
 
     def __init__(self, data: TrainingData, held: TrainingData | None, settings: BoostingSettings):
         self.data, self.settings, self.loss = data, settings, settings.loss
@@ -134,7 +134,7 @@ class Rounds:
         self.intercept = np.atleast_1d(np.asarray(start, dtype=float))
         self.n_scores = len(self.intercept)
         self.score = np.tile(self.intercept, (len(data), 1))
-        # A loss that adapts itself would be easier on later rounds; curves use its first form.
+        # Curves use the loss of the first round: an adaptive loss would fall by itself.
         self.monitor = self._adapted()
         self.groups: list[list] = []
         self.coef, self.scale = np.empty(0), np.empty(0)
@@ -158,7 +158,7 @@ class Rounds:
             self.best, self.best_round = self._mean_loss(held, self.held_score), 0
 
     def _flat(self, score):
-        """Losses of one score take vectors."""
+        """Return a single score as a vector, as losses take it."""
         return score[:, 0] if self.n_scores == 1 else score
 
     def _adapted(self):
@@ -179,9 +179,9 @@ class Rounds:
         residual = -self.loss.gradient(self.y, score).reshape(len(self.y), -1)
         if not np.isfinite(residual).all():
             raise ValueError(
-                f"the gradients of loss={self.settings.loss_name} overflowed in round "
-                f"{len(self.groups) + 1}; lower learning_rate={self.settings.learning_rate}, use "
-                "coefficients='line_search', or a loss that grows less steeply."
+                f"The gradients of loss={self.settings.loss_name} overflowed in round "
+                f"{len(self.groups) + 1}; lower learning_rate={self.settings.learning_rate}, or "
+                "use coefficients='line_search'."
             )
         if not self.settings.newton and self.settings.coefficients != "leaf":
             return residual, None
@@ -196,17 +196,17 @@ class Rounds:
             inside = np.sort(rng.permutation(n)[:size])
         group, output = [], np.empty_like(residual)
         for k in range(self.n_scores):
-            member = fresh_learner(self.settings.estimator, rng)
+            estimator = fresh_learner(self.settings.estimator, rng)
             target, w = residual[:, k], self.learner_weight
             if self.settings.newton:
                 floor = max(curvature[:, k].max() * 1e-8, np.finfo(float).tiny)
                 h = np.maximum(curvature[:, k], floor)
                 target, w = target / h, self.weight * h
-            fit_weighted(member, X[inside], target[inside], None if w is None else w[inside])
+            fit_weighted(estimator, X[inside], target[inside], None if w is None else w[inside])
             if self.settings.coefficients == "leaf":
-                self._set_leaves(member, k, inside, residual[inside, k], curvature[inside, k])
-            output[:, k] = member.predict(X)
-            group.append(member)
+                self._set_leaves(estimator, k, inside, residual[inside, k], curvature[inside, k])
+            output[:, k] = estimator.predict(X)
+            group.append(estimator)
         return group, output
 
     def _set_leaves(self, tree, k, inside, residual, curvature) -> None:
@@ -230,7 +230,7 @@ class Rounds:
         tree.tree_.value[:, 0, 0] = value
 
     def _damped(self, value, leaf, y, score, w, k):
-        """Halve the values of leaves whose loss would rise; far out a loss may be nearly flat."""
+        """Halve the values of leaves whose loss would rise."""
         before = np.bincount(leaf, w * self.loss.value(y, self._flat(score)), len(value))
         for _ in range(_MAX_HALVINGS):
             trial = score.copy()
@@ -243,10 +243,10 @@ class Rounds:
         return value
 
     def add(self, group, output) -> bool:
-        """Choose coefficients and take the round in; ``False`` if it does not descend."""
+        """Add a round with its coefficients; return ``False`` if the loss does not fall."""
         length = 1.0
         if self.settings.coefficients == "line_search":
-            # All rows, also those the member was not shown: they keep the step honest.
+            # All rows, also those outside the subsample, so that the step does not overfit.
             direction = self._flat(output)
             length = step_length(self.loss, self.y, self.weight, self._flat(self.score), direction)
         if length == 0.0 or not np.any(output):
@@ -265,11 +265,11 @@ class Rounds:
             self._correct()
         self.train_score.append(self._mean_loss(self.data, self.score))
         if self.held is not None:
-            self._follow_held_out(group)
+            self._score_held_out(group)
         return True
 
     def _correct(self) -> None:
-        """Refit every coefficient and go ``learning_rate`` of the way there (equation 12)."""
+        """Move all coefficients by ``learning_rate`` towards their refit (equation 12)."""
         Phi = self.Phi[:, : self.n_scores + len(self.groups)]
         ridge = np.full(Phi.shape[1], self.settings.alpha)
         ridge[: self.n_scores] = 0.0
@@ -285,7 +285,7 @@ class Rounds:
         self.coef = self.theta[self.n_scores :] / self.scale
         self.stages.append((self.intercept, self.coef))
 
-    def _follow_held_out(self, group) -> None:
+    def _score_held_out(self, group) -> None:
         output = group_outputs(group, self.held.X)
         if self.stages is None:
             self.held_score = self.held_score + self.coef[-1] * output
@@ -300,7 +300,7 @@ class Rounds:
             self.best, self.best_round = value, len(self.groups)
 
     def is_over(self) -> bool:
-        """Tell whether the held-out loss has not fallen for ``n_iter_no_change`` rounds."""
+        """Return whether the held-out loss has not fallen for ``n_iter_no_change`` rounds."""
         if self.held is None:
             return False
         return len(self.groups) - self.best_round >= self.settings.n_iter_no_change
@@ -319,7 +319,7 @@ class Rounds:
             self.intercept, self.coef = self.stages[-1] if last else (start, np.empty(0))
 
     def refit_l1(self, seed: int) -> None:
-        """One L1 path over all members, penalty by cross-validation; zero members go."""
+        """Refit the coefficients with an L1 penalty chosen by cross-validation; drop the zeros."""
         n, K = len(self.y), self.n_scores
         Phi = self.Phi[:, : K + len(self.groups)]
         start = np.zeros(Phi.shape[1])

@@ -1,4 +1,4 @@
-"""Bootstrap of any learner: mean, spread over members, intervals and label sets."""
+"""Bootstrap of any learner: mean, standard deviation, intervals and label sets."""
 
 import functools
 from collections.abc import Callable
@@ -29,17 +29,17 @@ from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin, some_r
 from vicinal.ensemble._learners import class_probabilities, draw_rows, fresh_learner, row_count
 from vicinal.table import TableEncoder
 
-# Rows that one member may draw: two gigabytes of row numbers.
-_MOST_DRAWS = 2**28
+# Largest bootstrap sample: two gigabytes of row numbers.
+_MAX_SAMPLE = 2**28
 
 
-def _predictions(member: Any, X: Any) -> np.ndarray:
+def _predictions(estimator: Any, X: Any) -> np.ndarray:
     """Return the predictions of a regressor as one column."""
-    return np.asarray(member.predict(X), dtype=np.float64).reshape(-1, 1)
+    return np.asarray(estimator.predict(X), dtype=np.float64).reshape(-1, 1)
 
 
 def _bootstrap_data(model: Any, learner: Any, X, y, sample_weight, task: str) -> TrainingData:
-    """Check the training data; a frame goes as it is to a learner that reads it."""
+    """Validate the training data; a learner that reads data frames gets them as they are."""
     if is_frame(X) and reads_frames(learner):
         y = check_array(y, ensure_2d=False, dtype=None, input_name="y")
         check_consistent_length(X, y)
@@ -47,27 +47,27 @@ def _bootstrap_data(model: Any, learner: Any, X, y, sample_weight, task: str) ->
     return training_data(model, X, y, sample_weight, task=task, accept_sparse="csr")
 
 
-def _fit_member(learner: Any, output: Callable, data: TrainingData, n_draws: int, seed: int):
-    """Fit one member to its own draw; returns it, its unused rows and its outputs there."""
+def _fit_estimator(learner: Any, output: Callable, data: TrainingData, n_sampled: int, seed: int):
+    """Fit one base model; return it, its out-of-bag rows and its predictions there."""
     rng = check_random_state(seed)
-    rows = draw_rows(rng, data.weights, n_draws, None if data.classes is None else data.y)
-    member = fresh_learner(learner, rng).fit(data.rows(rows), data.y[rows])
+    rows = draw_rows(rng, data.weights, n_sampled, None if data.classes is None else data.y)
+    estimator = fresh_learner(learner, rng).fit(data.rows(rows), data.y[rows])
     unused = np.setdiff1d(np.arange(len(data)), rows)
-    return member, unused, output(member, data.rows(unused)) if len(unused) else None
+    return estimator, unused, output(estimator, data.rows(unused)) if len(unused) else None
 
 
-def _fit_members(model: Any, learner: Any, output: Callable, data: TrainingData) -> tuple:
-    """Return the members and the mean out-of-bag output of each row, NaN where there is none."""
-    n_draws = row_count(data.weights)
-    if n_draws > _MOST_DRAWS:
+def _fit_estimators(model: Any, learner: Any, output: Callable, data: TrainingData) -> tuple:
+    """Return base models and the mean out-of-bag prediction of each row, NaN without one."""
+    n_sampled = row_count(data.weights)
+    if n_sampled > _MAX_SAMPLE:
         raise ValueError(
-            f"sample_weight sums to {n_draws:.3g}, and every member draws so many rows, but at "
-            f"most {_MOST_DRAWS:.3g}; divide the weights by their mean to draw one for each."
+            f"sample_weight sums to {n_sampled:.3g}, the size of every bootstrap sample, and "
+            f"exceeds {_MAX_SAMPLE:.3g}; divide the weights by their mean."
         )
     seeds = draw_seeds(model.random_state, model.n_estimators)
     results = parallel_map(
-        _fit_member,
-        [(learner, output, data, n_draws, seed) for seed in seeds],
+        _fit_estimator,
+        [(learner, output, data, n_sampled, seed) for seed in seeds],
         n_jobs=model.n_jobs,
         label=type(model).__name__,
         verbose=model.verbose,
@@ -79,35 +79,35 @@ def _fit_members(model: Any, learner: Any, output: Callable, data: TrainingData)
             total[unused] += out
             count[unused] += 1
     mean = np.divide(total, count, out=np.full_like(total, np.nan), where=count > 0)
-    return [member for member, _, _ in results], mean
+    return [estimator for estimator, _, _ in results], mean
 
 
-def _mean_and_std(members: list, output: Callable, X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return mean and deviation of the members' outputs without storing them (Welford)."""
+def _mean_and_std(estimators: list, output: Callable, X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """Return mean and standard deviation of the predictions without storing them (Welford)."""
     mean = squares = np.zeros(1)
-    for count, member in enumerate(members, 1):
-        out = output(member, X)
+    for count, estimator in enumerate(estimators, 1):
+        out = output(estimator, X)
         change = out - mean
         mean = mean + change / count
         squares = squares + change * (out - mean)
     dtype = np.float64 if is_frame(X) else X.dtype
-    std = np.sqrt(squares / max(1, len(members) - 1))
+    std = np.sqrt(squares / max(1, len(estimators) - 1))
     return mean.astype(dtype, copy=False), std.astype(dtype, copy=False)
 
 
 @documented
 class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
-    """Copies of a learner fitted to rows drawn with replacement.
+    """Ensemble of copies of a learner fitted to bootstrap samples.
 
     Parameters
     ----------
     n_estimators : int, default=100
-        Number of members.
+        Number of base models.
     n_jobs : int, default=None
-        Members at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
+        Number of base models run in parallel, through joblib; ``None`` means 1 unless in a
+        ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Seeds of the draws and of learners that have one.
+        Seed of the bootstrap samples and of the learners.
     """
 
     _parameter_constraints: dict = {
@@ -133,14 +133,17 @@ class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
         rows = rows[some_rows(len(rows))]
         self._table = TableEncoder().fit(data.X) if is_frame(data.X) else None
         numbers = self._as_numbers(data.rows(rows))
-        self._answered = HeldOutRows(
+        self._out_of_bag = HeldOutRows(
             numbers, mean[rows], targets[rows], data.weights[rows], self.n_jobs
         )
 
     def _held_out_rows(self) -> HeldOutRows:
-        if not len(self._answered.targets):
-            raise ValueError("every member drew every row; no row was held out to learn from.")
-        return self._answered
+        if not len(self._out_of_bag.targets):
+            raise ValueError(
+                "Every bootstrap sample holds every row, so no row is out of bag; raise "
+                "n_estimators."
+            )
+        return self._out_of_bag
 
     def _row_numbers(self, X):
         return self._as_numbers(self._queries(X))
@@ -149,8 +152,8 @@ class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
         return X if self._table is None else self._table.transform(X)
 
     def _queries(self, X):
-        members = getattr(self, "estimators_", None)
-        if members and is_frame(X) and reads_frames(members[0]):
+        estimators = getattr(self, "estimators_", None)
+        if estimators and is_frame(X) and reads_frames(estimators[0]):
             return query_rows(self, X, skip_check_array=True)
         return query_rows(self, X, accept_sparse="csr")
 
@@ -162,7 +165,7 @@ class _BootstrapEnsemble(ExplainRowMixin, BaseEstimator):
 
 @documented
 class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnsemble):
-    r"""Bootstrap of any classifier: mean probabilities and their spread over members.
+    r"""Bootstrap ensemble of any classifier, with the standard deviation of its probabilities.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
@@ -170,30 +173,30 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
     ----------
     estimator : classifier, default=None
         Learner; ``None`` is :class:`~sklearn.tree.DecisionTreeClassifier`. Without
-        ``predict_proba`` its members vote.
+        ``predict_proba`` the base models vote.
 
     Attributes
     ----------
     estimators_ : list of length n_estimators
-        Fitted members; they predict class codes, positions in ``classes_``.
+        Base models; they predict class codes, indices into ``classes_``.
     oob_decision_function_ : ndarray of shape (n_samples, n_classes)
-        Mean probabilities of each training row by the members that did not see it, NaN where all
-        did. Rows of weight zero are left out.
+        Mean probabilities of each training row over the base models that were not fitted to it,
+        NaN where all were. Rows of weight zero are removed.
     oob_score_ : float
-        Accuracy of ``oob_decision_function_``, NaN where every row was always drawn.
+        Accuracy of ``oob_decision_function_``, NaN if no row is out of bag.
 
     See Also
     --------
-    BootstrapEnsembleRegressor : The same for numbers, with intervals.
-    sklearn.ensemble.BaggingClassifier : Bagging without spread.
+    BootstrapEnsembleRegressor : The same for regression, with intervals.
+    sklearn.ensemble.BaggingClassifier : Bagging without standard deviations.
     sklearn.ensemble.RandomForestClassifier : Bagged trees with random splits.
 
     Notes
     -----
-    Member :math:`m` is fitted to :math:`n` rows drawn with replacement, with chances proportional
-    to the weights, and :math:`P(k|x) = \tfrac1M \sum_m P_m(k|x)` [1]_. A draw that misses a class
-    is repeated, ten times at most; then each class is drawn by itself. Weights that are all whole
-    numbers count as repetitions.
+    Base model :math:`m` is fitted to :math:`n` rows sampled with replacement, with probabilities
+    proportional to the weights, and :math:`P(k|x) = \tfrac1M \sum_m P_m(k|x)` [1]_. A sample
+    without one of the classes is repeated, ten times at most; then each class is sampled
+    separately. Weights that are all integers count as repetitions.
 
     References
     ----------
@@ -214,19 +217,19 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Fit the members.
+        """Fit the base models.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Chances of being drawn, up to a factor; any learner will do.
+            Probabilities of being sampled, up to a factor; any learner works with them.
         """
         learner = DecisionTreeClassifier() if self.estimator is None else self.estimator
         data = _bootstrap_data(self, learner, X, y, sample_weight, "classification")
         self.classes_ = data.classes
-        self.estimators_, mean = _fit_members(self, learner, self._output(), data)
+        self.estimators_, mean = _fit_estimators(self, learner, self._output(), data)
         self._store_held_out(data, mean, data.y)
         self.oob_decision_function_, self.oob_score_ = mean, float("nan")
         is_known = ~np.isnan(mean[:, 0])
@@ -239,12 +242,12 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
         return functools.partial(class_probabilities, n_classes=len(self.classes_))
 
     def predict_proba(self, X, return_std=False):
-        """Mean probabilities over members.
+        """Mean probabilities over the base models.
 
         Parameters
         ----------
         return_std : bool, default=False
-            Also return the deviation over members.
+            Also return the standard deviation over the base models.
 
         Returns
         -------
@@ -262,10 +265,10 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
         return predicted_labels(self, self.predict_proba(X))
 
     def _sections(self, X, columns):
-        """Return the votes of the members, and how their probabilities spread."""
+        """Return the votes of the base models, and the deviation of their probabilities."""
         n, queries = len(self.estimators_), self._queries(X)
         mean, std = self.predict_proba(X, return_std=True)
-        predicted = [int(member.predict(queries)[0]) for member in self.estimators_]
+        predicted = [int(estimator.predict(queries)[0]) for estimator in self.estimators_]
         votes = np.bincount(predicted, minlength=len(self.classes_))
         order = np.argsort(-mean[0], kind="stable")
         rows = [
@@ -273,21 +276,23 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
         ]
         first = int(order[0])
         summary = (
-            f"{int(votes[first])} of {n} members vote for {show(self.classes_[first])}; their "
-            f"probability for it deviates by {show(float(std[0, first]))}."
+            f"{int(votes[first])} of {n} base models vote for {show(self.classes_[first])}; the "
+            f"standard deviation of its probability is {show(float(std[0, first]))}."
         )
         head = ("class", "votes", "probability", "deviation")
         values = {"votes": dict(zip(self.classes_.tolist(), votes.tolist(), strict=True))}
-        return [ExplanationSection("members", "Members", summary, head, rows, head[2], values)]
+        return [
+            ExplanationSection("estimators", "Base models", summary, head, rows, head[2], values)
+        ]
 
 
 @documented
 class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemble):
-    r"""Bootstrap of any regressor: mean, spread over members, and prediction intervals.
+    r"""Bootstrap ensemble of any regressor, with prediction intervals.
 
-    The members' spread says how much the *model* would change with other training rows; it leaves
-    out the noise, and as an interval it can cover a fifth of what it promises. Intervals therefore
-    come from the residuals of rows that members did not see.
+    The standard deviation over the base models estimates how much the *model* would change with
+    other training rows. It does not include the noise, and an interval made of it can cover a
+    fifth of what it promises. The intervals here come from residuals of out-of-bag rows.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
@@ -299,10 +304,10 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
     Attributes
     ----------
     estimators_ : list of length n_estimators
-        Fitted members.
+        Base models.
     oob_prediction_ : ndarray of shape (n_samples,)
-        Mean prediction of each training row by the members that did not see it, NaN where all
-        did. Rows of weight zero are left out.
+        Mean prediction of each training row over the base models that were not fitted to it, NaN
+        where all were. Rows of weight zero are removed.
     oob_residuals_ : ndarray of shape (n_samples,)
         Target minus ``oob_prediction_``.
     oob_score_ : float
@@ -310,17 +315,17 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
 
     See Also
     --------
-    BootstrapEnsembleClassifier : The same for classes.
-    sklearn.ensemble.BaggingRegressor : Bagging without spread and intervals.
+    BootstrapEnsembleClassifier : The same for classification.
+    sklearn.ensemble.BaggingRegressor : Bagging without intervals.
 
     Notes
     -----
-    Member :math:`m` is fitted to :math:`n` rows drawn with replacement, with chances proportional
-    to the weights; the prediction is :math:`f(x) = \tfrac1M \sum_m f_m(x)` [1]_. With :math:`e_i =
-    y_i - f^{-i}(x_i)`, the residual of row :math:`i` under the mean of the members that did not
-    draw it, and :math:`s` their local mean, the interval of coverage :math:`c` is
-    :math:`f(x) \mp q\, s(x)` with the conformal quantile :math:`q` of :math:`|e_i| / s_{-i}(x_i)`,
-    one for each end where errors are skewed, as in
+    Base model :math:`m` is fitted to :math:`n` rows sampled with replacement, with probabilities
+    proportional to the weights; the prediction is :math:`f(x) = \tfrac1M \sum_m f_m(x)` [1]_. With
+    :math:`e_i = y_i - f^{-i}(x_i)`, the residual of row :math:`i` under the mean of the base models
+    that were not fitted to it, and :math:`s` the local mean of :math:`|e|`, the interval of
+    coverage :math:`c` is :math:`f(x) \mp q\, s(x)` with the conformal quantile :math:`q` of
+    :math:`|e_i| / s_{-i}(x_i)`, one for each end where errors are skewed, as in
     :class:`~vicinal.uncertainty.ConformalRegressor`: wide where errors are large.
 
     References
@@ -343,18 +348,18 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Fit the members.
+        """Fit the base models.
 
         Parameters
         ----------
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Chances of being drawn, up to a factor; any learner will do.
+            Probabilities of being sampled, up to a factor; any learner works with them.
         """
         learner = DecisionTreeRegressor() if self.estimator is None else self.estimator
         data = _bootstrap_data(self, learner, X, y, sample_weight, "regression")
-        self.estimators_, mean = _fit_members(self, learner, _predictions, data)
+        self.estimators_, mean = _fit_estimators(self, learner, _predictions, data)
         is_known = ~np.isnan(mean[:, 0])
         if np.count_nonzero(is_known) < 2:
             raise ValueError(
@@ -370,12 +375,12 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
         return self
 
     def predict(self, X, return_std=False):
-        """Predict the mean over members.
+        """Predict the mean over the base models.
 
         Parameters
         ----------
         return_std : bool, default=False
-            Also return the deviation over members: the model's variance alone, without noise.
+            Also return the standard deviation over the base models, which excludes the noise.
 
         Returns
         -------
@@ -389,17 +394,19 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
         return (mean[:, 0], std[:, 0]) if return_std else mean[:, 0]
 
     def _sections(self, X, columns):
-        """Return how the members spread, and the interval."""
+        """Return quantiles of the predictions of the base models, and the interval."""
         queries = self._queries(X)
-        predicted = np.array([_predictions(member, queries)[0, 0] for member in self.estimators_])
+        predicted = np.array(
+            [_predictions(estimator, queries)[0, 0] for estimator in self.estimators_]
+        )
         levels = (0.05, 0.25, 0.5, 0.75, 0.95)
         rows = [(f"{level:.0%}", float(np.quantile(predicted, level))) for level in levels]
         low, high = self.predict_interval(X)[0]
         summary = (
-            f"{len(predicted)} members predict {show(float(predicted.mean()))} on average, with "
-            f"deviation {show(float(predicted.std()))}; nine targets in ten should lie between "
-            f"{show(float(low))} and {show(float(high))}."
+            f"{len(predicted)} base models predict {show(float(predicted.mean()))} on average, "
+            f"with standard deviation {show(float(predicted.std()))}. The 90 % interval is "
+            f"{show(float(low))} to {show(float(high))}."
         )
         values = {"std": float(predicted.std()), "interval": [float(low), float(high)]}
-        head = ("share of members below", "prediction")
-        return [ExplanationSection("members", "Members", summary, head, rows, None, values)]
+        head = ("share of base models below", "prediction")
+        return [ExplanationSection("estimators", "Base models", summary, head, rows, None, values)]

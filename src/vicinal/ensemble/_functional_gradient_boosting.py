@@ -30,7 +30,7 @@ from vicinal.ensemble._boosting_rounds import Rounds, boost, group_outputs, reso
 
 @documented
 class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
-    r"""Boosting of any regressor by any differentiable loss.
+    r"""Gradient boosting over any regressor and differentiable loss.
 
     Parameters
     ----------
@@ -39,55 +39,55 @@ class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimato
     n_estimators : int, default=100
         Largest number of rounds.
     learning_rate : float, default=0.1
-        Shrinkage of each round. With ``coefficients="corrective"`` the share of the way to the
-        refitted coefficients that is gone in a round; 1 is the full refit.
+        Shrinkage of each round. With ``coefficients="corrective"``, the step towards the refitted
+        coefficients in each round; 1 is the full refit.
     coefficients : {"auto", "line_search", "leaf", "corrective", "fixed"}, default="auto"
-        How the coefficients are found. ``"line_search"``: by a search along the new member.
-        ``"leaf"``: by the best constant in each leaf of a
-        :class:`~sklearn.tree.DecisionTreeRegressor`. ``"corrective"``: by refitting the
-        coefficients of all members so far under a ridge penalty ``alpha``; lowers the training
-        loss fastest and overfits soonest. ``"fixed"``: 1. ``"auto"`` is ``"leaf"`` for trees and
+        Coefficients of the base models. ``"line_search"``: the one of least loss for the new base
+        model. ``"leaf"``: the best constant in each leaf of a
+        :class:`~sklearn.tree.DecisionTreeRegressor`. ``"corrective"``: a refit of all coefficients
+        in every round under a ridge penalty ``alpha``, which lowers the training loss fastest and
+        overfits soonest. ``"fixed"``: 1. ``"auto"`` is ``"leaf"`` for trees and
         ``"line_search"`` for other learners.
     newton : bool, default=False
-        Fit each member to the Newton step, residual over curvature, weighted by the curvature,
-        instead of to the residual. Needs a learner that takes ``sample_weight``.
+        Whether base models are fitted to the Newton step (residual over curvature, weighted by
+        the curvature) instead of the residual. Needs a learner that accepts ``sample_weight``.
     post_fit : {"l1"}, default=None
-        After the last round, refit all coefficients along one L1 path, its penalty chosen by
-        cross-validation in five folds (fewer of fewer rows), and drop the members left with zero.
+        ``"l1"`` refits all coefficients after the last round with an L1 penalty, chosen by
+        five-fold cross-validation, and drops the base models of coefficient zero.
     alpha : float, default=1e-3
-        Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to members of
-        unit deviation. The intercept goes free.
+        Ridge penalty of ``coefficients="corrective"``, relative to the mean loss and to outputs of
+        unit standard deviation. The intercept is not penalised.
     subsample : float, default=1.0
-        Share of the rows, drawn anew without replacement, that each round sees.
+        Share of the rows, sampled without replacement, that each round is fitted to.
     validation_fraction : float, default=0.1
         Share of the rows held out for early stopping; used with ``n_iter_no_change`` only.
     n_iter_no_change : int, default=None
-        Stop when the held-out loss has not fallen for this many rounds and go back to the best one.
-        ``None`` holds nothing out.
+        Early stopping: end when the held-out loss has not fallen for this many rounds, and return
+        to the best round. ``None`` uses all rows and all rounds.
     tol : float, default=1e-4
-        Relative fall of the held-out loss that counts as one.
+        Smallest relative decrease of the held-out loss that counts.
     random_state : int, RandomState instance or None, default=None
-        Seeds of learners that have one, draws of rows, and folds.
+        Seed of the learners, the subsamples, and the folds.
 
     Attributes
     ----------
     coef_ : ndarray of shape (`n_iter_`,)
-        Coefficient of each member, the learning rate included.
+        Coefficient of each base model, learning rate included.
     train_score_ : ndarray of shape (n_rounds,)
         Mean training loss after each round. With ``subsample < 1`` over all rows.
     validation_score_ : ndarray of shape (n_rounds,) or None
         Mean held-out loss after each round, with early stopping only.
     n_iter_ : int
-        Number of members kept.
+        Number of base models.
 
     Notes
     -----
-    Gradient boosting [1]_ goes down the loss in function space. With :math:`F_0 = \arg\min_c \sum_i
-    w_i L(y_i, c)`, round :math:`m` fits the learner by least squares to
+    Gradient boosting [1]_ is gradient descent in function space. With :math:`F_0 = \arg\min_c
+    \sum_i w_i L(y_i, c)`, round :math:`m` fits the learner by least squares to
 
     .. math:: r_i = -\left.\frac{\partial L(y_i, F)}{\partial F}\right|_{F = F_{m-1}(x_i)}
 
-    and takes the new member :math:`f_m` in by one of
+    and adds the new base model :math:`f_m` by one of
 
     .. math::
 
@@ -102,7 +102,7 @@ class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimato
 
     (equations 9 to 13 of the guide; steps 3 to 5 of the lecture's algorithm [2]_). Losses whose
     second derivative vanishes take the leaf's own median or quantile, and a bracketing line search.
-    Members that do not descend get coefficient zero and are left out; two in a row end the fit.
+    Base models that do not lower the loss are dropped; two in a row end the fit.
 
     References
     ----------
@@ -145,34 +145,34 @@ class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimato
         is_quadratic = getattr(rounds.loss, "is_quadratic", False)
         if is_quadratic and self.estimators_ and hasattr(self.estimators_[0], "coef_"):
             warnings.warn(
-                f"{type(self).__name__} boosts a linear learner with the squared error: sums of "
-                "linear models are linear, so the result tends to least squares. Use a learner "
+                f"{type(self).__name__} boosts a linear learner with the squared error, and a sum "
+                "of linear models is linear, so the result tends to least squares. Use a learner "
                 "that is not linear in its inputs (trees, kernels, local models).",
                 UserWarning,
                 stacklevel=5,
             )
         return self
 
-    def _members(self, X):
-        """Yield the outputs of each round, (n_samples, n_scores)."""
+    def _outputs(self, X):
+        """Yield the predictions of each round, (n_samples, n_scores)."""
         for group in self.estimators_:
             yield group_outputs(group if isinstance(group, list) else [group], X)
 
     def _raw_scores(self, X):
         score = np.zeros((X.shape[0], np.size(self.intercept_))) + self.intercept_
-        for coef, output in zip(self.coef_, self._members(X), strict=True):
+        for coef, output in zip(self.coef_, self._outputs(X), strict=True):
             score += coef * output
         return score
 
     def _staged_scores(self, X):
         if self._stages is None:
             score = np.zeros((X.shape[0], np.size(self.intercept_))) + self.intercept_
-            for coef, output in zip(self.coef_, self._members(X), strict=True):
+            for coef, output in zip(self.coef_, self._outputs(X), strict=True):
                 score = score + coef * output
                 yield score
             return
         outputs = []
-        for (intercept, coef), output in zip(self._stages, self._members(X), strict=True):
+        for (intercept, coef), output in zip(self._stages, self._outputs(X), strict=True):
             outputs.append(output)
             yield intercept + sum(c * f for c, f in zip(coef, outputs, strict=True))
 
@@ -181,7 +181,7 @@ class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimato
         outputs = np.zeros((0, 1))
         if self.n_iter_:
             queries = query_rows(self, X, accept_sparse="csr")
-            outputs = np.stack(list(self._members(queries)), axis=1)[0]
+            outputs = np.stack(list(self._outputs(queries)), axis=1)[0]
         column, sign, target = 0, 1.0, "the prediction"
         if hasattr(self, "classes_"):
             chosen = int(np.argmax(self.predict_proba(X)[0]))
@@ -207,7 +207,7 @@ class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimato
         )
         head = ("round", "weight", "output", "contribution")
         values = {"start": start, "score": score}
-        return [ExplanationSection("members", "Rounds", summary, head, rows, head[-1], values)]
+        return [ExplanationSection("estimators", "Rounds", summary, head, rows, head[-1], values)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()
@@ -220,11 +220,11 @@ class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimato
 class FunctionalGradientBoostingClassifier(
     ClassifierMixin, LabelSetMixin, _FunctionalGradientBoosting
 ):
-    """Gradient boosting of any regressor, for classes.
+    """Gradient boosting classifier over any regressor and loss.
 
     Each round fits copies of ``estimator``, a *regressor* (a tree, kernel ridge, a local model, a
-    pipeline), to the residuals of the probabilities so far: one copy for two classes, else one per
-    class, with one coefficient for all of them.
+    pipeline), to the residuals of the current probabilities: one copy for two classes, else one
+    per class, with one coefficient for all of them.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
@@ -239,13 +239,13 @@ class FunctionalGradientBoostingClassifier(
     Attributes
     ----------
     estimators_ : list of length `n_iter_`
-        Fitted members; with more than two classes each is a list of one member per class.
+        Base models; with more than two classes each is a list of one regressor per class.
     intercept_ : float or ndarray of shape (n_classes,)
         Score before the first round (or its refitted value).
 
     See Also
     --------
-    FunctionalGradientBoostingRegressor : The same for numbers.
+    FunctionalGradientBoostingRegressor : The same for regression.
     RealAdaBoostClassifier : Boosting of classifiers by reweighting.
     sklearn.ensemble.HistGradientBoostingClassifier : Fast boosting of binned trees.
 
@@ -309,7 +309,7 @@ class FunctionalGradientBoostingClassifier(
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; the learner must take them if they differ.
+            Weights; the learner must accept them if they differ.
         """
         data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
         self.classes_, loss = data.classes, self.loss
@@ -341,24 +341,24 @@ class FunctionalGradientBoostingClassifier(
         return predicted_labels(self, self.predict_proba(X))
 
     def staged_predict_proba(self, X):
-        """Probabilities after each round; after ``post_fit``, with the kept members one by one.
+        """Probabilities after each round (after each base model that ``post_fit`` left).
 
         Yields
         ------
         probability : ndarray of shape (n_samples, n_classes)
-            Probabilities after one more member.
+            Probabilities after one more round.
         """
         X = query_rows(self, X, accept_sparse="csr")
         for score in self._staged_scores(X):
             yield self._probability(score).astype(X.dtype, copy=False)
 
     def staged_predict(self, X):
-        """Predict after each round; after ``post_fit``, with the kept members one by one.
+        """Predict after each round (after each base model that ``post_fit`` left).
 
         Yields
         ------
         y : ndarray of shape (n_samples,)
-            Class labels after one more member.
+            Class labels after one more round.
         """
         for probability in self.staged_predict_proba(X):
             yield predicted_labels(self, probability)
@@ -376,11 +376,12 @@ class FunctionalGradientBoostingClassifier(
 class FunctionalGradientBoostingRegressor(
     RegressorMixin, IntervalMixin, _FunctionalGradientBoosting
 ):
-    """Gradient boosting of any regressor by any loss.
+    """Gradient boosting regressor over any regressor and loss.
 
     Each round fits a copy of ``estimator`` (a tree, kernel ridge, a local model, a pipeline) to the
-    residuals of the rounds before. For trees with standard losses scikit-learn's histogram boosting
-    is faster; this class is for other learners, other losses, and other ways to find coefficients.
+    residuals of the previous rounds. For trees with standard losses scikit-learn's histogram
+    boosting is faster; this class is for other learners, other losses, and other ways to find
+    coefficients.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
@@ -388,23 +389,23 @@ class FunctionalGradientBoostingRegressor(
     ----------
     loss : str or object, default="squared_error"
         One of ``"squared_error", "absolute_error", "huber", "quantile", "poisson"``, or an object.
-        Loss of a raw score. Any object with ``value(y, score)``, ``gradient(y, score)`` and
-        ``hessian(y, score)``, each of vectors, will do; it may have ``constant(y, weight)`` (the
-        best constant score), ``mean(score)`` (the prediction) and ``has_curvature = False``.
+        An object has ``value(y, score)``, ``gradient(y, score)`` and ``hessian(y, score)``, each
+        of vectors; it may have ``constant(y, weight)`` (the best constant score), ``mean(score)``
+        (the prediction) and ``has_curvature = False``.
     quantile : float, default=0.9
         Level of the quantile loss; for ``"huber"`` the quantile of absolute residuals beyond which
-        the loss is linear, taken anew each round.
+        the loss is linear, computed again in each round.
 
     Attributes
     ----------
     estimators_ : list of length `n_iter_`
-        Fitted members.
+        Base models.
     intercept_ : float
         Score before the first round (or its refitted value).
 
     See Also
     --------
-    FunctionalGradientBoostingClassifier : The same for classes.
+    FunctionalGradientBoostingClassifier : The same for classification.
     sklearn.ensemble.HistGradientBoostingRegressor : Fast boosting of binned trees.
 
     Examples
@@ -469,7 +470,7 @@ class FunctionalGradientBoostingRegressor(
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights; the learner must take them if they differ.
+            Weights; the learner must accept them if they differ.
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
         if self.loss == "poisson" and (data.y.min() < 0 or data.y.sum() <= 0):
@@ -488,12 +489,12 @@ class FunctionalGradientBoostingRegressor(
         return self._mean(self._raw_scores(X)).astype(X.dtype, copy=False)
 
     def staged_predict(self, X):
-        """Predict after each round; after ``post_fit``, with the kept members one by one.
+        """Predict after each round (after each base model that ``post_fit`` left).
 
         Yields
         ------
         y : ndarray of shape (n_samples,)
-            Predictions after one more member.
+            Predictions after one more round.
         """
         X = query_rows(self, X, accept_sparse="csr")
         for score in self._staged_scores(X):

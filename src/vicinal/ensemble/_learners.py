@@ -1,4 +1,4 @@
-"""Handling of learners passed in: weights, seeds, columns of probabilities, bootstrap draws."""
+"""Base learners of ensembles: weights, seeds, class probabilities, bootstrap samples."""
 
 import numpy as np
 from sklearn.base import clone
@@ -20,72 +20,66 @@ def fresh_learner(learner, rng):
 
 
 def usable_weights(learner, weight, owner):
-    """Return weights to hand to the learner: ``None`` if they are all equal.
-
-    A learner that cannot take the weights it would need is an error before any work.
-    """
+    """Return the weights to pass to the learner, ``None`` if they are all equal."""
     if np.ptp(weight) == 0.0:
         return None if weight[0] == 1.0 or not takes_weights(learner) else weight
     if not takes_weights(learner):
         raise ValueError(
-            f"sample_weight was given to {owner}, but its learner {learner!r} takes none; use a "
-            "learner whose fit has sample_weight, or repeat rows instead of weighting them."
+            f"sample_weight was given to {owner}, but the fit of its learner {learner!r} does not "
+            "accept it; use another learner, or repeat rows instead of weighting them."
         )
     return weight
 
 
-def class_probabilities(member, X, n_classes):
-    """Probabilities with one column per class code, zero for classes the member has not seen.
+def class_probabilities(estimator, X, n_classes):
+    """Return probabilities of all class codes, zero for classes the estimator has not seen.
 
-    Members without ``predict_proba`` vote with weight one.
+    An estimator without ``predict_proba`` has probability one for the class it predicts.
     """
     probability = np.zeros((X.shape[0], n_classes))
-    if hasattr(member, "predict_proba"):
-        probability[:, member.classes_] = finite_answers(member, member.predict_proba(X))
+    if hasattr(estimator, "predict_proba"):
+        probability[:, estimator.classes_] = finite_answers(estimator, estimator.predict_proba(X))
     else:
-        probability[np.arange(X.shape[0]), member.predict(X)] = 1.0
+        probability[np.arange(X.shape[0]), estimator.predict(X)] = 1.0
     return probability
 
 
 def fold_count(cv, y, classifier):
-    """Return the number of folds: fewer than ``cv`` for data too small for it.
-
-    Folds are drawn within classes, so the largest class decides.
-    """
+    """Return the number of folds, at most the size of the largest class."""
     most = int(np.bincount(y).max()) if classifier else len(y)
     if most < 2:
         raise ValueError(
-            f"n_samples={len(y)} {'without two rows of one class ' if classifier else ''}cannot be "
-            "both learned from and held out; give more rows."
+            f"n_samples={len(y)} {'without two rows of one class ' if classifier else ''}is too "
+            "small for cross-validation; give more rows."
         )
     return min(cv, most)
 
 
-def draw_rows(rng, weight, n_draws, codes=None):
-    """Draw rows with replacement, with chances proportional to ``weight``.
+def draw_rows(rng, weight, n_sampled, codes=None):
+    """Return rows sampled with replacement, with probabilities proportional to ``weight``.
 
-    With ``codes`` every class must appear: a draw that misses one is repeated ten times at most,
-    then each class is drawn by itself, in proportion to its weight.
+    With ``codes`` every class must appear: a sample that lacks one is repeated ten times at most;
+    then each class is sampled separately, in proportion to its weight.
     """
     chance = weight / weight.sum()
     n_rows = len(weight)
     if codes is None:
-        return rng.choice(n_rows, size=n_draws, p=chance)
+        return rng.choice(n_rows, size=n_sampled, p=chance)
     n_classes = codes.max() + 1
     for _ in range(10):
-        rows = rng.choice(n_rows, size=n_draws, p=chance)
+        rows = rng.choice(n_rows, size=n_sampled, p=chance)
         if len(np.unique(codes[rows])) == n_classes:
             return rows
     parts = []
     for code in range(n_classes):
-        members = np.flatnonzero(codes == code)
-        share = chance[members].sum()
-        size = max(1, round(n_draws * share))
-        parts.append(rng.choice(members, size=size, p=chance[members] / share))
+        own = np.flatnonzero(codes == code)
+        share = chance[own].sum()
+        size = max(1, round(n_sampled * share))
+        parts.append(rng.choice(own, size=size, p=chance[own] / share))
     return np.concatenate(parts)
 
 
 def row_count(weight):
-    """Return how many rows weights stand for: their sum if all are whole, else their number."""
+    """Return the number of rows: the sum of the weights if all are integers, else their count."""
     total = weight.sum()
     return int(total) if np.all(weight == np.rint(weight)) else len(weight)

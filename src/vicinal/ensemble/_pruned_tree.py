@@ -37,7 +37,7 @@ _POWERS = {"squared_error": 2, "absolute_error": 1}
 
 
 def _fold_losses(tree: Any, data: TrainingData, train, test, grid: np.ndarray) -> np.ndarray:
-    """Losses of one fold's held-out rows under each pruned tree: one fit, one pass to the root."""
+    """Return the losses of the held-out rows of a fold under each pruned tree."""
     inside, outside = data.take(train), data.take(test)
     tree = clone(tree).fit(inside.X, inside.y, sample_weight=inside.weights)
     values = tree.tree_.value[:, 0]
@@ -55,7 +55,7 @@ def _folds(model: Any, data: TrainingData) -> list[tuple[np.ndarray, np.ndarray]
         cv = fold_count(cv, data.y, classify)
     splitter = check_cv(cv, data.y, classifier=classify)
     if isinstance(model.cv, Integral):
-        # Files are often sorted by target; whole numbers of folds are drawn, not cut.
+        # Files are often sorted by target, so integers mean shuffled folds.
         seed = draw_seeds(model.random_state, 1)[0]
         splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
     folds = list(splitter.split(data.X, data.y))
@@ -69,7 +69,7 @@ def _folds(model: Any, data: TrainingData) -> list[tuple[np.ndarray, np.ndarray]
 
 @documented
 class _PrunedTree(ExplainRowMixin, BaseEstimator):
-    r"""A tree grown large and pruned back to the size that cross-validation chooses.
+    r"""Decision tree pruned to the size of least cross-validated error.
 
     Parameters
     ----------
@@ -82,8 +82,8 @@ class _PrunedTree(ExplainRowMixin, BaseEstimator):
     min_samples_leaf : int, default=1
         Smallest leaf of the grown tree.
     n_jobs : int, default=None
-        Folds at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
+        Number of folds run in parallel, through joblib; ``None`` means 1 unless in a
+        ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds, and the order in which the tree tries features.
 
@@ -105,9 +105,9 @@ class _PrunedTree(ExplainRowMixin, BaseEstimator):
     Pruning minimises the penalised loss :math:`R(T) + \lambda |T|` by collapsing, again and again,
     the inner node :math:`t` of least :math:`(R(t) - R(T_t)) / (|T_t| - 1)` [1]_. The path on all
     rows gives penalties :math:`\lambda_k`; the ones tried are :math:`\sqrt{\lambda_k
-    \lambda_{k+1}}`. Each fold grows one tree, and its held-out rows climb from their leaves to the
-    root: every pruned tree of the fold is judged in one pass, without fitting again. Ties go to the
-    smaller tree.
+    \lambda_{k+1}}`. Each fold grows one tree, and its held-out rows are passed from their leaves to
+    the root, which evaluates every pruned tree of the fold in one pass. Ties go to the smaller
+    tree.
 
     References
     ----------
@@ -184,10 +184,10 @@ class _PrunedTree(ExplainRowMixin, BaseEstimator):
 
 @documented
 class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
-    """Classification tree, grown large and pruned to the size that cross-validation chooses.
+    """Classification tree pruned to the size of least cross-validated error.
 
-    scikit-learn prunes a tree to a penalty that the user must find; this class finds it, with one
-    fit per fold.
+    scikit-learn prunes a tree to a penalty ``ccp_alpha`` that the user must find. This class finds
+    it, with one fit per fold.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
@@ -207,9 +207,9 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
 
     See Also
     --------
-    PrunedTreeRegressor : The same for numbers.
-    sklearn.tree.DecisionTreeClassifier : Trees with a penalty ``ccp_alpha`` set by hand.
-    vicinal.inspection.PruningPathDisplay : Picture of the choice.
+    PrunedTreeRegressor : The same for regression.
+    sklearn.tree.DecisionTreeClassifier : Trees with a given penalty ``ccp_alpha``.
+    vicinal.inspection.PruningPathDisplay : Plot of the cross-validated errors.
 
     Examples
     --------
@@ -255,7 +255,7 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights, of growth and of errors.
+            Weights of the rows, also in the errors.
         """
         data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
         self.classes_ = data.classes
@@ -279,7 +279,7 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
 
 @documented
 class PrunedTreeRegressor(RegressorMixin, _PrunedTree):
-    """Regression tree, grown large and pruned to the size that cross-validation chooses.
+    """Regression tree pruned to the size of least cross-validated error.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
@@ -297,9 +297,9 @@ class PrunedTreeRegressor(RegressorMixin, _PrunedTree):
 
     See Also
     --------
-    PrunedTreeClassifier : The same for classes.
-    sklearn.tree.DecisionTreeRegressor : Trees with a penalty ``ccp_alpha`` set by hand.
-    vicinal.inspection.PruningPathDisplay : Picture of the choice.
+    PrunedTreeClassifier : The same for classification.
+    sklearn.tree.DecisionTreeRegressor : Trees with a given penalty ``ccp_alpha``.
+    vicinal.inspection.PruningPathDisplay : Plot of the cross-validated errors.
 
     Examples
     --------
@@ -342,7 +342,7 @@ class PrunedTreeRegressor(RegressorMixin, _PrunedTree):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows.
         sample_weight : array-like of shape (n_samples,), default=None
-            Weights, of growth and of errors.
+            Weights of the rows, also in the errors.
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
         tree = DecisionTreeRegressor(

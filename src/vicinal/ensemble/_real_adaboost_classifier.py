@@ -25,13 +25,13 @@ from vicinal.ensemble._learners import class_probabilities, draw_rows, fresh_lea
 
 @documented
 class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
-    r"""AdaBoost that combines probabilities instead of votes.
+    r"""AdaBoost classifier that combines probabilities instead of votes.
 
     Each round fits a copy of ``estimator`` to reweighted rows and adds the logarithms of its class
-    probabilities; rows that were given little probability weigh more in the next round. For two
-    classes this is Real AdaBoost, for more SAMME.R, which scikit-learn no longer has. Learners
-    that take no ``sample_weight`` (discriminant analysis, nearest neighbours) get rows drawn in
-    proportion to the weights instead.
+    probabilities. Rows whose class has a low probability weigh more in the next round. For two
+    classes this is Real AdaBoost, for more SAMME.R, which scikit-learn has removed. Learners that
+    do not accept ``sample_weight`` (discriminant analysis, nearest neighbours) are fitted to rows
+    sampled in proportion to the weights.
 
     Read more in the :doc:`user guide </guide/ensemble>`.
 
@@ -46,16 +46,16 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     eps : float, default=1e-5
         Probabilities are kept within ``[eps, 1 - eps]``; pure leaves would give infinite scores.
     random_state : int, RandomState instance or None, default=None
-        Seeds of learners that have one, and draws of rows.
+        Seed of the learners and of sampled rows.
 
     Attributes
     ----------
     estimators_ : list of length `n_iter_`
-        Fitted members; they predict class codes, positions in ``classes_``.
+        Base models; they predict class codes, indices into ``classes_``.
     estimator_errors_ : ndarray of shape (`n_iter_`,)
-        Weighted training error of each member.
+        Weighted training error of each base model.
     n_iter_ : int
-        Number of members.
+        Number of base models.
 
     See Also
     --------
@@ -76,8 +76,9 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
               \tfrac{1}{K-1} \sum_{j \ne y_i} \log p_j\Big]\Big),
 
     which for two classes are :math:`f = \tfrac12 \log (p / (1-p))` and :math:`w_i \exp(-\nu y_i
-    f(x_i))`, :math:`y_i = \pm 1` [2]_. Probabilities are the softmax of :math:`F / (K-1)`. A member
-    that gives every row's class the largest probability allowed ends the fit and is kept alone.
+    f(x_i))`, :math:`y_i = \pm 1` [2]_. Probabilities are the softmax of :math:`F / (K-1)`. A base
+    model that gives every row's class the largest probability allowed ends the fit and replaces
+    all others.
 
     References
     ----------
@@ -139,26 +140,26 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             DecisionTreeClassifier(max_leaf_nodes=5) if self.estimator is None else self.estimator
         )
         rng = check_random_state(self.random_state)
-        n_draws = row_count(data.weights)
+        n_sampled = row_count(data.weights)
         log_weight = np.log(data.weights)
         self.estimators_, errors = [], []
         with Progress(self.n_estimators, type(self).__name__, verbose=self.verbose) as progress:
             for _ in range(self.n_estimators):
                 round_weight = softmax(log_weight)
-                member = fresh_learner(learner, rng)
+                estimator = fresh_learner(learner, rng)
                 if takes_weights(learner):
                     # Mean one, so that learners with absolute thresholds on weights keep working.
-                    fit_weighted(member, X, codes, round_weight * len(codes))
+                    fit_weighted(estimator, X, codes, round_weight * len(codes))
                 else:
-                    rows = draw_rows(rng, round_weight, n_draws, codes)
-                    member.fit(X[rows], codes[rows])
-                log_p = self._log_probabilities(member, X)
+                    rows = draw_rows(rng, round_weight, n_sampled, codes)
+                    estimator.fit(X[rows], codes[rows])
+                log_p = self._log_probabilities(estimator, X)
                 is_wrong = log_p.argmax(axis=1) != codes
                 own = log_p[np.arange(len(codes)), codes]
                 is_perfect = own.min() >= np.log1p(-self.eps) - 1e-12
                 if is_perfect:
                     self.estimators_, errors = [], []
-                self.estimators_.append(member)
+                self.estimators_.append(estimator)
                 errors.append(float(round_weight @ is_wrong))
                 progress.advance(note=f"weighted error {errors[-1]:.4f}")
                 if is_perfect:
@@ -171,8 +172,8 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         self.n_iter_ = len(self.estimators_)
         return self
 
-    def _log_probabilities(self, member, X):
-        probability = class_probabilities(member, X, len(self.classes_))
+    def _log_probabilities(self, estimator, X):
+        probability = class_probabilities(estimator, X, len(self.classes_))
         return np.log(np.clip(probability, self.eps, 1.0 - self.eps))
 
     def _staged_scores(self, X):
@@ -180,8 +181,8 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         X = query_rows(self, X, accept_sparse="csr")
         n_classes = len(self.classes_)
         score = np.zeros((X.shape[0], n_classes))
-        for member in self.estimators_:
-            log_p = self._log_probabilities(member, X)
+        for estimator in self.estimators_:
+            log_p = self._log_probabilities(estimator, X)
             log_p -= log_p.mean(axis=1, keepdims=True)
             score = score + self.learning_rate * (n_classes - 1) * log_p
             yield score, X.dtype
@@ -192,7 +193,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         return last
 
     def decision_function(self, X):
-        """Sum of the members' scores.
+        """Sum of the scores of the base models.
 
         Returns
         -------
@@ -217,7 +218,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         Yields
         ------
         y : ndarray of shape (n_samples,)
-            Class labels after one more member.
+            Class labels after one more round.
         """
         for score, _ in self._staged_scores(X):
             yield predicted_labels(self, score)
@@ -233,13 +234,12 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         ]
         n_agreeing = int((steps > 0).sum())
         summary = (
-            f"{n_agreeing} of {len(steps)} members vote for {show(self.classes_[chosen])}; "
-            f"together they give it the score {show(float(scores[-1]))}. The largest steps come "
-            "first."
+            f"{n_agreeing} of {len(steps)} base models vote for {show(self.classes_[chosen])}; "
+            f"the sum of their scores is {show(float(scores[-1]))}. The largest steps come first."
         )
         head = ("round", "weighted error", "contribution")
         values = {"score": float(scores[-1]), "n_agreeing": n_agreeing}
-        return [ExplanationSection("members", "Rounds", summary, head, rows, head[-1], values)]
+        return [ExplanationSection("estimators", "Rounds", summary, head, rows, head[-1], values)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -215,12 +215,12 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
     def _held_out_rows(self) -> HeldOutRows:
         """Return the same rows, each predicted by all others."""
         found = self._known_rows()
-        if found.answers is None:
+        if found.predictions is None:
             model = self._model
             values = model.left_out(some_rows(model.data.n_samples))
             if is_classifier(self):
                 values = probabilities(values, model.solver.link, self.temperature_)
-            found.answers = values
+            found.predictions = values
         return found
 
     def _row_numbers(self, X):

@@ -51,8 +51,8 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
     n_init : int, default=10
         Number of starts. One region needs none and takes one.
     n_jobs : int, default=None
-        Starts at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
+        Number of starts run in parallel, through joblib; ``None`` means 1 unless in a
+        ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of starts and learners.
     verbose : int, default=0

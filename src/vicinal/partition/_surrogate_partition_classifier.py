@@ -49,8 +49,8 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
     scale : bool, default=True
         Whether features are standardised first.
     n_jobs : int, default=None
-        Starts at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
+        Number of starts run in parallel, through joblib; ``None`` means 1 unless in a
+        ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of the first gates.
     verbose : int, default=0

@@ -39,9 +39,9 @@ def create_app(
 
     ``GET /`` is a page to play with the columns of a row; ``POST /predict``, ``POST /explain`` and
     ``POST /neighbors`` take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a head;
-    ``/predict?coverage=0.9&support=true`` adds intervals or sets of labels that hold the truth with
-    this chance, and how usual each row is; ``GET /metadata`` and ``GET /healthz`` tell of the
-    model; ``/v2/...`` is the Open Inference Protocol.
+    ``/predict?coverage=0.9&typicality=true`` adds intervals or sets of labels that hold the truth
+    with this chance, and how typical each row is; ``GET /metadata`` and ``GET /healthz`` describe
+    the model; ``/v2/...`` is the Open Inference Protocol.
 
     Parameters
     ----------
@@ -250,12 +250,12 @@ class _Server:
 
     async def predict(self, request: Any) -> Any:
         """Predict rows."""
-        coverage, support = _read_coverage(request), _read_flag(request, "support")
+        coverage, typicality = _read_coverage(request), _read_flag(request, "typicality")
         rows = await self._body(request), _is_csv(request)
         return await self._result(
             request,
             self._pool(rows[0]),
-            lambda: self.served.predictions(self.served.table(*rows), coverage, support),
+            lambda: self.served.predictions(self.served.table(*rows), coverage, typicality),
         )
 
     async def explain(self, request: Any) -> Any:
@@ -394,7 +394,7 @@ class ServedExplorer(ExplorerPage):
 
     def engine(self, columns: Any) -> dict[str, Any]:
         """Return what the server offers beyond predictions."""
-        known = {"has_limits": self.served.has_limits, "has_support": self.served.has_support}
+        known = {"has_limits": self.served.has_limits, "has_typicality": self.served.has_typicality}
         return super().engine(columns) | known
 
 

@@ -73,7 +73,7 @@ class ServedModel:
         self.has_limits = can(model, self.own_limits) or (
             self.y is not None and (self.has_proba or self.classes is None)
         )
-        self.has_support = can(model, "support") or background is not None
+        self.has_typicality = can(model, "typicality") or background is not None
 
     @property
     def encoder(self) -> TableEncoder | None:
@@ -172,17 +172,17 @@ class ServedModel:
     # --- predictions ---
 
     def predictions(
-        self, table: Any, coverage: float | None = None, support: bool = False
+        self, table: Any, coverage: float | None = None, typicality: bool = False
     ) -> dict[str, Any]:
         """Return predictions, with probabilities where the model has them.
 
         With ``coverage`` also intervals, or sets of labels, that hold the truth with this chance;
-        with ``support`` how usual each row is.
+        with ``typicality`` how usual each row is.
         """
         if coverage is not None and not self.has_limits:
             raise RequestError(400, "the model has no intervals, and its table no target.")
-        if support and not self.has_support:
-            raise RequestError(400, "the model knows no support, and has no table.")
+        if typicality and not self.has_typicality:
+            raise RequestError(400, "the model knows no typicality, and has no table.")
         answers: dict[str, Any] = {}
         with _errors_of_the_client():
             if self.has_proba:
@@ -195,8 +195,8 @@ class ServedModel:
                 answers["predictions"] = plain(_in_blocks(self.decided.predict, table))
             if coverage is not None:
                 answers |= self._limits(table, coverage, answers)
-            if support:
-                answers["support"] = plain(self._support(table))
+            if typicality:
+                answers["typicality"] = plain(self._typicality(table))
         return answers
 
     def _limits(self, table: Any, coverage: float, answers: dict[str, Any]) -> dict[str, Any]:
@@ -217,9 +217,9 @@ class ServedModel:
     def _errors(self) -> np.ndarray:
         return errors_of(self.model, self.background, self.y)
 
-    def _support(self, table: Any) -> np.ndarray:
-        if can(self.model, "support"):
-            return np.asarray(ask(self.model, "support", table))
+    def _typicality(self, table: Any) -> np.ndarray:
+        if can(self.model, "typicality"):
+            return np.asarray(ask(self.model, "typicality", table))
         return self._typicality(self._numbers(table))
 
     @cached_property
@@ -287,7 +287,7 @@ class ServedModel:
             if self.rule is None
             else {"label": plain(self.classes)[self.rule.code], "probability": self.rule.value},
             "has_intervals": self.has_limits,
-            "has_support": self.has_support,
+            "has_typicality": self.has_typicality,
         }
 
 

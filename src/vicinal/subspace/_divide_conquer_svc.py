@@ -91,9 +91,10 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         the one before, with centres found from its support vectors.
     class_weight : dict, "balanced" or None, default=None
         Factors on ``C`` per class.
-    probability : bool, default=False
-        Whether to offer ``predict_proba``, from a slope fitted on out-of-fold scores of the
-        machines of the clusters (three folds inside each: fitting takes about twice as long).
+    calibration : {"temperature"}, default=None
+        ``"temperature"`` adds ``predict_proba``: the logistic function of the scores times a
+        slope, which is fitted to held-out scores (three folds in each cluster, so that fitting
+        takes about twice as long).
     tol : float, default=1e-3
         The solvers stop when no gradient is violated by more.
     max_steps : int, default=10_000_000
@@ -101,8 +102,8 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     cache_size : float, default=200
         MiB for kernel rows, per problem.
     n_jobs : int, default=None
-        Clusters at once, through joblib; ``None`` is one, unless ``joblib.parallel_config`` says
-        otherwise. Results do not depend on it.
+        Number of clusters run in parallel, through joblib; ``None`` means 1 unless in a
+        ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Draws the starts of the clustering and the folds.
     verbose : int, default=0
@@ -129,7 +130,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     n_steps_ : ndarray of int of shape (n_pairs,)
         For ``"exact"``: steps of the last level, which begins at the answers of the clusters.
     slope_ : float
-        With ``probability=True``: slope from scores to log-probabilities.
+        With ``calibration="temperature"``: slope from scores to log-probabilities.
 
     See Also
     --------
@@ -183,7 +184,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         "prediction": [StrOptions({"early", "exact"})],
         "n_levels": [Interval(Integral, 1, None, closed="left")],
         "class_weight": [dict, StrOptions({"balanced"}), None],
-        "probability": ["boolean"],
+        "calibration": [StrOptions({"temperature"}), None],
         "tol": [Interval(Real, 0, None, closed="neither")],
         "max_steps": [Interval(Integral, 1, None, closed="left")],
         "cache_size": [Interval(Real, 0, None, closed="neither")],
@@ -205,7 +206,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         prediction="early",
         n_levels=2,
         class_weight=None,
-        probability=False,
+        calibration=None,
         tol=1e-3,
         max_steps=10_000_000,
         cache_size=200.0,
@@ -223,7 +224,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         self.prediction = prediction
         self.n_levels = n_levels
         self.class_weight = class_weight
-        self.probability = probability
+        self.calibration = calibration
         self.tol = tol
         self.max_steps = max_steps
         self.cache_size = cache_size
@@ -256,7 +257,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             exact = solve_exact(data, bounds, labels, settings, seeds[1])
             self.support_vectors_, self.dual_coef_ = exact.support_vectors, exact.dual_coef
             self.dual_objective_, self.n_steps_ = exact.objectives, exact.n_steps
-        if self.probability:
+        if self.calibration is not None:
             scores = out_of_fold_scores(data, bounds, labels, settings, seeds[2])
             self.slope_ = fit_slope(scores, data.y, data.weights)
         return self
@@ -282,9 +283,9 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
             scores = by_group(score_machine, tasks, groups, n_jobs=self.n_jobs)
         return scores.astype(self._dtype, copy=False)
 
-    @available_if(lambda self: self.probability)
+    @available_if(lambda self: self.calibration is not None)
     def predict_proba(self, X):
-        """Return the probabilities of the classes; with ``probability=True`` only."""
+        """Return the probabilities of the classes; needs ``calibration="temperature"``."""
         scores = self.decision_function(X)
         slope = scores.dtype.type(self.slope_)
         if scores.ndim == 1:
@@ -295,7 +296,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     def predict(self, X):
         """Return the class of the largest score."""
         # Where rounding makes two probabilities equal, the label should follow them.
-        scores = self.predict_proba(X) if self.probability else self.decision_function(X)
+        scores = self.decision_function(X) if self.calibration is None else self.predict_proba(X)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
 

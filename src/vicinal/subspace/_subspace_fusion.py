@@ -64,8 +64,8 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         Blocks per partition, for the methods that partition; ``n_subspaces / n_blocks``
         partitions are made.
     n_jobs : int, default=None
-        Subspaces and folds at once, through joblib; ``None`` is one, unless
-        ``joblib.parallel_config`` says otherwise. Results do not depend on it.
+        Number of subspaces and folds run in parallel, through joblib; ``None`` means 1 unless in a
+        ``joblib.parallel_config`` context. Results do not depend on it.
     verbose : int, default=0
         Shows progress.
 

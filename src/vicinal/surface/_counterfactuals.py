@@ -15,8 +15,8 @@ _MARGINS = (1e-3, 1e-2, 5e-2)
 # With any growth allowed, a column is set back if the others need not grow beyond this factor.
 _LARGEST_GROWTH = 100.0
 _DENSITY_NEIGHBOR = 5
-_WALKS = 3
-# Where no row nearby will do: rows to look at, and how far beyond them to go.
+_N_DESCENTS = 3
+# Where no row nearby has a valid label: number of rows tried, and how far beyond them.
 _N_FARTHER = 64
 _FARTHER = (1.0, 2.0, 4.0)
 
@@ -68,7 +68,7 @@ class PlausibleProblem(Problem):
     density = None
 
     def flipped(self, Z, rows) -> np.ndarray:
-        """Tell whether points have a wanted label and lie where rows are dense."""
+        """Return whether points have a wanted label and lie where rows are dense."""
         hit = super().flipped(Z, rows)
         if self.density is not None and hit.any():
             hit[hit] = self.density(self.chart.columns(Z[hit], rows[hit]))
@@ -83,7 +83,7 @@ class PlausibleProblem(Problem):
 
 
 class Density:
-    """Whether rows are as close to their fifth-nearest row as a share of the rows themselves."""
+    """Whether rows are as close to their fifth-nearest row as a share of the training rows are."""
 
     def __init__(self, X, scale, share):
         self.scale = scale
@@ -99,7 +99,7 @@ class Density:
 
 
 class CounterfactualSearch:
-    """Conditions of a call of ``counterfactual``, checked once, and the search under them.
+    """Search of counterfactuals under the conditions of one call, which are checked once.
 
     Parameters are those of ``DecisionSurface.counterfactual``; ``weights`` is what
     ``metric_matrix`` returned, ``search`` how the surface is searched without conditions.
@@ -126,12 +126,14 @@ class CounterfactualSearch:
         self.dtype = dtype
         self.free = ~_mask(immutable, d, names, "immutable")
         if not self.free.any():
-            raise ValueError("immutable names every column, so that no row can change.")
+            raise ValueError(
+                f"immutable={immutable!r} names every column, so no row can change; name fewer."
+            )
         is_category = _mask(categorical, d, names, "categorical")
         if weights.ndim == 2 and (bounds is not None or is_category.any()):
             raise ValueError(
-                "A metric that mixes columns does not go with bounds or categorical; use one "
-                "weight per column."
+                "A matrix metric cannot be combined with bounds or categorical; use a metric with "
+                "one weight per column."
             )
         if weights.ndim == 1:
             weights = np.where(is_category, 1.0, weights)
@@ -199,16 +201,16 @@ class CounterfactualSearch:
         return np.minimum(low, Z), np.maximum(high, Z)
 
     def _candidates(self, problem, low, high) -> NearestPoints:
-        """Return near points of a wanted label; a walk by gradients follows where it can."""
+        """Return near points of a wanted label, improved by gradients where they are known."""
         limits = {"low": low, "high": high}
         best = nearest_by_labels(problem, self.search, check=not self.is_free, **limits)
         self._reach_farther(problem, best, low, high)
         if self.model.oracle is not None and self.references.numeric.all():
-            best = self._walked(problem, best, low, high)
+            best = self._descend(problem, best, low, high)
         return best
 
     def _reach_farther(self, problem, best: NearestPoints, low, high) -> None:
-        """Where no row nearby keeps the wanted label, go beyond rows, or down the gradient."""
+        """Go beyond rows, or down the gradient, where no row nearby keeps the wanted label."""
         lost = np.flatnonzero(best.status == NO_SURFACE)
         if not lost.size:
             return
@@ -239,7 +241,7 @@ class CounterfactualSearch:
         limited = {"low": limits[0], "high": limits[1]}
         best.put(lost, nearest_by_labels(part, self.search, check=True, extra=extra, **limited))
 
-    def _walked(self, problem, best: NearestPoints, low, high) -> NearestPoints:
+    def _descend(self, problem, best: NearestPoints, low, high) -> NearestPoints:
         """Improve points by quadratic programming, holding columns that reach their limit."""
         rows = np.flatnonzero(best.status == CONVERGED)
         if not rows.size:
@@ -247,11 +249,11 @@ class CounterfactualSearch:
         Q, start = problem.Z[rows].copy(), best.outer[rows].copy()
         held = np.zeros(start.shape, dtype=bool)
         step = float(np.median(norms(start - Q))) or 1.0
-        for _ in range(_WALKS):
+        for _ in range(_N_DESCENTS):
 
-            def evaluate(Y, walks, gradient, held=held):
-                value, slope = problem.evaluate(Y, rows[walks], gradient)
-                return value, None if slope is None else np.where(held[walks], 0.0, slope)
+            def evaluate(Y, descents, gradient, held=held):
+                value, slope = problem.evaluate(Y, rows[descents], gradient)
+                return value, None if slope is None else np.where(held[descents], 0.0, slope)
 
             feet = nearest_points(
                 evaluate, Q, start, np.arange(len(rows)), step=step, tol=1e-6 * step

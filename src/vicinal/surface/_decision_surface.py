@@ -45,8 +45,8 @@ from vicinal.surface._search import (
     tree_boxes,
 )
 
-# Neighbours to whose half-way points label-only searches look.
-_N_BETWEEN = 10
+# Neighbours whose half-way points label-only searches use.
+_N_MIDPOINTS = 10
 # Points of the surface sample closer than this, in units of `length_`, count as one.
 _CELL = 0.02
 
@@ -64,11 +64,12 @@ def _is_fitted(estimator) -> bool:
 class DecisionSurface(BaseEstimator):
     r"""Geometry of the decision surface of any classifier.
 
-    Where does a prediction change, how far away is that, in which direction, and what is the
-    smallest change of a row that gets another prediction (its counterfactual)? The classifier may
-    be anything: local models, linear models, support vector machines and neural networks are
-    followed by their exact gradients, smooth scores by differences, single trees exactly, and
-    forests, boosting, neighbours and whatever else has ``predict`` by its labels alone.
+    The decision surface is where the prediction changes. This class finds the point of the surface
+    nearest to a row, the signed distance and the normal there, and the counterfactual of a row:
+    the smallest change that gives another prediction. It uses exact gradients of local models,
+    linear models, support vector machines and neural networks, finite differences of other smooth
+    scores, the leaves of single trees, and only ``predict`` of everything else (forests, boosting,
+    nearest neighbours).
 
     Read more in the :doc:`user guide </guide/surface>`.
 
@@ -78,29 +79,30 @@ class DecisionSurface(BaseEstimator):
         A fitted classifier is used as it is. One that is not fitted is cloned, and fitted when
         ``fit`` is given y.
     oracle : {"auto", "gradient", "differences", "labels"}, default="auto"
-        How scores are followed. ``"gradient"`` asks for a gradient in closed form (a classifier
-        brings its own by offering ``decision_function_and_gradient``), ``"differences"`` takes
-        central differences of ``decision_function`` or of the logit of ``predict_proba``,
-        ``"labels"`` looks at ``predict`` only. ``"auto"`` takes the first of these that agrees
-        with ``predict`` on the rows given and is not piecewise constant.
-    algorithm : {"sqp", "fixed_point"}, default="sqp"
-        ``"fixed_point"`` runs the iterations of [1]_ (corrected, see Notes) for comparison.
+        What the search knows of the classifier. ``"gradient"`` needs a gradient in closed form (a
+        classifier can provide its own as ``decision_function_and_gradient``), ``"differences"``
+        takes central differences of ``decision_function`` or of the logit of ``predict_proba``,
+        ``"labels"`` uses ``predict`` only. ``"auto"`` takes the first of these that agrees with
+        ``predict`` on the rows given and is not piecewise constant.
+    solver : {"sqp", "fixed_point"}, default="sqp"
+        ``"sqp"`` is sequential quadratic programming; ``"fixed_point"`` runs the iterations of
+        [1]_ (corrected, see Notes) for comparison.
     metric : {"euclidean", "standardized", "mad", "mahalanobis"}, array-like or None, default=None
         How distances are measured: in columns as given (``None``), divided by their standard
         deviation or median absolute deviation, or by the inverse covariance; or weights m of shape
         (n_features,) or a matrix M of shape (n_features, n_features), for
         :math:`\sum_j m_j (x_j - z_j)^2` or :math:`(x - z)^\top M (x - z)`.
     n_starts : int, default=3
-        Walks to the surface from different sides for each row. With 1 about 1 row in 30 ends at a
+        Number of descents from different sides for each row. With 1, about 1 row in 30 ends at a
         local minimum of the distance.
     n_surface_points : int, default=500
-        Number of rows from which ``fit`` looks for points of the surface, where later searches
-        start.
+        Number of rows from which ``fit`` searches for points of the surface. Later searches start
+        at these points.
     tol : float, default=1e-6
         Accuracy, in units of ``length_``.
     random_state : int, RandomState instance or None, default=None
-        Draws rows for the sample of the surface, and the proposals of the label-only search (the
-        same for every row).
+        Seed of the sampled rows and of the proposals of the label-only search (the same for every
+        row).
 
     Attributes
     ----------
@@ -109,7 +111,7 @@ class DecisionSurface(BaseEstimator):
     classes_ : ndarray of shape (n_classes,)
         Its labels.
     oracle_ : {"gradient", "differences", "tree", "labels"}
-        How its scores are followed.
+        What the search knows of it.
     length_ : float
         Median distance from a row to the nearest row with another predicted label: the unit of
         ``tol`` and the longest step.
@@ -119,7 +121,7 @@ class DecisionSurface(BaseEstimator):
     See Also
     --------
     SurfaceCalibratedClassifier : Probabilities from signed distances.
-    vicinal.inspection.DecisionSurfaceDisplay : Draws a surface in the plane.
+    vicinal.inspection.DecisionSurfaceDisplay : Plot of a surface in the plane.
 
     Notes
     -----
@@ -133,21 +135,20 @@ class DecisionSurface(BaseEstimator):
     the surface and then from known points in other directions (Algorithm 3). The printed
     algorithms refit the local model at q instead of the moving point, drop the offset of the
     constrained projection, and mix vectors of unlike length; even corrected they cycle for small
-    bandwidths. They are kept under ``algorithm="fixed_point"``, with the local model's own slopes
-    as normals.
+    bandwidths. ``solver="fixed_point"`` runs them, with the local model's own slopes as normals.
 
-    With more than two classes the region of class c ends where the score of c meets the largest of
-    the others; each walk is against the runner-up of its start, and where a third class turns out
-    to rule at its end, the walk is repeated against that one.
+    With more than two classes the region of class c ends where the score of c equals the largest
+    of the others. Each descent compares c with the second-best class at its start. If a third
+    class has a larger score at its end, the descent is repeated for that class.
 
     From labels alone, the segments to the nearest rows of another label are bisected, and the best
-    point is pulled in by random proposals and by setting columns back; what comes back is an upper
-    bound of the distance. Distances to single trees are exact: the nearest point of a leaf is a
-    clip.
+    point is moved closer by random proposals and by setting columns back. The result is an upper
+    bound of the distance. Distances to single trees are exact, because the nearest point of a leaf
+    is a clip.
 
-    A surface that is touched and not crossed cannot be seen, and ``along`` may step over a region
-    thinner than its steps: at most half of ``length_``, shorter where the score says that a
-    crossing is near, longer far from all rows. Nothing raises for a single row: look at ``status``.
+    A surface that is touched and not crossed is not found, and ``along`` may step over a region
+    thinner than its steps (at most half of ``length_``, shorter where the score is close to zero,
+    longer far from all rows). A failed search of a single row raises no error; see ``status``.
 
     References
     ----------
@@ -170,7 +171,7 @@ class DecisionSurface(BaseEstimator):
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"])],
         "oracle": [StrOptions({"auto", "gradient", "differences", "labels"})],
-        "algorithm": [StrOptions({"sqp", "fixed_point"})],
+        "solver": [StrOptions({"sqp", "fixed_point"})],
         "metric": [StrOptions(set(METRICS)), "array-like", None],
         "n_starts": [Interval(Integral, 1, None, closed="left")],
         "n_surface_points": [Interval(Integral, 1, None, closed="left")],
@@ -183,7 +184,7 @@ class DecisionSurface(BaseEstimator):
         estimator,
         *,
         oracle="auto",
-        algorithm="sqp",
+        solver="sqp",
         metric=None,
         n_starts=3,
         n_surface_points=500,
@@ -192,7 +193,7 @@ class DecisionSurface(BaseEstimator):
     ):
         self.estimator = estimator
         self.oracle = oracle
-        self.algorithm = algorithm
+        self.solver = solver
         self.metric = metric
         self.n_starts = n_starts
         self.n_surface_points = n_surface_points
@@ -203,14 +204,14 @@ class DecisionSurface(BaseEstimator):
 
     @atomic_fit
     def fit(self, X, y=None):
-        """Look at the classifier on rows of X and find points of its surface between them.
+        """Find points of the surface between rows of X, where later searches start.
 
         Parameters
         ----------
         X : array-like of shape (n_samples, n_features)
-            Rows of the kind the classifier was trained on; searches start among them.
+            Rows like the training rows of the classifier.
         y : array-like of shape (n_samples,), default=None
-            Labels, needed if the classifier is not fitted yet, else not looked at.
+            Labels, needed if the classifier is not fitted yet, else ignored.
         """
         given = X
         is_fitted = _is_fitted(self.estimator)
@@ -225,8 +226,8 @@ class DecisionSurface(BaseEstimator):
         self.classes_ = self.estimator_.classes_
         if len(self.classes_) < 2:
             raise ValueError(
-                f"{type(self.estimator_).__name__} knows one class only ({self.classes_[0]!r}); a "
-                "surface lies between two, so give it labels of both."
+                f"{type(self.estimator_).__name__} was fitted to the class {self.classes_[0]!r} "
+                "only; a decision surface needs two classes, so fit it to labels of both."
             )
         wrap = RowFormat(given)
         labels = np.searchsorted(self.classes_, self.estimator_.predict(wrap(self._X)))
@@ -249,8 +250,8 @@ class DecisionSurface(BaseEstimator):
             return self.estimator
         if y is None:
             raise ValueError(
-                f"{type(self.estimator).__name__} is not fitted, and y is None, so that it cannot "
-                "be fitted here; fit requires y to be passed, but the target y is None."
+                f"{type(self.estimator).__name__} is not fitted, and fit requires y to be passed, "
+                "but the target y is None. Pass y, or a fitted classifier."
             )
         return clone(self.estimator).fit(X, y)
 
@@ -276,7 +277,7 @@ class DecisionSurface(BaseEstimator):
         self.oracle_ = "tree" if self._boxes is not None else kind
         self._model = Model(self.estimator_, wrap, kind, oracle)
         if oracle is None:
-            self._look_between(chart, seed)
+            self._label_midpoints(chart, seed)
         problem = self._problem(self._X[rows], labels[rows], np.full(len(rows), -1))
         self._pool = self._pool_of(problem, start, end, labels[rows]).thinned(_CELL * self.length_)
         self.surface_points_ = chart.columns(self._pool.points, rows).astype(self._dtype)
@@ -289,11 +290,11 @@ class DecisionSurface(BaseEstimator):
                 stacklevel=3,
             )
 
-    def _look_between(self, chart, seed) -> None:
-        """Label points half-way between neighbours too: islands of a label may hold no row."""
+    def _label_midpoints(self, chart, seed) -> None:
+        """Label points half-way between neighbours too: a region of a label may have no row."""
         Z, codes = self._references.rows, self._references.codes
         rows = np.random.RandomState(seed).permutation(len(Z))[: 4 * self.n_surface_points]
-        k = min(_N_BETWEEN, len(Z) - 1)
+        k = min(_N_MIDPOINTS, len(Z) - 1)
         if k < 1:
             return
         found = NeighborSearch(n_jobs=1).fit(Z).kneighbors(Z[rows], k + 1)[1][:, 1:]
@@ -339,7 +340,7 @@ class DecisionSurface(BaseEstimator):
             length=self.length_,
             tol=self.tol * self.length_,
             n_starts=self.n_starts,
-            is_fixed_point=self.algorithm == "fixed_point",
+            is_fixed_point=self.solver == "fixed_point",
         )
 
     # --- queries ---
@@ -416,11 +417,12 @@ class DecisionSurface(BaseEstimator):
     def project(self, X):
         """Find some point of the surface near each row.
 
+        It takes less time than ``orthogonal_projection`` and finds points that are farther away.
+
         Returns
         -------
-        SurfaceProjection
-            Points with the sign change bracketed to within the tolerance; cheaper than, and not
-            as near as, ``orthogonal_projection``.
+        found : SurfaceProjection
+            Attributes as those of ``orthogonal_projection``.
         """
         return self._over_blocks(X, some_point)
 
@@ -437,8 +439,9 @@ class DecisionSurface(BaseEstimator):
 
         Returns
         -------
-        SurfaceProjection
-            ``NO_CROSSING`` and an infinite distance where a ray ends first.
+        found : SurfaceProjection
+            Attributes as those of ``orthogonal_projection``; ``status`` is 3 and the distance
+            infinite where the ray ends before the surface.
         """
         directions = check_array(np.atleast_2d(direction), dtype=np.float64)
         n_rows = len(self._validate(X))
@@ -448,7 +451,7 @@ class DecisionSurface(BaseEstimator):
                 f"or that many for each of the {n_rows} rows."
             )
         if np.any(norms(directions) == 0.0):
-            raise ValueError("direction holds a zero vector, which points nowhere.")
+            raise ValueError("direction holds a zero vector; every direction must be non-zero.")
         if max_distance is not None and not max_distance > 0.0:
             raise ValueError(f"max_distance={max_distance!r} must be positive.")
         rays = np.broadcast_to(directions, (n_rows, self.n_features_in_))
@@ -469,8 +472,21 @@ class DecisionSurface(BaseEstimator):
 
         Returns
         -------
-        SurfaceProjection
-            The line from row to point is orthogonal to the surface unless the status is ``KINK``.
+        found : SurfaceProjection
+            Arrays with one entry per row:
+
+            - ``points`` (n_rows, n_features): points on the surface, the row itself where none was
+              found;
+            - ``distances``: signed distances in the metric of the surface, infinite where no point
+              was found; with two classes positive where the second one is predicted;
+            - ``normals`` (n_rows, n_features): unit normals towards the positive side, zero where
+              unknown;
+            - ``status``: 0 the search converged, 1 the row lies on the surface, 2 the gradient
+              jumps at the point (the distance is valid, the normal is not), 3 the ray ends before
+              the surface, 4 no point with another label is known, 5 the search did not converge;
+            - ``converged``: whether the status is 0 or 1;
+            - ``extrapolated``: whether the point lies outside the box of the rows of ``fit``;
+            - ``n_evaluations``: evaluations of the classifier (one gradient counts as one).
         """
         return self._over_blocks(X, nearest, label=label)
 
@@ -482,8 +498,8 @@ class DecisionSurface(BaseEstimator):
         label : object, default=None
             See ``orthogonal_projection``.
         method : {"orthogonal", "first_order"}, default="orthogonal"
-            ``"first_order"`` is :math:`F / \|\nabla F\|`, one evaluation; it is exact for linear
-            scores and useless where the gradient nearly vanishes.
+            ``"first_order"`` is :math:`F / \|\nabla F\|`, one evaluation. It is exact for linear
+            scores and wrong where the gradient nearly vanishes.
 
         Returns
         -------
@@ -498,8 +514,8 @@ class DecisionSurface(BaseEstimator):
         check_is_fitted(self)
         if self._model.oracle is None:
             raise ValueError(
-                f"method='first_order' needs scores, but {type(self.estimator_).__name__} is "
-                "followed by its labels; use method='orthogonal'."
+                f"method='first_order' needs a score, but {type(self.estimator_).__name__} has "
+                "labels only; use method='orthogonal'."
             )
         return self._over_blocks(X, lambda problem, _: first_order(problem), label=label).distances
 
@@ -516,25 +532,28 @@ class DecisionSurface(BaseEstimator):
         return self.orthogonal_projection(X).normals
 
     def sample(self, n_samples=1, *, random_state=None):
-        """Draw points of the surface between the rows seen in ``fit``.
+        """Sample points of the surface between the rows of ``fit``.
 
         Parameters
         ----------
         n_samples : int, default=1
             Number of points.
         random_state : int, RandomState instance or None, default=None
-            Draws rows, and which of their nearest rows of another label the segment leads to.
+            Seed of the sampled rows, and of the row of another label that ends each segment.
 
         Returns
         -------
         ndarray of shape (n_samples, n_features)
-            Points; crowded where rows of different labels are close.
+            Points; many of them lie where rows of different labels are close.
         """
         check_is_fitted(self)
         if n_samples < 1:
             raise ValueError(f"n_samples={n_samples!r} must be at least 1.")
         if not len(self._pool):
-            raise ValueError("No point of the surface is known, so none can be drawn; see fit.")
+            raise ValueError(
+                "No point of the surface is known, because all rows of fit have the same "
+                "prediction; fit with rows of different predictions."
+            )
         rng = check_random_state(random_state)
         rows = rng.randint(len(self._X), size=n_samples)
         own = self._codes[rows]
@@ -557,36 +576,48 @@ class DecisionSurface(BaseEstimator):
         sparsity=0.0,
         plausibility=None,
     ):
-        """Find the smallest change of each row that gets another prediction.
+        """Find the smallest change of each row that gives another prediction.
 
         Parameters
         ----------
         target : object, default=None
-            Label wanted; ``None`` means any other than the one predicted. Rows that have it
-            already come back unchanged.
+            Wanted label; ``None`` means any other than the predicted one. Rows that have it
+            already are returned unchanged.
         immutable : array-like, default=None
             Columns (numbers, names or a mask) that must not change.
         bounds : tuple of (low, high), default=None
-            Limits of the columns, each a number or one per column; ``None`` in place of one of
-            them, or NaN for a column, means no limit. A row outside keeps its own value as limit.
+            Limits of the columns, each a number or one per column. ``None`` for one of them, or
+            NaN for a column, means no limit. A row outside has its own value as limit.
         categorical : array-like, default=None
             Columns that hold codes of categories. They take values of rows seen in ``fit`` only,
             and a change of one counts as a distance of one.
         metric : str or array-like, default=None
-            As the parameter of the same name, for this call; ``None`` takes that one. The matrix
-            metrics do not go with ``bounds`` or ``categorical``.
+            As the parameter of the same name, for this call; ``None`` takes that one. Matrix
+            metrics cannot be combined with ``bounds`` or ``categorical``.
         sparsity : float, default=0
             Share by which the distance may grow so that fewer columns change; ``inf`` changes as
             few as possible.
         plausibility : float in (0, 1], default=None
-            Stay where rows are: the distance to the fifth-nearest row seen in ``fit`` must not
-            exceed this quantile of the same distance among those rows themselves.
+            How close to known rows a counterfactual must be: its distance to the fifth-nearest
+            row of ``fit`` must not exceed this quantile of the same distance among those rows.
 
         Returns
         -------
-        Counterfactuals
-            Every point marked ``found`` was predicted again, in the precision in which it is
-            returned, and has a wanted label.
+        found : Counterfactuals
+            Arrays with one entry per row:
+
+            - ``rows``, ``points`` (n_rows, n_features): the queries, and the changed rows
+              (unchanged where nothing was found);
+            - ``changes`` (n_rows, n_features), ``n_changed``: what to add to each row, and the
+              number of columns that change;
+            - ``labels``: labels predicted for the points;
+            - ``found``: whether a point with a wanted label was found; each was predicted again, in
+              the precision in which it is returned;
+            - ``distances``: distances from row to point in the metric, infinite where nothing was
+              found;
+            - ``status``: as of ``orthogonal_projection``.
+
+            ``feature_names`` holds the names of the columns.
         """
         rows = self._validate(X)
         search = self._search()

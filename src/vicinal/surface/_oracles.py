@@ -1,8 +1,8 @@
-"""How labels, the score of a classifier and its gradient are found.
+"""Labels, scores and gradients of a classifier.
 
 An oracle returns ``scores(X, gradient)`` for a block of rows in the columns the classifier was
 given: values of shape (m,) for two classes (positive for the second) or (m, n_classes), and
-gradients with one more axis, or None. A classifier brings its own by offering
+gradients with one more axis, or None. A classifier can provide its own as
 ``decision_function_and_gradient(X)``.
 """
 
@@ -45,7 +45,7 @@ class RowFormat:
 
 @saved()
 class OwnGradient:
-    """A classifier that knows its gradient."""
+    """Classifier with ``decision_function_and_gradient``."""
 
     def __init__(self, estimator, wrap):
         self.estimator = estimator
@@ -86,7 +86,7 @@ class LinearOracle:
 
 @saved()
 class KernelMachine:
-    """A support vector machine of two classes."""
+    """Support vector machine of two classes."""
 
     def __init__(self, machine):
         self.machine = machine
@@ -109,7 +109,7 @@ class KernelMachine:
 
 @saved()
 class NeuralNetwork:
-    """A multi-layer perceptron; its scores are the outputs before the last activation."""
+    """Multi-layer perceptron; its scores are the outputs before the last activation."""
 
     def __init__(self, network):
         self.network = network
@@ -178,15 +178,15 @@ def make_oracle(estimator, X, wrap, choice: str, probe: np.ndarray) -> tuple[str
     Parameters
     ----------
     estimator : fitted classifier
-        Whose scores are wanted.
+        The classifier.
     X : ndarray of shape (n_samples, n_features)
         Rows on which scores must agree with ``predict``.
     wrap : callable
         Turns an array into what the classifier was fitted on (a frame, if it was one).
     choice : {"auto", "gradient", "differences", "labels"}
-        What the user asked for.
+        The parameter ``oracle``.
     probe : ndarray of shape (n_probes, n_features)
-        Points near the surface, where flat scores show.
+        Points near the surface, where a constant score is detected.
     """
     if choice == "labels":
         return "labels", None
@@ -196,7 +196,7 @@ def make_oracle(estimator, X, wrap, choice: str, probe: np.ndarray) -> tuple[str
             return "gradient", oracle
         if choice == "gradient":
             raise ValueError(
-                f"oracle='gradient' asks for a gradient in closed form, which is not known for "
+                f"oracle='gradient' needs a gradient in closed form, which is not known for "
                 f"{type(estimator).__name__}; use oracle='auto'."
             )
     score = _score_function(estimator, X, wrap)
@@ -216,7 +216,7 @@ def make_oracle(estimator, X, wrap, choice: str, probe: np.ndarray) -> tuple[str
 
 
 def final_model(estimator):
-    """Look through wrappers that only pass on: fitted searches and frozen estimators."""
+    """Return the model inside fitted searches and frozen estimators."""
     while True:
         if hasattr(estimator, "best_estimator_"):
             estimator = estimator.best_estimator_
@@ -272,7 +272,7 @@ def _affine_map(steps, X, wrap):
     centre, spread = X.mean(axis=0), X.std(axis=0)
     spread = np.where(spread > 0.0, spread, 1.0)
     basis = np.vstack([centre, centre + np.diag(spread)])
-    # Rows beyond the data show clipping, rows of the data show bends.
+    # Rows beyond the data detect clipping, rows of the data detect curvature.
     check = np.vstack([X[:50], centre + 3.0 * (X[:50] - centre)])
     try:
         image, checked = (np.asarray(steps.transform(wrap(A)), np.float64) for A in (basis, check))
@@ -320,12 +320,12 @@ def _clipped(values):
 
 
 def score_labels(values, n_classes: int) -> np.ndarray:
-    """Return the codes that scores stand for."""
+    """Return the codes of the labels that scores predict."""
     return (values > 0.0).astype(np.int64) if n_classes == 2 else values.argmax(axis=1)
 
 
 def _agrees(oracle, estimator, X, wrap) -> bool:
-    """Tell whether the scores decide as ``predict`` does."""
+    """Return whether the scores give the labels of ``predict``."""
     some = X[:: max(1, len(X) // 500)]
     values = oracle.scores(some, False)[0]
     labels = estimator.classes_[score_labels(values, len(estimator.classes_))]
@@ -333,7 +333,7 @@ def _agrees(oracle, estimator, X, wrap) -> bool:
 
 
 def _is_flat(score, steps, probe) -> bool:
-    """Tell whether small steps mostly leave the score exactly as it was: trees, votes."""
+    """Return whether small steps mostly do not change the score, as of trees and votes."""
     if not len(probe):
         return False
     return bool(np.mean(score(probe + 10.0 * steps) == score(probe - 10.0 * steps)) > 0.5)
@@ -341,7 +341,7 @@ def _is_flat(score, steps, probe) -> bool:
 
 @saved()
 class Model:
-    """A fitted classifier as the searches see it: codes of labels, scores, gradients."""
+    """Fitted classifier with what searches need: codes of labels, scores, gradients."""
 
     def __init__(self, estimator, wrap, kind: str, oracle):
         self.estimator = estimator

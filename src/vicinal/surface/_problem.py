@@ -1,4 +1,4 @@
-"""What is searched: coordinates of the queries, the classifier seen from their side, known rows."""
+"""Coordinates of the queries, oriented scores, and known rows and points of the surface."""
 
 import copy
 
@@ -48,7 +48,7 @@ def metric_matrix(metric, X: np.ndarray) -> np.ndarray:
 def _inverse_covariance(X, scale) -> np.ndarray:
     Z = X / scale
     covariance = np.atleast_2d(np.cov(Z, rowvar=False, bias=True))
-    # A little of the identity keeps dependent columns from becoming free of cost.
+    # A small multiple of the identity keeps the matrix of dependent columns invertible.
     covariance = covariance + 1e-6 * np.eye(len(covariance))
     return np.linalg.inv(covariance) / np.outer(scale, scale)
 
@@ -138,7 +138,7 @@ class Problem:
 
     @property
     def is_binary(self) -> bool:
-        """Two classes: one score tells all."""
+        """Whether there are two classes, and so one score."""
         return len(self.model.classes) == 2
 
     @property
@@ -153,12 +153,12 @@ class Problem:
             yield code, np.flatnonzero(key == code)
 
     def reached(self, codes, rows) -> np.ndarray:
-        """Tell whether codes are wanted ones."""
+        """Return whether codes are wanted ones."""
         target = self.target[rows]
         return np.where(target < 0, codes != self.own[rows], codes == target)
 
     def flipped(self, Z, rows) -> np.ndarray:
-        """Tell whether points have a wanted label."""
+        """Return whether points have a wanted label."""
         np.add.at(self.n_evaluations, rows, 1)
         return self.reached(self.model.codes(self.chart.columns(Z, rows)), rows)
 
@@ -289,7 +289,7 @@ class SurfacePool:
         return len(self.points)
 
     def thinned(self, cell: float) -> "SurfacePool":
-        """Keep the first point of each cell of a lattice; crowds tell nothing new."""
+        """Return the first point of each cell of a lattice."""
         lattice = np.column_stack([np.round(self.points / cell), self.sides])
         kept = np.sort(np.unique(lattice, axis=0, return_index=True)[1])
         return SurfacePool(*(a[kept] for a in (self.inner, self.outer, self.points, self.sides)))

@@ -47,8 +47,8 @@ _N_DIRECTIONS = 3
 # Candidates looked at for a restart in another direction.
 _N_NEAR = 64
 _OTHER_DIRECTION = 0.9
-_WORTH_A_WALK = 1.25
-# Cosine between offset and gradient above which a stalled walk stands at the nearest point.
+_RESTART_RADIUS = 1.25
+# Cosine between offset and gradient above which a stalled descent stands at the nearest point.
 _NEARLY_ORTHOGONAL = 0.9995
 
 
@@ -57,7 +57,7 @@ class SurfaceStatus(IntEnum):
 
     Examples
     --------
-    >>> from vicinal.surface import SurfaceStatus
+    >>> from vicinal.surface._search import SurfaceStatus
     >>> SurfaceStatus(3).name
     'NO_CROSSING'
     """
@@ -70,7 +70,7 @@ class SurfaceStatus(IntEnum):
     """The point lies on the surface, but the gradient jumps there: trust the distance, which is
     that of the nearest point found from labels, and not the normal."""
     NO_CROSSING = _roots.NO_CROSSING
-    """The ray met no surface up to its end."""
+    """The ray ends before any surface."""
     NO_SURFACE = _roots.NO_SURFACE
     """No row and no point with another label is known."""
     NOT_CONVERGED = _roots.NOT_CONVERGED
@@ -112,7 +112,7 @@ class SurfaceProjection:
 
 
 class NearestPoints(NamedTuple):
-    """Points in coordinates: on the surface, beyond it, gradients there, status."""
+    """Points in coordinates, on the surface and beyond it, with gradients and status."""
 
     points: np.ndarray
     outer: np.ndarray
@@ -127,7 +127,7 @@ class NearestPoints(NamedTuple):
 
 @dataclass(frozen=True)
 class SurfaceSearch:
-    """What is known of a surface, and how it is searched.
+    """Known rows and points of a surface, and settings of its search.
 
     ``references`` are rows of known label, ``pool`` known points of the surface, ``proposals`` what
     :func:`draw_proposals` returned, ``boxes`` the leaves of a single tree. ``length`` is the unit
@@ -313,7 +313,7 @@ def nearest(problem: Problem, search: SurfaceSearch) -> NearestPoints:
 
 
 def draw_proposals(random_state, d: int):
-    """Draw the proposals of the label-only search, the same for every query.
+    """Return random proposals for the label-only search, the same for every query.
 
     Columns are set back one at a time, in tenths, in quarters, in halves: trees and rules often
     need few of them.
@@ -387,10 +387,10 @@ def nearest_by_labels(
     distances = mixed_distance(outer, Z[owner], numeric)
     points, beyond, status = Z.copy(), Z.copy(), np.full(n, NO_SURFACE)
     if len(owner):
-        walks = _different_directions(Z, owner, outer, distances)
-        some = owner[walks]
+        descents = _different_directions(Z, owner, outer, distances)
+        some = owner[descents]
         low, high = (np.broadcast_to(limit, (n, d))[some] for limit in (low, high))
-        ends = Z[some], outer[walks], some, numeric, search.proposals
+        ends = Z[some], outer[descents], some, numeric, search.proposals
         inside, out = contract(problem.flipped, *ends, low=low, high=high)
         best = best_per_query(some, mixed_distance(out, Z[some], numeric), n)
         reached = np.flatnonzero(best >= 0)
@@ -436,12 +436,12 @@ def _pool_ends(problem: Problem, pool: SurfacePool):
         yield some[good], points[good]
 
 
-class _Walks(NamedTuple):
-    """The best points of all walks so far, their distances, and where other walks stalled."""
+class _Descents(NamedTuple):
+    """Best points of all descents so far, their distances, and where other descents stalled."""
 
     best: NearestPoints
     distance: np.ndarray
-    stalled: np.ndarray  # points of the surface where walks ended without being orthogonal
+    stalled: np.ndarray  # surface points where descents ended without being orthogonal
 
 
 def nearest_by_gradient(problem: Problem, search: SurfaceSearch) -> NearestPoints:
@@ -452,25 +452,25 @@ def nearest_by_gradient(problem: Problem, search: SurfaceSearch) -> NearestPoint
     best = NearestPoints(Z.copy(), Z.copy(), G, np.full(n, NO_SURFACE))
     is_on_surface = (F == 0.0) | (np.abs(F) <= 0.1 * search.tol * norms(G))
     best.status[is_on_surface] = ON_SURFACE
-    walks = _Walks(best, np.where(is_on_surface, 0.0, np.inf), np.full((n, d), np.nan))
+    descents = _Descents(best, np.where(is_on_surface, 0.0, np.inf), np.full((n, d), np.nan))
     owner, starts = _first_starts(problem, search, np.flatnonzero(~is_on_surface), F)
     tried = np.zeros((n, search.n_starts, d))
     for attempt in range(search.n_starts):
         if not len(owner):
             break
-        _walk(problem, search, owner, starts, _rivals(problem, starts, owner), walks)
+        _descend(problem, search, owner, starts, _rivals(problem, starts, owner), descents)
         tried[owner, attempt] = starts - Z[owner]
         if attempt + 1 < search.n_starts:
-            owner, starts = _restarts(problem, search.pool, walks, tried)
+            owner, starts = _restarts(problem, search.pool, descents, tried)
     if not problem.is_binary:
-        _visit_third_classes(problem, search, walks, F)
-    _finish_by_labels(problem, search, walks)
+        _visit_third_classes(problem, search, descents, F)
+    _finish_by_labels(problem, search, descents)
     return best
 
 
-def _finish_by_labels(problem, search, walks: _Walks) -> None:
-    """Use labels where every walk stalled, beginning where the best of them did."""
-    best, stalled = walks.best, walks.stalled
+def _finish_by_labels(problem, search, descents: _Descents) -> None:
+    """Use labels where every descent stalled, beginning where the best of them did."""
+    best, stalled = descents.best, descents.stalled
     failed = np.flatnonzero(best.status == NO_SURFACE)
     if not failed.size:
         return
@@ -517,7 +517,7 @@ def _first_starts(problem, search, rows, F):
 
 
 def _rivals(problem, points, owner):
-    """Return the class each walk is against: the runner-up where it starts (binary: none)."""
+    """Return the class each descent is against: the runner-up where it starts (binary: none)."""
     if problem.is_binary or not len(owner):
         return None
     rivals = problem.rivals_at(points, owner)
@@ -525,9 +525,9 @@ def _rivals(problem, points, owner):
     return np.where(problem.target[owner] < 0, rivals, -1)
 
 
-def _walk(problem, search, owner, starts, rivals, walks: _Walks) -> None:
+def _descend(problem, search, owner, starts, rivals, descents: _Descents) -> None:
     """Run the quadratic programme from starts; store what is nearer than what is known."""
-    best, tol = walks.best, search.tol
+    best, tol = descents.best, search.tol
 
     def evaluate(Y, chosen, gradient):
         rows = owner[chosen]
@@ -552,24 +552,24 @@ def _walk(problem, search, owner, starts, rivals, walks: _Walks) -> None:
     offset = feet.points - Q
     inner = np.einsum("ij,ij->i", offset, feet.gradients) / np.where(size > 0.0, size, 1.0)
     kink = near & (np.abs(inner) >= _NEARLY_ORTHOGONAL * found)
-    walks.stalled[owner[near]] = feet.points[near]
-    # A walk that ends farther than it began has left its valley.
-    honest = (feet.converged | kink) & (found <= norms(starts - Q) * (1.0 + 1e-6) + tol)
-    better = np.flatnonzero(honest & (found < walks.distance[owner] * (1.0 - 1e-9)))
+    descents.stalled[owner[near]] = feet.points[near]
+    # A descent that ends farther than it began has jumped to another part of the surface.
+    is_valid = (feet.converged | kink) & (found <= norms(starts - Q) * (1.0 + 1e-6) + tol)
+    better = np.flatnonzero(is_valid & (found < descents.distance[owner] * (1.0 - 1e-9)))
     rows = owner[better]
-    walks.distance[rows] = found[better]
+    descents.distance[rows] = found[better]
     best.points[rows] = best.outer[rows] = feet.points[better]
     best.gradients[rows] = feet.gradients[better]
     best.status[rows] = np.where(kink[better], KINK, CONVERGED)
 
 
-def _restarts(problem, pool, walks: _Walks, tried):
+def _restarts(problem, pool, descents: _Descents, tried):
     """Return (owner, starts) in other directions that may hide a nearer point.
 
     A nearer point has a known surface point not far from it, so only surface points hardly farther
-    than the distance found are worth a walk.
+    than the distance found are tried.
     """
-    best, distance, _ = walks
+    best, distance, _ = descents
     owners, starts = [np.empty(0, dtype=np.int64)], [np.empty((0, problem.Z.shape[1]))]
     rows = np.flatnonzero(np.isin(best.status, (CONVERGED, KINK)))
     for code, which in problem.by_border(rows) if len(pool) else ():
@@ -580,7 +580,7 @@ def _restarts(problem, pool, walks: _Walks, tried):
         points = pool.points[found]
         offset = points - problem.Z[some, None]
         towards = (best.points[some] - problem.Z[some])[:, None]
-        useful = away < _WORTH_A_WALK * distance[some, None] + pool.spacing(code)
+        useful = away < _RESTART_RADIUS * distance[some, None] + pool.spacing(code)
         for old in np.moveaxis(np.concatenate([towards, tried[some]], axis=1), 1, 0):
             cosine = np.einsum("ikj,ij->ik", offset, old)
             size = away * norms(old)[:, None]
@@ -591,9 +591,9 @@ def _restarts(problem, pool, walks: _Walks, tried):
     return np.concatenate(owners), np.concatenate(starts)
 
 
-def _visit_third_classes(problem, search, walks: _Walks, F) -> None:
-    """Where a third class rules at the point found, its border is nearer: walk to that one."""
-    best, distance, _ = walks
+def _visit_third_classes(problem, search, descents: _Descents, F) -> None:
+    """Descend to the border of a third class where it has the largest score at the point found."""
+    best, distance, _ = descents
     for _ in range(3):
         rows = np.flatnonzero(np.isfinite(distance) & (problem.target < 0) & (F > 0.0))
         if not rows.size:
@@ -607,7 +607,7 @@ def _visit_third_classes(problem, search, walks: _Walks, F) -> None:
         distance[rows] = np.inf
         best.status[rows] = NO_SURFACE
         rivals = _rivals(problem, roots.outer, rows)
-        _walk(problem, search, rows, roots.points, rivals, walks)
+        _descend(problem, search, rows, roots.points, rivals, descents)
 
 
 # --- single trees ---------------------------------------------------------------------------------

@@ -2,7 +2,6 @@
 
 import warnings
 from dataclasses import replace
-from itertools import combinations
 from numbers import Integral, Real
 from typing import Any
 
@@ -26,7 +25,7 @@ from vicinal._base import (
 )
 from vicinal._base._compat import HasMethods, Interval, StrOptions, rows_of
 from vicinal._base._explanation import ExplainRowMixin, ExplanationSection, show
-from vicinal._kernels.calibration._probabilities import couple_pairs, fit_saturated_platt
+from vicinal._kernels.calibration._probabilities import fit_saturated_platt
 from vicinal.surface._decision_surface import DecisionSurface
 from vicinal.surface._problem import METRICS
 
@@ -34,11 +33,11 @@ from vicinal.surface._problem import METRICS
 @saved(classes_="c labels", scales_="s", limits_="s", slopes_="s", intercepts_="s")
 @documented
 class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
-    r"""Probabilities from signed distances to the decision surface of any classifier.
+    r"""Classifier calibrated by signed distances to its decision surface.
 
-    The distance of a row to the surface means the same everywhere, which a score need not; a
-    sigmoid turns it into a probability. Classifiers without scores (votes, rules, labels) get
-    probabilities in this way too, and several classes become comparable.
+    A sigmoid of the distance of a row to the decision surface is its probability. Classifiers
+    without scores (votes, rules) get probabilities in this way too, and the probabilities of
+    several classes are comparable.
 
     Read more in the :doc:`user guide </guide/surface>`.
 
@@ -47,13 +46,8 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     estimator : classifier
         Classifier of two or more classes; clones of it are fitted.
     cv : int, cross-validation generator or iterable, default=5
-        Folds in which clones are fitted to the other rows, so that the sigmoid sees distances of
-        rows that the classifier did not. ``sklearn.model_selection.LeaveOneOut()`` leaves out one
-        row at a time.
-    multi_class : {"ovr", "ovo"}, default="ovr"
-        With more than two classes: one surface around every class, the probabilities divided by
-        their sum; or one surface between every two classes, fitted on their rows only, coupled
-        as in [3]_.
+        Cross-validation whose held-out rows the sigmoid is fitted to, for example
+        ``sklearn.model_selection.LeaveOneOut()``.
     method : {"orthogonal", "first_order"}, default="orthogonal"
         Distance to the nearest point of the surface, or the score divided by the length of its
         gradient (one evaluation a row; classifiers without scores take the orthogonal one).
@@ -61,14 +55,14 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         Metric of the distance, see :class:`DecisionSurface`.
     C : float, default=1
         Strength of the data against the penalty on the slope of the sigmoid. Distances are first
-        divided by their median size, so that it does not depend on the unit of the columns.
+        divided by their median size, so that ``C`` does not depend on the unit of the columns.
     random_state : int, RandomState instance or None, default=None
         Passed on to :class:`DecisionSurface`.
 
     Attributes
     ----------
     surfaces_ : list of DecisionSurface
-        One for two classes; else one per class (``"ovr"``) or per pair (``"ovo"``).
+        One for two classes; else one per class, between it and the others.
     slopes_, intercepts_ : ndarray of shape (n_surfaces,)
         The sigmoids :math:`\sigma(A D + B)`.
     scales_ : ndarray of shape (n_surfaces,)
@@ -89,12 +83,12 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         p_i = \sigma(A D_i + B),
 
     with targets :math:`t = (N_+ + 1)/(N_+ + 2)` and :math:`1/(N_- + 2)`. Distances beyond a limit
-    count as the limit, chosen between the median and the largest by the loss of the same rows:
-    outliers are far from everything, and not more certain for that. Brown and Benton [1]_
-    calibrate on the rows the classifier was fitted to, which is too hopeful the more local it is,
-    and with a fixed penalty on raw distances, which depends on their unit.
+    count as the limit, which is chosen between the median and the largest by the loss of the same
+    rows: outliers are far from everything, but not more certain. Brown and Benton [1]_ calibrate
+    on the training rows of the classifier, which is more overconfident the more local it is, and
+    with a fixed penalty on raw distances, which depends on their unit.
 
-    Infinite distances (a fold in which one answer was given to all rows) count as the largest
+    Infinite distances (of a fold in which all rows have the same prediction) count as the largest
     finite one.
 
     References
@@ -102,8 +96,6 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     .. [1] C. S. Brown and R. G. Benton, "Decision Surfaces of Localized Classifiers".
     .. [2] J. Platt, "Probabilistic outputs for support vector machines and comparisons to
        regularized likelihood methods", Advances in Large Margin Classifiers (1999), 61-74.
-    .. [3] T. Hastie and R. Tibshirani, "Classification by pairwise coupling", Annals of Statistics
-       26 (1998), 451-471. :doi:`10.1214/aos/1028144844`
 
     Examples
     --------
@@ -119,7 +111,6 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     _parameter_constraints: dict = {
         "estimator": [HasMethods(["fit", "predict"])],
         "cv": ["cv_object"],
-        "multi_class": [StrOptions({"ovr", "ovo"})],
         "method": [StrOptions({"orthogonal", "first_order"})],
         "metric": [StrOptions(set(METRICS)), "array-like", None],
         "C": [Interval(Real, 0, None, closed="neither")],
@@ -131,7 +122,6 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         estimator,
         *,
         cv=5,
-        multi_class="ovr",
         method="orthogonal",
         metric=None,
         C=1.0,
@@ -139,7 +129,6 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     ):
         self.estimator = estimator
         self.cv = cv
-        self.multi_class = multi_class
         self.method = method
         self.metric = metric
         self.C = C
@@ -147,13 +136,13 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Fit the classifiers, and the sigmoids to distances of rows they did not see.
+        """Fit the classifiers, and the sigmoids to distances of held-out rows.
 
         Parameters
         ----------
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight 0 are removed. The classifier must take
-            weights too, unless all are one.
+            Weights of the rows; rows of weight 0 are removed. The classifier must accept weights,
+            unless all are one.
         """
         data = training_data(self, X, y, sample_weight, task="classification")
         self.classes_, self._dtype = data.classes, data.X.dtype
@@ -163,31 +152,19 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
             data = replace(data, sample_weight=None)
         if data.sample_weight is not None and not takes_weights(self.estimator):
             raise ValueError(
-                f"sample_weight was given, but {type(self.estimator).__name__}.fit takes none; "
-                "leave it out, or use another estimator."
+                f"sample_weight was given, but {type(self.estimator).__name__}.fit does not accept "
+                "it; omit it, or use another estimator."
             )
         self._seed = draw_seeds(self.random_state, 1)[0]
-        self._tasks = self._list_tasks()
-        parts = [self._fit_task(data, *task) for task in self._tasks]
+        positives = [1] if len(self.classes_) == 2 else range(len(self.classes_))
+        parts = [self._fit_surface(data, positive) for positive in positives]
         self.surfaces_ = [part[0] for part in parts]
         sigmoids = np.array([part[1] for part in parts])
         self.scales_, self.limits_, self.slopes_, self.intercepts_ = sigmoids.T
-        self._counts = np.bincount(data.y, data.weights, minlength=len(self.classes_))
         return self
 
-    def _list_tasks(self) -> list[tuple]:
-        """Return (positive class, rows' classes) of every surface; None means all rows."""
-        n = len(self.classes_)
-        if n == 2:
-            return [(1, None)]
-        if self.multi_class == "ovr":
-            return [(k, None) for k in range(n)]
-        return [(j, (i, j)) for i, j in combinations(range(n), 2)]
-
-    def _fit_task(self, data, positive, pair):
+    def _fit_surface(self, data, positive: int):
         """Return the surface of all rows and (scale, limit, slope, intercept) of its sigmoid."""
-        if pair is not None:
-            data = data.take(np.flatnonzero(np.isin(data.y, pair)))
         data = replace(data, y=(data.y == positive).astype(np.int64))
         if isinstance(self.cv, Integral):
             check_fold_count(int(self.cv), np.unique(data.y, return_counts=True)[1])
@@ -212,11 +189,11 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         estimator = fit_weighted(clone(self.estimator), data.X, data.y, data.sample_weight)
         options = {"metric": self.metric, "random_state": self._seed}
         if self.method == "first_order":
-            # No search will start at points of the surface; a few show what the scores are like.
+            # No search starts at points of the surface; a few are enough to select the oracle.
             options["n_surface_points"] = 30
         surface = DecisionSurface(estimator, **options)
         with warnings.catch_warnings():
-            # A clone that gives one answer to all rows has infinite distances, dealt with below.
+            # A clone that predicts one class for all rows has infinite distances, handled above.
             warnings.filterwarnings("ignore", message=".* predicts .* for every row given to fit")
             return surface.fit(data.X)
 
@@ -256,24 +233,12 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
     def predict_proba(self, X):
         """Return class probabilities."""
         logits = self._logits(self._all_distances(X))
-        p = expit(logits)
         if len(self.classes_) == 2:
-            return np.column_stack([expit(-logits[:, 0]), p[:, 0]]).astype(self._dtype)
-        if self.multi_class == "ovo":
-            return self._coupled(p).astype(self._dtype)
+            return expit(np.column_stack([-logits[:, 0], logits[:, 0]])).astype(self._dtype)
         # In logarithms: a row far from every class still prefers one of them.
         logs = -np.logaddexp(0.0, -logits)
         p = np.exp(logs - logs.max(axis=1, keepdims=True))
         return (p / p.sum(axis=1, keepdims=True)).astype(self._dtype)
-
-    def _coupled(self, p) -> np.ndarray:
-        n = len(self.classes_)
-        pairwise = np.full((len(p), n, n), 0.5)
-        counts = self._counts[:, None] + self._counts[None, :]
-        for column, (_, (i, j)) in enumerate(self._tasks):
-            pairwise[:, j, i] = p[:, column]
-            pairwise[:, i, j] = 1.0 - p[:, column]
-        return couple_pairs(pairwise, counts)
 
     def predict(self, X):
         """Predict class labels."""
@@ -281,11 +246,10 @@ class SurfaceCalibratedClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimato
         return self.classes_[proba.argmax(axis=1)]
 
     def _sections(self, X, columns):
-        distances, names = self._all_distances(X), []
-        for positive, pair in self._tasks:
-            pair = (0, 1) if len(self.classes_) == 2 else pair
-            other = "the rest" if pair is None else show(self.classes_[pair[0]])
-            names.append((self.classes_[positive], other))
+        distances = self._all_distances(X)
+        names = [(label, "the rest") for label in self.classes_]
+        if len(names) == 2:
+            names = [(self.classes_[1], show(self.classes_[0]))]
         return [_distance_section(names, distances[0], self.scales_, self._logits(distances)[0])]
 
     def __sklearn_tags__(self):
@@ -335,8 +299,8 @@ def _distance_section(
     summary = (
         f"The row lies {show(abs(first[1]))} from the surface between {show(inside)} and "
         f"{outside}, on the side of {show(inside) if first[1] > 0 else outside}; that is "
-        f"{show(abs(first[2]))} times the median distance, and means {show(inside)} with "
-        f"probability {first[3]:.3f}."
+        f"{show(abs(first[2]))} times the median distance. The probability of {show(inside)} "
+        f"at this distance is {first[3]:.3f}."
     )
     head = ("surface", "distance", "in medians", "probability")
     rows = [table[k] for k in order]

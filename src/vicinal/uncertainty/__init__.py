@@ -1,4 +1,4 @@
-"""Where classes mix, local metrics placed there, and conformal intervals and label sets."""
+"""Uncertain regions, local metrics there, and conformal intervals and label sets."""
 
 from vicinal.uncertainty._conformal import ConformalClassifier, ConformalRegressor
 from vicinal.uncertainty._local_discriminant_transformer import LocalDiscriminantTransformer

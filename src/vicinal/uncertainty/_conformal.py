@@ -1,4 +1,4 @@
-"""Intervals and label sets for any model, by conformal prediction."""
+"""Conformal prediction intervals and label sets for any model."""
 
 from numbers import Integral
 from typing import Any
@@ -36,20 +36,20 @@ _CONSTRAINTS: dict = {
     "n_jobs": [Integral, None],
     "random_state": ["random_state"],
 }
-# Models of folds have seen fewer rows than the model. On small tables that shows in the coverage,
-# and more folds are cheap: together they are fitted to as many rows as five folds of this many.
-_FEW_ROWS, _FOLDS, _MOST_FOLDS = 600, 5, 20
+# Models of folds are fitted to fewer rows, which on small tables changes the coverage. Below this
+# number of rows there are more folds, in proportion.
+_FEW_ROWS, _FOLDS, _MAX_FOLDS = 600, 5, 20
 _EXPLAINED_COVERAGE = 0.9
 
 
 @documented
 class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
-    """A model, and predictions of rows it had not seen.
+    """Model with held-out predictions of its training rows.
 
     Parameters
     ----------
     n_jobs : int, default=None
-        Folds fitted at once, in threads. ``None`` means 1.
+        Number of folds fitted in parallel, in threads; ``None`` means 1.
     random_state : int, RandomState instance or None, default=None
         Seed of the folds.
 
@@ -66,21 +66,21 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         self.random_state = random_state
 
     def _fit(self, X, y, sample_weight, groups, task) -> TrainingData:
-        """Fit the model, and predict rows that it had not seen."""
+        """Fit the model, and predict held-out rows."""
         data, folds = _data_and_folds(self, X, y, sample_weight, groups, task)
         found: dict = {}
         if isinstance(self.estimator, FrozenEstimator):
-            # A model that is fitted already has not seen these rows: they only calibrate.
+            # These rows only calibrate a model that was fitted to others.
             self.estimator_ = self.estimator
             method = "predict" if data.classes is None else "predict_proba"
-            found["answers"] = aligned_answers(self.estimator_, data.X, method, data.classes)
+            found["predictions"] = aligned_answers(self.estimator_, data.X, method, data.classes)
         else:
             found = held_out_by(self.estimator, data, folds, n_jobs=self.n_jobs)
             model = clone(self.estimator)
             self.estimator_ = fit_weighted(model, data.X, data.labels, data.sample_weight)
-        finite_answers(self.estimator, found["answers"])
+        finite_answers(self.estimator, found["predictions"])
         self._table = TableEncoder().fit(data.X) if hasattr(data.X, "columns") else None
-        self._answered = HeldOutRows(
+        self._held_out_predictions = HeldOutRows(
             self._as_numbers(data.X),
             targets=data.y if data.classes is not None else data.y.reshape(len(data), -1),
             weights=data.sample_weight,
@@ -117,12 +117,12 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
         return X if hasattr(X, "columns") else found
 
     def _model_sections(self, X, columns) -> list[ExplanationSection]:
-        """Return the explanation of the model if it gives any."""
+        """Return the explanation of the model if it has one."""
         offers = hasattr(self.estimator_, "explain_row")
         return self.estimator_.explain_row(X, columns) if offers else []
 
     def _held_out_rows(self) -> HeldOutRows:
-        return self._answered
+        return self._held_out_predictions
 
     def _row_numbers(self, X):
         return self._as_numbers(self._check_queries(X))
@@ -150,7 +150,7 @@ def _checks(model, X) -> dict[str, Any]:
 
 
 def _data_and_folds(model, X, y, sample_weight, groups, task):
-    """Return checked rows of positive weight, and the folds that they are held out by."""
+    """Return validated rows of positive weight, and the folds that hold them out."""
     is_numeric = task == "regression"
     if y is None:
         raise ValueError(
@@ -158,18 +158,18 @@ def _data_and_folds(model, X, y, sample_weight, groups, task):
         )
     if sample_weight is not None and not takes_weights(model.estimator):
         raise ValueError(
-            f"sample_weight was given, but fit of {model.estimator!r} takes none; leave it "
-            "out, or wrap a model that takes weights."
+            f"sample_weight was given, but fit of {model.estimator!r} does not accept it; omit it, "
+            "or use another model."
         )
     checks = _checks(model, X)
     if "skip_check_array" not in checks:
         checks |= {"ensure_min_samples": 2, "multi_output": is_numeric}
     y = check_y(y, estimator=model, multi_output=is_numeric, y_numeric=is_numeric)
     check_consistent_length(X, y)
-    # Folds in proportion to the classes take no objects that are numbers.
+    # StratifiedKFold does not accept numbers of dtype object.
     y = y if is_numeric else narrowed(y)
     data = training_data(model, X, y, sample_weight, groups, task=task, **checks)
-    # Rows of weight zero take part in the drawing of folds alone, which may be given by number.
+    # Folds are made before rows of weight zero are removed, since cv may name rows by index.
     folds = _folds(model, y, check_groups(groups, len(y)), data.classes)
     kept = data.positions
     folds = [np.searchsorted(kept, fold[np.isin(fold, kept)]) for fold in folds]
@@ -179,8 +179,8 @@ def _data_and_folds(model, X, y, sample_weight, groups, task):
 def _folds(model, y, groups, classes) -> list[np.ndarray]:
     n, cv = len(y), model.cv
     fewest = None if classes is None else int(np.unique(y, return_counts=True)[1].min())
-    if cv is None:  # every fold shall hold every class
-        most = _MOST_FOLDS if fewest is None else min(_MOST_FOLDS, max(_FOLDS, fewest))
+    if cv is None:  # every class should be in every fold
+        most = _MAX_FOLDS if fewest is None else min(_MAX_FOLDS, max(_FOLDS, fewest))
         cv = int(np.clip(_FOLDS * _FEW_ROWS // n, _FOLDS, most))
     if isinstance(cv, Integral) and groups is not None:
         return group_folds(groups, int(cv))
@@ -194,42 +194,41 @@ def _folds(model, y, groups, classes) -> list[np.ndarray]:
     folds = [test for _, test in splitter.split(np.zeros(n), y, groups)]
     if len(np.unique(np.concatenate(folds))) != n or sum(map(len, folds)) != n:
         raise ValueError(
-            f"cv={model.cv!r} must hold every row out exactly once, so that each is predicted by "
-            "a model that had not seen it; use a number of folds, or KFold."
+            f"cv={model.cv!r} must hold every row out exactly once; use a number of folds, or "
+            "KFold."
         )
     return folds
 
 
 @documented
 class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
-    r"""Sets of labels for any classifier, from held-out probabilities.
+    r"""Conformal label sets for any classifier, from held-out probabilities.
 
-    Every training row is predicted by a model that had not seen it. A label belongs to the set of a
-    new row if it fits no worse than the true labels of the training rows did, up to the given
-    chance: one label where the prediction is clear, several where classes mix. The model itself is
-    fitted to all rows.
+    A label set holds the true label with a given probability: it has one label where the prediction
+    is clear, and several where classes overlap. Cross-validation gives a held-out prediction of
+    every training row. A label is in the set of a new row if its score is no worse than that of
+    the true labels of most training rows. The model itself is fitted to all rows.
 
-    Read more in the :ref:`user guide <rows>`.
+    Read more in the :doc:`user guide </guide/conformal>`.
 
     Parameters
     ----------
     estimator : estimator object
         Any classifier or pipeline with ``predict_proba``. A fitted one inside
-        :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and the rows of ``fit`` only
-        calibrate it: they must then be rows that it has not seen.
+        :class:`~sklearn.frozen.FrozenEstimator` is used as it is. The rows of ``fit`` then only
+        calibrate it, and must not be its training rows.
     cv : int, cross-validation generator or iterable, default=None
-        Folds by which rows are held out; ``None`` means 5, and up to 20 on tables of fewer than 600
-        rows, with the classes in their proportions. Each row must be held out once.
+        Cross-validation; ``None`` means 5 stratified folds, and up to 20 for fewer than 600 rows.
+        Each row must be held out once.
 
     Attributes
     ----------
     held_out_ : ndarray of shape (n_samples, n_classes)
-        Probabilities of the training rows by models that had not seen them; rows of zero sample
-        weight are not counted.
+        Held-out probabilities of the training rows of positive weight.
 
     See Also
     --------
-    ConformalRegressor : Intervals of numbers.
+    ConformalRegressor : Prediction intervals.
 
     Notes
     -----
@@ -268,17 +267,17 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
-        """Fit the model, and store held-out probabilities.
+        """Fit the model, and compute held-out probabilities.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
-            Training rows, as the model takes them.
+            Training rows, in the format of the model.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts, for the model and in the quantiles.
+            Weights of the rows, in the model and in the quantiles.
         """
         self.classes_ = self._fit(X, y, sample_weight, groups, "classification").classes
-        self.held_out_ = self._answered.answers
+        self.held_out_ = self._held_out_predictions.predictions
         return self
 
     def predict_proba(self, X):
@@ -292,8 +291,8 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
         labels = [self.classes_[k] for k in order if inside[k]]
         section = ExplanationSection(
             "set",
-            "Set of labels",
-            f"With a chance of {_EXPLAINED_COVERAGE:.0%}, the label is one of: "
+            "Label set",
+            f"With probability {_EXPLAINED_COVERAGE:.0%}, the label is one of: "
             f"{', '.join(map(show, labels))}.",
             ("label", "probability", "in the set"),
             [(self.classes_[k], float(proba[k]), "yes" if inside[k] else "no") for k in order],
@@ -304,52 +303,51 @@ class ConformalClassifier(ClassifierMixin, LabelSetMixin, _Conformal):
 
 @documented
 class ConformalRegressor(RegressorMixin, IntervalMixin, _Conformal):
-    r"""Prediction intervals for any regressor, from the errors of held-out predictions.
+    r"""Conformal prediction intervals for any regressor, from held-out errors.
 
-    Every training row is predicted by a model that had not seen it. The errors of these, each in
-    units of the local mean of errors around its row, have a quantile q; an interval reaches
-    q local means to either side of the prediction. Where noise is strong it is wide, where noise is
-    weak narrow, and it covers a new row with the given chance. The model itself is fitted to
-    all rows.
+    An interval holds the target with a given probability, and is wide where the noise is strong.
+    Cross-validation gives a held-out error of every training row. Each error is divided by the
+    mean error of the rows around it, and q is a quantile of these ratios. The interval of a new row
+    is its prediction plus and minus q local mean errors. The model itself is fitted to all rows.
 
-    Read more in the :ref:`user guide <rows>`.
+    Read more in the :doc:`user guide </guide/conformal>`.
 
     Parameters
     ----------
     estimator : estimator object
         Any regressor or pipeline. A fitted one inside
-        :class:`~sklearn.frozen.FrozenEstimator` is used as it is, and the rows of ``fit`` only
-        calibrate it: they must then be rows that it has not seen.
+        :class:`~sklearn.frozen.FrozenEstimator` is used as it is. The rows of ``fit`` then only
+        calibrate it, and must not be its training rows.
     cv : int, cross-validation generator or iterable, default=None
-        Folds by which rows are held out; ``None`` means 5, and up to 20 on tables of fewer than 600
-        rows. Each row must be held out once.
+        Cross-validation; ``None`` means 5 folds, and up to 20 for fewer than 600 rows. Each row
+        must be held out once.
 
     Attributes
     ----------
     held_out_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        Predictions of the training rows by models that had not seen them; rows of zero sample
-        weight are not counted.
+        Held-out predictions of the training rows of positive weight.
 
     See Also
     --------
-    ConformalClassifier : Sets of labels.
+    ConformalClassifier : Label sets.
 
     Notes
     -----
     With residuals :math:`r_i = y_i - f_{-i}(x_i)` and the local scale
     :math:`s(x) = \sum_i w_i(x) |r_i| / \sum_i w_i(x)` (tricube weights in standardised columns;
-    size, or one scale everywhere, by the likelihood of rows left out; raised to the least
-    power that the likelihood does not reject), the interval is
+    number of neighbours, or a constant scale, by the leave-one-out likelihood; raised to the
+    smallest power that the likelihood does not reject), the interval is
     :math:`f(x) \mp q\, s(x)`, where q is the :math:`\lceil c (n + 1) \rceil`-th smallest
     :math:`|r_i| / s_{-i}(x_i)` [1]_. Skewed residuals get a quantile for each end. With
-    ``local=True`` the quantile is taken over the rows around the query, weighted by nearness, the
-    query's own mass counted [2]_ [3]_.
+    ``local=True`` the quantile is taken over the rows around the query, weighted by distance and
+    including the query's own weight [2]_ [3]_.
 
-    A model fitted to 80 % of the rows errs more than one fitted to all. Two further fits, to about
-    half of the rows each, show how errors fall with the number of rows,
-    :math:`|r| / s \propto n^{-a}`, and residuals are shrunk to what all rows should give. Most
-    errors around a held-out row are by models fitted to it, those around a new row are not:
-    :math:`s_{-i}` is raised by the ratio of the errors of its own fold to those of all neighbours.
+    A model fitted to 80 % of the rows has larger errors than one fitted to all. Two further fits,
+    to about half of the rows each, estimate how errors fall with the number of rows,
+    :math:`|r| / s \propto n^{-a}`, and residuals are shrunk accordingly. Most errors around a
+    held-out row are of models that were fitted to it, which is not so for a new row: therefore
+    :math:`s_{-i}` is multiplied by the ratio of the errors of its own fold to those of all
+    neighbours.
 
     References
     ----------
@@ -379,23 +377,23 @@ class ConformalRegressor(RegressorMixin, IntervalMixin, _Conformal):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, groups=None):
-        """Fit the model, and store the errors of held-out predictions.
+        """Fit the model, and compute held-out errors.
 
         Parameters
         ----------
         X : {array-like, sparse matrix, data frame} of shape (n_samples, n_features)
-            Training rows, as the model takes them.
+            Training rows, in the format of the model.
         y : array-like of shape (n_samples,) or (n_samples, n_outputs)
             Targets.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts, for the model and in the quantiles.
+            Weights of the rows, in the model and in the quantiles.
         """
         data = self._fit(X, y, sample_weight, groups, "regression")
-        self.held_out_ = self._answered.answers.reshape(-1, *data.y.shape[1:])
+        self.held_out_ = self._held_out_predictions.predictions.reshape(-1, *data.y.shape[1:])
         return self
 
     def held_out_scale(self):
-        """Return how large errors are around each training row, its own left out.
+        """Return the local mean error around each training row, without its own.
 
         Returns
         -------
@@ -403,14 +401,14 @@ class ConformalRegressor(RegressorMixin, IntervalMixin, _Conformal):
             Local mean of the absolute errors of held-out predictions.
         """
         check_is_fitted(self)
-        return self._answered.intervals.scale.held_out.reshape(self.held_out_.shape)
+        return self._held_out_predictions.intervals.scale.held_out.reshape(self.held_out_.shape)
 
     def _sections(self, X, columns):
         low, high = self.predict_interval(X, _EXPLAINED_COVERAGE)[0].reshape(-1, 2)[0].tolist()
         section = ExplanationSection(
             "interval",
             "Interval",
-            f"With a chance of {_EXPLAINED_COVERAGE:.0%}, the target lies between {show(low)} and "
+            f"With probability {_EXPLAINED_COVERAGE:.0%}, the target lies between {show(low)} and "
             f"{show(high)}.",
             values={"coverage": _EXPLAINED_COVERAGE, "interval": [low, high]},
         )

@@ -25,11 +25,11 @@ from vicinal.uncertainty._responsibility_mixture import (
 class LocalDiscriminantTransformer(
     ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator
 ):
-    r"""Supervised reduction of dimension by linear discriminants that change from place to place.
+    r"""Supervised dimension reduction by local linear discriminants.
 
-    The space is divided softly into components; each has its own linear projection, and all are
-    chosen together by Fisher's criterion. Placed where the classes mix (``"uncertainty"``), the
-    components see both sides of a border; placed by density they may see one class only.
+    The space is divided softly into components. Each has its own linear projection, and all
+    projections are chosen together by Fisher's criterion. Components found by uncertainty contain
+    both sides of a class border; components found by density may contain one class only.
 
     Read more in the :doc:`user guide </guide/uncertainty>`.
 
@@ -39,15 +39,15 @@ class LocalDiscriminantTransformer(
         Number of outputs, at most the number of classes less one, which ``None`` means.
     n_regions : int, default=4
         Number of local projections.
-    placement : {"uncertainty", "density", "kmeans"}, default="uncertainty"
-        A :class:`ResponsibilityMixture` weighted by uncertainty, the same unweighted (an ordinary
-        mixture), or the hard regions of k-means.
+    region_method : {"uncertainty", "density", "kmeans"}, default="uncertainty"
+        How regions are found: by a :class:`ResponsibilityMixture` weighted by uncertainty, by an
+        unweighted Gaussian mixture, or by k-means (hard regions).
     offset : bool, default=False
-        Give each component an offset of its own. Then regions may be shifted against one another,
-        which lets components that see one class only still tell it from the others.
+        Whether each component has its own offset. Then also components that contain one class
+        only can separate it from the others.
     shrinkage : float, default=1e-3
-        How far the within-class covariance of the gated features is drawn towards a multiple of
-        the identity, between 0 and 1.
+        Shrinkage of the within-class covariance of the gated features towards a multiple of the
+        identity, between 0 and 1.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="tied"
         Covariances of the mixture.
     reg_covar : float, default=1e-2
@@ -78,7 +78,7 @@ class LocalDiscriminantTransformer(
 
     See Also
     --------
-    ResponsibilityMixture : Places the components.
+    ResponsibilityMixture : The mixture of the components.
     LocallyAdaptiveClassifier : Learns metrics for them instead of projections.
     sklearn.discriminant_analysis.LinearDiscriminantAnalysis : One projection for the whole space.
 
@@ -89,9 +89,9 @@ class LocalDiscriminantTransformer(
     .. math:: z(x) = \sum_k r_k(x) \left( U_k^\top (x - m^k) + b_k \right)
 
     are linear in the gated features :math:`[r_k(x) (x - m^k)]_k` and :math:`[r_k(x)]_k`, so
-    Fisher's criterion over all :math:`U_k` is one generalised eigenproblem of size
-    ``n_regions * n_features``. This is a reading of section 4.1 of [1]_, "in a manner similar to"
-    the locally linear discriminant analysis of [2]_; that method also constrains the bases and
+    Fisher's criterion over all :math:`U_k` is one generalised eigenproblem of size ``n_regions *
+    n_features``. This is our interpretation of section 4.1 of [1]_, "in a manner similar to" the
+    locally linear discriminant analysis of [2]_; that method also constrains the bases and
     iterates. Distances and covariances depend on scale: standardise or whiten first.
 
     The baselines of [1]_ are pipelines: Eigenface is ``make_pipeline(PCA(0.95),
@@ -108,7 +108,7 @@ class LocalDiscriminantTransformer(
 
     Examples
     --------
-    Two classes in the corners of a square, which no single line can part:
+    Two classes in the corners of a square, which no single line separates:
 
     >>> import numpy as np
     >>> from sklearn.discriminant_analysis import LinearDiscriminantAnalysis
@@ -127,7 +127,7 @@ class LocalDiscriminantTransformer(
     _parameter_constraints = {
         "n_components": [Interval(Integral, 1, None, closed="left"), None],
         "n_regions": [Interval(Integral, 1, None, closed="left")],
-        "placement": [StrOptions({"uncertainty", "density", "kmeans"})],
+        "region_method": [StrOptions({"uncertainty", "density", "kmeans"})],
         "offset": ["boolean"],
         "shrinkage": [Interval(Real, 0, 1, closed="both")],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
@@ -141,7 +141,7 @@ class LocalDiscriminantTransformer(
         n_components=None,
         *,
         n_regions=4,
-        placement="uncertainty",
+        region_method="uncertainty",
         offset=False,
         shrinkage=1e-3,
         covariance_type="tied",
@@ -151,7 +151,7 @@ class LocalDiscriminantTransformer(
     ):
         self.n_components = n_components
         self.n_regions = n_regions
-        self.placement = placement
+        self.region_method = region_method
         self.offset = offset
         self.shrinkage = shrinkage
         self.covariance_type = covariance_type
@@ -161,7 +161,7 @@ class LocalDiscriminantTransformer(
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Place the components and find their projections.
+        """Find the components and their projections.
 
         Parameters
         ----------
@@ -170,7 +170,7 @@ class LocalDiscriminantTransformer(
         y : array-like of shape (n_samples,)
             Labels.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts; rows of weight zero are left out.
+            Weights of the rows; rows of weight zero are removed.
 
         Returns
         -------
@@ -186,14 +186,14 @@ class LocalDiscriminantTransformer(
                 f"n_regions={self.n_regions} exceeds the {len(data)} rows of positive weight; "
                 "lower n_regions or give more rows."
             )
-        self._place(data)
-        members = np.zeros((len(data), len(self.classes_)))
-        members[np.arange(len(data)), data.host(data.y)] = data.host(data.weights)
+        self._find_regions(data)
+        memberships = np.zeros((len(data), len(self.classes_)))
+        memberships[np.arange(len(data)), data.host(data.y)] = data.host(data.weights)
         within, between = class_scatters(
             data.X,
             self._shares(data.X),
             self.centers_,
-            xp.astype(data.array(members), data.X.dtype),
+            xp.astype(data.array(memberships), data.X.dtype),
             offset=self.offset,
         )
         directions, self.discriminability_ = fisher_directions(
@@ -239,10 +239,10 @@ class LocalDiscriminantTransformer(
             )
         return wanted
 
-    def _place(self, data):
+    def _find_regions(self, data):
         """Find the centres of the components, and the mixture unless they are those of k-means."""
         weights = compat.array_namespace(data.X).astype(data.weights, data.X.dtype)
-        if self.placement == "kmeans":
+        if self.region_method == "kmeans":
             self.mixture_ = None
             seed = draw_seeds(self.random_state, 1)[0]
             self.centers_ = weighted_centers(
@@ -256,7 +256,7 @@ class LocalDiscriminantTransformer(
             n_init=self.n_init,
             random_state=self.random_state,
         )
-        labels = data.y if self.placement == "uncertainty" else None
+        labels = data.y if self.region_method == "uncertainty" else None
         self.mixture_.fit(data.X, labels, sample_weight=data.weights)
         self.centers_ = self.mixture_.means_
 

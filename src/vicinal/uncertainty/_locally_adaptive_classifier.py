@@ -43,7 +43,7 @@ from vicinal.uncertainty._metric_learning import (
 )
 
 _CANDIDATES = (1, 4)
-# Added to probabilities before their logarithm: one row of tiny probability must not decide.
+# Added to probabilities before their logarithm, so that no single row dominates.
 _FLOOR = 1e-3
 # Components with a smaller responsibility for a query do not vote on it.
 _LEAST_VOTE = 1e-12
@@ -60,70 +60,70 @@ _LEAST_VOTE = 1e-12
 )
 @documented
 class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
-    r"""Soft nearest neighbours in several learned metrics, placed where classes mix (LCU).
+    r"""Soft nearest-neighbour classifier with one learned metric per uncertain region (LCU).
 
     A :class:`ResponsibilityMixture` of the whitened rows, weighted by their uncertainty, divides
-    the space; each component learns its own linear metric from how the rows classify one another;
-    the votes of all components for a query are weighed by responsibility. With one component
-    and the accuracy as objective it is neighbourhood components analysis (NCA).
+    the space into components. Each component learns a linear metric that improves leave-one-out
+    classification of its rows. The votes of all components for a query are weighted by their
+    responsibilities. With one component and ``objective="accuracy"`` it is neighbourhood
+    components analysis (NCA).
 
-    Use it where nearest neighbours do well and one metric does not fit everywhere. Rows held out
-    decide when learning stops, since rising accuracy on the training rows is no evidence.
+    Use it where nearest neighbours do well and one metric does not fit everywhere. Held-out rows
+    decide when learning stops.
 
     Read more in the :doc:`user guide </guide/uncertainty>`.
 
     Parameters
     ----------
     n_regions : int or "auto", default="auto"
-        Number of local metrics. ``"auto"`` takes 4 if rows held out do better with them than with
-        one metric.
+        Number of local metrics. ``"auto"`` takes 4 if they are better on held-out rows than one
+        metric, else 1.
     n_components : int, default=None
-        Rows of each metric: it maps into that many dimensions. ``None``: as many as the features
-        have independent directions.
+        Dimensions that each metric maps into; ``None`` means the rank of the features.
     objective : {"likelihood", "accuracy"}, default="likelihood"
-        What the metrics maximise, averaged over the rows: the logarithm of p, the probability of a
-        row's class by the votes of the others (a thousandth is added, so that one hopeless row
-        cannot decide), or p itself, the rule of the source. The latter gains by looking at ever
-        fewer neighbours, since it does not penalise overconfident votes.
+        What the metrics maximise. With p the leave-one-out probability of a row's class,
+        ``"likelihood"`` is the mean of log(p + 0.001) and ``"accuracy"`` the mean of p, the
+        objective of [1]_. The latter does not penalise overconfident votes and tends to use ever
+        fewer neighbours.
     solver : {"lbfgs", "anneal"}, default="lbfgs"
-        How the objective is maximised: quasi-Newton steps, or simulated annealing as in the source.
+        Optimiser: a quasi-Newton method, or simulated annealing as in [1]_.
     init : {"auto", "whiten"} or array-like of shape (n_components, n_features), default="auto"
         First metric of all components. ``"whiten"``: unit covariance, in units of the mean distance
-        to the nearest neighbour. ``"auto"``: also whitening with some shrinkage, mere
-        standardisation, and unit covariance within classes, and several scales; the one whose soft
-        votes give the rows held out the greatest likelihood before any learning. Steps are taken in
-        the coordinates of the start; with a given map, in whitened ones.
-    placement : {"uncertainty", "density"}, default="uncertainty"
-        What the components follow: the uncertainty of the rows, or the rows alone.
+        to the nearest neighbour. ``"auto"``: the best of whitening with several amounts of
+        shrinkage, standardisation, and unit covariance within classes, each at several scales, by
+        the likelihood of held-out rows before any learning. Learning uses the coordinates
+        of the first metric, or in whitened ones for a given array.
+    region_method : {"uncertainty", "density"}, default="uncertainty"
+        How regions are found: by a mixture weighted by uncertainty, or by an unweighted one.
     covariance_type : {"full", "tied", "diag", "spherical"}, default="tied"
         Covariances of the mixture.
     early_stopping : bool, default=True
-        Stop when rows held out no longer gain, and keep the best metrics by them.
+        Whether to stop when the objective on held-out rows no longer rises, and return to the best
+        metrics.
     validation_fraction : float, default=0.1
-        Part of the rows to hold out, by class; used if ``early_stopping`` is set or
-        ``n_regions`` is ``"auto"``, unless ``fit`` is given ``X_val``.
+        Share of each class to hold out, with ``early_stopping`` or ``n_regions="auto"``, unless
+        ``fit`` is given ``X_val``.
     n_splits : int, default=4
-        How often rows are held out. Each time others are, and each component learns another metric
-        from the rest; the votes in all of them are averaged, which is steadier than those in one.
-        Without effect if no rows are held out, or with ``X_val``.
+        Number of random splits into training and held-out rows. Each component learns one metric
+        per split, and the votes are averaged, which reduces their variance. Ignored if no rows are
+        held out, or with ``X_val``.
     n_iter_no_change : int, default=5
-        Iterations without gain on the rows held out before learning stops.
+        Iterations without improvement on the held-out rows before learning stops.
     max_iter : int, default=100
-        Most iterations. With several components, the first three go to a metric they share.
+        Maximum number of iterations. With several components, the first three are for a shared
+        metric.
     tol : float, default=1e-5
-        L-BFGS stops when the relative gain falls below, and a smaller gain on the rows held out
-        counts as none.
+        Smallest improvement that counts, relative for L-BFGS, absolute on the held-out rows.
     n_jobs : int, default=None
-        Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
+        Threads of the compiled loops; ``None`` means all cores. Results do not depend on it.
     random_state : int, RandomState or None, default=None
-        Seed of the rows held out, the mixture's starts and annealing.
+        Seed of the held-out rows, the starts of the mixture, and annealing.
 
     Attributes
     ----------
     metrics_ : array of shape (`n_splits_` * `n_regions_`, n_components, n_features)
-        Local metrics: the distance of component k is ``norm(metrics_[k] @ (x - x_i))``, as learned
-        in the first split; those of the next one follow. One of them can be handed to other models,
-        e.g. as the metric of a local classifier.
+        Local metrics: the distance of component k is ``norm(metrics_[k] @ (x - x_i))`` in the first
+        split; those of the other splits follow.
     n_regions_ : int
         Number of components.
     n_splits_ : int
@@ -134,15 +134,15 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         Uncertainty of each training row in the coordinates of the start; NaN for rows of
         weight zero and rows held out in the first split.
     objective_ : float
-        The objective at its end: the mean over the rows learned from and the splits. With
-        ``objective="accuracy"``, the leave-one-out accuracy expected, G / N.
+        Final value of the objective, averaged over training rows and splits. With
+        ``objective="accuracy"``, the expected leave-one-out accuracy, G / N.
     validation_score_ : float
-        The objective on the rows held out, the mean of the splits; NaN if none were.
+        Mean of the objective on held-out rows over the splits; NaN if no rows are held out.
     objective_paths_ : list of ndarray
-        What was watched at each iteration, per metric (per split for annealing, which moves all
-        components together).
+        Objective on held-out rows (training rows if there are none) after each iteration, per
+        metric; per split for annealing, which moves all components together.
     n_iter_ : int
-        Iterations, of the component that took most.
+        Largest number of iterations of a component.
     mean_ : array of shape (n_features,)
         Mean of the training rows.
     whitening_ : array of shape (rank, n_features)
@@ -150,37 +150,36 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
     See Also
     --------
-    ResponsibilityMixture : The mixture that places the components.
-    uncertainty_map : What it is weighted by.
+    ResponsibilityMixture : The mixture of the components.
+    uncertainty_map : Its weights.
     sklearn.neighbors.NeighborhoodComponentsAnalysis : One metric, without blocks or early stopping.
 
     Notes
     -----
-    With responsibilities :math:`r_{ik}` fixed, each component of the source maximises its part of
+    With responsibilities :math:`r_{ik}` fixed, each component of [1]_ maximises its part of
 
     .. math:: G = \sum_i \sum_k r_{ik} \sum_{j \ne i,\, c_j = c_i} p_{ij}^k, \qquad
         p_{ij}^k = \frac{\exp(-\|A^k (x_i - x_j)\|^2)}{\sum_{o \ne i} \exp(-\|A^k (x_i - x_o)\|^2)},
 
-    equations (6) and (7) of [1]_; :math:`G` is the leave-one-out accuracy expected of the rule that
-    :meth:`predict_proba` uses. Its gradient, equation (8) with its sign error corrected, is
+    equations (6) and (7) of [1]_; :math:`G` is the expected leave-one-out accuracy of
+    :meth:`predict_proba`. Its gradient, equation (8) with its sign error corrected, is
     :math:`2 A^k \sum_{ij} w_{ij} x_{ij} x_{ij}^\top`, :math:`w_{ij} = r_{ik} (p_i p_{ij} -
-    [c_i = c_j] p_{ij})`. By default :math:`\log\frac{p_i^k + \epsilon}{1 + \epsilon}` stands in
-    place of :math:`p_i^k`, the sum of its :math:`p_{ij}^k` of the own class: but for the
-    :math:`\epsilon`, a lower bound of the log-likelihood of the mixed votes. Its gradient has
-    :math:`w_{ij} / (p_i^k + \epsilon)`. The gradient is A times a scatter, so features of large
-    variance would take the whole step: rows are brought to the coordinates of the start first,
-    always.
+    [c_i = c_j] p_{ij})`. By default :math:`\log\frac{p_i^k + \epsilon}{1 + \epsilon}` replaces
+    :math:`p_i^k`, the sum of the :math:`p_{ij}^k` of the own class. Apart from
+    :math:`\epsilon` this is a lower bound of the log-likelihood of the averaged votes. Its
+    gradient has :math:`w_{ij} / (p_i^k + \epsilon)`. The gradient is A times a scatter matrix, in
+    which features of large variance dominate, so rows are first transformed to the coordinates of
+    the first metric.
 
     A row of sample weight v counts v times in :math:`G` and as a voter, but is never its own
     neighbour. Equal rows of the same class are merged into one of their total weight, so neither
     repetition nor the order of the rows changes anything.
 
     One gradient takes :math:`O(N^2 (q + m))` operations in single precision, in blocks of rows:
-    memory does not grow with :math:`N^2`. Neighbourhoods are truncated: of a sum over N rows, those
-    below 1e-6 / N of the nearest one's part are left out (1e-14 / N in double precision, for
-    predictions of float64 rows), which changes it by less than rounding; once a metric is sharp,
-    only the distances are left to pay for. Torch tensors (any array of the array-API standard) are
-    worked on where they are, whole; only matrices of the size of a metric travel.
+    memory does not grow with :math:`N^2`. Neighbourhoods are truncated: terms of a sum over N rows
+    below 1e-6 / N of the largest one are skipped (1e-14 / N in double precision, for predictions of
+    float64 rows), which changes the sum by less than rounding. Torch tensors (any array of the
+    array-API standard) stay on their device; only matrices of the size of a metric are copied.
 
     References
     ----------
@@ -209,7 +208,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         "objective": [StrOptions({"likelihood", "accuracy"})],
         "solver": [StrOptions({"lbfgs", "anneal"})],
         "init": [StrOptions({"auto", "whiten"}), "array-like"],
-        "placement": [StrOptions({"uncertainty", "density"})],
+        "region_method": [StrOptions({"uncertainty", "density"})],
         "covariance_type": [StrOptions(set(COVARIANCE_TYPES))],
         "early_stopping": ["boolean"],
         "validation_fraction": [Interval(Real, 0, 1, closed="neither")],
@@ -230,7 +229,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         objective="likelihood",
         solver="lbfgs",
         init="auto",
-        placement="uncertainty",
+        region_method="uncertainty",
         covariance_type="tied",
         early_stopping=True,
         validation_fraction=0.1,
@@ -247,7 +246,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         self.objective = objective
         self.solver = solver
         self.init = init
-        self.placement = placement
+        self.region_method = region_method
         self.covariance_type = covariance_type
         self.early_stopping = early_stopping
         self.validation_fraction = validation_fraction
@@ -261,13 +260,13 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None, X_val=None, y_val=None):
-        """Place the components and learn their metrics.
+        """Find the components and learn their metrics.
 
         Parameters
         ----------
         X_val : array-like of shape (n_val, n_features), default=None
-            Rows to hold out, instead of a part of ``X``. Take them like the data to come: other
-            days, other speakers, other lightings than those learned from.
+            Held-out rows, instead of a part of ``X``. They should resemble future data: other
+            days, speakers or lighting than those of the training rows.
         y_val : array-like of shape (n_val,), default=None
             Their labels.
         """
@@ -291,19 +290,21 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         return self
 
     def _validation_rows(self, distinct, X_val, y_val) -> TrainingData | None:
-        """Return the rows given to watch, with classes numbered as in the distinct rows."""
+        """Return the given held-out rows, with classes numbered as in the distinct rows."""
         if X_val is None:
             if y_val is not None:
-                raise ValueError("y_val was given without X_val; give the rows that it labels.")
+                raise ValueError("y_val was given without X_val; give both.")
             return None
         if y_val is None:
-            raise ValueError("X_val was given without y_val; give the labels of its rows.")
+            raise ValueError("X_val was given without y_val; give both.")
         X_val = query_rows(self, X_val, arrays=True, order="C")
         labels = column_or_1d(as_numpy(y_val))
         check_consistent_length(X_val, labels)
         unknown = np.setdiff1d(labels, self.classes_)
         if len(unknown):
-            raise ValueError(f"y_val holds labels that y does not: {unknown.tolist()!r}.")
+            raise ValueError(
+                f"y_val holds the labels {unknown.tolist()!r}, which y does not; remove their rows."
+            )
         numbers = distinct.array(self._numbers[np.searchsorted(self.classes_, labels)])
         return type(distinct)(X_val, numbers, self.classes_)
 
@@ -319,10 +320,10 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
             n_splits=self.n_splits,
             floor=_FLOOR if self.objective == "likelihood" else None,
             solver=self.solver,
-            patience=self.n_iter_no_change if self.early_stopping else None,
+            n_iter_no_change=self.n_iter_no_change if self.early_stopping else None,
             max_iter=self.max_iter,
             tol=self.tol,
-            uses_uncertainty=self.placement == "uncertainty",
+            uses_uncertainty=self.region_method == "uncertainty",
             covariance_type=self.covariance_type,
             n_jobs=self.n_jobs,
         )
@@ -354,7 +355,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         Returns
         -------
         array of shape (n_samples, n_classes)
-            Votes of all components, weighed by their responsibility for the query.
+            Votes of all components, weighted by their responsibility for the query.
         """
         rows = self._whiten(query_rows(self, X, arrays=True, order="C"))
         xp, device = compat.array_namespace(rows), compat.device(rows)
@@ -382,8 +383,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         Returns
         -------
         array of shape (n_samples,)
-            Log density in whitened coordinates. Far from all components responsibilities turn
-            one-hot and the prediction becomes that of the nearest row.
+            Log density in whitened coordinates. Far from all components one responsibility is 1
+            and the prediction is that of the nearest row.
         """
         return self.mixture_.score_samples(
             self._whiten(query_rows(self, X, arrays=True, order="C"))
@@ -398,7 +399,7 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         votes = np.vstack(
             [as_numpy(soft_votes(A, row, self._voters, n_jobs=1))[0] for A in self._matrices]
         )
-        # A component has one metric of each split, and their votes count alike.
+        # A component has one metric of each split, with equal votes.
         votes = votes.reshape(self.n_splits_, len(shares), -1).mean(axis=0)[:, self._numbers]
         leader = int(shares.argmax())
         return [
@@ -474,8 +475,7 @@ def _voter_section(model: Any, row: np.ndarray, leader: int) -> ExplanationSecti
     order = order[: max(1, int((share > 1e-3).sum()))]
     table = [(label[i], float(distance[i]), float(share[i])) for i in order]
     summary = (
-        f"In that metric {len(table)} training rows carry the vote, worth {show(size)} of equal "
-        "weight."
+        f"In that metric {len(table)} training rows vote (effective sample size {show(size)})."
     )
     values = {"n_neighbors": len(table), "effective_sample_size": size}
     head = ("target", "distance", "weight")

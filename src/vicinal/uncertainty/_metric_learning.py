@@ -1,4 +1,4 @@
-"""Learning of local metrics: the coordinates to start from, the components, an ascent for each."""
+"""Local metrics: first coordinates, mixture components, and optimisation of each metric."""
 
 import warnings
 from collections.abc import Callable, Sequence
@@ -40,28 +40,28 @@ _WHITENINGS = (
 )
 # Factors tried for the sharpness of a start: at one, the nearest row is one away on average.
 _SHARPNESS = 2.0 ** np.arange(-3.0, 5.5, 0.5)
-# Rows by which starts are scored: so many at most, and rows held out only if so many at least.
+# Starts are scored on at most this many rows, on held-out rows only if at least this many.
 _MAX_SCORED = 2000
 _MIN_HELD_OUT = 100
 _SCALE_ROWS = 2000
-# Iterations that all components spend together on one metric. A few are enough to leave a poor
-# start; from a metric that is already sharp the components would not move apart.
+# Iterations on a metric shared by all components. A few are enough to leave a poor start; with
+# many the components would stay at the same metric.
 _SHARED_ITERATIONS = 3
-# Rows for which a component has a smaller responsibility are left out of its learning.
+# A component does not learn from rows of smaller responsibility.
 _LEAST_RESPONSIBILITY = 1e-3
-# Annealing: the first temperature as a part of the number of rows (the source's 200 at its 2,345),
+# Annealing: the first temperature as a part of the number of rows (the paper's 200 at its 2,345),
 # its factor after each iteration, and a step and the noise as parts of the matrix.
 _ANNEALING = {"temperature": 0.085, "cooling": 0.925, "step": 0.1, "noise": 0.02}
 
 
 @dataclass(frozen=True)
 class MetricSettings:
-    """How metrics are learned.
+    """Settings of metric learning.
 
     ``n_regions`` are the numbers of components to try; ``init`` is "auto", "whiten" or a map of
     the features. ``held_out`` is the part of the rows to hold out, ``None`` for none. With
-    ``floor`` the objective is the logarithm of p + floor, without it p. ``patience`` is the number
-    of iterations without gain that end the learning, ``None`` for no such end.
+    ``floor`` the objective is the logarithm of p + floor, without it p. ``n_iter_no_change`` is
+    the number of iterations without improvement that end the learning, ``None`` for no such end.
     """
 
     n_classes: int
@@ -72,7 +72,7 @@ class MetricSettings:
     n_splits: int
     floor: float | None
     solver: str
-    patience: int | None
+    n_iter_no_change: int | None
     max_iter: int
     tol: float
     uses_uncertainty: bool
@@ -93,20 +93,20 @@ class StartCoordinates(NamedTuple):
 
 
 class Split(NamedTuple):
-    """Rows to learn from and rows to watch, sorted by class, in single precision."""
+    """Training rows and held-out rows, sorted by class, in single precision."""
 
     train: TrainingData
     watched: TrainingData | None
 
 
 class MetricFit(NamedTuple):
-    """What a solver reached on some problems."""
+    """Result of a solver on some problems."""
 
     matrices: np.ndarray  # (K, q, m), the best ones by the score watched
     score: float  # sum of the scores of the problems
     paths: list[np.ndarray]  # score after each iteration: per problem, or of all together
     iterates: list[np.ndarray]  # matrices after each iteration, of the last problem
-    finished: bool  # whether a stopping rule was met within max_iter
+    finished: bool  # whether it stopped before max_iter
 
 
 class LearnedMetrics(NamedTuple):
@@ -132,7 +132,7 @@ def merge_copies(data: TrainingData) -> tuple[TrainingData, np.ndarray, np.ndarr
     X, codes = data.host(data.X), data.host(data.y)
     table = np.column_stack([X, codes.astype(X.dtype)]) + 0.0
     _, first, kind = np.unique(_bytes(table), return_index=True, return_inverse=True)
-    # By the bytes of single precision, so that both precisions draw the same rows.
+    # By the bytes of single precision, so that both precisions sample the same rows.
     order = np.argsort(_bytes(table[first].astype(np.float32)), kind="stable")
     index = np.empty(len(order), dtype=np.int64)
     index[order] = np.arange(len(order))
@@ -162,9 +162,9 @@ def learn_metrics(
     rng: np.random.RandomState,
     progress: Callable[[int], Progress],
 ) -> LearnedMetrics:
-    """Choose coordinates, place components and learn a metric for each in every split.
+    """Choose coordinates and components, and learn a metric for each in every split.
 
-    ``validation`` are rows to watch instead of rows of ``data``; ``progress(n_steps)`` makes the
+    ``validation`` are held-out rows instead of rows of ``data``; ``progress(n_steps)`` makes the
     progress bar.
     """
     learned, watched = _hold_out(data, validation, settings, rng)
@@ -187,7 +187,7 @@ def learn_metrics(
         for some, held in parts
     ]
     counts = _region_counts(settings.n_regions, len(learned))
-    mixtures = [_place(splits[0].train, importance, k, seeds[0], settings) for k in counts]
+    mixtures = [_fit_mixture(splits[0].train, importance, k, seeds[0], settings) for k in counts]
     threads = n_threads(block_threads(rows.X, settings.n_jobs))
     steps = sum(counts) + (n_splits - 1) * max(counts)
     with progress(steps * settings.max_iter) as bar:
@@ -200,9 +200,8 @@ def learn_metrics(
             random_state, start = np.random.RandomState(seed), coordinates.metric
             return _fit_split(split, mixtures, start, settings, n_jobs, random_state, advance)
 
-        # The first split decides the number of components, and places them: where they stand
-        # exactly matters little. The other splits are learned at the same time; threads that are
-        # left share their components.
+        # The first split decides number and centres of the components. The other splits are
+        # learned in parallel; remaining threads share their components.
         first = fit_on(splits[0], seeds[1], mixtures, threads)
         best = max(range(len(first)), key=lambda i: first[i][0].score)
         each = max(1, threads // max(1, n_splits - 1))
@@ -231,7 +230,7 @@ def as_references(data: TrainingData, n_classes: int) -> References:
 
 
 def _hold_out(data, validation, settings, rng) -> tuple[TrainingData, TrainingData | None]:
-    """Return the rows to learn from and the rows to watch (or None)."""
+    """Return training rows and held-out rows (or None)."""
     if validation is not None or settings.held_out is None:
         return data, validation
     learned, held = data.hold_out(settings.held_out, rng)
@@ -248,7 +247,9 @@ def _starting_coordinates(learned, watched, settings, rng) -> StartCoordinates:
     codes, weights = learned.host(learned.y), learned.host(learned.weights)
     found = class_covariances(X, codes, weights, settings.n_classes)
     if not np.isfinite(found.scale).any():
-        raise ValueError("all rows of X are equal; there is no direction to learn a metric in.")
+        raise ValueError(
+            "All rows of X are equal, so no metric can be learned; give different rows."
+        )
     mean = xp.asarray(found.mean, dtype=X.dtype, device=device)
     rows, queries = by_class(learned), watched and by_class(watched)
     precision = float(xp.finfo(X.dtype).eps)
@@ -298,7 +299,7 @@ def _given_metric(settings, whitening) -> np.ndarray:
     if settings.n_components not in (None, len(given)):
         raise ValueError(
             f"init maps into {len(given)} dimensions, but n_components={settings.n_components}; "
-            "leave n_components out, or give as many rows of init."
+            "omit n_components, or give as many rows of init."
         )
     return given @ np.linalg.pinv(as_numpy(whitening).astype(np.float64))
 
@@ -331,7 +332,7 @@ def _best_scale(train, held_out, scored, settings) -> tuple[float, float]:
     def likelihood(sharpness):
         A = sharpness * unit * identity
         p = own_class_probabilities(A, anchors, references, n_jobs=settings.n_jobs)
-        # One row of tiny probability must not decide.
+        # Bounded, so that no single row dominates.
         return float(weights @ np.log(np.maximum(p, 1e-6))) / float(weights.sum())
 
     known: dict[int, float] = {}
@@ -341,7 +342,7 @@ def _best_scale(train, held_out, scored, settings) -> tuple[float, float]:
             known[i] = likelihood(float(_SHARPNESS[i]))
         return known[i]
 
-    # Uphill on the grid, from one.
+    # Ascend on the grid, from one.
     i, last = int(np.argmin(np.abs(_SHARPNESS - 1.0))), len(_SHARPNESS) - 1
     step = 1 if i < last and at(i + 1) > at(i) else -1
     while 0 <= i + step <= last and at(i + step) > at(i):
@@ -357,7 +358,7 @@ def _importance(rows: TrainingData, settings) -> tuple[np.ndarray, np.ndarray]:
     codes, weights = rows.host(rows.y), rows.host(rows.weights)
     u = as_numpy(uncertainty_of(rows.X, codes, weights, n_jobs=settings.n_jobs))
     importance = weights * (u if settings.uses_uncertainty else 1.0)
-    # Where no row is uncertain, all are alike.
+    # Without uncertain rows, all have the same weight.
     importance = importance if importance.any() else np.ones_like(importance)
     return u, importance[np.argsort(codes, kind="stable")]
 
@@ -373,9 +374,9 @@ def _region_counts(n_regions: tuple[int, ...], n_rows: int) -> list[int]:
     return counts
 
 
-def _place(train, importance, n_regions, seed, settings) -> ResponsibilityMixture:
-    """Fit the mixture whose responsibilities weigh the components."""
-    # A poor start can miss the space between groups of rows.
+def _fit_mixture(train, importance, n_regions, seed, settings) -> ResponsibilityMixture:
+    """Fit the mixture whose responsibilities are the weights of the components."""
+    # Several starts, since one may converge to a poor solution.
     options = {"covariance_type": settings.covariance_type, "n_init": 3, "random_state": seed}
     mixture = ResponsibilityMixture(n_regions, **options)
     xp = compat.array_namespace(train.X)
@@ -401,12 +402,12 @@ def _anchors(rows, shares, n_classes, chosen, are_references) -> Anchors:
 
 
 class MetricProblem:
-    """What one component gains by classifying its rows, as a function of its matrix.
+    """Objective of one component as a function of its matrix.
 
     Parameters
     ----------
     split : Split
-        Rows to learn from, which are also the voters, and rows to watch.
+        Training rows, which are also the voters, and held-out rows.
     n_classes : int
         Number of classes.
     shares : list of ndarray
@@ -434,19 +435,19 @@ class MetricProblem:
         self._known: dict[bytes, float] = {}
 
     def objective(self, A: np.ndarray) -> tuple[float, np.ndarray]:
-        """Return the component's part of the mean gain, and its gradient."""
+        """Return the component's part of the objective, and its gradient."""
         value, gradient = self._expected(A, self.anchors, gradient=True)
         self._remember(A, value / self.total)
         return value / self.total, gradient / self.total
 
     def value(self, A: np.ndarray) -> float:
-        """Return the component's part of the mean gain."""
+        """Return the component's part of the objective."""
         if A.tobytes() not in self._known:
             self._remember(A, self._expected(A, self.anchors)[0] / self.total)
         return self._known[A.tobytes()]
 
     def score(self, A: np.ndarray) -> float:
-        """Return what is watched: the mean gain on the rows held out, or that on the others."""
+        """Return the objective on held-out rows, or on training rows if there are none."""
         if self.watched is None:
             return self.value(A)
         return self._expected(A, self.watched)[0] / self.watched_total
@@ -458,7 +459,7 @@ class MetricProblem:
         return expected_accuracy(A, anchors, self.references, **options)
 
     def _remember(self, A, value):
-        # Solvers return to points they have just passed; a few are enough.
+        # Solvers evaluate recent points again; a few are enough.
         if len(self._known) >= 8:
             self._known.pop(next(iter(self._known)))
         self._known[A.tobytes()] = value
@@ -467,14 +468,14 @@ class MetricProblem:
 def _fit_split(
     split, mixtures, start, settings, n_jobs, random_state, advance
 ) -> list[tuple[MetricFit, float]]:
-    """Learn one metric per component of each mixture; several start from one they share.
+    """Learn one metric per component of each mixture; several start from a shared one.
 
-    Returns what was reached for each mixture, and its objective.
+    Returns the fit and the objective of each mixture.
     """
 
     def problems_of(shares):
         n_regions = shares[0].shape[1]
-        # Components are learned at the same time; threads that are left share their rows.
+        # Components are learned in parallel; remaining threads share their rows.
         threads = max(1, n_jobs // n_regions)
         columns = ([part[:, k] for part in shares] for k in range(n_regions))
         return [
@@ -515,7 +516,7 @@ def _ascend(problems, start, max_iter, settings, n_jobs, random_state, advance) 
             advance(value)
             return value
 
-        return BestIterate(observed, settings.patience, settings.tol)
+        return BestIterate(observed, settings.n_iter_no_change, settings.tol)
 
     if settings.solver == "anneal":
 
@@ -537,7 +538,7 @@ def _ascend(problems, start, max_iter, settings, n_jobs, random_state, advance) 
 
     def ascend(problem):
         watch = watch_of(problem.score)
-        # A component without rows keeps the metric that all share.
+        # A component without rows has the shared metric.
         if not problem.has_rows:
             watch.update(start)
             return watch, True
@@ -561,23 +562,26 @@ Objective = Callable[[np.ndarray], tuple[float, np.ndarray]]
 
 
 class BestIterate:
-    """The best matrix by a score, and whether the score has stopped improving.
+    """Best matrix by a score, with early stopping.
 
     Parameters
     ----------
     score : callable
-        From a matrix to a number to be large.
-    patience : int or None
+        Function of a matrix, to be maximised.
+    n_iter_no_change : int or None
         Updates without improvement after which to stop; None never stops.
     min_gain : float, default=0.0
-        A smaller rise is no improvement, though the better matrix is kept.
+        Smallest rise that counts as an improvement; the better matrix is stored in any case.
     """
 
     def __init__(
-        self, score: Callable[[np.ndarray], float], patience: int | None, min_gain: float = 0.0
+        self,
+        score: Callable[[np.ndarray], float],
+        n_iter_no_change: int | None,
+        min_gain: float = 0.0,
     ) -> None:
         self.score = score
-        self.patience = patience
+        self.n_iter_no_change = n_iter_no_change
         self.min_gain = min_gain
         self.waited = 0
         self._mark = -np.inf
@@ -597,8 +601,8 @@ class BestIterate:
         return self.has_stopped()
 
     def has_stopped(self) -> bool:
-        """Return whether the score has not improved for long enough."""
-        return self.patience is not None and self.waited >= self.patience
+        """Return whether the score has not improved for ``n_iter_no_change`` updates."""
+        return self.n_iter_no_change is not None and self.waited >= self.n_iter_no_change
 
     @property
     def matrix(self) -> np.ndarray:
@@ -609,7 +613,7 @@ class BestIterate:
 def lbfgs_ascent(
     objective: Objective, start: np.ndarray, watch: BestIterate, *, max_iter: int, tol: float
 ) -> bool:
-    """Limited-memory quasi-Newton steps; return whether they ended before ``max_iter`` did.
+    """Maximise by L-BFGS; return whether it ended before ``max_iter``.
 
     ``objective`` should be of order one (a mean over rows): the first step has unit length then,
     less than the start's own norm.
@@ -649,7 +653,7 @@ def annealed_ascent(
     noise: float,
     random_state: np.random.RandomState,
 ) -> bool:
-    """Anneal all matrices together: Algorithm 1 of the source with its sign corrected.
+    """Maximise by simulated annealing (Algorithm 1 of the paper, with its sign corrected).
 
     A proposal adds to each matrix a step along its gradient, ``step`` of the matrix's norm long,
     and a normal random matrix of norm ``noise`` of it; all are accepted or refused together, with
@@ -671,7 +675,7 @@ def annealed_ascent(
             proposal.append(A + gradient * (step * size / max(length, 1e-300)) + shake)
         proposed = float(sum(value(A) for value, A in zip(values, proposal, strict=True)))
         gain = (proposed - current) / (temperature * float(cooling) ** iteration)
-        # One number is drawn whatever the gain, so that runs with equal seeds stay comparable.
+        # One random number per step, whatever the gain, so that equal seeds stay comparable.
         if np.log(random_state.uniform()) < gain:
             matrices, current, gradients = proposal, proposed, None
         if watch.update(np.stack(matrices)):

@@ -48,24 +48,25 @@ from vicinal._kernels.metric._mixture import (
 )
 from vicinal.uncertainty._uncertainty_map import uncertainty_of
 
-# Rows on which the starts of EM are found by k-means: of blocks, and of rows on a device, which
-# are copied to the host for it.
+# Rows on which k-means finds the starts of EM: of blocks, and of device arrays, which are copied
+# to the host.
 SAMPLE_ROWS = 100_000
 _COPIED_ROWS = 20_000
-# Starts whose objectives differ by less than this relative amount reached the same optimum: the
-# first is kept, or rounding would choose the order of the components.
+# Starts whose objectives differ by less than this relative amount have the same optimum: the first
+# is used, so that rounding does not choose the order of the components.
 _SAME_OPTIMUM = 1e-9
 
 
 @saved(weights_="k shares", means_="k p", covariances_="k | * p | k p p")
 @documented
 class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
-    r"""Gaussian mixture of weighted rows, placed where classification is uncertain (RMM).
+    r"""Gaussian mixture of rows weighted by uncertainty, the responsibility mixture model (RMM).
 
-    With ``sample_weight`` this is the Gaussian mixture that scikit-learn has without weights: a row
-    of weight two counts as the same row twice. With labels the weights are the rows' uncertainties
-    (:func:`~vicinal.uncertainty.uncertainty_map`), so the components settle along the borders
-    between classes instead of in the middle of them. With neither it is an ordinary mixture.
+    With labels, rows are weighted by their uncertainty
+    (:func:`~vicinal.uncertainty.uncertainty_map`), so the components lie along the borders between
+    classes instead of inside them. With ``sample_weight`` it is a Gaussian mixture with weights,
+    which scikit-learn does not have: a row of weight two counts as the same row twice. With neither
+    it is an ordinary mixture.
 
     Read more in the :doc:`user guide </guide/uncertainty>`.
 
@@ -78,15 +79,15 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         needs many more rows per component than features.
     reg_covar : float, default=1e-2
         Strength of the penalty on small covariances, as a fraction of the mean variance of the
-        features; 0 is plain maximum likelihood, which may collapse onto single rows.
+        features; 0 is maximum likelihood, with components that may collapse onto single rows.
     n_init : int, default=5
-        Number of weighted k-means++ starts; the best one is kept.
+        Number of weighted k-means++ starts; the best one is used.
     tol : float, default=1e-4
         EM stops when the objective per unit of weight changes by less.
     max_iter : int, default=200
-        Most EM steps of a start.
+        Maximum number of EM steps of a start.
     means_init : array-like of shape (n_components, n_features), default=None
-        Start from the rows' nearest centres among these, instead of k-means; one start then.
+        First centres, instead of those of k-means; there is then one start.
     random_state : int, RandomState or None, default=None
         Seed of the starts and of :meth:`sample`.
 
@@ -103,7 +104,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         Penalised objective per unit of weight at the start and after each step of the best start;
         it never falls.
     converged_ : bool
-        Whether the best start met ``tol``.
+        Whether the best start stopped by ``tol``.
     n_iter_ : int
         EM steps of the best start.
     sample_weight_ : array of shape (n_samples,)
@@ -111,7 +112,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
     See Also
     --------
-    uncertainty_map : The weights that labels turn into.
+    uncertainty_map : The weights from labels.
     LocallyAdaptiveClassifier : Learns one metric per component.
     sklearn.mixture.GaussianMixture : The same model without weights.
 
@@ -137,7 +138,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
     Examples
     --------
-    Two classes side by side. The components of a plain mixture sit on the classes, those of the
+    Two classes side by side: the component of a plain mixture lies in a class, that of the
     responsibility mixture on the border between them.
 
     >>> import numpy as np
@@ -253,8 +254,8 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         Returns
         -------
         array of shape (n_samples, n_components)
-            Responsibilities; rows sum to one. Far from all components they turn one-hot: look at
-            :meth:`score_samples` to see how far.
+            Responsibilities; rows sum to one. Far from all components one of them is 1;
+            :meth:`score_samples` shows how far a row is.
         """
         return self._responsibilities(X)[0]
 
@@ -296,7 +297,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
         return float(compat.array_namespace(values).mean(values))
 
     def sample(self, n_samples=1):
-        """Draw rows from the mixture.
+        """Sample rows from the mixture.
 
         Parameters
         ----------
@@ -378,7 +379,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
             ExplanationSection(
                 "components",
                 "Components",
-                f"Component {leader} of {len(shares)} is responsible for this row by {share}.",
+                f"Component {leader} of {len(shares)} has responsibility {share} for this row.",
                 ("component", "weight", "responsibility"),
                 rows,
                 "responsibility",
@@ -400,7 +401,7 @@ class ResponsibilityMixture(ExplainRowMixin, DensityMixin, BaseEstimator):
 
 
 def _spread(noise, labels, covariances, covariance_type):
-    """Give standard normal rows the covariance of their component."""
+    """Return standard normal rows scaled to the covariance of their component."""
     if covariance_type == "spherical":
         return noise * np.sqrt(covariances)[labels, None]
     if covariance_type == "diag":
@@ -413,8 +414,8 @@ def _spread(noise, labels, covariances, covariance_type):
 
 def _warn_of_zero_weights() -> None:
     warnings.warn(
-        "every row has weight zero (one class only, or sample_weight of zeros); all rows are "
-        "weighted alike instead.",
+        "Every row has weight zero (one class only, or sample_weight of zeros), so all rows get "
+        "equal weights.",
         UserWarning,
         stacklevel=5,
     )
@@ -423,8 +424,8 @@ def _warn_of_zero_weights() -> None:
 def _check_count(model, n_rows: int) -> None:
     if n_rows < model.n_components:
         raise ValueError(
-            f"n_components={model.n_components} exceeds the {n_rows} rows that count; lower "
-            "n_components or give more rows."
+            f"n_components={model.n_components} exceeds the {n_rows} rows of positive weight; "
+            "lower n_components or give more rows."
         )
 
 
@@ -511,7 +512,7 @@ def weighted_centers(X: Any, weights: Any, n_clusters: int, seed: int, n_init: i
         rows, weights = xp.take(X, chosen, axis=0), xp.take(weights, chosen)
     search = KMeans(n_clusters, n_init=n_init, random_state=seed)
     with warnings.catch_warnings():
-        # Fewer distinct rows than components: the spare ones coincide, which EM can live with.
+        # With fewer distinct rows than components some centres coincide, which EM allows.
         warnings.simplefilter("ignore", ConvergenceWarning)
         search.fit(as_numpy(rows), sample_weight=as_numpy(weights))
     return xp.asarray(search.cluster_centers_, dtype=X.dtype, device=compat.device(X))
@@ -523,11 +524,11 @@ def nearest_center(X: Any, centers: Any) -> Any:
     return xp.argmin(xp.sum(centers * centers, axis=1)[None, :] - 2 * (X @ centers.T), axis=1)
 
 
-def _weighted_sums(block: TrainingData | TrainingData) -> tuple[Any, Any]:
+def _weighted_sums(block: TrainingData) -> tuple[Any, Any]:
     if block.y is not None:
         raise ValueError(
-            "labels weigh rows by their uncertainty, which costs a search of its own: pass "
-            "sample_weight=vicinal.distributed.uncertainty_map(X, y, n_neighbors) instead of y."
+            "A fit to blocks of rows does not take labels y; pass "
+            "sample_weight=vicinal.distributed.uncertainty_map(X, y, n_neighbors) instead."
         )
     xp, weights = compat.array_namespace(block.X), block.sample_weight
     return xp.sum(weights), xp.sum(block.X * weights[:, None], axis=0)

@@ -1,4 +1,4 @@
-"""The uncertainty map: how mixed the neighbourhood of each row is."""
+"""Uncertainty of nearest-neighbour classification at every row."""
 
 from numbers import Integral, Real
 from typing import Any
@@ -18,9 +18,8 @@ from vicinal._kernels.metric._uncertainty import (
 from vicinal.neighbors import NeighborSearch
 
 _SCALE_NEIGHBOR = 7
-# Neighbours of a row are searched for if they are at most this part of all rows; else it is as
-# quick to compare all pairs.
-_SEARCHED_PART = 1 / 16
+# A neighbour search is used for at most this share of all rows; else all pairs are compared.
+_SEARCHED_SHARE = 1 / 16
 # Distances this close to the last neighbour's, relatively, are tied with it.
 _TIE = 1e-10
 _TINY = float(np.finfo(np.float64).tiny)
@@ -44,31 +43,31 @@ def uncertainty_map(
     sample_weight: Any = None,
     n_jobs: int | None = None,
 ) -> Any:
-    r"""Return how uncertain nearest-neighbour classification is at each training row.
+    r"""Uncertainty of nearest-neighbour classification at each training row.
 
-    The value of a row is the share of its neighbours, weighted by similarity, that belong to other
-    classes: 0 deep inside a class, near 0.5 on a border between two, near 1 for a row lost among
-    foreigners. Distances are Euclidean, so bring the features to comparable scales first.
+    The uncertainty of a row is the share of its neighbours, weighted by similarity, that belong to
+    other classes: 0 inside a class, near 0.5 on a border between two classes, near 1 for a row
+    surrounded by another class. Distances are Euclidean, so scale the features first.
 
     Parameters
     ----------
     X : array-like or array of another library, of shape (n_samples, n_features)
-        Training rows. A torch tensor (or any array of the array-API standard) is worked on where
-        it is, and the result comes back in the same library and on the same device.
+        Training rows. For a torch tensor (or any array of the array-API standard) the result is
+        computed on the same device and returned as an array of the same library.
     y : array-like of shape (n_samples,)
         Labels.
     n_neighbors : "class", int or None, default="class"
-        How many neighbours are counted. ``"class"``: as many as the row's class has rows, as in
-        the source; ``None``: all rows. More than ``n_samples - 1`` counts all. Neighbours at the
-        same distance as the last one are kept.
+        Number of neighbours. ``"class"``: as many as the row's class has rows, as in [1]_;
+        ``None``: all rows. More than ``n_samples - 1`` means all. Neighbours at the same distance
+        as the last one are included.
     bandwidth : "auto" or float, default="auto"
         The :math:`\sigma` of the similarity. ``"auto"``: :math:`\sigma^2` is the mean squared
         distance of a row to its seventh neighbour.
     sample_weight : array-like of shape (n_samples,), default=None
-        How much each row counts as a neighbour; a row of weight 0 is nobody's neighbour. No row
+        Weights of the rows as neighbours; a row of weight 0 is not a neighbour of any row. No row
         is its own neighbour, whatever its weight.
     n_jobs : int, default=None
-        Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
+        Threads of the compiled loops; ``None`` means all cores. Results do not depend on it.
 
     Returns
     -------
@@ -77,8 +76,8 @@ def uncertainty_map(
 
     See Also
     --------
-    ResponsibilityMixture : Places Gaussian components where the uncertainty is.
-    vicinal.inspection.UncertaintyDisplay : Draws the map.
+    ResponsibilityMixture : Gaussian mixture weighted by uncertainty.
+    vicinal.inspection.UncertaintyDisplay : Plot of the uncertainty.
 
     Notes
     -----
@@ -88,10 +87,10 @@ def uncertainty_map(
     .. math:: u_i = \sum_{j \in N_i,\, c_j \ne c_i} s_{ij} \Big/ \sum_{j \in N_i} s_{ij},
 
     equation (1) of [1]_ with its numerator over the *other* classes, as its text has it. The
-    smallest distance of a row is subtracted in the exponent, so a bandwidth however small gives
-    the nearest neighbour's verdict rather than 0/0. A small number of neighbours is found by
-    :class:`~vicinal.neighbors.NeighborSearch`; otherwise (and on a device) all pairs are passed
-    over. Either way in blocks of rows within scikit-learn's ``working_memory``.
+    smallest distance of a row is subtracted in the exponent, so that a very small bandwidth gives
+    the class of the nearest neighbour rather than 0/0. A small number of neighbours is found by
+    :class:`~vicinal.neighbors.NeighborSearch`; otherwise (and on a device) all pairs are compared,
+    in blocks of rows within scikit-learn's ``working_memory``.
 
     References
     ----------
@@ -133,7 +132,7 @@ def uncertainty_of(X, codes, weights, n_neighbors="class", bandwidth="auto", n_j
     n_others = int(sizes.sum()) - 1
     if n_others < 1:
         return xp.zeros(X.shape[0], dtype=X.dtype, device=device)
-    few = isinstance(n_neighbors, Integral) and n_neighbors <= _SEARCHED_PART * n_others
+    few = isinstance(n_neighbors, Integral) and n_neighbors <= _SEARCHED_SHARE * n_others
     if few and isinstance(X, np.ndarray):
         return _uncertainty_by_search(X, codes, weights, int(n_neighbors), bandwidth, n_jobs)
     order = np.argsort(codes, kind="stable")

@@ -5,7 +5,6 @@ from scipy.optimize import minimize_scalar
 from scipy.special import log_softmax, softmax
 
 from vicinal._kernels.calibration._probabilities import (
-    couple_pairs,
     device_slope,
     fit_platt,
     fit_saturated_platt,
@@ -62,19 +61,6 @@ def test_saturation_cuts_scores_that_say_no_more(rng):
     limit, A, _ = fit_saturated_platt(scores, positive, c=100.0)
     assert limit < 2.0
     assert A > fit_platt(scores, positive, c=100.0)[0]
-
-
-def test_consistent_pairs_are_coupled_exactly():
-    p = np.array([[0.5, 0.3, 0.2], [0.05, 0.05, 0.9]])
-    pairwise = p[:, :, None] / (p[:, :, None] + p[:, None, :])
-    assert_allclose(couple_pairs(pairwise, np.ones((3, 3))), p, atol=1e-8)
-
-
-def test_a_certain_pair_stays_finite():
-    pairwise = np.array([[[0.0, 1.0], [0.0, 0.0]]])
-    found = couple_pairs(pairwise, np.ones((2, 2)))
-    assert np.isfinite(found).all()
-    assert_allclose(found[0], [1.0, 0.0], atol=1e-6)
 
 
 def _loss(slope, scores, codes, weights):

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from sklearn.datasets import make_classification
 from sklearn.tree import DecisionTreeClassifier
 
-from vicinal._kernels.calibration._probabilities import couple_pairs, fit_platt, fit_saturated_platt
+from vicinal._kernels.calibration._probabilities import fit_platt, fit_saturated_platt
 from vicinal._kernels.surface import _nearest_point
 from vicinal._kernels.surface._closed_forms import (
     kernel_machine,
@@ -293,9 +293,3 @@ def test_saturation_is_found_where_far_rows_are_no_more_certain(rng):
     assert A > 1.0
     plain, _ = fit_platt(scores, positive)
     assert A > 5 * plain
-
-
-def test_coupling_recovers_probabilities_that_made_the_pairs():
-    p = np.array([[0.5, 0.3, 0.2], [0.1, 0.1, 0.8]])
-    pairwise = p[:, :, None] / (p[:, :, None] + p[:, None, :])
-    assert_allclose(couple_pairs(pairwise, np.ones((3, 3))), p, atol=1e-7)

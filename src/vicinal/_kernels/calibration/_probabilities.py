@@ -1,4 +1,4 @@
-"""Probabilities from scores: Platt's sigmoid, coupling of pairs, and slopes of a softmax."""
+"""Probabilities from scores: Platt's sigmoid, and slopes of a softmax."""
 
 from collections.abc import Callable
 from typing import Any
@@ -74,39 +74,6 @@ def fit_platt(scores, positive, weights=None, *, c=1.0) -> tuple[float, float]:
             break
         theta, value = theta - share * move, new
     return float(theta[0]), float(theta[1])
-
-
-def couple_pairs(pairwise, counts, *, max_iter=1000, tol=1e-10) -> np.ndarray:
-    r"""Return class probabilities p whose ratios p_i / (p_i + p_j) fit pairwise probabilities r_ij.
-
-    Hastie and Tibshirani (1998), the iteration of their section 3: p_i is multiplied by
-    sum_j n_ij r_ij / sum_j n_ij mu_ij until nothing moves.
-
-    Parameters
-    ----------
-    pairwise : ndarray of shape (m, K, K)
-        r_ij in [0, 1], r_ji = 1 - r_ij; the diagonal is not read.
-    counts : ndarray of shape (K, K)
-        Number of training rows behind each pair.
-    """
-    m, K, _ = pairwise.shape
-    off = ~np.eye(K, dtype=bool)
-    weight = np.where(off, counts, 0.0)
-    r = np.clip(pairwise, 1e-7, 1.0 - 1e-7)
-    wanted = np.einsum("ij,mij->mi", weight, r)
-    p = wanted / wanted.sum(axis=1, keepdims=True)
-    active = np.arange(m)
-    for _ in range(max_iter):
-        q = p[active]
-        mu = q[:, :, None] / (q[:, :, None] + q[:, None, :])
-        factor = wanted[active] / np.einsum("ij,mij->mi", weight, mu)
-        new = q * factor
-        new /= new.sum(axis=1, keepdims=True)
-        p[active] = new
-        active = active[np.abs(new - q).max(axis=1) > tol]
-        if not active.size:
-            break
-    return p
 
 
 # Numbers of scores that are worked on at a time, so that they stay in the processor's cache.

@@ -256,7 +256,7 @@ class CounterfactualDisplay(DisplayMixin):
 
         Parameters
         ----------
-        counterfactuals : Counterfactuals
+        counterfactuals : object
             What ``DecisionSurface.counterfactual`` returned.
         row : int, default=0
             Number of the row.

@@ -128,7 +128,7 @@ def explain(
         sections = last.explain_row(seen, columns)
     else:
         sections = _sklearn_sections(last, seen, columns)
-    support = _own_support_section(last, seen) if hasattr(last, "support") else None
+    typicality = _own_typicality_section(last, seen) if hasattr(last, "typicality") else None
     background = X_train if background is None else background
     searches = background is not None or len(immutable) > 0 or target is not None
     if background is None and not steps and table.shape[1] <= _MOST_COLUMNS:
@@ -140,8 +140,8 @@ def explain(
         if is_classifier(model) and searches:
             found = surface_section(*row, immutable=immutable, target=target)
             sections += [] if found is None else [found]
-        support = _support_section(table, background) if support is None else support
-    sections += [] if support is None else [support]
+        typicality = _typicality_section(table, background) if typicality is None else typicality
+    sections += [] if typicality is None else [typicality]
     if X_train is not None or not steps:
         sections = [_with_row_values(section, X_train, names, sections) for section in sections]
     _, rule = split_threshold(model)
@@ -190,7 +190,7 @@ def _neighbors(model: Any, X: Any) -> ExplanationSection:
     return ExplanationSection("neighbors", "Neighbours", summary, head, table, None, values)
 
 
-def _support_section(table: Any, background: Any) -> ExplanationSection:
+def _typicality_section(table: Any, background: Any) -> ExplanationSection:
     """Return how usual the row is among others, by how far it stands from them."""
     row, rows = table, background
     if not sparse.issparse(table) and (is_frame(table) or table.dtype.kind not in "iuf"):
@@ -200,10 +200,10 @@ def _support_section(table: Any, background: Any) -> ExplanationSection:
     return _novelty_section(share, f"{share:.0%} of {num_samples(background)} other rows")
 
 
-def _own_support_section(model: Any, X: Any) -> ExplanationSection | None:
+def _own_typicality_section(model: Any, X: Any) -> ExplanationSection | None:
     """Return how usual the row is among the training rows of a model that knows it."""
     try:
-        share = float(np.asarray(as_numpy(model.support(X)))[0])
+        share = float(np.asarray(as_numpy(model.typicality(X)))[0])
     except ValueError:  # its training rows were not kept
         return None
     return _novelty_section(share, f"{share:.0%} of the training rows")
@@ -216,7 +216,7 @@ def _novelty_section(share: float, who: str) -> ExplanationSection:
         if share < _UNUSUAL
         else "rows like it were seen."
     )
-    return ExplanationSection("support", "Support", summary, values={"support": share})
+    return ExplanationSection("typicality", "Typicality", summary, values={"typicality": share})
 
 
 def _with_row_values(

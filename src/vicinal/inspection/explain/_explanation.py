@@ -56,7 +56,7 @@ class Explanation:
     >>> explanation.prediction
     'versicolor'
     >>> [section.key for section in explanation.sections]
-    ['neighbors', 'coefficients', 'support']
+    ['neighbors', 'coefficients', 'typicality']
     >>> explanation["neighbors"].values["n_neighbors"]
     30
     """

@@ -212,8 +212,10 @@ def _divided_scores(graph: Graph, model: Any, x: str) -> str:
 
 
 def _divided_proba(graph: Graph, model: Any, x: str) -> str:
-    if not model.probability:
-        raise OnnxExportError("DivideConquerSVC gives probabilities with probability=True only.")
+    if model.calibration is None:
+        raise OnnxExportError(
+            "DivideConquerSVC has probabilities with calibration='temperature' only."
+        )
     width = 1 if len(model.classes_) == 2 else len(model.classes_)
     scores = graph.times(_divided_scores(graph, model, x), float(model.slope_), width)
     return graph.probabilities(scores, len(model.classes_))

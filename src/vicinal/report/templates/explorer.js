@@ -61,7 +61,7 @@
   });
 
   // --- the answer ---
-  function draw({ said, interval, labels, support }) {
+  function draw({ said, interval, labels, typicality }) {
     const bars = get("bars"); bars.replaceChildren();
     get("said").textContent = show(data.classes ? data.classes[chosen(said)] : said[0]);
     (data.classes ?? []).forEach((name, k) => {
@@ -74,8 +74,8 @@
     get("interval").textContent = interval && interval[0] !== null ? `${coverage} interval: ${show(interval[0])} to ${show(interval[1])}`
       : labels ? `${coverage} set of labels: ${labels.map(show).join(", ") || "none; unlike the rows of the table"}`
       : `No ${data.classes ? "set of labels" : "interval"}: the table has no target.`;
-    get("support").textContent = support === undefined ? ""
-      : `Support ${percent(support)}: ${support < 0.05 ? "few rows are as far from the others; the answer has little to stand on." : "rows like this one were seen."}`;
+    get("typicality").textContent = typicality === undefined ? ""
+      : `Typicality ${percent(typicality)}: ${typicality < 0.05 ? "few rows are as far from the others; the answer has little to stand on." : "rows like this one were seen."}`;
   }
 
   // --- nearest rows ---

@@ -13,13 +13,13 @@ const vicinal = (() => {
     return content;
   }
   const said = (found) => found.probabilities ?? found.predictions.map((value) => data.classes ? data.classes.map((label) => Number(label === value)) : [value]);
-  const asked = [data.has_limits && "coverage=" + data.coverage, data.has_support && "support=true"].filter(Boolean).join("&");
+  const asked = [data.has_limits && "coverage=" + data.coverage, data.has_typicality && "typicality=true"].filter(Boolean).join("&");
   return {
     data,
     answers: async (rows) => said(await post("predict", rows)),
     say: async (row) => {
       const found = await post("predict?" + asked, [row]);
-      return { said: said(found)[0], interval: found.intervals?.[0], labels: found.sets?.[0], support: found.support?.[0] };
+      return { said: said(found)[0], interval: found.intervals?.[0], labels: found.sets?.[0], typicality: found.typicality?.[0] };
     },
     nearest: async (row) => {
       const { neighbors } = await post("neighbors", [row]);
