@@ -184,9 +184,9 @@ def task_of(name: str) -> str:
 # --- models -------------------------------------------------------------------------------------
 
 
-def ours(task: str, members="default"):
+def ours(task: str, families="default"):
     model = AutoClassifier if task == "classification" else AutoRegressor
-    return model(members, n_jobs=1, random_state=0)
+    return model(families, n_jobs=1, random_state=0)
 
 
 def single(task: str, n_estimators: int) -> dict:
@@ -279,7 +279,7 @@ def ask_here(label: str, task: str, rows: Split, y, n_estimators: int):
     }
     if is_ours:
         found["score"], found["score error"] = model.score_, model.score_error_
-        found["members"] = [f"{m.name} {m.weight:.2f}" for m in model.members_ if m.weight > 0]
+        found["members"] = [f"{m.name} {m.weight:.2f}" for m in model.estimators_]
     return np.asarray(answers), found
 
 

@@ -69,10 +69,10 @@ def judge(make, parts, to_device):
     predict, said = timed(lambda: np.asarray(model.predict(X_test)))
     found = {"error": 100.0 * float(np.mean(said != y_test)), "fit": fit, "predict": predict}
     found["memory"] = peak_memory_gb()
-    if hasattr(model, "members_"):
+    if hasattr(model, "skipped_"):
         found["score"], found["score error"] = model.score_, model.score_error_
-        found["left out"] = {m.name: m.reason for m in model.members_ if m.reason}
-        found["members"] = [f"{m.name} {m.weight:.2f}" for m in model.members_ if m.weight > 0]
+        found["left out"] = {m.name: m.reason for m in model.skipped_}
+        found["members"] = [f"{m.name} {m.weight:.2f}" for m in model.estimators_]
     return found
 
 
@@ -96,7 +96,7 @@ def mixture(name, size, members):
     said = model.predict(X_test)
     said = said.cpu().numpy() if is_numbers else np.asarray(said)
     wrong = (said - y_test) ** 2 / np.var(y_test) if is_numbers else said != y_test
-    weights = [m.weight for m in model.members_ if m.name.startswith("neural")]
+    weights = [m.weight for m in model.estimators_ if m.name.startswith("neural")]
     return {"error": 100.0 * float(np.mean(wrong)), "fit": fit, "nets": float(sum(weights))}
 
 
@@ -178,7 +178,7 @@ def added(name, seed):
         said = model.predict(X_test)
         wrong = (said - y_test) ** 2 / np.var(y_test) if is_numbers else said != y_test
         found[label] = 100.0 * float(np.mean(wrong))
-    found["nets"] = float(sum(m.weight for m in model.members_ if m.name == "nets"))
+    found["nets"] = float(sum(m.weight for m in model.estimators_ if m.name == "nets"))
     return found
 
 

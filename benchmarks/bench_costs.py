@@ -133,7 +133,7 @@ fitted = model(y).fit(X, y)
 found = {"fit": time.process_time() - start, "wall": time.perf_counter() - wall}
 found["predict"] = clock(lambda: found.update(error=100 * (1 - fitted.score(Q, truth))))
 found["memory"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20
-found["members"] = [member.name for member in fitted.members_ if member.weight > 0]
+found["members"] = [base.name for base in fitted.estimators_]
 print(json.dumps(found))
 """
 SPIN = "while True: pass"

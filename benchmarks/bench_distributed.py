@@ -271,7 +271,7 @@ def run_case(n_rows: int, family: str, n_workers: int, kill_after: float | None 
         rows = covtype()[0][:: 581_012 // 200]
         found["answers"] = answers(model, rows).round(12).tolist()
     if family in MIXTURES:
-        found["members"] = [[m.name, m.weight, m.n_rows] for m in model.members_ if m.weight > 0]
+        found["members"] = [[m.name, m.weight, m.n_rows] for m in model.estimators_]
         found["error"] = 100.0 * (1.0 - model.score_)
     return found
 

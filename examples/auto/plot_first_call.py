@@ -40,11 +40,11 @@ print(model.leaderboard()[["name", "weight", "loss", "reason"]].to_string(index=
 # The contributions of the members add up to the answer.
 import matplotlib.pyplot as plt
 
-members = [member.name for member in model.members_ if member.weight > 0]
+names = [base.name for base in model.estimators_]
 parts = model.contributions(flats[400:401])[0, :, 0]
 fig, ax = plt.subplots(figsize=(8, 2.8), layout="constrained")
 left = np.r_[0.0, np.cumsum(parts)[:-1]]
-ax.barh(members, parts, left=left)
+ax.barh(names, parts, left=left)
 ax.bar_label(ax.containers[0], [f"{part:.0f}" for part in parts], label_type="center", color="w")
 ax.axvline(rent[400], color="black", linestyle=":", label=f"truth: {rent[400]:.0f}")
 ax.set(xlabel="rent", title=f"predicted rent {parts.sum():.0f}")

@@ -13,4 +13,9 @@ def blobs(n_rows=120, seed=0, **settings):
 
 def fitted(**settings):
     X, y = blobs()
-    return AutoClassifier(**{"members": QUICK, "random_state": 0, **settings}).fit(X, y), X, y
+    return AutoClassifier(**{"families": QUICK, "random_state": 0, **settings}).fit(X, y), X, y
+
+
+def tried(model):
+    """Base models of the ensemble, and those that were skipped."""
+    return [*model.estimators_, *model.skipped_]

@@ -12,7 +12,7 @@ from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression, Ridge, RidgeClassifier
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
-from tests.auto.tables import blobs, fitted
+from tests.auto.tables import blobs, fitted, tried
 
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._base_models import (
@@ -49,26 +49,26 @@ def test_one_regressor_predicts_as_it_does_alone():
 
 
 def test_estimators_and_model_families_can_be_combined():
-    model, _, _ = fitted(members=["linear", ("forest", RandomForestClassifier(20))])
-    assert {"standardized ridge", "forest"} <= {member.name for member in model.members_}
+    model, _, _ = fitted(families=["linear", ("forest", RandomForestClassifier(20))])
+    assert {"ridge (standardized)", "forest"} <= {base.name for base in tried(model)}
 
 
 @pytest.mark.parametrize(
-    ("members", "message"),
+    ("families", "message"),
     [
-        ([], "members is empty"),
+        ([], "families is empty"),
         (["local", "trees"], "model families among"),
         ([LogisticRegression()], "pairs"),
     ],
 )
-def test_bad_base_models_are_refused(members, message):
+def test_bad_base_models_are_refused(families, message):
     X, y = blobs()
     with pytest.raises(ValueError, match=message):
-        AutoClassifier(members).fit(X, y)
+        AutoClassifier(families).fit(X, y)
 
 
 def test_families_not_tried_on_such_a_table_are_named():
-    with pytest.raises(ValueError, match=r"members=\['boosting'\] is tried on such a table"):
+    with pytest.raises(ValueError, match=r"no model of families=\['boosting'\] is tried"):
         AutoClassifier(["boosting"]).fit(*blobs(40))
 
 
@@ -92,49 +92,48 @@ def test_boosting_of_noisy_steps_prefers_small_trees_and_a_low_rate():
     X = rng.randn(400, 4)
     y = (X[:, 0] > 0) + 2.0 * rng.randn(400)
     model = AutoRegressor(["boosting"], random_state=0).fit(X, y)
-    (member,) = [member for member in model.members_ if member.name == "boosted trees"]
-    assert member.estimator.max_leaf_nodes == member.params["max_leaf_nodes"] == 8
+    (base,) = [base for base in tried(model) if base.name == "gradient boosting"]
+    assert base.estimator.max_leaf_nodes == base.params["max_leaf_nodes"] == 8
     losses = model.cv_results_["loss"]
     assert len(losses) == 2
     assert losses[1] < losses[0]
 
 
-def _levels_that_matter(n_rows, n_classes, seed=0):
-    """Return a frame whose target depends on levels, some of them missing."""
+def _informative_categories(n_rows, n_classes, seed=0):
+    """Return a frame whose target depends on categories, some of them missing."""
     pd = pytest.importorskip("pandas")
     rng = np.random.RandomState(seed)
-    level = rng.randint(12, size=n_rows)
+    code = rng.randint(12, size=n_rows)
     X = pd.DataFrame({f"x{j}": rng.randn(n_rows) for j in range(3)})
-    words = np.array(list("abcdefghijkl"), dtype=object)[level]
-    X["word"] = np.where(rng.rand(n_rows) < 0.05, None, words)
-    return X, (level * 7 % 12 + (rng.rand(n_rows) < 0.1)) % n_classes
+    letters = np.array(list("abcdefghijkl"), dtype=object)[code]
+    X["category"] = np.where(rng.rand(n_rows) < 0.05, None, letters)
+    return X, (code * 7 % 12 + (rng.rand(n_rows) < 0.1)) % n_classes
 
 
 @pytest.mark.parametrize("n_classes", [2, 3])
 def test_categories_are_boosted_as_codes_and_by_target_statistics(n_classes):
-    X, y = _levels_that_matter(220, n_classes)
+    X, y = _informative_categories(220, n_classes)
     model = AutoClassifier(["constant", "boosting"], random_state=0).fit(X, y)
-    tried = {member.name: member for member in model.members_}
-    assert {"boosted trees", "boosted trees of statistics"} <= set(tried)
-    weights = [tried[name].weight for name in tried if name.startswith("boosted")]
-    assert sum(weights) > 0.9
-    proba = model.predict_proba(X.assign(word="never seen"))
+    weights = {base.name: base.weight for base in tried(model)}
+    names = ["gradient boosting", "gradient boosting (target statistics)"]
+    assert sum(weights[name] for name in names) > 0.9
+    proba = model.predict_proba(X.assign(category="never seen"))
     assert np.isfinite(proba).all()
 
 
 def test_target_statistics_of_a_row_exclude_its_own_target():
     rng = np.random.RandomState(0)
-    levels = np.repeat(np.arange(60), 5).astype(float)
-    y = rng.randint(2, size=300)  # of coins, so that any relation was told
+    codes = np.repeat(np.arange(60), 5).astype(float)
+    y = rng.randint(2, size=300)  # random, so that any relation is a leak
     shape = TableShape(300, 1, 2, True, False, np.array([True]), None)
-    given = _statistics(shape).fit_transform(levels[:, None], y)
+    given = _statistics(shape).fit_transform(codes[:, None], y)
     assert abs(np.corrcoef(given[:, 0], y)[0, 1]) < 0.2
 
 
 @pytest.mark.parametrize(("n_rows", "n_specs"), [(199, 0), (200, 1)])
 def test_boosting_is_skipped_for_few_labelled_rows(n_rows, n_specs):
     shape = TableShape(n_rows, 4, 2, True, False, None, None)
-    assert len(list(boosting(shape, {"forest": 0.1}))) == n_specs
+    assert len(list(boosting(shape, {"random forest neighbours": 0.1}))) == n_specs
 
 
 @pytest.mark.parametrize(("n_columns", "share"), [(9, 1.0), (10, 0.3)])
@@ -144,7 +143,7 @@ def test_splits_of_many_columns_sample_some(n_columns, share, is_classification,
     shape = TableShape(
         n_rows, n_columns, 1 + is_classification, is_classification, False, None, None
     )
-    (spec,) = boosting(shape, {"forest": 0.1})
+    (spec,) = boosting(shape, {"random forest neighbours": 0.1})
     shares = [setting.get("max_features", 1.0) for setting in spec.grid]
     if is_classification:
         assert shares == [share]
@@ -158,10 +157,10 @@ def test_boosting_finds_two_informative_columns_among_many():
     X = rng.randn(600, 30)
     y = np.sign(X[:, 0]) * np.abs(X[:, 1]) + 0.1 * rng.randn(600)
     model = AutoRegressor(["boosting"], random_state=0).fit(X, y)
-    (member,) = [member for member in model.members_ if member.name == "boosted trees"]
-    assert member.estimator.max_features == 1.0
-    all_columns, drawn = model.cv_results_["loss"]
-    assert all_columns < 0.5 * drawn
+    (base,) = [base for base in tried(model) if base.name == "gradient boosting"]
+    assert base.estimator.max_features == 1.0
+    all_columns, sampled = model.cv_results_["loss"]
+    assert all_columns < 0.5 * sampled
 
 
 def test_boosting_is_tried_first_under_a_time_limit():
@@ -175,26 +174,27 @@ def test_boosting_is_tried_first_under_a_time_limit():
 @pytest.mark.parametrize(("smooth", "n_specs"), [(0.9, 1), (1.2, 1), (1.3, 0)])
 def test_kernel_ridge_is_tried_where_smooth_models_are_close_to_trees(smooth, n_specs):
     shape = TableShape(1000, 4, 1, False, False, None, None)
-    tried = {"constant": 9.0, "standardized gradient": smooth, "forest": 2.0, "boosted trees": 1.0}
-    assert len(list(FAMILIES["kernel"](shape, tried))) == n_specs
+    trees = {"random forest neighbours": 2.0, "gradient boosting": 1.0}
+    losses = {"constant": 9.0, "gradient metric (standardized)": smooth, **trees}
+    assert len(list(FAMILIES["kernel"](shape, losses))) == n_specs
 
 
 def test_kernel_ridge_of_many_rows_is_skipped_under_a_time_limit():
     table = TableShape(3000, 5, 1, False, False, None, None)
     assert not default_families(table)["kernel"]
     reason = default_families(replace(table, is_timed=True))["kernel"]
-    assert "2,000 of them where time is limited" in reason
-    tried = {"standardized": 0.1}
-    assert len(list(FAMILIES["kernel"](table, tried))) == 1
-    assert not list(FAMILIES["kernel"](replace(table, is_timed=True), tried))
+    assert "2,000 where time is limited" in reason
+    losses = {"local linear (standardized)": 0.1}
+    assert len(list(FAMILIES["kernel"](table, losses))) == 1
+    assert not list(FAMILIES["kernel"](replace(table, is_timed=True), losses))
 
 
 def test_pipelines_can_be_base_models():
     X, y = blobs()
-    member = make_pipeline(StandardScaler(), LogisticRegression())
-    model = AutoClassifier([("line", member)], random_state=0)
+    base = make_pipeline(StandardScaler(), LogisticRegression())
+    model = AutoClassifier([("line", base)], random_state=0)
     model.fit(X, y, sample_weight=np.linspace(1.0, 2.0, 120))
-    assert clone(model).get_params()["members"][0][0] == "line"
+    assert clone(model).get_params()["families"][0][0] == "line"
     assert isinstance(DummyRegressor(), BaseEstimator)
 
 
@@ -212,6 +212,8 @@ def test_gradient_metrics_start_from_the_best_coordinates():
     X[:, 0] += 2.0 * y
     X[:, 0] *= 30.0
     model = AutoClassifier(["local", "gradient"], random_state=0).fit(X, y)
-    losses = {member.name: member.loss for member in model.members_}
-    assert losses["euclidean"] < losses["standardized"]
-    assert losses["euclidean gradient"] <= 1.1 * losses["euclidean"]
+    losses = {base.name: base.loss for base in tried(model)}
+    assert losses["local linear (columns as given)"] < losses["local linear (standardized)"]
+    assert losses["gradient metric (columns as given)"] <= (
+        1.1 * losses["local linear (columns as given)"]
+    )

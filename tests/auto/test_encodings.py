@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 from sklearn.datasets import load_iris
-from tests.auto.tables import QUICK, blobs
+from tests.auto.tables import QUICK, blobs, tried
 
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto import _encodings as auto_encodings
@@ -57,14 +57,14 @@ def test_missing_values_are_accepted():
     assert np.isfinite(model.predict_proba(np.full((1, 5), np.nan))).all()
 
 
-@pytest.mark.parametrize("members", [["linear"], ["local"]])
-def test_a_new_missing_value_gets_the_median(members):
+@pytest.mark.parametrize("families", [["linear"], ["local"]])
+def test_a_new_missing_value_gets_the_median(families):
     X, y = load_iris(return_X_y=True)
-    model = AutoClassifier(members, random_state=0).fit(X, y)
-    gap, filled = X[:2].copy(), X[:2].copy()
-    gap[0, 2], filled[0, 2] = np.nan, np.median(X[:, 2])
-    np.testing.assert_array_equal(model.predict_proba(gap), model.predict_proba(filled))
-    np.testing.assert_array_equal(model.typicality(gap), model.typicality(filled))
+    model = AutoClassifier(families, random_state=0).fit(X, y)
+    missing, filled = X[:2].copy(), X[:2].copy()
+    missing[0, 2], filled[0, 2] = np.nan, np.median(X[:, 2])
+    np.testing.assert_array_equal(model.predict_proba(missing), model.predict_proba(filled))
+    np.testing.assert_array_equal(model.typicality(missing), model.typicality(filled))
 
 
 def test_sparse_rows_give_the_same_model():
@@ -122,10 +122,10 @@ def test_families_that_do_not_run_on_a_device_are_named(tensors_count_as_device)
     to_device = tensors_count_as_device
     X, y = blobs()
     model = AutoClassifier(random_state=0, max_fit_time=1e-3).fit(to_device(X), y)
-    reasons = {member.name: member.reason for member in model.members_}
-    assert "NumPy" in reasons["forest"]
-    assert "NumPy" in reasons["boosting"]
-    assert {"standardized", "euclidean"} <= set(reasons)
+    reason_of = {base.name: base.reason for base in tried(model)}
+    assert "NumPy" in reason_of["forest"]
+    assert "NumPy" in reason_of["boosting"]
+    assert {"local linear (standardized)", "local linear (columns as given)"} <= set(reason_of)
 
 
 def test_weights_reach_base_models_on_a_device(tensors_count_as_device):
@@ -196,11 +196,11 @@ def test_identifiers_in_a_numeric_frame_are_ignored():
     row_id = np.random.RandomState(0).permutation(len(y))
     plain = AutoClassifier(["linear"], random_state=0).fit(frame, y)
     keyed = AutoClassifier(["linear"], random_state=0).fit(frame.assign(row_id=row_id), y)
-    answers = [
+    predictions = [
         model.predict_proba(frame.assign(row_id=-1)[list(model.feature_names_in_)])
         for model in (plain, keyed)
     ]
-    np.testing.assert_allclose(*answers)
+    np.testing.assert_allclose(*predictions)
 
 
 def test_rows_of_weight_zero_are_removed_from_a_frame():

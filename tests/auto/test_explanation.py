@@ -1,4 +1,4 @@
-"""What an ensemble says about one row."""
+"""Explanations of one prediction of an ensemble."""
 
 import numpy as np
 import pytest
@@ -15,11 +15,11 @@ def test_contributions_in_an_explanation_add_up():
     names = np.array(["oak", "fir", "elm"])[y]
     model = AutoClassifier(["local", "linear"], random_state=0).fit(X, names)
     section, neighbors = model.explain_row(X[:1])
-    said = model.predict(X[:1])[0]
+    predicted = model.predict(X[:1])[0]
     assert section.columns == ("base model", "prediction", "probability", "weight", "contribution")
     total = sum(row[4] for row in section.rows)
     assert total == pytest.approx(model.predict_proba(X[:1]).max(), abs=1e-12)
-    assert section.summary.endswith(f"add up to the probability of {said}.")
+    assert section.summary.endswith(f"add up to the probability of {predicted}.")
     for _, _, probability, weight, part in section.rows:
         assert part == pytest.approx(weight * probability)
     assert all(names[row] == target for row, target, _ in neighbors.rows)
@@ -33,7 +33,7 @@ def test_a_neighbourhood_of_nearly_all_rows_is_named_as_such(n_neighbors, is_wid
     X, y = blobs()
     local = LocalClassifier(n_neighbors=n_neighbors, alpha=1.0)
     section = AutoClassifier([("local", local)], random_state=0).fit(X, y).explain_row(X[:1])[1]
-    assert f"listened to {len(section.rows)} of {len(y)} training rows" in section.summary
+    assert f"use {len(section.rows)} of {len(y)} training rows" in section.summary
     assert ("hardly a neighbourhood" in section.summary) == is_wide
 
 
@@ -76,7 +76,7 @@ def test_neighbours_are_shown_with_their_original_values(kind, tmp_path):
 
 @pytest.mark.parametrize("kind", ["pandas", "polars"])
 def test_background_rows_equal_the_training_table(kind):
-    """What the mixture says of its own rows, given back, is what it said of the table."""
+    """Background rows get the predictions of the same rows of the table."""
     import datetime
 
     lib = pytest.importorskip(kind)
@@ -86,7 +86,7 @@ def test_background_rows_equal_the_training_table(kind):
         "day": days,
         "wait": [datetime.timedelta(minutes=int(k)) for k in rng.randint(90, size=60)],
         "town": [None if k % 7 == 0 else f"town {k % 3}" for k in range(60)],
-        "member": [None if k % 5 == 0 else bool(k % 2) for k in range(60)],
+        "subscriber": [None if k % 5 == 0 else bool(k % 2) for k in range(60)],
         "count": [None if k % 11 == 0 else k for k in range(60)],
         "pay": rng.normal(size=60),
     }
@@ -129,7 +129,7 @@ def test_explanations_compare_with_training_rows():
     model = AutoClassifier(["local"], random_state=0).fit(X, y)
     own, given = explain(model, X[:1]), explain(model, X[:1], background=X)
     assert own["columns"].rows == given["columns"].rows
-    # The least change takes a search, so it is told where somebody asks for it.
+    # A counterfactual takes a search, so it is computed only for a given target.
     keys = [section.key for section in explain(model, X[:1], target=y.max()).sections]
     assert "surface" in keys
     assert "surface" not in [section.key for section in own.sections]
@@ -141,8 +141,8 @@ def test_explanations_of_global_models_compare_with_a_sample():
     X, y = blobs(500)
     model = AutoClassifier(["linear"], random_state=0).fit(X, y)
     assert len(model.background(X[:1])) == 200
-    reasons = explain(model, X[:1], target=y.max())
-    assert {"columns", "surface"} <= {section.key for section in reasons.sections}
+    explanation = explain(model, X[:1], target=y.max())
+    assert {"columns", "surface"} <= {section.key for section in explanation.sections}
 
 
 def test_neighbours_in_learned_coordinates_are_listed():
@@ -163,4 +163,4 @@ def test_global_models_have_no_neighbourhood():
     model = AutoRegressor([("ridge", Ridge())], random_state=0).fit(X, y)
     section, neighbors = model.explain_row(X[:1])
     assert sum(row[3] for row in section.rows) == pytest.approx(model.predict(X[:1])[0])
-    assert neighbors.summary == "No neighbourhood: global models answered."
+    assert neighbors.summary == "No neighbourhood: all base models are global."

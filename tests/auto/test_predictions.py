@@ -7,14 +7,14 @@ from sklearn.dummy import DummyClassifier
 from sklearn.linear_model import LogisticRegression, Ridge
 from sklearn.metrics import recall_score, roc_auc_score
 from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
-from tests.auto.tables import QUICK, blobs, fitted
+from tests.auto.tables import QUICK, blobs, fitted, tried
 
 from vicinal.auto import AutoClassifier, AutoRegressor
 from vicinal.auto._scorers import ClassScorer
 
 
 def test_contributions_add_up_to_the_probabilities():
-    model, X, _ = fitted(members="default")
+    model, X, _ = fitted(families="default")
     parts = model.contributions(X)
     assert parts.shape == (len(X), (model.weights_ > 0).sum(), 3)
     np.testing.assert_allclose(parts.sum(axis=1), model.predict_proba(X), atol=1e-12)
@@ -32,7 +32,7 @@ def test_contributions_add_up_to_the_prediction():
 
 
 def test_weights_are_sparse_sorted_and_sum_to_one():
-    model, _, _ = fitted(members="default")
+    model, _, _ = fitted(families="default")
     weights = model.weights_
     assert weights.sum() == pytest.approx(1.0)
     assert (np.diff(weights) <= 0).all()
@@ -42,9 +42,9 @@ def test_weights_are_sparse_sorted_and_sum_to_one():
 
 def test_an_informative_base_model_takes_all_the_weight():
     X, y = make_blobs(120, centers=3, random_state=0)
-    members = [("blind", DummyClassifier()), ("wise", LogisticRegression())]
-    model = AutoClassifier(members, random_state=0).fit(X, y)
-    assert model.members_[0].name == "wise"
+    families = [("blind", DummyClassifier()), ("wise", LogisticRegression())]
+    model = AutoClassifier(families, random_state=0).fit(X, y)
+    assert model.estimators_[0].name == "wise"
     assert model.weights_[0] == 1.0
 
 
@@ -52,7 +52,7 @@ def test_class_frequencies_are_predicted_where_nothing_is_learned():
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(90, 4)), rng.permutation(np.repeat([0, 1, 2], 30))
     model = AutoClassifier(QUICK, random_state=0).fit(X, y)
-    assert model.members_[0].name == "constant"
+    assert model.estimators_[0].name == "constant"
     assert model.weights_[0] == 1.0
     np.testing.assert_allclose(model.predict_proba(X), 1 / 3, atol=1e-6)
 
@@ -98,10 +98,8 @@ def test_class_weight_reaches_base_models_and_ensemble():
     plain = AutoClassifier(QUICK, random_state=0).fit(X, y)
     even = AutoClassifier(QUICK, class_weight="balanced", random_state=0).fit(X, y)
     assert recall_score(y, even.predict(X)) > recall_score(y, plain.predict(X)) + 0.2
-    for member in even.members_:
-        if member.weight > 0:
-            said = member.estimator.predict(X)
-            assert recall_score(y, said) > 0.6, member.name
+    for base in even.estimators_:
+        assert recall_score(y, base.estimator.predict(X)) > 0.6, base.name
 
 
 def test_a_class_of_weight_zero_and_object_labels_are_accepted():
@@ -166,7 +164,7 @@ def test_more_columns_than_rows_are_accepted():
     X[y == 1, :5] += 2.0
     model = AutoClassifier(["constant", "local", "forest", "linear"], random_state=0).fit(X, y)
     assert model.score_ > 0.8
-    assert {member.name: member for member in model.members_}["forest"].loss < np.log(2)
+    assert {base.name: base for base in tried(model)}["random forest neighbours"].loss < np.log(2)
 
 
 def test_base_models_that_are_always_right_are_not_sharpened_without_limit():
@@ -253,31 +251,31 @@ def test_rows_without_a_held_out_prediction_are_not_used_for_calibration():
 
 
 def test_a_rare_class_is_ranked_above_chance():
-    """Log losses of 20 rows are in doubt where the order of the answers is not."""
+    """Log losses of 20 rows are uncertain where the order of the predictions is not."""
     rng = np.random.RandomState(1)
     X = rng.normal(size=(600, 4))
     y = rng.rand(600) < 1 / (1 + np.exp(4.2 - 1.2 * X[:, 0]))
     model = AutoClassifier(["constant", "linear"], random_state=0).fit(X, y)
     assert roc_auc_score(y, model.predict_proba(X)[:, 1]) > 0.7
     shuffled = AutoClassifier(["constant", "linear"], random_state=0).fit(X, rng.permutation(y))
-    assert shuffled.members_[0].name == "constant"
+    assert shuffled.estimators_[0].name == "constant"
 
 
 def test_evidence_is_the_slope_of_the_likelihood():
     rng = np.random.RandomState(0)
     codes = rng.randint(3, size=80)
-    answers = rng.dirichlet(np.ones(3), size=80)
+    predictions = rng.dirichlet(np.ones(3), size=80)
     scorer = ClassScorer(codes, rng.rand(80), 80)
     shares = np.bincount(codes, scorer.share)
 
     def likelihood(w):
-        mixed = (1 - w) * shares + w * answers
+        mixed = (1 - w) * shares + w * predictions
         return scorer.share @ np.log(mixed[np.arange(80), codes])
 
     slope = (likelihood(1e-6) - likelihood(-1e-6)) / 2e-6
-    error = np.sqrt(scorer.share**2 @ ((answers / shares - 1) ** 2 @ shares))
-    assert scorer.evidence(answers, np.arange(80)) == pytest.approx(slope / error, rel=1e-5)
-    # A row that was answered twice is one row.
+    error = np.sqrt(scorer.share**2 @ ((predictions / shares - 1) ** 2 @ shares))
+    assert scorer.evidence(predictions, np.arange(80)) == pytest.approx(slope / error, rel=1e-5)
+    # A row that was predicted twice is one row.
     twice = ClassScorer(np.tile(codes, 2), np.tile(scorer.share, 2), 80)
-    again = twice.evidence(np.tile(answers, (2, 1)), np.tile(np.arange(80), 2))
-    assert again == pytest.approx(scorer.evidence(answers, np.arange(80)))
+    again = twice.evidence(np.tile(predictions, (2, 1)), np.tile(np.arange(80), 2))
+    assert again == pytest.approx(scorer.evidence(predictions, np.arange(80)))

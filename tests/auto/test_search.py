@@ -11,7 +11,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.linear_model import LogisticRegression
 from sklearn.neighbors import KNeighborsClassifier
 from sklearn.tree import DecisionTreeClassifier
-from tests.auto.tables import blobs, fitted
+from tests.auto.tables import blobs, fitted, tried
 
 from vicinal._base import HeldOut, _clock
 from vicinal.auto import AutoClassifier, AutoRegressor
@@ -30,17 +30,16 @@ def tried_on_few(monkeypatch):
 def test_base_models_are_tried_on_a_sample_and_fitted_to_all_rows(tried_on_few):
     X = np.random.RandomState(0).normal(size=(400, 3))
     y = (X[:, 0] * X[:, 1] > 0.0).astype(int)
-    y[:4] = 7  # so rare that a draw would lose it
-    members = ["gradient", ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))]
-    model = AutoClassifier(members, random_state=0).fit(X, y)
+    y[:4] = 7  # so rare that a split would lose it
+    families = ["gradient", ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))]
+    model = AutoClassifier(families, random_state=0).fit(X, y)
     assert model.classes_.tolist() == [0, 1, 7]
     assert 150 <= np.isfinite(model.held_out_[:, 0]).sum() <= 154
-    kept = [member for member in model.members_ if member.weight > 0.0]
-    assert "standardized gradient" in [member.name for member in kept]
-    for member in kept:
+    assert "gradient metric (standardized)" in [base.name for base in model.estimators_]
+    for base in model.estimators_:
         # Probabilities may differ by the temperature, which the trial has found.
-        again = clone(member.estimator).set_params(**member.params).fit(X, y)
-        assert_array_equal(member.estimator.predict(X), again.predict(X))
+        again = clone(base.estimator).set_params(**base.params).fit(X, y)
+        assert_array_equal(base.estimator.predict(X), again.predict(X))
 
 
 def test_regressors_are_tried_on_a_sample_and_fitted_to_all_rows(tried_on_few):
@@ -48,8 +47,8 @@ def test_regressors_are_tried_on_a_sample_and_fitted_to_all_rows(tried_on_few):
     y = X[:, 0] ** 2 + 0.1 * X[:, 1]
     model = AutoRegressor(["local"], random_state=0).fit(X, y)
     assert np.isfinite(model.held_out_).sum() == 150
-    assert model.members_[0].estimator.neighbors(X[:1]).shape == (1, 400)
-    # What was learned from 150 rows is the choice alone: with all rows the answers are better.
+    assert model.estimators_[0].estimator.neighbors(X[:1]).shape == (1, 400)
+    # What was learned from 150 rows is the choice alone: with all rows the predictions are better.
     assert model.score(X, y) > model.score_
 
 
@@ -67,10 +66,10 @@ def test_every_base_model_is_listed_with_its_loss_or_its_reason():
             raise RuntimeError("out of luck")
 
     X, y = blobs()
-    members = [("good", LogisticRegression()), ("broken", Broken())]
+    families = [("good", LogisticRegression()), ("broken", Broken())]
     with pytest.warns(UserWarning, match="'broken' is skipped: RuntimeError: out of luck"):
-        model = AutoClassifier(members, random_state=0).fit(X, y)
-    by_name = {member.name: member for member in model.members_}
+        model = AutoClassifier(families, random_state=0).fit(X, y)
+    by_name = {base.name: base for base in tried(model)}
     assert by_name["broken"].reason == "RuntimeError: out of luck"
     assert np.isfinite(by_name["good"].loss)
     assert by_name["good"].fit_time >= 0.0
@@ -91,10 +90,10 @@ def test_no_usable_base_model_is_an_error_with_the_reason():
 
 def test_cv_results_hold_every_setting():
     model, _, _ = fitted()
-    names = model.cv_results_["member"]
+    names = model.cv_results_["name"]
     assert len(names) == len(model.cv_results_["params"]) == len(model.cv_results_["loss"])
-    best = {m.name: m for m in model.members_}["standardized ridge"]
-    own = model.cv_results_["loss"][names == "standardized ridge"]
+    best = {m.name: m for m in tried(model)}["ridge (standardized)"]
+    own = model.cv_results_["loss"][names == "ridge (standardized)"]
     assert best.loss == pytest.approx(own.min())
 
 
@@ -103,9 +102,9 @@ def test_groups_are_held_out_together():
     rng = np.random.RandomState(0)
     X, y = np.repeat(rng.normal(size=(60, 3)), 4, axis=0), np.repeat(rng.randint(2, size=60), 4)
     groups = np.repeat(np.arange(60), 4)
-    members = ["local", "linear", "gradient", ("tree", DecisionTreeClassifier())]
-    apart = AutoClassifier(members, random_state=0).fit(X, y)
-    together = AutoClassifier(members, random_state=0).fit(X, y, groups=groups)
+    families = ["local", "linear", "gradient", ("tree", DecisionTreeClassifier())]
+    apart = AutoClassifier(families, random_state=0).fit(X, y)
+    together = AutoClassifier(families, random_state=0).fit(X, y, groups=groups)
     assert apart.score_ > 0.95
     assert together.score_ < 0.7
 
@@ -125,10 +124,10 @@ def test_a_base_model_that_exceeds_the_time_limit_is_skipped(clock):
             return super().fit(X, y, sample_weight)
 
     X, y = blobs()
-    members = [("quick", LogisticRegression()), ("slow", Slow())]
+    families = [("quick", LogisticRegression()), ("slow", Slow())]
     with pytest.warns(UserWarning, match="'slow' is skipped: .*would not fit"):
-        model = AutoClassifier(members, max_fit_time=2.0, n_jobs=1, random_state=0).fit(X, y)
-    assert model.members_[0].name == "quick"
+        model = AutoClassifier(families, max_fit_time=2.0, n_jobs=1, random_state=0).fit(X, y)
+    assert model.estimators_[0].name == "quick"
 
 
 def test_interruption_leaves_it_unfitted():
@@ -158,13 +157,13 @@ def test_predictions_do_not_depend_on_n_jobs():
 
 def test_first_folds_are_compared_after_the_same_calibration():
     codes = np.tile(np.arange(26), 40)
-    timid, sure = (np.eye(26)[codes] * p + (1.0 - p) / 26 for p in (0.5, 0.9))
+    cautious, sure = (np.eye(26)[codes] * p + (1.0 - p) / 26 for p in (0.5, 0.9))
     scorer = ClassScorer(codes, np.ones(len(codes)), len(codes))
     data = TrialData({}, codes, np.arange(26), judged=codes)
     options = {"deadline": np.inf, "n_jobs": 1, "on_device": False, "random_state": 0}
     search = Search(data, scorer, **options)
-    search.trials = [Trial(None, [{}], timid[None], scorer.losses(timid[None]))]
-    search.tried = {"timid": 1.0}
+    search.trials = [Trial(None, [{}], cautious[None], scorer.losses(cautious[None]))]
+    search.tried = {"cautious": 1.0}
     search._check_lead(HeldOut([{}], np.arange(52), sure[None, :52]), 1.1)
     wrong = np.roll(sure, 1, axis=1)
     with pytest.raises(Skipped, match="its first fold lost"):
@@ -174,26 +173,26 @@ def test_first_folds_are_compared_after_the_same_calibration():
 def test_encoding_counts_towards_the_time_limit(monkeypatch, clock):
     encode = auto_encodings.Encodings.fit_transform
 
-    def slowly(forms, *table):
+    def slowly(encodings, *table):
         clock[0] += 0.3
-        return encode(forms, *table)
+        return encode(encodings, *table)
 
     monkeypatch.setattr(auto_encodings.Encodings, "fit_transform", slowly)
     X, y = load_iris(return_X_y=True)
     model = AutoClassifier(max_fit_time=0.2, random_state=0).fit(X, y)
-    seen = [member.name for member in model.members_ if not member.reason]
+    seen = [base.name for base in tried(model) if not base.reason]
     assert seen == ["constant"]
 
 
 def test_folds_are_stratified_for_rare_classes():
     codes = np.repeat([0, 1, 2], [50, 8, 1])
-    folds, n_draws = split_folds(59, codes, None, 5, 0)
-    assert n_draws == 2
+    folds, n_repeats = split_folds(59, codes, None, 5, 0)
+    assert n_repeats == 2
     assert len(folds) == 10
-    for draw in (folds[:5], folds[5:]):
-        assert sorted(np.concatenate(draw)) == list(range(59))
-        assert all((codes[fold] == 0).sum() == 10 for fold in draw)
-        assert all((codes[fold] == 1).sum() in (1, 2) for fold in draw)
+    for split in (folds[:5], folds[5:]):
+        assert sorted(np.concatenate(split)) == list(range(59))
+        assert all((codes[fold] == 0).sum() == 10 for fold in split)
+        assert all((codes[fold] == 1).sum() in (1, 2) for fold in split)
 
 
 def test_folds_keep_groups_together():
@@ -206,7 +205,7 @@ def test_folds_keep_groups_together():
 def test_a_class_with_fewer_rows_than_folds_is_named():
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(60, 3)), np.array(["well"] * 59 + ["sick"])
-    model = AutoClassifier(members=["constant", "linear"], random_state=0)
+    model = AutoClassifier(families=["constant", "linear"], random_state=0)
     with pytest.warns(UserWarning, match="too few rows of a class for 5 folds: 'sick' has 1;"):
         model.fit(X, y)
     many = np.r_[np.zeros(40), np.arange(1, 11).repeat(2)].astype(int)

@@ -68,7 +68,7 @@ def test_decisions_are_said_and_kept_to():
         "left out, an identifier: 'ref'",
         "left out, no value: 'gap'",
         "left out, one value in all rows: 'same'",
-        "numbers, and words that count as missing: 'mixed' ('none of it')",
+        "numbers, and strings that count as missing: 'mixed' ('none of it')",
         "dates as parts of the calendar and a count of days: 'day'",
     ]
     encoder = checked.encoder()

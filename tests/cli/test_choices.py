@@ -47,7 +47,7 @@ def folder(tmp_path_factory):
 
 
 # The same base models however busy the machine is.
-LOCAL = ["--set", "members=['constant', 'local', 'linear']", "--budget", "24h"]
+LOCAL = ["--set", "families=['constant', 'local', 'linear']", "--budget", "24h"]
 
 
 def fit(folder, name, *arguments):

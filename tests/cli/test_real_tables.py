@@ -89,7 +89,7 @@ def test_what_was_decided_in_fit_is_kept_to_at_prediction(tmp_path, capsys):
     assert run([*arguments, "-o", str(model)]) == 0
     said = capsys.readouterr().err
     assert "left out, an identifier: 'PassengerId'" in said
-    assert "words that count as missing: 'Ticket'" in said
+    assert "strings that count as missing: 'Ticket'" in said
     assert run(["predict", str(model), str(tmp_path / "te.csv"), "--key", "PassengerId"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "PassengerId,prediction"

@@ -164,29 +164,29 @@ def test_metrics_agree(data):
     assert np.mean(np.abs(found - host.predict_proba(Q[:300])) > 0.02) < 0.05
 
 
-def test_nets_are_members_on_the_device(data):
+def test_nets_are_base_models_on_the_device(data):
     X, y, Q = data
     rows, labels, queries = on_gpu(X[:1500], y[:1500], Q[:500])
     model = AutoClassifier(random_state=0).fit(rows, labels)
-    reasons = {member.name: member.reason for member in model.members_}
-    assert not reasons["neural neighbors"] or "improve" in reasons["neural neighbors"]
+    reasons = {base.name: base.reason for base in model.skipped_}
+    assert "improve" in reasons.get("neural neighbours", "improve")
     assert bool(torch.isfinite(model.predict_proba(queries)).all())
 
 
 def test_a_mixture_stays_on_the_device(data):
     X, y, Q = data
     rows, labels, queries = on_gpu(X[:4000], y[:4000], Q[:2000])
-    members = ["constant", "local", "gradient"]
-    model = AutoClassifier(members, random_state=0).fit(rows, labels)
-    assert {member.name for member in model.members_ if member.weight > 0.0} <= {
-        "standardized",
-        "euclidean",
-        "standardized gradient",
+    families = ["constant", "local", "gradient"]
+    model = AutoClassifier(families, random_state=0).fit(rows, labels)
+    assert {base.name for base in model.estimators_} <= {
+        "local linear (standardized)",
+        "local linear (columns as given)",
+        "gradient metric (standardized)",
     }
     proba = model.predict_proba(queries)
     assert proba.is_cuda
     assert proba.dtype == torch.float32
     assert model.predict(queries).is_cuda
-    host = AutoClassifier(members, random_state=0).fit(X[:4000], y[:4000])
+    host = AutoClassifier(families, random_state=0).fit(X[:4000], y[:4000])
     agree = (as_numpy(model.predict(queries)) == host.predict(Q[:2000])).mean()
     assert agree > 0.97

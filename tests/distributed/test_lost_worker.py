@@ -56,7 +56,7 @@ def test_mixtures_survive_a_killed_worker(tmp_path, monkeypatch, cluster):
     y = (X[:, 0] > 0.3 * X[:, 1]).astype(int)
     model = AutoClassifier(["linear"], random_state=0)
     wanted, found = surviving(model, X, y, tmp_path, cluster)
-    assert found.members_[0].n_rows == 200
+    assert found.estimators_[0].n_rows == 200
     # Sums over blocks are taken in one order, but which worker computes a block changes, and with
     # it, in rare runs, the last bit of what comes back (2e-16 was seen).
     assert_allclose(found.predict_proba(X), wanted.predict_proba(X), rtol=1e-12, atol=1e-15)

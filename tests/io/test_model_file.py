@@ -456,7 +456,7 @@ def test_save_where_nothing_can_be_written_is_one_line(tmp_path, monkeypatch, na
 def test_files_of_a_version_with_other_parameters_are_told(tmp_path):
     """As those of dates were, when the encoder read one form of them only."""
     model = TableEncoder().fit(pd.DataFrame({"day": ["2020-01-01", "2021-03-04"]}))
-    del model.column_encoders_["day"].forms
+    del model.column_encoders_["day"].formats
     save(model, tmp_path / "old.vicinal")
-    with pytest.raises(ModelFileError, match="no attribute 'forms'.*fit and save again"):
+    with pytest.raises(ModelFileError, match="no attribute 'formats'.*fit and save again"):
         load(tmp_path / "old.vicinal")

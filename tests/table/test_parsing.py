@@ -5,7 +5,7 @@ import pytest
 
 from vicinal.table._parsing import (
     as_numbers,
-    date_forms_of,
+    date_formats_of,
     decimal_of,
     numbers_in,
     parse_date,
@@ -67,7 +67,7 @@ def test_decimal_mark_is_the_one_that_reads_most():
 
 
 @pytest.mark.parametrize(
-    ("texts", "forms"),
+    ("texts", "formats"),
     [
         (["2020-12-31", "2021-01-01"], ("iso",)),
         (["2020-12-31T10:00:00Z", "2021-01-01 08:30"], ("iso",)),
@@ -89,14 +89,14 @@ def test_decimal_mark_is_the_one_that_reads_most():
         (["10-20", "20-30"], ()),
     ],
 )
-def test_forms_of_dates(texts, forms):
-    assert date_forms_of(texts, 0.9) == forms
+def test_formats_of_dates(texts, formats):
+    assert date_formats_of(texts, 0.9) == formats
 
 
 def test_day_and_month_are_those_that_read_most():
     # Nine in ten are dates with the month first, too: all are with the day first.
     texts = [f"{day}/3/2020" for day in range(1, 11)] * 2 + ["25/3/2020", "26/3/2020"]
-    assert date_forms_of(texts, 0.9) == ("%d/%m/%Y",)
+    assert date_formats_of(texts, 0.9) == ("%d/%m/%Y",)
 
 
 @pytest.mark.parametrize(
@@ -154,6 +154,6 @@ def test_numbers_beyond_all_are_gaps():
     np.testing.assert_array_equal(as_numbers(texts), [np.nan, np.nan, 2.5])
 
 
-def test_long_digits_with_a_letter_are_told_at_once():
+def test_long_digits_with_a_letter_are_recognized_at_once():
     """A pattern that tries every cut of the digits would take minutes."""
     assert np.isnan(parse_number("1" * 100_000 + "x"))

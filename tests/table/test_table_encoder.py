@@ -33,7 +33,7 @@ polars = pytest.importorskip("polars")
 COLUMNS = {
     "age": [30, None, 50, 41],
     "city": ["Rome", "Oslo", None, "Rome"],
-    "member": [True, False, True, True],
+    "subscriber": [True, False, True, True],
     "day": [
         datetime.date(2020, 1, 1),
         datetime.date(2020, 1, 2),
@@ -83,7 +83,7 @@ def test_values_by_hand_for_distances(library):
     np.testing.assert_array_equal(found["age missing"], [0, 1, 0, 0])
     np.testing.assert_array_equal(found["city = Rome"], [1, 0, 0, 1])
     np.testing.assert_array_equal(found["city = (missing)"], [0, 0, 1, 0])
-    np.testing.assert_array_equal(found["member"], [1, 0, 1, 1])
+    np.testing.assert_array_equal(found["subscriber"], [1, 0, 1, 1])
     np.testing.assert_array_equal(found["day year"], [2020, 2020, 2020, 2021])
     np.testing.assert_array_equal(found["day month"], [1, 1, 1, 2])
     np.testing.assert_array_equal(found["day day"], [1, 2, 2, 3])
@@ -108,11 +108,11 @@ def test_values_by_hand_for_trees(library):
 
 def test_both_libraries_and_object_columns_give_the_same_numbers():
     table, y = mixed_table()
-    for form in ("distance", "tree"):
-        encoder = TableEncoder(form).fit(table, y)
+    for encoding in ("distance", "tree"):
+        encoder = TableEncoder(encoding).fit(table, y)
         expected = encoder.transform(table)
         for other in (polars.from_pandas(table), table.astype(object), table.convert_dtypes()):
-            again = TableEncoder(form).fit(other, y)
+            again = TableEncoder(encoding).fit(other, y)
             np.testing.assert_array_equal(
                 again.get_feature_names_out(), encoder.get_feature_names_out()
             )
@@ -124,7 +124,7 @@ def test_kinds_are_decided_from_values():
     table, y = mixed_table()
     table["zip"] = [f"{k % 7:05d}" for k in range(300)]
     table["share"] = [f"{k % 11},5%" for k in range(300)]
-    table["told"] = [f"{k % 28 + 1}.{k % 12 + 1}.2021" for k in range(300)]
+    table["reported"] = [f"{k % 28 + 1}.{k % 12 + 1}.2021" for k in range(300)]
     table["size"] = ["big" if k % 100 == 0 else str(k / 4) for k in range(300)]
     table["nothing"] = None
     table["same"] = "x"
@@ -141,7 +141,7 @@ def test_kinds_are_decided_from_values():
         "ref": "drop",
         "zip": "category",
         "share": "number",
-        "told": "date",
+        "reported": "date",
         "size": "number",
         "nothing": "drop",
         "same": "drop",
@@ -149,14 +149,14 @@ def test_kinds_are_decided_from_values():
         "list": "drop",
     }
     assert encoder.decisions_ == [
-        "gaps filled with the median and marked: 'age'",
-        "more than 20 levels, encoded by their target statistics: 'city'",
-        "dates as parts of the calendar and a count of days: 'start', 'told'",
+        "missing values filled with the median and marked: 'age'",
+        "more than 20 categories, encoded by their target statistics: 'city'",
+        "dates as parts of the calendar and a count of days: 'start', 'reported'",
         f"numbers read from text: 'fee' ({table['fee'][0]!r}), 'share' ('0,5%')",
         "free text as 10 latent columns: 'note'",
         "left out, an identifier: 'ref', 'PassengerId'",
         "digits with leading zeros, taken as codes: 'zip'",
-        "numbers, and words that count as missing: 'size' ('big')",
+        "numbers, and strings that count as missing: 'size' ('big')",
         "left out, no value: 'nothing'",
         "left out, one value in all rows: 'same'",
         "left out, nested values: 'list'",
@@ -171,7 +171,7 @@ def test_units_limits_and_times_of_day_are_numbers():
             "area": [f"{area} m²" for area in areas],
             "at": [f"{hour:02d}:30" for hour in hours],
             "dose": ["<0.1" if dose < 0.1 else str(dose) for dose in doses],
-            "age": rng.choice(["<30", ">30"], 60),  # levels, not numbers
+            "age": rng.choice(["<30", ">30"], 60),  # categories, not numbers
             "term": rng.choice(["1 year", "2 years"], 60),
         }
     )
@@ -211,10 +211,10 @@ def several_kinds(n=60):
     )
 
 
-@pytest.mark.parametrize("form", ["distance", "tree"])
-def test_keys_several_numbers_choices_and_dates_in_two_forms(form):
+@pytest.mark.parametrize("encoding", ["distance", "tree"])
+def test_keys_several_numbers_choices_and_dates_in_two_formats(encoding):
     table = several_kinds()
-    encoder = TableEncoder(form, max_levels=10).fit(table, np.arange(60.0))
+    encoder = TableEncoder(encoding, max_categories=10).fit(table, np.arange(60.0))
     assert encoder.kinds_ == {
         "customerID": "category",
         "Invoice Number": "drop",
@@ -236,7 +236,7 @@ def test_keys_several_numbers_choices_and_dates_in_two_forms(form):
     found = encoded(encoder, new)
     high = (
         (np.nan, np.nan)
-        if form == "tree"
+        if encoding == "tree"
         else np.median([[float(n) for n in cell.split("/")] for cell in table["pressure"]], axis=0)
     )
     np.testing.assert_array_equal(found["pressure 1"], [130, high[0]])
@@ -256,14 +256,14 @@ def test_a_number_that_may_stand_for_a_gap_is_named():
     assert TableEncoder().fit(table).decisions_ == []
     table.loc[:3, "celsius"] = -999
     table.loc[:3, "debt"] = -999
-    said = "-999 is far from all other values; leave the cell empty if it is a gap: 'celsius'"
-    assert TableEncoder().fit(table).decisions_ == [said]
+    line = "-999 is far from all other values; leave the cell empty if it means missing: 'celsius'"
+    assert TableEncoder().fit(table).decisions_ == [line]
 
 
 def test_several_numbers_and_choices_can_be_declared():
-    table = pandas.DataFrame({"rooms": ["3+1", "2+0", None, "3+2"], "has": ["a,b", "b", "", "a"]})
-    encoder = TableEncoder(kinds={"rooms": "numbers", "has": "choices"}).fit(table)
-    names = ["rooms 1", "rooms 2", "rooms missing", "has has a", "has has b"]
+    table = pandas.DataFrame({"score": ["3+1", "2+0", None, "3+2"], "has": ["a,b", "b", "", "a"]})
+    encoder = TableEncoder(kinds={"score": "numbers", "has": "choices"}).fit(table)
+    names = ["score 1", "score 2", "score missing", "has has a", "has has b"]
     assert encoder.get_feature_names_out().tolist() == names
     assert encoder.transform(table)[2].tolist() == [3, 1, 1, 0, 0]
     with pytest.raises(ValueError, match="no numbers can be read from 'a,b'"):
@@ -279,9 +279,11 @@ def test_numbers_of_a_key_have_no_order(name):
     assert list(TableEncoder().fit(unique).kinds_.values()) == ["drop", "number"]
 
 
-@pytest.mark.parametrize("gap", ["", "n/a", "N/A", "#N/A", "-", "--", "?", "null"])
-def test_texts_that_stand_for_a_gap(gap):
-    table = pandas.DataFrame({"x": [gap, "red", "blue", "red"], "n": ["1.5", gap, "2", "3"]})
+@pytest.mark.parametrize("missing", ["", "n/a", "N/A", "#N/A", "-", "--", "?", "null"])
+def test_texts_that_stand_for_a_missing_value(missing):
+    table = pandas.DataFrame(
+        {"x": [missing, "red", "blue", "red"], "n": ["1.5", missing, "2", "3"]}
+    )
     found = encoded(TableEncoder("tree").fit(table), table)
     np.testing.assert_array_equal(np.isnan(found["x"]), [True, False, False, False])
     np.testing.assert_array_equal(np.isnan(found["n"]), [False, True, False, False])
@@ -291,7 +293,7 @@ def test_kinds_can_be_declared():
     table = pandas.DataFrame({"zip": [1, 2, 3, 1], "x": [1.0, 2.0, 3.0, 4.0], "z": [4, 3, 2, 1]})
     encoder = TableEncoder(kinds={"zip": "category", "z": "drop"}).fit(table)
     assert encoder.get_feature_names_out().tolist() == ["zip = 1", "zip = 2", "zip = 3", "x"]
-    # A level is the same whether it is read as text, as a whole number or as a float.
+    # A category is the same whether it is read as text, as a whole number or as a float.
     expected = encoder.transform(table)
     for dtype in (str, float):
         np.testing.assert_array_equal(encoder.transform(table.astype({"zip": dtype})), expected)
@@ -323,11 +325,11 @@ def test_latent_columns_are_those_of_skrub():
 # --- what was not seen --------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["distance", "tree"])
-def test_rows_of_prediction_are_never_an_error(form):
-    """New levels, new gaps, words among numbers, numbers among words, other types."""
+@pytest.mark.parametrize("encoding", ["distance", "tree"])
+def test_rows_of_prediction_are_never_an_error(encoding):
+    """New categories and missing values, strings among numbers and the reverse, other types."""
     table, y = mixed_table()
-    encoder = TableEncoder(form).fit(table, y)
+    encoder = TableEncoder(encoding).fit(table, y)
     strange = pandas.DataFrame(
         {
             "age": ["old", "31", None],
@@ -335,11 +337,11 @@ def test_rows_of_prediction_are_never_an_error(form):
             "kind": [None, "violet", 3.0],
             "start": ["someday", None, "2020-02-03"],
             "fee": [12.0, None, float("inf")],
-            "note": [None, "", "new words altogether"],
+            "note": [None, "", "a new text altogether"],
         }
     )
     found = encoded(encoder, strange)
-    if form == "tree":
+    if encoding == "tree":
         assert np.isnan(found["age"][[0, 2]]).all()
         assert np.isnan(found["kind"]).all()
         assert np.isnan(found["fee"][1:]).all()
@@ -348,7 +350,7 @@ def test_rows_of_prediction_are_never_an_error(form):
         np.testing.assert_array_equal(found["age missing"], [1, 0, 1])
         np.testing.assert_array_equal(found["kind = (missing)"], [1, 1, 1])
     share = found["city share of yes"]
-    assert share[0] == pytest.approx(np.mean(y == "yes"))  # a level that was not seen: all rows
+    assert share[0] == pytest.approx(np.mean(y == "yes"))  # a category that was not seen: all rows
     assert found["start days"][2] == (datetime.date(2020, 2, 3) - datetime.date(1970, 1, 1)).days
 
 
@@ -357,13 +359,13 @@ def test_levels_that_were_not_seen_by_rule():
     encoder = TableEncoder().fit(table)
     found = encoded(encoder, pandas.DataFrame({"two": ["new", None], "three": ["new", None]}))
     np.testing.assert_array_equal(found["two = b"], [0, 0])  # the more frequent of the two
-    for level in "xyz":
-        np.testing.assert_array_equal(found[f"three = {level}"], [0, 0])
+    for category in "xyz":
+        np.testing.assert_array_equal(found[f"three = {category}"], [0, 0])
 
 
 def test_rare_and_unknown_levels_share_a_column_without_a_target():
     table = pandas.DataFrame({"city": ["a"] * 5 + ["b"] * 4 + ["c", "d", "e"]})
-    encoder = TableEncoder(max_levels=3).fit(table)
+    encoder = TableEncoder(max_categories=3).fit(table)
     assert encoder.get_feature_names_out().tolist() == ["city = a", "city = b", "city = (other)"]
     unseen = encoder.transform(pandas.DataFrame({"city": ["b", "z", None]}))
     np.testing.assert_array_equal(unseen, [[0, 1, 0], [0, 0, 1], [0, 0, 1]])
@@ -373,11 +375,11 @@ def test_rare_and_unknown_levels_share_a_column_without_a_target():
 def test_columns_are_found_by_name_and_others_ignored(library):
     table = library.DataFrame(COLUMNS)
     encoder = TableEncoder().fit(table)
-    names = ["city", "wait", "day", "member", "age"]
+    names = ["city", "wait", "day", "subscriber", "age"]
     shuffled = library.DataFrame({"new": [1] * 4, **{name: COLUMNS[name] for name in names}})
     np.testing.assert_array_equal(encoder.transform(shuffled), encoder.transform(table))
     with pytest.raises(ValueError, match="lacks the column 'age'.*it has 'city'"):
-        encoder.transform(table[["city", "wait", "day", "member"]])
+        encoder.transform(table[["city", "wait", "day", "subscriber"]])
 
 
 def test_arrays_are_taken_by_position():
@@ -411,10 +413,10 @@ def test_bad_tables_are_named(library):
 
 @pytest.mark.parametrize("kind", ["binary", "multiclass", "continuous"])
 def test_no_row_sees_its_own_target(kind):
-    """With labels of a coin and levels of three rows, in-sample statistics would seem to know."""
+    """With random labels and categories of three rows, in-sample statistics would leak."""
     rng = np.random.RandomState(0)
     n = 600
-    table = pandas.DataFrame({"level": [f"l{k}" for k in rng.randint(0, 200, n)]})
+    table = pandas.DataFrame({"category": [f"l{k}" for k in rng.randint(0, 200, n)]})
     y = {
         "binary": rng.randint(0, 2, n),
         "multiclass": rng.choice(["a", "b", "c"], n),
@@ -451,10 +453,10 @@ def test_pipelines_learn_from_mixed_tables():
 # --- names, sources, the way back ---------------------------------------------------------------
 
 
-@pytest.mark.parametrize("form", ["distance", "tree"])
-def test_every_encoded_column_knows_its_source(form):
+@pytest.mark.parametrize("encoding", ["distance", "tree"])
+def test_every_encoded_column_knows_its_source(encoding):
     table, y = mixed_table()
-    encoder = TableEncoder(form).fit(table, y)
+    encoder = TableEncoder(encoding).fit(table, y)
     names = encoder.get_feature_names_out()
     assert (
         len(names) == len(set(names)) == len(encoder.sources_) == encoder.transform(table).shape[1]
@@ -464,10 +466,10 @@ def test_every_encoded_column_knows_its_source(form):
     assert set(encoder.sources_) == set(table) - {"ref"}
 
 
-@pytest.mark.parametrize("form", ["distance", "tree"])
-def test_encoded_rows_are_read_back(form):
+@pytest.mark.parametrize("encoding", ["distance", "tree"])
+def test_encoded_rows_are_read_back(encoding):
     table, y = mixed_table()
-    encoder = TableEncoder(form).fit(table, y)
+    encoder = TableEncoder(encoding).fit(table, y)
     back = pandas.DataFrame(
         encoder.inverse_transform(encoder.transform(table)), columns=list(table)
     )
@@ -478,7 +480,7 @@ def test_encoded_rows_are_read_back(form):
     assert back["start"].tolist() == [str(day)[:10] for day in table["start"]]
     fees = [float(text.replace("$", "").replace(",", "")) for text in table["fee"]]
     np.testing.assert_allclose(back["fee"].astype(float), fees)
-    # Of levels with the same statistics any will do.
+    # Of categories with the same statistics any will do.
     statistics = encoded(encoder, table)["city share of yes"]
     again = encoder.transform(table.assign(city=back["city"]))
     at = encoder.get_feature_names_out().tolist().index("city share of yes")
@@ -553,7 +555,7 @@ def test_wide_tables_are_quick():
     assert time.process_time() - started < 20
 
 
-def test_bootstrap_ensembles_hand_frames_to_their_members():
+def test_bootstrap_ensembles_hand_frames_to_their_estimators():
     from vicinal import BootstrapEnsembleClassifier, BootstrapEnsembleRegressor
 
     table, y = mixed_table(200)
@@ -594,7 +596,7 @@ def test_dates_in_digits_and_quarters():
     ]
 
 
-def test_a_gap_beside_one_level_comes_back_as_a_gap():
+def test_a_missing_value_with_one_category_comes_back_as_missing():
     table = pandas.DataFrame({"a": ["x", None, "x"], "b": [1.0, 2.0, 3.0]})
     encoder = TableEncoder()
     assert encoder.inverse_transform(encoder.fit_transform(table))[:, 0].tolist() == [
@@ -611,7 +613,7 @@ def test_declared_dates_that_are_none_are_refused():
 
 
 def test_rows_of_a_group_do_not_see_each_others_target():
-    """A level that one group alone has tells nothing to its rows."""
+    """A category of one group alone has no statistics for its rows."""
     groups = np.repeat(np.arange(40), 3)
     table = pandas.DataFrame({"name": [f"n{k}" for k in groups]})
     y = (groups % 2).astype(float)
@@ -644,7 +646,7 @@ _LEFT_OUT = {
     "whole numbers": ("PatientID", 7 * _SHUFFLED + 1000, _NAMED),
     "one repeats": ("patient_id", np.maximum(7 * _SHUFFLED, 14), _NAMED),
     "digits as text": ("Individual ID", [f"{7 * i + 1000}" for i in _SHUFFLED], _NAMED),
-    "several words": ("Individual ID", [f"SSC {i:05d} p {i % 3}" for i in range(N)], _NAMED),
+    "several tokens": ("Individual ID", [f"SSC {i:05d} p {i % 3}" for i in range(N)], _NAMED),
     "several numbers": ("sample id", [f"{i}/{i + 3}" for i in _SHUFFLED], _NAMED),
     "no name of an id": ("ref", [f"x{i:x}-{7 * i}" for i in range(N)], _NAMED),
     "joined": ("userid", 5 * _SHUFFLED + 3, _NAMED),

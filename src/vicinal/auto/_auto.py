@@ -57,18 +57,20 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 
     Attributes
     ----------
-    members_ : list of BaseModel
-        Everything that was tried, heaviest first: ``name``, ``weight``, ``reason`` (why it was
-        skipped), ``loss``, ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``n_rows``,
-        ``encoding``, ``estimator``.
-    weights_ : ndarray of shape (n_members,)
+    estimators_ : list of BaseModel
+        Fitted base models, largest weight first: ``name``, ``estimator``, ``weight``, ``loss``,
+        ``params``, ``trial_time``, ``fit_time``, ``predict_time``, ``n_rows``, ``encoding``.
+    weights_ : ndarray of shape (n_estimators,)
         Their weights, of sum one.
+    skipped_ : list of BaseModel
+        Models that were tried or considered and are not part of the ensemble; ``reason`` states
+        why.
     cv_results_ : dict of ndarray
-        Every setting that was tried: ``member``, ``params``, ``loss``.
+        Every setting that was tried: ``name``, ``params``, ``loss``.
     """
 
     _parameter_constraints: dict = {
-        "members": [StrOptions({"default"}), list],
+        "families": [StrOptions({"default"}), list],
         "max_fit_time": [Interval(Real, 0, None, closed="neither"), None],
         "cv": [Interval(Integral, 2, None, closed="left")],
         "n_jobs": [Integral, None],
@@ -85,8 +87,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         Up to 100,000 rows are fitted as in memory. Of more, a sample of that size selects and
         weights the base models; those that learn from sums over blocks (linear ones, and those
         given that have a method ``fit_blocks``) are then fitted to all rows, the others to the
-        sample: ``n_rows`` of each base model says so. ``held_out_`` has a row for each of the
-        sample, in the order of the table.
+        sample (see ``n_rows`` of each base model). ``held_out_`` has a row for each of the sample,
+        in the order of the table.
 
         Parameters
         ----------
@@ -104,14 +106,14 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         self._positions = positions[self._positions]
         if len(rows) < found.n_rows:
             class_weight = getattr(self, "class_weight", None)
-            for model in self.members_:
-                if model.weight > 0.0:
-                    fit_to_blocks(model, blocks, found, self._encodings, class_weight)
+            for model in self.estimators_:
+                fit_to_blocks(model, blocks, found, self._encodings, class_weight)
 
     def _store(self, fit, data) -> None:
         self._encodings = fit.encodings
-        self.members_ = fit.base_models
+        self.estimators_ = fit.base_models
         self.weights_ = np.array([model.weight for model in fit.base_models])
+        self.skipped_ = fit.skipped
         self.cv_results_ = fit.cv_results
         self.score_, self.score_error_ = fit.score, fit.score_error
         self.held_out_ = fit.held_out
@@ -120,7 +122,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         self._stored_rows = None
         if self._reference is None:
             # Neighbours are shown with their values; without any, some rows to compare with do.
-            has_neighbors = any(is_local(model.estimator) for model in self.members_)
+            has_neighbors = any(is_local(model.estimator) for model in self.estimators_)
             rows = spread_rows(num_samples(data.X), _MOST_COMPARED)
             stored = data.X if has_neighbors else rows_of(data.X, rows)
             self._stored_rows = StoredRows(stored, column_names(data.X, self))
@@ -137,15 +139,15 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 
         Returns
         -------
-        ndarray of shape (n_queries, n_members, n_outputs)
-            Weight times prediction of every base model with a positive weight, in the order of
-            ``members_``; they add up to the prediction.
+        ndarray of shape (n_queries, n_estimators, n_outputs)
+            Weight times prediction of every base model, in the order of ``estimators_``; they add
+            up to the prediction.
         """
         check_is_fitted(self)
         rows = self._encoded(X)
         classes = getattr(self, "classes_", None)
         parts = []
-        for model in self._weighted_models():
+        for model in self.estimators_:
             predicted = model.predict(rows[model.encoding], classes)
             if classes is not None:
                 logits = model.slope * log_proba(predicted, self.n_samples_fit_)
@@ -158,13 +160,10 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         """Fitted encoder of each encoding that base models are given, None for none."""
         return self._encodings.encoders
 
-    def _weighted_models(self) -> list:
-        return [model for model in self.members_ if model.weight > 0.0]
-
     def _encoded(self, X) -> dict[str, Any]:
         """Return query rows in the encodings that base models need."""
         X = self._queries(X)
-        names = dict.fromkeys(model.encoding for model in self._weighted_models())
+        names = dict.fromkeys(model.encoding for model in self.estimators_)
         return {name: self._encodings.transform(X, name) for name in names}
 
     def _queries(self, X):
@@ -179,8 +178,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
     # --- explanation and display ---
 
     def _sections(self, X, columns):
-        models = self._weighted_models()
-        weights = np.array([model.weight for model in models])
+        models, weights = self.estimators_, self.weights_
         predictions = self.contributions(X)[0] / weights[:, None]
         summary = "One base model predicts alone."
         if len(models) > 1:
@@ -217,7 +215,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         Returns
         -------
         DataFrame
-            One row per model that was tried, heaviest first; ``reason`` says why one was skipped.
+            One row per model, largest weight first; ``reason`` states why a model was skipped.
         """
         check_is_fitted(self)
         pandas = import_optional("pandas", needed_by="leaderboard", extra="frame")
@@ -225,12 +223,13 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 
     def _columns(self) -> dict[str, list]:
         names = ("name", "weight", "loss", "trial_time", "fit_time", "predict_time", "reason")
-        return {name: [getattr(member, name) for member in self.members_] for name in names}
+        models = [*self.estimators_, *self.skipped_]
+        return {name: [getattr(model, name) for model in models] for name in names}
 
     def _repr_html_(self):
         """Return the estimator as scikit-learn shows it, and once fitted its base models."""
         page = estimator_html_repr(self)
-        if not hasattr(self, "members_"):
+        if not hasattr(self, "estimators_"):
             return page
         columns = self._columns()
         head = "".join(f"<th>{name}</th>" for name in columns)
@@ -253,60 +252,62 @@ class _Auto(ExplainRowMixin, BaseEstimator):
 
 @documented
 class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
-    r"""Classification of a table by a mixture of models, each judged on rows it had not seen.
+    r"""Classifier for any table: a weighted average of models of several families.
 
-    Local ridge models, forests, linear, quadratic and discriminant models, boosted trees and a
-    support vector machine answer training rows that they were not fitted to. Their probabilities
-    are calibrated on those answers and mixed by the weights that would have answered best; a
-    mixture of few members remains, whose contributions add up to the answer. ``score_`` says how
-    well it will do: every choice that went into it was made without the rows it is computed from.
+    Local models, forests, linear and discriminant models, gradient boosting and a support vector
+    machine predict training rows that they were not fitted to. Their probabilities are calibrated
+    on these held-out predictions and averaged with the weights that minimise the held-out log
+    loss. At most six models remain, and their contributions add up to the prediction. ``score_``
+    estimates the accuracy on new rows: no choice was made on the rows it is computed from.
 
     Read more in the :doc:`user guide </guide/auto>`.
 
     Parameters
     ----------
-    members : "default" or list, default="default"
-        Members to try: pairs (name, classifier), names of kinds of default members (``"constant"``,
-        ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``,
-        ``"kernel"``, ``"neural"``), or both. ``"default"`` tries every kind but the last, which
-        takes minutes, each where it can pay.
+    families : "default" or list, default="default"
+        Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
+        ``"linear"``, ``"gradient"``, ``"svm"``, ``"kernel"``, ``"neural"``), pairs
+        (name, classifier), or both. ``"default"`` tries every family but the last, which takes
+        minutes, each where it is likely to improve the ensemble.
     class_weight : dict, "balanced" or None, default=None
-        Factors on the weights of each class's rows, for the members, the choice and the mixture.
+        Factors on the weights of the rows of each class. They apply to the base models, to their
+        selection and to the weights of the ensemble.
 
     Attributes
     ----------
     score_, score_error_ : float
-        Accuracy to expect on new rows and its standard error: for each fold, settings, members,
-        calibration and weights were chosen on the other folds. The error counts the luck of the
-        rows that were answered and of those that were learned from; where all were answered
-        rightly, it is that of one mistake.
+        Estimated accuracy on new rows and its standard error. For each fold, settings, models,
+        calibration and weights were selected on the other folds. The standard error includes the
+        variance due to the training rows; where every row was predicted correctly, it is that of
+        one mistake.
     held_out_ : ndarray of shape (n_samples, n_classes)
-        Probabilities of each training row by models that had not seen it, mixed by a pool that was
-        not chosen on it; NaN for rows that were not drawn.
+        Held-out probabilities of each training row, by models and weights that were fitted without
+        it; NaN for rows that were not sampled.
     n_samples_fit_ : int
-        Number of training rows of positive weight; one row of doubt more softens what members say.
+        Number of training rows of positive weight; probabilities are smoothed by a prior of one
+        sample.
 
     See Also
     --------
-    AutoRegressor : The same for numbers.
+    AutoRegressor : The same for regression.
     vicinal.local.LocalClassifier : One local model.
-    sklearn.ensemble.StackingClassifier : Any final model on top of given members.
+    sklearn.ensemble.StackingClassifier : Any final model on top of given estimators.
 
     Notes
     -----
-    With :math:`p_m` the probabilities of member m, :math:`q_m = \operatorname{softmax}(b\, a_m \log
-    p_m)` their calibrated form and :math:`q_m^{-i}` the answer to row i by a model that had not
-    seen it, the weights maximise
+    Let :math:`p_m` be the probabilities of base model m, :math:`q_m = \operatorname{softmax}(b\,
+    a_m \log p_m)` the calibrated ones and :math:`q_m^{-i}` the held-out prediction of row i. The
+    weights maximise
 
     .. math:: \sum_i s_i \log \sum_m w_m\, q_m^{-i}(y_i | x_i), \qquad w \ge 0, \sum_m w_m = 1,
 
-    which is concave, less a penalty on unequal weights worth a few rows. The slope :math:`a_m`
-    calibrates each member alone; b, from 1 to 4, is common to all and makes up for the timidity of
-    a mean of calibrated probabilities [1]_, chosen with two rows more that are spread over the
-    classes. Members below 2 % are dropped and at most six remain;
-    where none beats the constant answer by two standard errors, the constant answers. Local models
-    leave the row out of its neighbourhood, forests ask the trees that did not draw it, whatever
-    else learns from labels learns from the other folds.
+    which is concave, minus a small penalty on unequal weights. The slope :math:`a_m` calibrates
+    each model alone. An average of calibrated probabilities is underconfident [1]_; the common
+    factor b, from 1 to 4, corrects this and is selected with a prior of two samples spread over the
+    classes. Models with a weight below 2 % are dropped and at most six remain. If no model beats
+    the class frequencies by two standard errors, these are predicted. Local models leave the row
+    out of its neighbourhood, forests use the trees that were not fitted to it, and all other models
+    are fitted to the other folds.
 
     References
     ----------
@@ -318,7 +319,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
     >>> from sklearn.datasets import load_wine
     >>> from vicinal.auto import AutoClassifier
     >>> X, y = load_wine(return_X_y=True)
-    >>> model = AutoClassifier(members=["local", "linear"], random_state=0).fit(X, y)
+    >>> model = AutoClassifier(["local", "linear"], random_state=0).fit(X, y)
     >>> print(f"{model.score_:.1f}", model.predict(X[[0, 70, 170]]))
     1.0 [0 1 2]
     """
@@ -330,7 +331,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
 
     def __init__(
         self,
-        members="default",
+        families="default",
         *,
         max_fit_time=None,
         cv=5,
@@ -339,7 +340,7 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
         random_state=None,
         verbose=0,
     ):
-        self.members = members
+        self.families = families
         self.max_fit_time = max_fit_time
         self.cv = cv
         self.class_weight = class_weight
@@ -394,58 +395,57 @@ class AutoClassifier(ClassifierMixin, LabelSetMixin, _Auto):
 
 @documented
 class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
-    r"""Regression on a table by a mixture of models, each judged on rows it had not seen.
+    r"""Regressor for any table: a weighted average of models of several families.
 
-    Local ridge models, forests, linear and quadratic models, boosted trees and a support vector
-    machine answer training rows that they were not fitted to, and are mixed by the weights that
-    would have answered best; a mixture of few members remains, whose contributions add up to the
-    answer. ``score_`` says how well it will do: every choice that went into it was made without the
-    rows it is computed from.
+    Local models, forests, linear and quadratic models, gradient boosting, kernel ridge and a
+    support vector machine predict training rows that they were not fitted to. Their predictions are
+    averaged with the weights that minimise the held-out squared error. At most six models remain,
+    and their contributions add up to the prediction. ``score_`` estimates R2 on new rows: no choice
+    was made on the rows it is computed from.
 
     Read more in the :doc:`user guide </guide/auto>`.
 
     Parameters
     ----------
-    members : "default" or list, default="default"
-        Members to try: pairs (name, regressor), names of kinds of default members (``"constant"``,
-        ``"local"``, ``"forest"``, ``"boosting"``, ``"linear"``, ``"gradient"``, ``"svm"``,
-        ``"kernel"``, ``"neural"``), or both. ``"default"`` tries every kind but the last, which
-        takes minutes, each where it can pay.
+    families : "default" or list, default="default"
+        Model families to try (``"constant"``, ``"local"``, ``"forest"``, ``"boosting"``,
+        ``"linear"``, ``"gradient"``, ``"svm"``, ``"kernel"``, ``"neural"``), pairs
+        (name, regressor), or both. ``"default"`` tries every family but the last, which takes
+        minutes, each where it is likely to improve the ensemble.
 
     Attributes
     ----------
     score_, score_error_ : float
-        R2 to expect on new rows and its standard error: for each fold, settings, members and
-        weights were chosen on the other folds. The error counts the luck of the rows that were
-        answered and of those that were learned from.
+        Estimated R2 on new rows and its standard error. For each fold, settings, models and
+        weights were selected on the other folds. The standard error includes the variance due to
+        the training rows.
     held_out_ : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        Predictions of each training row by models that had not seen it, mixed by a pool that was
-        not chosen on it; NaN for rows that were not drawn.
+        Held-out predictions of each training row, by models and weights that were fitted without
+        it; NaN for rows that were not sampled.
 
     See Also
     --------
-    AutoClassifier : The same for classes.
+    AutoClassifier : The same for classification.
     vicinal.local.LocalRegressor : One local model.
-    sklearn.ensemble.StackingRegressor : Any final model on top of given members.
+    sklearn.ensemble.StackingRegressor : Any final model on top of given estimators.
 
     Notes
     -----
-    With :math:`f_m^{-i}` the answer of member m to row i by a model that had not seen it, the
-    weights minimise
+    With :math:`f_m^{-i}` the held-out prediction of row i by base model m, the weights minimise
 
     .. math:: \sum_i s_i \Big(y_i - \sum_m w_m f_m^{-i}(x_i)\Big)^2, \qquad w \ge 0, \sum_m w_m = 1,
 
-    which is convex; outputs are compared in units of their variance. Members below 2 % are dropped
-    and at most six remain; where none beats the constant answer by two standard errors, the
-    constant answers. Local models leave the row out of its neighbourhood, forests ask the
-    trees that did not draw it, whatever else learns from targets learns from the other folds.
+    which is convex; outputs are compared in units of their variance. Models with a weight below 2 %
+    are dropped and at most six remain. If no model beats the mean by two standard errors, the mean
+    is predicted. Local models leave the row out of its neighbourhood, forests use the trees that
+    were not fitted to it, and all other models are fitted to the other folds.
 
     Examples
     --------
     >>> from sklearn.datasets import load_diabetes
     >>> from vicinal.auto import AutoRegressor
     >>> X, y = load_diabetes(return_X_y=True)
-    >>> model = AutoRegressor(members=["local", "linear"], random_state=0).fit(X, y)
+    >>> model = AutoRegressor(["local", "linear"], random_state=0).fit(X, y)
     >>> parts = model.contributions(X[:2])
     >>> bool(abs(parts.sum(axis=1)[:, 0] - model.predict(X[:2])).max() < 1e-9)
     True
@@ -455,7 +455,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
 
     def __init__(
         self,
-        members="default",
+        families="default",
         *,
         max_fit_time=None,
         cv=5,
@@ -463,7 +463,7 @@ class AutoRegressor(RegressorMixin, IntervalMixin, _Auto):
         random_state=None,
         verbose=0,
     ):
-        self.members = members
+        self.families = families
         self.max_fit_time = max_fit_time
         self.cv = cv
         self.n_jobs = n_jobs
@@ -545,7 +545,7 @@ def _warn_of_rare_classes(classes: np.ndarray, counts: np.ndarray, n_folds: int)
         more = f" and {len(rare) - len(shown)} more classes" if len(rare) > len(shown) else ""
         warnings.warn(
             f"too few rows of a class for {n_folds} folds: {', '.join(shown)}{more}; score_ and "
-            "probabilities tell little about it, so give more rows or merge it with another class.",
+            "probabilities are unreliable for it; give more rows or merge it with another class.",
             UserWarning,
             stacklevel=4,
         )

@@ -33,36 +33,43 @@ _MAX_LINEAR_COLUMNS = 1000
 _MAX_QUADRATIC_FLOPS = 3e9
 # A logistic model of squares and products is tried up to this many rows x terms x classes.
 _MAX_LOGISTIC_SIZE = 3e6
-# A logistic model is not worth its time where a linear one errs this much more than a local one.
+# A logistic model is skipped where the loss of a linear one exceeds that of a local one this much.
 _HOPELESS = 2.5
 # Boosting is tried where a forest comes this near to the best local model. As classes are many, so
 # are its trees: it ends with the first fold if that loses by more than its lead.
 _TREES_PAY, _BOOSTING_LEAD, _MAX_BOOSTED_CLASSES = 1.1, 1.2, 10
-_MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classes, numbers
-# Small trees, slowly: less to learn by chance from few rows and many levels. Many rows of a class
-# bear larger ones; on large tables boosting stops by rows that it sets aside.
+_MIN_BOOSTED_ROWS = {True: 200, False: 100}  # classification, regression
+# Small trees and a slow rate overfit less where rows are few or categories many. With many rows of
+# each class trees are larger; on large tables boosting stops early by held-out rows.
 _SLOW, _MAX_SLOW_ROWS = {"learning_rate": 0.05, "max_leaf_nodes": 8}, 10_000
 _LARGER = {"learning_rate": 0.05, "max_leaf_nodes": 16}
 _FEW_ROWS, _MANY_OF_A_CLASS = 3000, 300
-# Of many columns a split of boosted trees draws some: trees that differ average better. Where few
-# columns tell all, numbers lose by it (puma32h: three times the error), so folds choose there.
-_MANY_COLUMNS, _DRAWN = 10, 0.3
-# A second metric of slopes is learned where its start is within a factor of the better one, and the
-# first metric has taken a share off the loss of its start.
+# Of many columns every split of boosted trees samples some: trees that differ average better. Where
+# few columns matter, regression loses by it (puma32h: three times the error), so folds decide.
+_MANY_COLUMNS, _COLUMN_SHARE = 10, 0.3
+# A second gradient metric is learned where its start is within a factor of the better one, and the
+# first metric has reduced the loss of its start by a share.
 _SLACK, _GAIN = 1.25, 0.8
 # Support vector machines take the square of the rows.
 _MAX_SVM_ROWS, _MAX_SVM_CLASSES = 3000, 10
 
-# Kernel ridge takes the cube of the rows: it is tried where a smooth member comes this near to the
+# Kernel ridge takes time cubic in the rows: it is tried where a smooth model comes this near to the
 # trees, and its first fold must be about as good as the best.
 _SMOOTH_PAYS, _KERNEL_LEAD = 1.25, 1.1
 # Where rows are few, so are those that its metric could be learned from in halves.
 _MAX_KERNEL_ROWS, _FEW_FOR_HALVES = 5000, 2000
 
-_OF_STATISTICS = "boosted trees of statistics"
-_TREES = ("forest", "extra_forest", "boosted trees", _OF_STATISTICS)
-_PLAIN = ("standardized", "ranked", "euclidean")
-_PLAIN_ON_DEVICE = ("standardized", "euclidean")
+# Names of base models, by the metric or the coordinates of a local model.
+_COORDINATES = {
+    "standardized": "standardized",
+    "ranked": "normal scores",
+    "euclidean": "columns as given",
+}
+_FORESTS = {"forest": "random forest neighbours", "extra_forest": "extra trees neighbours"}
+_BOOSTING, _BOOSTED_STATISTICS = "gradient boosting", "gradient boosting (target statistics)"
+_TREES = (*_FORESTS.values(), _BOOSTING, _BOOSTED_STATISTICS)
+_LABEL_FREE = tuple(_COORDINATES)
+_LABEL_FREE_ON_DEVICE = ("standardized", "euclidean")
 
 
 @dataclass(frozen=True)
@@ -156,9 +163,9 @@ class ScaledSVR(SVR):
     def write_graph(self, graph, x):
         """Write the predictions into a graph of :func:`vicinal.io.to_onnx`."""
         plain = SVR(**self.get_params())
-        plain.__dict__.update(self.__dict__)  # the same machine, by the name that others know
-        said = graph.borrow("values", plain, [x])
-        return graph.affine(said, [[self.target_scale_]], [self.target_mean_])
+        plain.__dict__.update(self.__dict__)  # the same model, of a class that skl2onnx knows
+        scaled = graph.borrow("values", plain, [x])
+        return graph.affine(scaled, [[self.target_scale_]], [self.target_mean_])
 
 
 def _local(shape: TableShape, **settings):
@@ -183,25 +190,37 @@ def _local_in(name: str, shape: TableShape):
     return make_pipeline(*steps, _local(shape, metric="euclidean"))
 
 
+def _local_name(metric: str) -> str:
+    return f"local linear ({_COORDINATES[metric]})"
+
+
+def _ridge_name(metric: str) -> str:
+    return f"ridge ({_COORDINATES[metric]})"
+
+
+def _gradient_name(metric: str) -> str:
+    return f"gradient metric ({_COORDINATES[metric]})"
+
+
 def constant(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield the answer that looks at no column."""
+    """Yield the prediction that uses no column."""
     model = DummyClassifier(strategy="prior") if shape.is_classification else DummyRegressor()
     yield Spec("constant", model, once=True)
 
 
 def local(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield local ridge models in coordinates that need no labels."""
-    for name in _PLAIN if not shape.on_device else _PLAIN_ON_DEVICE:
-        yield Spec(name, _local_in(name, shape), once=True)
+    for metric in _LABEL_FREE if not shape.on_device else _LABEL_FREE_ON_DEVICE:
+        yield Spec(_local_name(metric), _local_in(metric, shape), once=True)
 
 
 def forest(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield local models over leaves; trees that did not draw a row have seen its group."""
+    """Yield local models over leaves; trees not fitted to a row may have seen its group."""
     if not shape.has_groups:
         # Where columns are too many for a slope each, leaves vote.
         degree = 1 if shape.n_columns <= _MAX_COORDINATES else 0
-        for name in ("forest", "extra_forest"):
-            yield Spec(name, _local(shape, metric=name, degree=degree), once=True)
+        for metric, name in _FORESTS.items():
+            yield Spec(name, _local(shape, metric=metric, degree=degree), once=True)
 
 
 def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -211,36 +230,36 @@ def linear(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     if shape.is_classification:
         ridge = LinearClassifier("ridge", **threads)
     best_before = min(tried.values(), default=np.inf)
-    places = {}
-    for name in ("standardized", "ranked"):
-        places[name] = _coordinates(name, shape, _MAX_LINEAR_COLUMNS)
-        yield Spec(f"{name} ridge", make_pipeline(*places[name], ridge))
-    best = min(places, key=lambda name: tried.get(f"{name} ridge", np.inf))
+    steps = {}
+    for metric in ("standardized", "ranked"):
+        steps[metric] = _coordinates(metric, shape, _MAX_LINEAR_COLUMNS)
+        yield Spec(_ridge_name(metric), make_pipeline(*steps[metric], ridge))
+    losses = {metric: tried.get(_ridge_name(metric), np.inf) for metric in steps}
+    best = min(losses, key=losses.__getitem__)
+    least, best_steps, degree = losses[best], steps[best], ""
     width = min(shape.n_columns, _MAX_LINEAR_COLUMNS)
     n_terms = width + width * (width + 1) // 2
-    losses = [tried.get(f"{name} ridge", np.inf) for name in places]
-    steps, wide = places[best], width
     if (shape.n_rows + 10 * n_terms) * n_terms**2 <= _MAX_QUADRATIC_FLOPS:
-        squared = [*places[best], PolynomialFeatures(2, include_bias=False)]
-        name = f"{best} quadratic ridge"
+        squared = [*steps[best], PolynomialFeatures(2, include_bias=False)]
+        name = f"quadratic {_ridge_name(best)}"
         yield Spec(name, make_pipeline(*squared, ridge))
+        loss = tried.get(name, np.inf)
         is_affordable = shape.n_rows * shape.n_outputs * n_terms <= _MAX_LOGISTIC_SIZE
-        if tried.get(name, np.inf) < min(losses) and is_affordable:
-            steps, wide = squared, n_terms
-        losses.append(tried.get(name, np.inf))
+        if loss < least and is_affordable:
+            best_steps, degree = squared, "quadratic "
+        least = min(least, loss)
     if shape.is_classification and shape.n_outputs > 2:
         # Least squares hides a class that lies between others; of two it is the same direction.
-        yield Spec(
-            "lda", make_pipeline(*places["standardized"], LinearClassifier("lda", **threads))
-        )
-    if shape.is_classification and min(losses) <= _HOPELESS * best_before:
-        name = f"{best}{' quadratic' if wide > width else ''} logistic"
-        yield Spec(name, make_pipeline(*steps, LinearClassifier("logistic", **threads)))
+        lda = make_pipeline(*steps["standardized"], LinearClassifier("lda", **threads))
+        yield Spec("linear discriminant analysis", lda)
+    if shape.is_classification and least <= _HOPELESS * best_before:
+        name = f"{degree}logistic regression ({_COORDINATES[best]})"
+        yield Spec(name, make_pipeline(*best_steps, LinearClassifier("logistic", **threads)))
 
 
 def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield boosted trees where forests show that steps matter."""
-    forests = [tried[name] for name in ("forest", "extra_forest") if name in tried]
+    """Yield gradient boosting where forests are about as good as the best model."""
+    forests = [tried[name] for name in _FORESTS.values() if name in tried]
     if shape.n_rows < _MIN_BOOSTED_ROWS[shape.is_classification]:
         return
     if shape.is_classification and shape.n_outputs > _MAX_BOOSTED_CLASSES:
@@ -253,69 +272,71 @@ def boosting(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         model = HistGradientBoostingRegressor()
     else:
         return
-    levels = shape.categorical
-    has_levels = levels is not None and bool(levels.any())
-    grid = _paces(shape, has_levels)
+    categorical = shape.categorical
+    has_categories = categorical is not None and bool(categorical.any())
+    grid = _boosting_grid(shape, has_categories)
     lead = _BOOSTING_LEAD if shape.is_classification else 1.5
     spec = partial(Spec, encoding="tree", once=True, lead=lead)
-    as_given = clone(model).set_params(categorical_features=levels)
-    yield spec("boosted trees", as_given, grid=grid)
-    if has_levels:
-        # Splits between levels learn by chance where levels are many, statistics of the target
-        # where it has outliers; a mean of both errs less than either.
+    native = clone(model).set_params(categorical_features=categorical)
+    yield spec(_BOOSTING, native, grid=grid)
+    if has_categories:
+        # Splits between categories overfit where these are many, target statistics where the target
+        # has outliers; an average of both has a smaller error than either.
         model.set_params(**grid[-1])
-        yield spec(_OF_STATISTICS, make_pipeline(_statistics(shape), model))
+        yield spec(_BOOSTED_STATISTICS, make_pipeline(_statistics(shape), model))
 
 
-def _paces(shape: TableShape, has_levels: bool) -> list[dict]:
-    """Return the settings of boosted trees to choose from: how large, how slowly, how many."""
-    levels = shape.categorical
-    n_columns = shape.n_columns if levels is None else len(levels)
-    drawn = {"max_features": _DRAWN} if n_columns >= _MANY_COLUMNS else {}
-    slow = _SLOW | {"max_iter": 150 if shape.n_rows <= _FEW_ROWS else 200} | drawn
+def _boosting_grid(shape: TableShape, has_categories: bool) -> list[dict]:
+    """Return the settings of gradient boosting to choose from: tree size, rate and rounds."""
+    n_columns = shape.n_columns if shape.categorical is None else len(shape.categorical)
+    sampled = {"max_features": _COLUMN_SHARE} if n_columns >= _MANY_COLUMNS else {}
+    slow = _SLOW | {"max_iter": 150 if shape.n_rows <= _FEW_ROWS else 200} | sampled
     is_small = shape.n_rows <= _MAX_SLOW_ROWS
     if not shape.is_classification:
         return [{}, slow] if is_small else [{}]
     if not is_small:
         stops = {"max_iter": 500, "early_stopping": True}
-        return [_LARGER | stops | drawn] if has_levels else [drawn]
-    if has_levels or shape.n_rows < _MANY_OF_A_CLASS * shape.n_outputs:
+        return [_LARGER | stops | sampled] if has_categories else [sampled]
+    if has_categories or shape.n_rows < _MANY_OF_A_CLASS * shape.n_outputs:
         return [slow]
-    return [_LARGER | {"max_iter": 200} | drawn]
+    return [_LARGER | {"max_iter": 200} | sampled]
 
 
 def _statistics(shape: TableShape) -> ColumnTransformer:
-    """Return what replaces levels by statistics of the target, cross-fitted."""
-    kind = "continuous"
+    """Return a transformer of categories to cross-fitted statistics of the target."""
+    target_type = "continuous"
     if shape.is_classification:
-        kind = "binary" if shape.n_outputs == 2 else "multiclass"
-    encoder = TargetEncoder(target_type=kind, cv=KFold(5, shuffle=True, random_state=0))
-    return ColumnTransformer([("levels", encoder, shape.categorical)], remainder="passthrough")
+        target_type = "binary" if shape.n_outputs == 2 else "multiclass"
+    encoder = TargetEncoder(target_type=target_type, cv=KFold(5, shuffle=True, random_state=0))
+    return ColumnTransformer([("categories", encoder, shape.categorical)], remainder="passthrough")
 
 
 def gradient(shape: TableShape, tried: Tried) -> Iterator[Spec]:
-    """Yield local models in the metric of their slopes, from the coordinates that suit best."""
+    """Yield local models in the gradient metric, started from the best coordinates."""
     is_wide = shape.n_columns > _MAX_COORDINATES and not shape.on_device
     # Principal axes have a unit in common; single columns as given may have any.
-    starts = _PLAIN if is_wide else _PLAIN[:2]
-    bases = sorted((name for name in starts if name in tried), key=tried.__getitem__)
-    for name in bases[:2] or ["standardized"]:
-        if bases and name != bases[0] and not _second_pays(bases, tried):
+    starts = _LABEL_FREE if is_wide else _LABEL_FREE[:2]
+    losses = {m: tried[_local_name(m)] for m in starts if _local_name(m) in tried}
+    best = sorted(losses, key=losses.__getitem__)[:2]
+    for metric in best or ["standardized"]:
+        if best and metric != best[0] and not _second_start_pays(best, losses, tried):
             return
         # The metric standardises by itself, so that arrays of a device stay there; principal axes
         # made equally long would be mostly noise.
-        steps = [] if shape.on_device else _coordinates(name, shape, _MAX_COORDINATES)
+        steps = [] if shape.on_device else _coordinates(metric, shape, _MAX_COORDINATES)
         settings = {"metric_params": {"standardize": False}} if is_wide else {}
         degree = {} if shape.is_classification else {"degree": 1}
         model = _local(shape, metric="gradient", **settings, **degree)
-        yield Spec(f"{name} gradient", make_pipeline(*steps, model) if steps else model, once=True)
+        yield Spec(
+            _gradient_name(metric), make_pipeline(*steps, model) if steps else model, once=True
+        )
 
 
-def _second_pays(bases: list[str], tried: Tried) -> bool:
-    """Tell whether a second start may be the better one: columns that say nothing hide which."""
-    first, second = bases[:2]
-    gains = tried.get(f"{first} gradient", np.inf) <= _GAIN * tried[first]
-    return gains and tried[second] <= _SLACK * tried[first]
+def _second_start_pays(best: list[str], losses: dict[str, float], tried: Tried) -> bool:
+    """Return whether a second start may be better: irrelevant columns hide which one is."""
+    first, second = best
+    gains = tried.get(_gradient_name(first), np.inf) <= _GAIN * losses[first]
+    return gains and losses[second] <= _SLACK * losses[first]
 
 
 def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -324,10 +345,17 @@ def svm(shape: TableShape, tried: Tried) -> Iterator[Spec]:
         return
     if shape.is_classification and shape.n_outputs <= _MAX_SVM_CLASSES:
         grid = [{"svc__C": c} for c in (1.0, 10.0)]
-        yield Spec("svm", make_pipeline(StandardScaler(), SVC()), grid=grid, once=True)
+        yield Spec(
+            "support vector machine", make_pipeline(StandardScaler(), SVC()), grid=grid, once=True
+        )
     elif not shape.is_classification and shape.n_outputs == 1:
         grid = [{"scaledsvr__C": c} for c in (1.0, 10.0, 100.0)]
-        yield Spec("svm", make_pipeline(StandardScaler(), ScaledSVR()), grid=grid, once=True)
+        yield Spec(
+            "support vector machine",
+            make_pipeline(StandardScaler(), ScaledSVR()),
+            grid=grid,
+            once=True,
+        )
 
 
 def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
@@ -337,8 +365,8 @@ def kernel(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     is_near = not trees or min(smooth, default=np.inf) < _SMOOTH_PAYS * min(trees)
     if not shape.is_classification and shape.n_rows <= _max_kernel_rows(shape) and is_near:
         model = GradientKernelRegressor(metric="diagonal", n_rounds=3)
-        by_folds = shape.n_rows <= _FEW_FOR_HALVES
-        yield Spec("gradient kernel", model, once=True, lead=_KERNEL_LEAD, by_folds=by_folds)
+        options = {"lead": _KERNEL_LEAD, "by_folds": shape.n_rows <= _FEW_FOR_HALVES}
+        yield Spec("kernel ridge (gradient metric)", model, once=True, **options)
 
 
 def _max_kernel_rows(shape: TableShape) -> int:
@@ -349,9 +377,9 @@ def _max_kernel_rows(shape: TableShape) -> int:
 def neural(shape: TableShape, tried: Tried) -> Iterator[Spec]:
     """Yield neighbours in coordinates learned by small nets: minutes without a device."""
     if shape.is_classification:
-        yield Spec("neural neighbors", NeuralNeighborsClassifier(), once=True)
+        yield Spec("neural neighbours", NeuralNeighborsClassifier(), once=True)
     else:
-        yield Spec("neural neighbors", NeuralNeighborsRegressor(), once=True)
+        yield Spec("neural neighbours", NeuralNeighborsRegressor(), once=True)
 
 
 FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
@@ -365,28 +393,32 @@ FAMILIES: dict[str, Callable[[TableShape, Tried], Iterator[Spec]]] = {
     "kernel": kernel,
     "neural": neural,
 }
-# Kinds that compute where the arrays of a device are. Nets take seconds there, up to so many rows.
+# Families that compute on the device of the arrays. Nets take seconds there, up to so many rows.
 _DEVICE_FAMILIES, _MAX_NET_ROWS = ("constant", "local", "gradient", "neural"), 30_000
 
 
 def default_families(shape: TableShape) -> dict[str, str]:
-    """Return the families to try in turn, those that are left out with the reason."""
+    """Return the families in the order of trial; those that are skipped have a reason."""
     families = dict.fromkeys(FAMILIES, "")
     if shape.is_timed:
-        # Where time may end before all had their turn, the surest go first.
+        # Where time may end before all are tried, boosting goes first.
         families = {"constant": "", "boosting": "", **families}
     if shape.n_rows > _MAX_SVM_ROWS:
-        families["svm"] = f"it takes the square of the rows, so at most {_MAX_SVM_ROWS:,} of them"
+        families["svm"] = (
+            f"its time grows with the square of the rows; tried on at most {_MAX_SVM_ROWS:,}"
+        )
     most = _max_kernel_rows(shape)
     if shape.n_rows > most and not shape.is_classification:
         limit = " where time is limited" if shape.is_timed else ""
-        families["kernel"] = f"it takes the cube of the rows, so at most {most:,} of them{limit}"
+        families["kernel"] = (
+            f"its time grows with the cube of the rows; tried on at most {most:,}{limit}"
+        )
     if not shape.on_device:
-        families["neural"] = "it takes minutes without a device; name it in members to try it"
+        families["neural"] = "it takes minutes without a GPU; name it in families to try it"
         return families
     for family in FAMILIES:
         if family not in _DEVICE_FAMILIES:
-            families[family] = "it does not run on a device; hand NumPy arrays in to try it"
+            families[family] = "it does not run on a GPU; pass NumPy arrays to try it"
     if shape.n_rows > _MAX_NET_ROWS:
-        families["neural"] = f"{shape.n_rows} rows take it minutes; name it in members to try it"
+        families["neural"] = f"{shape.n_rows} rows take it minutes; name it in families to try it"
     return families

@@ -127,7 +127,7 @@ class Encodings:
 
     @property
     def reads_frames(self) -> bool:
-        """Tell whether the table was a frame of mixed columns."""
+        """Return whether the table was a frame of mixed columns."""
         return isinstance(self.encoders["tree"], TableEncoder)
 
     @property
@@ -152,7 +152,7 @@ class Encodings:
 
 
 def is_mixed_frame(X) -> bool:
-    """Tell whether X is a frame with columns that are not plain numbers, or numbers of a key."""
+    """Return whether X is a frame with columns that are not plain numbers, or numbers of a key."""
     if not hasattr(X, "columns"):
         return False
     if hasattr(X, "column_names"):  # of Arrow, whose ``columns`` are not names

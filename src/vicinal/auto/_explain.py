@@ -1,4 +1,4 @@
-"""Reasons of a mixture: the training rows that its local members listened to."""
+"""Explanation of an ensemble: the training rows that its local models use."""
 
 from typing import Any
 
@@ -14,56 +14,56 @@ _MOST_ROWS = 200
 
 
 def neighbor_section(
-    members: list[BaseModel],
+    models: list[BaseModel],
     rows: dict[str, Any],
     positions: np.ndarray,
     targets: np.ndarray,
     stored_rows: StoredRows | None,
 ) -> ExplanationSection:
-    """Return the training rows that local members listened to, by their share of the mixture.
+    """Return the training rows that local models use, by their share of the prediction.
 
     Parameters
     ----------
-    members : list of BaseModel
-        Those that carry weight.
+    models : list of BaseModel
+        The base models.
     rows : dict of str to array
         The row in each encoding.
     positions : ndarray of shape (n_samples,)
         Position of each training row in the table.
     targets : ndarray of shape (n_samples,) or (n_samples, n_outputs)
-        What it was.
+        Targets of the training rows.
     stored_rows : StoredRows or None
-        The rows as they were written, where they were kept.
+        The rows as they were given, where they are stored.
     """
     share, local_weight = np.zeros(len(positions)), 0.0
-    for member in members:
-        weights = _neighbor_weights(member.estimator, rows[member.encoding])
+    for model in models:
+        weights = _neighbor_weights(model.estimator, rows[model.encoding])
         if weights is not None:
-            local_weight += member.weight
-            share += member.weight * weights / max(weights.sum(), np.finfo(float).tiny)
-    heard = np.flatnonzero(share)
-    if not len(heard):
-        summary = "No neighbourhood: global models answered."
+            local_weight += model.weight
+            share += model.weight * weights / max(weights.sum(), np.finfo(float).tiny)
+    used = np.flatnonzero(share)
+    if not len(used):
+        summary = "No neighbourhood: all base models are global."
         values = {"n_neighbors": 0, "local_weight": local_weight}
         return ExplanationSection("neighbors", "Neighbours", summary, values=values)
     size = float(share.sum() ** 2 / (share**2).sum())
     summary = (
-        f"Local members, with {local_weight:.0%} of the weight, listened to {len(heard)} of "
-        f"{len(positions)} training rows, unequally: as much as {size:.0f} of equal weight."
+        f"Local models, with {local_weight:.0%} of the weight, use {len(used)} of {len(positions)} "
+        f"training rows; their weights are equivalent to {size:.0f} rows of equal weight."
     )
     if size > 0.5 * len(positions):
-        summary += " That is most of the table, hardly a neighbourhood."
+        summary += " This is most of the table, hardly a neighbourhood."
     if local_weight < 1.0 - 1e-9:
         summary += " The others are global models."
-    if len(heard) > _MOST_ROWS:
-        summary += f" The {_MOST_ROWS} that weigh most are listed."
-    order = heard[np.argsort(-share[heard], kind="stable")][:_MOST_ROWS]
+    if len(used) > _MOST_ROWS:
+        summary += f" The {_MOST_ROWS} of largest weight are listed."
+    order = used[np.argsort(-share[used], kind="stable")][:_MOST_ROWS]
     table = [
         (int(positions[i]), targets[i] if targets.ndim == 1 else tuple(targets[i]), float(share[i]))
         for i in order
     ]
     values = {
-        "n_neighbors": len(heard),
+        "n_neighbors": len(used),
         "effective_sample_size": size,
         "local_weight": local_weight,
     }
@@ -75,7 +75,7 @@ def neighbor_section(
 
 
 def is_local(model: Any) -> bool:
-    """Tell whether a model, or the last step behind its transformers, has neighbours."""
+    """Return whether a model, or the last step behind its transformers, has neighbours."""
     return hasattr(model[-1] if isinstance(model, Pipeline) else model, "neighbors")
 
 

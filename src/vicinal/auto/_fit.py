@@ -33,7 +33,7 @@ from vicinal._conformal import HeldOutRows
 from vicinal._kernels.ensemble._weights import mean_and_error
 from vicinal.auto._base_models import FAMILIES, Spec, TableShape, default_families
 from vicinal.auto._encodings import Encodings
-from vicinal.auto._scorers import ClassScorer, NumberScorer, Scorer
+from vicinal.auto._scorers import ClassScorer, RegressionScorer, Scorer
 from vicinal.auto._search import (
     Pool,
     Search,
@@ -57,9 +57,9 @@ _OF_A_CLASS = 20
 
 @dataclass(frozen=True)
 class Settings:
-    """What a fit is asked for."""
+    """Resolved parameters of a fit."""
 
-    plan: Any  # "default", or a list of families and pairs (name, estimator)
+    families: Any  # "default", or a list of families and pairs (name, estimator)
     deadline: float
     is_timed: bool
     cv: int
@@ -76,7 +76,8 @@ class EnsembleFit(NamedTuple):
     """Result of a fit."""
 
     encodings: Encodings
-    base_models: list["BaseModel"]  # heaviest first
+    base_models: list["BaseModel"]  # fitted, largest weight first
+    skipped: list["BaseModel"]
     cv_results: dict[str, np.ndarray]
     score: float
     score_error: float
@@ -94,7 +95,7 @@ class BaseModel:
     name : str
         Its name.
     weight : float
-        Its share of every prediction; 0 if it was skipped.
+        Its weight in every prediction; 0 if it was skipped.
     reason : str
         Why it was skipped, empty for models that carry weight.
     loss : float
@@ -136,11 +137,11 @@ class BaseModel:
 
 def resolve(model: Any, on_device: bool) -> Settings:
     """Return the settings of a fit that begins now."""
-    _check_plan(model.members)
+    _check_families(model.families)
     deadline = search_deadline(model.max_fit_time)
     fold_seed, row_seed, model_seed = draw_seeds(check_random_state(model.random_state), 3)
     return Settings(
-        model.members,
+        model.families,
         deadline,
         model.max_fit_time is not None,
         model.cv,
@@ -155,18 +156,18 @@ def resolve(model: Any, on_device: bool) -> Settings:
     )
 
 
-def _check_plan(plan: Any) -> None:
+def _check_families(families: Any) -> None:
     """Refuse entries that name no family and are no pairs with an estimator."""
-    if isinstance(plan, str):
+    if isinstance(families, str):
         return
-    if not plan:
-        raise ValueError("members is empty; name at least one, or leave members='default'.")
-    for entry in plan:
+    if not families:
+        raise ValueError("families is empty; name at least one, or use families='default'.")
+    for entry in families:
         is_family = isinstance(entry, str) and entry in FAMILIES
         is_pair = isinstance(entry, tuple) and len(entry) == 2
         if not is_family and not (is_pair and HasMethods("fit").is_satisfied_by(entry[1])):
             raise ValueError(
-                f"members holds {entry!r}; give pairs (name, estimator), the estimator an "
+                f"families holds {entry!r}; give pairs (name, estimator), the estimator an "
                 f"instance, or names of model families among {', '.join(FAMILIES)}."
             )
 
@@ -219,12 +220,9 @@ def fit_ensemble(
         settings.n_jobs,
         groups=judged.groups,
     )
-    base_models = _base_models(search, pool, whole)
-    cv_results = _cv_results(search)
-    score = 1.0 - error
-    return EnsembleFit(
-        encodings, base_models, cv_results, score, score_error, held_out, held_out_rows
-    )
+    base_models, skipped = _base_models(search, pool, whole)
+    results = _cv_results(search), 1.0 - error, score_error, held_out, held_out_rows
+    return EnsembleFit(encodings, base_models, skipped, *results)
 
 
 def _weights_at(data: TrainingData, positions: np.ndarray) -> np.ndarray:
@@ -268,28 +266,28 @@ def _scorer(data: TrialData, trial: TrialData, weight: np.ndarray) -> Scorer:
     Y = data.y.reshape(len(data), -1)
     mean = np.average(Y, axis=0, weights=weight)
     scale = np.sqrt(np.average((Y - mean) ** 2, axis=0, weights=weight))
-    return NumberScorer(Y[rows], weight[rows], np.where(scale > 0.0, scale, 1.0))
+    return RegressionScorer(Y[rows], weight[rows], np.where(scale > 0.0, scale, 1.0))
 
 
 def _try_all(search: Search, shape: TableShape, settings: Settings) -> None:
     """Try every family, or every pair, in the order given; at least one must be judged."""
-    plan, families = settings.plan, {}
-    if isinstance(plan, str):
-        families = default_families(shape)
-        plan = [family for family, reason in families.items() if not reason]
-    with Progress(len(plan), settings.label, verbose=settings.verbose) as progress:
-        for entry in plan:
+    entries, skipped = settings.families, {}
+    if isinstance(entries, str):
+        defaults = default_families(shape)
+        entries = [family for family, reason in defaults.items() if not reason]
+        skipped = {family: reason for family, reason in defaults.items() if reason}
+    with Progress(len(entries), settings.label, verbose=settings.verbose) as progress:
+        for entry in entries:
             search.run(_specs(entry, shape, search.tried), cuts=isinstance(entry, str))
             last = search.trials[-1].spec.name if search.trials else str(entry)
             progress.advance(note=last)
-    for family, reason in families.items():
-        if reason:
-            search.skip(family, reason)
+    for family, reason in skipped.items():
+        search.skip(family, reason)
     if not search.judged():
-        reasons = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
-        reasons = reasons or f"no family of members={settings.plan!r} is tried on such a table"
-        raise ValueError(f"No base model of {settings.label} could be judged: {reasons}.")
-    named = {entry[0] for entry in plan if not isinstance(entry, str)}
+        why = "; ".join(f"{t.spec.name}: {t.reason}" for t in search.trials)
+        why = why or f"no model of families={settings.families!r} is tried on such a table"
+        raise ValueError(f"No base model of {settings.label} could be fitted: {why}.")
+    named = {entry[0] for entry in entries if not isinstance(entry, str)}
     for trial in search.trials:
         if trial.reason and trial.spec.name in named:
             warnings.warn(
@@ -300,7 +298,7 @@ def _try_all(search: Search, shape: TableShape, settings: Settings) -> None:
 
 
 def _specs(entry: Any, shape: TableShape, tried: dict[str, float]) -> Iterator[Spec]:
-    """Return the base models that one entry of the plan stands for."""
+    """Return the base models that a family or a pair stands for."""
     return FAMILIES[entry](shape, tried) if isinstance(entry, str) else iter([Spec(*entry)])
 
 
@@ -313,8 +311,10 @@ def _mean_predictions(predictions: np.ndarray, rows: np.ndarray, n_given: int) -
         return total / count
 
 
-def _base_models(search: Search, pool: Pool, data: TrialData) -> list[BaseModel]:
-    """Fit the models that carry weight; the others are listed with a reason."""
+def _base_models(
+    search: Search, pool: Pool, data: TrialData
+) -> tuple[list[BaseModel], list[BaseModel]]:
+    """Fit the models that carry weight; return them, and those skipped with a reason."""
     position = {id(trial): m for m, trial in enumerate(search.judged())}
     models: list[BaseModel] = []
     fits: list[tuple[BaseModel, Trial, int]] = []
@@ -335,7 +335,8 @@ def _base_models(search: Search, pool: Pool, data: TrialData) -> list[BaseModel]
             model.reason = "it would not improve the ensemble"
     was_sampled = len(search.data) < len(data)
     thread_map(lambda fit: _fit_to_all(data, was_sampled, *fit), fits, search.n_jobs)
-    return sorted(models, key=lambda model: -model.weight)
+    fitted = sorted((model for model, _, _ in fits), key=lambda model: -model.weight)
+    return fitted, [model for model in models if model.weight == 0.0]
 
 
 def _fit_to_all(
@@ -368,7 +369,7 @@ def _cv_results(search: Search) -> dict[str, np.ndarray]:
         params += trial.candidates
         losses.append(trial.mean_losses(search.scorer.share))
     return {
-        "member": np.array(names, dtype=object),
+        "name": np.array(names, dtype=object),
         "params": np.array(params, dtype=object),
         "loss": np.concatenate(losses),
     }

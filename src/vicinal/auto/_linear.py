@@ -1,4 +1,4 @@
-"""Linear members: one decomposition per fold answers for every penalty."""
+"""Linear base models: one decomposition per fold serves every penalty."""
 
 import numpy as np
 from scipy.special import softmax
@@ -49,11 +49,11 @@ class _Linear(BaseEstimator):
     """Scores ``intercept_ + X @ coef_.T`` of standardised columns, one column per output."""
 
     def held_out(self, X, y, *, folds, rows=None, sample_weight=None, groups=None) -> HeldOut:
-        """Return the answers of every penalty, each fold answered by a fit to the others."""
+        """Return held-out predictions of every penalty, each fold by a fit to the others."""
         Y, alphas = self._targets(y), _ALPHAS[self.solver]
         entries = fold_entries(folds, rows)
 
-        def answer(part):
+        def predict(part):
             fold, own = part
             train = np.ones(len(X), dtype=bool)
             train[fold] = False
@@ -63,7 +63,7 @@ class _Linear(BaseEstimator):
 
         # Threads for folds: those of a library gain less.
         with threadpool_controller().limit(limits=1, user_api="blas"):
-            parts = thread_map(answer, zip(folds, entries, strict=True), self.n_jobs)
+            parts = thread_map(predict, zip(folds, entries, strict=True), self.n_jobs)
         candidates = [{"alpha": alpha} for alpha in alphas]
         return HeldOut(candidates, np.concatenate(entries), np.concatenate(parts, axis=1))
 
@@ -141,8 +141,8 @@ def _ridge_of_blocks(blocks: Blocks, found: Survey, alpha: float) -> tuple[np.nd
 def _logistic_of_blocks(
     blocks: Blocks, found: Survey, alpha: float
 ) -> tuple[np.ndarray, np.ndarray]:
-    def answer(question):
-        return blocks.total(_block_logistic, found.classes, question, combine=add_tuples)
+    def evaluate(point):
+        return blocks.total(_block_logistic, found.classes, point, combine=add_tuples)
 
     n_classes = len(found.classes)
     steps = logistic_steps(
@@ -155,7 +155,7 @@ def _logistic_of_blocks(
         tol=1e-4,
         max_iter=200,
     )
-    return _log_odds(answer_all(steps, answer), n_classes)
+    return _log_odds(answer_all(steps, evaluate), n_classes)
 
 
 def _lda_of_blocks(blocks: Blocks, found: Survey, alpha: float) -> tuple[np.ndarray, np.ndarray]:
@@ -188,9 +188,9 @@ def _block_scatter(block: TrainingData, centre, level, classes) -> tuple:
     return weighted.T @ Z, weighted.T @ (_block_targets(block, classes) - level)
 
 
-def _block_logistic(block: TrainingData, classes, question) -> tuple:
+def _block_logistic(block: TrainingData, classes, point) -> tuple:
     codes = np.searchsorted(classes, block.y)
-    return logistic_sums(dense(block), codes, block.sample_weight, len(classes), question)
+    return logistic_sums(dense(block), codes, block.sample_weight, len(classes), point)
 
 
 @saved(coef_="o q", intercept_="o")
@@ -205,8 +205,8 @@ class LinearRegressor(RegressorMixin, _Linear):
 
     def predict(self, X):
         """Predict the targets."""
-        said = self._scores(X)
-        return said.ravel() if self._is_flat else said
+        predictions = self._scores(X)
+        return predictions.ravel() if self._is_flat else predictions
 
     def _remember(self, y) -> None:
         self._is_flat = np.ndim(y) == 1

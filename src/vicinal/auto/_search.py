@@ -38,8 +38,8 @@ _MIDDLE = 1000
 _LEAST_WEIGHT, _MAX_MODELS = 0.02, 6
 # A model whose loss exceeds the least by this factor and this much more gets no weight.
 _BEHIND, _SLACK = 1.5, 0.05
-# The best model must beat the constant by so many standard errors, or tell classes apart by more.
-_CERTAIN, _TELLING = 2.0, 3.0
+# The best model must beat the constant by so many standard errors, or separate classes by more.
+_CERTAIN, _SEPARATED = 2.0, 3.0
 # Share of the time for trials; the rest is for fitting the chosen models to all rows.
 _SEARCH_SHARE = 0.8
 
@@ -125,7 +125,7 @@ class Trial:
         The base model.
     candidates : list of dict
         Its settings.
-    answers : ndarray of shape (n_candidates, n_entries, n_outputs)
+    predictions : ndarray of shape (n_candidates, n_entries, n_outputs)
         Their predictions for every entry.
     losses : ndarray of shape (n_candidates, n_entries)
         Their losses.
@@ -140,7 +140,7 @@ class Trial:
 
     spec: Spec
     candidates: list[dict] = field(default_factory=list)
-    answers: np.ndarray = field(default_factory=lambda: np.empty(0))
+    predictions: np.ndarray = field(default_factory=lambda: np.empty(0))
     losses: np.ndarray = field(default_factory=lambda: np.empty(0))
     seconds: float = 0.0
     reason: str = ""
@@ -152,7 +152,7 @@ class Trial:
 
 
 class Skipped(Exception):
-    """A base model is not worth its time; the message says why."""
+    """A base model is not tried further; the message states why."""
 
 
 class Search:
@@ -245,7 +245,7 @@ class Search:
         return HeldOut(found.candidates, data.entries, predictions, found.fitted)
 
     def _takes_all_folds(self, spec: Spec) -> bool:
-        """Tell whether all folds are predicted together; else a loser ends with its first one."""
+        """Return whether all folds are predicted together, not the first one alone as a test."""
         model = last_step(spec.estimator)
         if spec.by_folds:
             return False
@@ -283,7 +283,7 @@ class Search:
         best = min(self.judged(), key=lambda trial: trial.mean_losses(self.scorer.share).min())
         c = best.mean_losses(self.scorer.share).argmin()
         # Both are calibrated on these rows: fewer rows make probabilities less confident.
-        least = (scorer.losses(best.answers[[c]][:, same]) @ scorer.share).min()
+        least = (scorer.losses(best.predictions[[c]][:, same]) @ scorer.share).min()
         loss = (scorer.losses(first.answers) @ scorer.share).min()
         if loss > lead * least:
             raise Skipped(f"its first fold lost ({loss:.3g} against {least:.3g})")
@@ -339,11 +339,11 @@ def sample_table(n_rows: int, codes, seed: int) -> np.ndarray:
     if n_rows <= _MAX_TABLE:
         return np.arange(n_rows)
     order = np.random.RandomState(seed).permutation(n_rows)
-    drawn = order[:_MAX_TABLE]
+    sampled = order[:_MAX_TABLE]
     if codes is None:
-        return np.sort(drawn)
+        return np.sort(sampled)
     some = [order[codes[order] == code][:_LEAST_OF_A_CLASS] for code in np.unique(codes)]
-    return np.unique(np.concatenate([drawn, *some]))
+    return np.unique(np.concatenate([sampled, *some]))
 
 
 def sample_judged(n_rows: int, n_columns: int, seed: int) -> np.ndarray:
@@ -376,7 +376,7 @@ class Pool:
     def mix(self, trials: list[Trial], scorer: Scorer, entries: np.ndarray) -> np.ndarray:
         """Return the weighted average of the predictions for some entries."""
         return sum(
-            weight * scorer.calibrated(trial.answers[c][entries], slope)
+            weight * scorer.calibrated(trial.predictions[c][entries], slope)
             for trial, c, slope, weight in zip(
                 trials, self.candidates, self.slopes, self.weights, strict=True
             )
@@ -390,14 +390,16 @@ def choose_pool(
     """Choose settings, calibration, models and weights on some entries.
 
     ``units`` are the rows of all entries. Where no model is better than the constant by two
-    standard errors, nor tells rows of different classes apart beyond chance, the constant predicts:
+    standard errors, nor separates rows of different classes, the constant predicts:
     the best of many models by chance is not a signal.
     """
     part = scorer.part(entries)
     tables = [trial.losses[:, entries] @ part.share for trial in trials]
     chosen = [int(table.argmin()) for table in tables]
-    said = np.stack([trial.answers[c][entries] for trial, c in zip(trials, chosen, strict=True)])
-    slopes = part.slopes(said)
+    predictions = np.stack(
+        [trial.predictions[c][entries] for trial, c in zip(trials, chosen, strict=True)]
+    )
+    slopes = part.slopes(predictions)
     losses = np.array([table.min() for table in tables])
     near = np.flatnonzero(losses <= _BEHIND * losses.min() + _SLACK)
     floor = _constant(trials)
@@ -405,13 +407,13 @@ def choose_pool(
     if floor is not None and best != floor:
         gain = trials[floor].losses[0] - trials[best].losses[chosen[best]]
         mean, error = mean_and_error(gain[entries], part.share, units[entries])
-        found = part.calibrated(said[best], slopes[best])
-        if mean <= _CERTAIN * error and part.evidence(found, units[entries]) <= _TELLING:
+        found = part.calibrated(predictions[best], slopes[best])
+        if mean <= _CERTAIN * error and part.evidence(found, units[entries]) <= _SEPARATED:
             near = np.array([floor])
     pools = []
     for sharpness in part.sharpness:
         own = sharpness * slopes
-        stack = np.stack([part.calibrated(said[m], own[m]) for m in near])
+        stack = np.stack([part.calibrated(predictions[m], own[m]) for m in near])
         found = _few_weights_of(part, stack)
         weights = np.zeros(len(trials))
         weights[near] = found

@@ -1,8 +1,8 @@
 """One column of a table as numbers and back: an object for every way of doing it.
 
-An object is fitted on the values of one column (an array of one of the four kinds of
-``_frames``), answers ``names_``, what its encoded columns are called, and encodes any values
-without an error: what it has not seen is encoded by rule. Everything it learned is texts, numbers,
+An object is fitted on the values of one column (numbers, dates, texts or objects),
+stores the names of its encoded columns in ``names_``, and encodes any values without an error:
+values that it has not seen are encoded by rule. Everything it learned is texts, numbers,
 arrays and estimators of scikit-learn.
 """
 
@@ -26,7 +26,7 @@ from vicinal.table._parsing import (
     numbers_in,
 )
 
-OTHER, GAP = "(other)", "(missing)"
+OTHER, MISSING = "(other)", "(missing)"
 _DATE_PARTS = ("year", "month", "day", "weekday", "hour")
 _FOLDS = 5
 
@@ -35,7 +35,7 @@ class ColumnEncoder(BaseEstimator):
     """What all of them do."""
 
     is_categorical = False  # whether the encoded columns are codes without an order
-    takes = "levels"  # or numbers, several numbers, choices, dates, text
+    takes = "categories"  # or numbers, several numbers, choices, dates, text
     names_: list[str]
 
     def fit(self, values: np.ndarray, y: Any = None) -> "ColumnEncoder":
@@ -51,7 +51,7 @@ class ColumnEncoder(BaseEstimator):
         raise NotImplementedError
 
     def plain(self, values: np.ndarray) -> np.ndarray:
-        """Return values as floats with NaN for a gap, or as texts with "" for a gap."""
+        """Return values as floats with NaN, or as texts with "", where they are missing."""
         return np.array(_as_texts(values), dtype=object)
 
     def decode(self, block: np.ndarray) -> list[Any]:
@@ -61,20 +61,20 @@ class ColumnEncoder(BaseEstimator):
 
 @saved()
 class NumberColumn(ColumnEncoder):
-    """Itself; gaps stay, or are filled with the median and, if there were any, marked."""
+    """A numeric column; missing values stay, or are filled with the median and marked."""
 
     takes = "numbers"
 
-    def __init__(self, decimal=".", keep_gaps=False, unit=""):
+    def __init__(self, decimal=".", keep_missing=False, unit=""):
         self.decimal = decimal
-        self.keep_gaps = keep_gaps
+        self.keep_missing = keep_missing
         self.unit = unit
 
     def fit(self, values, y=None):
         numbers = self.plain(values)
-        gaps = np.isnan(numbers)
-        self.fill_ = 0.0 if gaps.all() else float(np.median(numbers[~gaps]))
-        self.names_ = ["", "missing"] if gaps.any() and not self.keep_gaps else [""]
+        missing = np.isnan(numbers)
+        self.fill_ = 0.0 if missing.all() else float(np.median(numbers[~missing]))
+        self.names_ = ["", "missing"] if missing.any() and not self.keep_missing else [""]
         return self
 
     def plain(self, values):
@@ -82,76 +82,85 @@ class NumberColumn(ColumnEncoder):
 
     def encode(self, values):
         numbers = self.plain(values)
-        if self.keep_gaps:
+        if self.keep_missing:
             return numbers[:, None]
         return _filled(numbers[:, None], np.array([self.fill_]), len(self.names_) == 2)
 
     def decode(self, block):
-        gaps = np.isnan(block[:, 0]) if self.keep_gaps else _marked(block, 1)
-        return [None if gap else float(value) for value, gap in zip(block[:, 0], gaps, strict=True)]
+        missing = np.isnan(block[:, 0]) if self.keep_missing else _marked(block, 1)
+        return [
+            None if is_missing else float(value)
+            for value, is_missing in zip(block[:, 0], missing, strict=True)
+        ]
 
 
 @saved()
 class NumbersColumn(ColumnEncoder):
-    """The numbers of cells that hold several, 120/80 say; gaps as in a column of numbers."""
+    """The numbers of cells that hold several, such as 120/80."""
 
     takes = "several numbers"
 
-    def __init__(self, n_numbers=2, keep_gaps=False):
+    def __init__(self, n_numbers=2, keep_missing=False):
         self.n_numbers = n_numbers
-        self.keep_gaps = keep_gaps
+        self.keep_missing = keep_missing
 
     def fit(self, values, y=None):
         numbers = self._read(values)
-        gaps = np.isnan(numbers[:, 0])
-        self.fills_ = np.median(numbers[~gaps], axis=0)
+        missing = np.isnan(numbers[:, 0])
+        self.fills_ = np.median(numbers[~missing], axis=0)
         self.names_ = [str(k + 1) for k in range(self.n_numbers)]
-        self.names_ += ["missing"] if gaps.any() and not self.keep_gaps else []
+        self.names_ += ["missing"] if missing.any() and not self.keep_missing else []
         return self
 
     def encode(self, values):
         numbers = self._read(values)
-        if self.keep_gaps:
+        if self.keep_missing:
             return numbers
         return _filled(numbers, self.fills_, len(self.names_) > self.n_numbers)
 
     def decode(self, block):
-        gaps = np.isnan(block[:, 0]) if self.keep_gaps else _marked(block, self.n_numbers)
+        missing = np.isnan(block[:, 0]) if self.keep_missing else _marked(block, self.n_numbers)
         texts = [" / ".join(f"{n:g}" for n in row) for row in block[:, : self.n_numbers].tolist()]
-        return [None if gap else text for text, gap in zip(texts, gaps, strict=True)]
+        return [
+            None if is_missing else text for text, is_missing in zip(texts, missing, strict=True)
+        ]
 
     def _read(self, values):
         found = [numbers_in(text) for text in _as_texts(values)]
-        gap = [np.nan] * self.n_numbers
-        return np.array([row if len(row) == self.n_numbers else gap for row in found], dtype=float)
+        missing = [np.nan] * self.n_numbers
+        return np.array(
+            [row if len(row) == self.n_numbers else missing for row in found], dtype=float
+        )
 
 
 @saved()
 class ChoicesColumn(ColumnEncoder):
     """A column of 0 and 1 for each of the choices that cells list, the most frequent first.
 
-    A gap has none of them, and a choice that was not seen is left out.
+    A missing value has none of them; a choice that was not seen is ignored.
     """
 
     takes = "choices"
 
-    def __init__(self, separator=";", max_levels=20):
+    def __init__(self, separator=";", max_categories=20):
         self.separator = separator
-        self.max_levels = max_levels
+        self.max_categories = max_categories
 
     def fit(self, values, y=None):
         found = [choice for choices in self._read(values) for choice in choices]
-        self.levels_ = levels_of(np.array(found, dtype=object))[: self.max_levels]
-        self.names_ = [f"has {level}" for level in self.levels_]
+        self.categories_ = categories_of(np.array(found, dtype=object))[: self.max_categories]
+        self.names_ = [f"has {category}" for category in self.categories_]
         return self
 
     def encode(self, values):
         cells = self._read(values)
-        return np.array([[level in cell for level in self.levels_] for cell in cells], dtype=float)
+        return np.array(
+            [[category in cell for category in self.categories_] for cell in cells], dtype=float
+        )
 
     def decode(self, block):
         found = [
-            [level for level, is_in in zip(self.levels_, row, strict=True) if is_in]
+            [category for category, is_in in zip(self.categories_, row, strict=True) if is_in]
             for row in (block >= 0.5).tolist()
         ]
         return [self.separator.join(choices) or None for choices in found]
@@ -166,131 +175,141 @@ class DateColumn(ColumnEncoder):
 
     takes = "dates"
 
-    def __init__(self, forms=("iso",), keep_gaps=False):
-        self.forms = forms
-        self.keep_gaps = keep_gaps
+    def __init__(self, formats=("iso",), keep_missing=False):
+        self.formats = formats
+        self.keep_missing = keep_missing
 
     def fit(self, values, y=None):
-        dates = as_dates(values, self.forms)
+        dates = as_dates(values, self.formats)
         known = _calendar(dates[~np.isnat(dates)])
         parts = [name for name in _DATE_PARTS if len(np.unique(known[name])) > 1]
         self.parts_ = [*parts, "days"] if not self._is_clock() else ["hour"]
         self.fills_ = np.array([np.median(known[name]) for name in self.parts_])
-        has_gaps = np.isnat(dates).any() and not self.keep_gaps
-        self.names_ = [*self.parts_, "missing"] if has_gaps else list(self.parts_)
+        has_missing = np.isnat(dates).any() and not self.keep_missing
+        self.names_ = [*self.parts_, "missing"] if has_missing else list(self.parts_)
         return self
 
     def plain(self, values):
-        return _calendar(as_dates(values, self.forms))["days"]
+        return _calendar(as_dates(values, self.formats))["days"]
 
     def encode(self, values):
-        found = _calendar(as_dates(values, self.forms))
+        found = _calendar(as_dates(values, self.formats))
         block = np.column_stack([found[name] for name in self.parts_])
-        if self.keep_gaps:
+        if self.keep_missing:
             return block
         return _filled(block, self.fills_, len(self.names_) > len(self.parts_))
 
     def decode(self, block):
         is_clock = self._is_clock()
         days = block[:, len(self.parts_) - 1] / (24.0 if is_clock else 1.0)
-        gaps = np.isnan(days) if self.keep_gaps else _marked(block, len(self.parts_))
-        moments = np.where(gaps, 0, np.round(days * 86_400)).astype("datetime64[s]")
+        missing = np.isnan(days) if self.keep_missing else _marked(block, len(self.parts_))
+        moments = np.where(missing, 0, np.round(days * 86_400)).astype("datetime64[s]")
         whole = "D" if "hour" not in self.parts_ else "s"
         texts = np.datetime_as_string(moments.astype(f"datetime64[{whole}]"))
         texts = [text.partition("T")[2] for text in texts.tolist()] if is_clock else texts
-        return [None if gap else str(text) for text, gap in zip(texts, gaps, strict=True)]
+        return [
+            None if is_missing else str(text)
+            for text, is_missing in zip(texts, missing, strict=True)
+        ]
 
     def _is_clock(self):
-        return self.forms[0] in CLOCKS
+        return self.formats[0] in CLOCKS
 
 
 @saved()
 class OneHotColumn(ColumnEncoder):
-    """A column of 0 and 1 per level, the most frequent first; of two levels one column says all.
+    """A column of 0 and 1 per category, the most frequent first; two categories share one column.
 
-    A level that was not seen, and a gap where there was none, is "(other)" or "(missing)" where
-    these have a column, the more frequent of two levels, and no level at all of more than two.
+    A category that was not seen, or a missing value where ``fit`` saw none, is "(other)" or
+    "(missing)" where these have a column. Otherwise it is the more frequent of two categories, and
+    no category of more than two.
     """
 
-    def __init__(self, max_levels=20):
-        self.max_levels = max_levels
+    def __init__(self, max_categories=20):
+        self.max_categories = max_categories
 
     def fit(self, values, y=None):
-        levels = levels_of(as_labels(values))
-        if len(levels) > self.max_levels:
-            levels = [*levels[: self.max_levels - 1], OTHER]
-        self.levels_ = levels
-        self.shown_ = [max(levels)] if len(levels) == 2 and OTHER not in levels else levels
-        self.names_ = [f"= {level}" for level in self.shown_]
+        categories = categories_of(as_labels(values))
+        if len(categories) > self.max_categories:
+            categories = [*categories[: self.max_categories - 1], OTHER]
+        self.categories_ = categories
+        self.shown_ = (
+            [max(categories)] if len(categories) == 2 and OTHER not in categories else categories
+        )
+        self.names_ = [f"= {category}" for category in self.shown_]
         return self
 
     def encode(self, values):
-        codes = _codes(values, self.levels_, self._unseen())
+        codes = _codes(values, self.categories_, self._unseen())
         return self.lookup()[1][codes]
 
     def lookup(self):
-        """Return the levels, and a line for each and one more for what is none of them."""
-        shown = np.array([self.levels_.index(level) for level in self.shown_])
-        codes = np.array([*range(len(self.levels_)), self._unseen()])
-        return _with_gap(self.levels_), (codes[:, None] == shown).astype(np.float64)
+        """Return the categories, and a line for each and one more for any other value."""
+        shown = np.array([self.categories_.index(category) for category in self.shown_])
+        codes = np.array([*range(len(self.categories_)), self._unseen()])
+        return _with_missing(self.categories_), (codes[:, None] == shown).astype(np.float64)
 
     def decode(self, block):
-        if len(self.shown_) < len(self.levels_):
-            low, high = min(self.levels_), max(self.levels_)
+        if len(self.shown_) < len(self.categories_):
+            low, high = min(self.categories_), max(self.categories_)
             found = [high if value >= 0.5 else low for value in block[:, 0]]
         else:
             best = block.argmax(axis=1)
-            found = [self.levels_[k] if block[i, k] >= 0.5 else GAP for i, k in enumerate(best)]
-        return [None if level == GAP else level for level in found]
+            found = [
+                self.categories_[k] if block[i, k] >= 0.5 else MISSING for i, k in enumerate(best)
+            ]
+        return [None if category == MISSING else category for category in found]
 
     def _unseen(self):
-        """Return where a level that was not seen is among the levels, -1 for nowhere."""
-        for level in (OTHER, GAP):
-            if level in self.levels_:
-                return self.levels_.index(level)
-        return 0 if len(self.levels_) == 2 else -1
+        """Return where a category that was not seen is among the categories, -1 for nowhere."""
+        for category in (OTHER, MISSING):
+            if category in self.categories_:
+                return self.categories_.index(category)
+        return 0 if len(self.categories_) == 2 else -1
 
 
 @saved()
 class CodeColumn(ColumnEncoder):
-    """One number per level, the most frequent first; a gap and what was not seen is NaN."""
+    """One number per category, the most frequent first; NaN for missing and unseen values."""
 
     is_categorical = True
 
-    def __init__(self, max_levels=255):
-        self.max_levels = max_levels
+    def __init__(self, max_categories=255):
+        self.max_categories = max_categories
 
     def fit(self, values, y=None):
-        levels = [level for level in levels_of(as_labels(values)) if level != GAP]
-        if len(levels) > self.max_levels:
-            levels = [*levels[: self.max_levels - 1], OTHER]
-        self.levels_ = levels
+        categories = [
+            category for category in categories_of(as_labels(values)) if category != MISSING
+        ]
+        if len(categories) > self.max_categories:
+            categories = [*categories[: self.max_categories - 1], OTHER]
+        self.categories_ = categories
         self.names_ = [""]
         return self
 
     def encode(self, values):
-        codes = _codes(values, self.levels_, self._unseen(), gap=-1).astype(np.float64)
+        codes = _codes(values, self.categories_, self._unseen(), missing=-1).astype(np.float64)
         return np.where(codes < 0, np.nan, codes)[:, None]
 
     def lookup(self):
-        """Return the levels, and a line for each and one more for what is none of them."""
-        codes = np.array([*range(len(self.levels_)), np.nan, self._unseen()], dtype=np.float64)
-        return [*self.levels_, ""], np.where(codes < 0, np.nan, codes)[:, None]
+        """Return the categories, and a line for each and one more for any other value."""
+        codes = np.array([*range(len(self.categories_)), np.nan, self._unseen()], dtype=np.float64)
+        return [*self.categories_, ""], np.where(codes < 0, np.nan, codes)[:, None]
 
     def _unseen(self):
-        return self.levels_.index(OTHER) if OTHER in self.levels_ else -1
+        return self.categories_.index(OTHER) if OTHER in self.categories_ else -1
 
     def decode(self, block):
-        return [None if np.isnan(code) else self.levels_[round(code)] for code in block[:, 0]]
+        return [None if np.isnan(code) else self.categories_[round(code)] for code in block[:, 0]]
 
 
 @saved()
 class TargetColumn(ColumnEncoder):
-    """What the target is like at each level, shrunk to its mean: scikit-learn's TargetEncoder.
+    """Mean target of each category, shrunk to the overall mean: scikit-learn's TargetEncoder.
 
-    Rows of the fit get statistics of rows in other folds, which hold groups whole, so that no row
+    Training rows get statistics of rows in other folds, which hold groups whole, so that no row
     sees its own target, nor that of its group.
-    A level that was not seen has the mean of all.
+    A category that was not seen has the mean of all.
     """
 
     def __init__(self, target_type="continuous"):
@@ -317,16 +336,16 @@ class TargetColumn(ColumnEncoder):
         return self.encoder_.transform(_as_table(values))
 
     def lookup(self):
-        """Return the levels, and a line for each and one more for what is none of them."""
+        """Return the categories, and a line for each and one more for any other value."""
         known = np.column_stack(self.encoder_.encodings_)
         mean = np.broadcast_to(np.ravel(self.encoder_.target_mean_), (1, known.shape[1]))
-        return _with_gap(self.encoder_.categories_[0].tolist()), np.vstack([known, mean])
+        return _with_missing(self.encoder_.categories_[0].tolist()), np.vstack([known, mean])
 
     def decode(self, block):
-        levels = self.encoder_.categories_[0]
+        categories = self.encoder_.categories_[0]
         known = np.column_stack(self.encoder_.encodings_)
         nearest = ((block[:, None, :] - known) ** 2).sum(axis=2).argmin(axis=1)
-        return [None if levels[k] == GAP else levels[k] for k in nearest.tolist()]
+        return [None if categories[k] == MISSING else categories[k] for k in nearest.tolist()]
 
     def _prepare(self, n_rows):
         folds = KFold(min(_FOLDS, n_rows), shuffle=True, random_state=0)
@@ -374,21 +393,21 @@ class TextColumn(ColumnEncoder):
         return [None] * len(block)
 
 
-def _with_gap(levels: list[str]) -> list[str]:
-    """Return the levels as plain columns have them."""
-    return ["" if level == GAP else level for level in levels]
+def _with_missing(categories: list[str]) -> list[str]:
+    """Return the categories as plain columns have them."""
+    return ["" if category == MISSING else category for category in categories]
 
 
-def levels_of(labels: np.ndarray) -> list[str]:
-    """Return the levels, the most frequent first, those of equal count by name."""
-    counts = Counter(GAP if label is None else label for label in labels)
-    return sorted(counts, key=lambda level: (-counts[level], level))
+def categories_of(labels: np.ndarray) -> list[str]:
+    """Return the categories, the most frequent first, those of equal count by name."""
+    counts = Counter(MISSING if label is None else label for label in labels)
+    return sorted(counts, key=lambda category: (-counts[category], category))
 
 
-def _codes(values, levels, unseen, gap=None):
-    """Return the position of each value among ``levels``."""
-    positions = {level: k for k, level in enumerate(levels)}
-    missing = positions.get(GAP, unseen) if gap is None else gap
+def _codes(values, categories, unseen, missing=None):
+    """Return the position of each value among ``categories``."""
+    positions = {category: k for k, category in enumerate(categories)}
+    missing = positions.get(MISSING, unseen) if missing is None else missing
     return np.array(
         [
             missing if label is None else positions.get(label, unseen)
@@ -399,9 +418,9 @@ def _codes(values, levels, unseen, gap=None):
 
 
 def _filled(block, fills, marked):
-    gaps = np.isnan(block)
-    filled = np.where(gaps, fills, block)
-    return np.column_stack([filled, gaps[:, -1].astype(np.float64)]) if marked else filled
+    missing = np.isnan(block)
+    filled = np.where(missing, fills, block)
+    return np.column_stack([filled, missing[:, -1].astype(np.float64)]) if marked else filled
 
 
 def _marked(block, at):
@@ -409,7 +428,7 @@ def _marked(block, at):
 
 
 def _calendar(dates):
-    """Return the parts of dates as arrays of floats, NaN for a gap."""
+    """Return the parts of dates as arrays of floats, NaN where a date is missing."""
     days = dates.astype("datetime64[D]")
     months = dates.astype("datetime64[M]")
     parts = {
@@ -420,13 +439,15 @@ def _calendar(dates):
         "hour": (dates - days).astype(np.int64) / 3600e6,
         "days": dates.astype(np.int64) / 86_400e6,
     }
-    gaps = np.isnat(dates)
-    return {name: np.where(gaps, np.nan, part) for name, part in parts.items()}
+    missing = np.isnat(dates)
+    return {name: np.where(missing, np.nan, part) for name, part in parts.items()}
 
 
 def _as_table(values):
     labels = as_labels(values)
-    return np.array([GAP if label is None else label for label in labels], dtype=object)[:, None]
+    return np.array([MISSING if label is None else label for label in labels], dtype=object)[
+        :, None
+    ]
 
 
 def _as_texts(values):

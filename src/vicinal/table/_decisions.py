@@ -23,47 +23,47 @@ from vicinal.table._parsing import (
     as_dates,
     as_labels,
     choices_in,
-    date_forms_of,
+    date_formats_of,
     decimal_of,
-    gap_in_nines,
     has_leading_zeros,
     is_limit,
     is_nested,
     missing_values,
     numbers_in,
+    sentinel_in,
     separator_of,
     unit_of,
 )
-from vicinal.table.keys import ENOUGH_ROWS, NEARLY_UNIQUE, has_repeated_words, is_id, key_kind
+from vicinal.table.keys import ENOUGH_ROWS, NEARLY_UNIQUE, has_repeated_tokens, is_id, key_kind
 
 KINDS = ("number", "numbers", "category", "choices", "date", "text", "drop")
 # A column of texts is numbers, or dates, when so many of them are; the others count as missing.
 _MOST = 0.8
 _MOST_CLASSES = 20
-# What is said of columns that number or name the rows.
+# Remarks on columns that number or name the rows.
 COUNTER, IDENTIFIER = "left out, it counts the rows", "left out, an identifier"
 
 
 @dataclass
 class Rules:
-    """What the encoder was told: its form, its limits, and what is known of the target."""
+    """Settings of the encoder, and the type of the target."""
 
-    form: str
-    max_levels: int
+    encoding: str
+    max_categories: int
     text_components: int
     target_type: str | None
     drop_identifiers: bool = True
     one_column: bool = False
 
     @property
-    def keep_gaps(self) -> bool:
-        """Whether a gap stays NaN."""
-        return self.form == "tree"
+    def keep_missing(self) -> bool:
+        """Whether missing values stay NaN."""
+        return self.encoding == "tree"
 
 
 @dataclass
 class Decision:
-    """How one column is encoded, ``None`` when it is left out, and what there is to say."""
+    """How one column is encoded (``None`` if it is left out), with remarks."""
 
     kind: str
     encoder: ColumnEncoder | None = None
@@ -72,15 +72,15 @@ class Decision:
 
 
 def decide(name: str, values: np.ndarray, kind: str | None, rules: Rules) -> Decision:
-    """Say how a column is encoded; ``kind`` is what the user declared it to be, if anything."""
-    gaps = missing_values(values)
+    """Return how a column is encoded; ``kind`` is what the user declared, if anything."""
+    missing = missing_values(values)
     if kind == "drop":
         return Decision("drop")
     if is_nested(values):
         return Decision("drop", None, ["left out, nested values"])
-    if gaps.all():
+    if missing.all():
         return Decision("drop", None, ["left out, no value"])
-    if not gaps.any() and (values == values[0]).all():
+    if not missing.any() and (values == values[0]).all():
         return Decision("drop", None, ["left out, one value in all rows"])
     if kind is not None:
         return _DECLARED[kind](values, rules)
@@ -125,11 +125,13 @@ def _numbers(values, rules, decimal=".", remarks=(), unit=""):
     remarks = list(remarks)
     if values.dtype.kind == "f" and np.isinf(values).any():
         remarks.append("infinities count as missing")
-    if values.dtype.kind == "f" and (low := gap_in_nines(values)) is not None:
-        remarks.append(f"{low:g} is far from all other values; leave the cell empty if it is a gap")
-    if missing_values(values).any() and not rules.keep_gaps:
-        remarks.append("gaps filled with the median and marked")
-    return Decision("number", NumberColumn(decimal, rules.keep_gaps, unit), remarks)
+    if values.dtype.kind == "f" and (low := sentinel_in(values)) is not None:
+        remarks.append(
+            f"{low:g} is far from all other values; leave the cell empty if it means missing"
+        )
+    if missing_values(values).any() and not rules.keep_missing:
+        remarks.append("missing values filled with the median and marked")
+    return Decision("number", NumberColumn(decimal, rules.keep_missing, unit), remarks)
 
 
 def _declared_numbers(values, rules):
@@ -140,37 +142,41 @@ def _declared_numbers(values, rules):
     return _numbers(values, rules, decimal_of(known, unit)[0], unit=unit)
 
 
-def _dates(values, rules, forms=("iso",)):
+def _dates(values, rules, formats=("iso",)):
     remarks = ["dates as parts of the calendar and a count of days"]
-    if len(forms) > 1:
-        remarks.append(f"dates written in {len(forms)} ways")
-    return Decision("date", DateColumn(forms, rules.keep_gaps), remarks)
+    if len(formats) > 1:
+        remarks.append(f"dates written in {len(formats)} ways")
+    return Decision("date", DateColumn(formats, rules.keep_missing), remarks)
 
 
 def _declared_dates(values, rules):
     if values.dtype == object:
         known = _known(values)
-        forms = date_forms_of(known, _MOST) or date_forms_of(known, 0.01)
+        formats = date_formats_of(known, _MOST) or date_formats_of(known, 0.01)
     else:
-        forms = (DIGITS if values.dtype.kind == "f" else "iso",)
-    if np.isnat(as_dates(values, forms)).all():
+        formats = (DIGITS if values.dtype.kind == "f" else "iso",)
+    if np.isnat(as_dates(values, formats)).all():
         shown = _known(values)[0]
         raise ValueError(f"no date can be read from {shown!r}; write dates as 2020-12-31.")
-    return _dates(values, rules, forms)
+    return _dates(values, rules, formats)
 
 
 def _categories(values, rules, remarks=()):
     labels = as_labels(values)
-    n_levels = len(set(labels.tolist()))
+    n_categories = len(set(labels.tolist()))
     remarks = list(remarks)
-    if n_levels > rules.max_levels and rules.target_type is not None:
-        remarks.append(f"more than {rules.max_levels} levels, encoded by their target statistics")
+    if n_categories > rules.max_categories and rules.target_type is not None:
+        remarks.append(
+            f"more than {rules.max_categories} categories, encoded by their target statistics"
+        )
         return Decision("category", TargetColumn(rules.target_type), remarks)
-    if rules.form == "tree":
+    if rules.encoding == "tree":
         return Decision("category", CodeColumn(), remarks)
-    if n_levels > rules.max_levels:
-        remarks.append(f"the {rules.max_levels - 1} most frequent levels, the others together")
-    return Decision("category", OneHotColumn(rules.max_levels), remarks)
+    if n_categories > rules.max_categories:
+        remarks.append(
+            f"the {rules.max_categories - 1} most frequent categories, the others together"
+        )
+    return Decision("category", OneHotColumn(rules.max_categories), remarks)
 
 
 def _several_numbers(values, rules):
@@ -179,7 +185,7 @@ def _several_numbers(values, rules):
     if not counts:
         raise ValueError(f"no numbers can be read from {known[0]!r}; write them as 120/80.")
     remark = "several numbers in a cell, a column for each"
-    column = NumbersColumn(max(counts, key=counts.__getitem__), rules.keep_gaps)
+    column = NumbersColumn(max(counts, key=counts.__getitem__), rules.keep_missing)
     return Decision("numbers", column, [remark], {remark: known[0]})
 
 
@@ -189,7 +195,7 @@ def _choices(values, rules):
     remark = "cells that list choices, a column for each of them"
     example = next((text for text in known if separator in text), known[0])
     return Decision(
-        "choices", ChoicesColumn(separator, rules.max_levels), [remark], {remark: example}
+        "choices", ChoicesColumn(separator, rules.max_categories), [remark], {remark: example}
     )
 
 
@@ -209,70 +215,70 @@ _DECLARED: dict[str, Any] = {
 
 
 def _texts(name, values, rules):
-    """Say what a column of texts is: numbers, dates, levels, free text or an identifier."""
+    """Return how a column of strings is encoded: numbers, dates, categories, text, identifier."""
     known = _known(values)
-    levels = list(dict.fromkeys(known))
+    categories = list(dict.fromkeys(known))
     if is_id(name) and len(known) >= ENOUGH_ROWS:
-        if len(levels) <= NEARLY_UNIQUE * len(known):
+        if len(categories) <= NEARLY_UNIQUE * len(known):
             return _categories(values, rules)
         if rules.drop_identifiers:
             return Decision("drop", None, [IDENTIFIER])
-    if has_leading_zeros(levels):
+    if has_leading_zeros(categories):
         remark = "digits with leading zeros, taken as codes"
-        return _levels_or_text(known, levels, values, rules, [remark])
-    found = _numbers_in_text(known, levels, values, rules)
+        return _categories_or_text(known, categories, values, rules, [remark])
+    found = _numbers_in_text(known, categories, values, rules)
     if found is not None:
         return _key(name, found.encoder.plain(values), values, rules) or found
-    forms = date_forms_of(levels, _MOST)
-    if forms:
-        return _dates(values, rules, forms)
+    formats = date_formats_of(categories, _MOST)
+    if formats:
+        return _dates(values, rules, formats)
     unit = unit_of(known)
-    found = _numbers_in_text(known, levels, values, rules, unit) if unit else None
-    return found or _levels_or_text(known, levels, values, rules)
+    found = _numbers_in_text(known, categories, values, rules, unit) if unit else None
+    return found or _categories_or_text(known, categories, values, rules)
 
 
-def _numbers_in_text(known, levels, values, rules, unit=""):
+def _numbers_in_text(known, categories, values, rules, unit=""):
     """Return how numbers are read from text, ``None`` where too few are numbers."""
-    mark, words = decimal_of(levels, unit)
-    no_numbers = {*words, *(text for text in levels if is_limit(text))}
+    mark, strings = decimal_of(categories, unit)
+    no_numbers = {*strings, *(text for text in categories if is_limit(text))}
     if sum(text in no_numbers for text in known) > (1 - _MOST) * len(known):
         return None
-    remark = "numbers, and words that count as missing" if words else "numbers read from text"
-    strange = words or [t for t in levels if not t.lstrip("+-").replace(".", "").isdigit()]
+    remark = "numbers, and strings that count as missing" if strings else "numbers read from text"
+    strange = strings or [t for t in categories if not t.lstrip("+-").replace(".", "").isdigit()]
     decision = _numbers(values, rules, mark, [remark] if strange else [], unit)
     if strange:
         decision.examples[remark] = strange[0]
     return decision
 
 
-def _levels_or_text(known, levels, values, rules, remarks=()):
-    if len(levels) > rules.max_levels:
+def _categories_or_text(known, categories, values, rules, remarks=()):
+    if len(categories) > rules.max_categories:
         if _are_several_numbers(known):
             return _several_numbers(values, rules)
         if _are_choices(known, rules):
             return _choices(values, rules)
-    if rules.drop_identifiers and _are_identifiers(known, levels):
+    if rules.drop_identifiers and _are_identifiers(known, categories):
         return Decision("drop", None, [IDENTIFIER])
-    if len(levels) <= rules.max_levels or len(levels) <= 0.5 * len(known):
+    if len(categories) <= rules.max_categories or len(categories) <= 0.5 * len(known):
         return _categories(values, rules, remarks)
     return _free_text(values, rules)
 
 
-def _are_identifiers(known, levels) -> bool:
-    """Tell whether nearly every row has a short text of its own, without words that rows share."""
-    n_words = float(np.mean([len(text.split()) for text in levels[:1000]]))
-    is_short = len(levels) > NEARLY_UNIQUE * len(known) and n_words < 3
-    return is_short and len(known) >= ENOUGH_ROWS and not has_repeated_words(known)
+def _are_identifiers(known, categories) -> bool:
+    """Return whether nearly all rows have a short text of their own, without shared tokens."""
+    n_tokens = float(np.mean([len(text.split()) for text in categories[:1000]]))
+    is_short = len(categories) > NEARLY_UNIQUE * len(known) and n_tokens < 3
+    return is_short and len(known) >= ENOUGH_ROWS and not has_repeated_tokens(known)
 
 
 def _are_several_numbers(known) -> bool:
-    """Tell whether most texts are made of as many numbers, two or more."""
+    """Return whether most texts are made of as many numbers, two or more."""
     counts = Counter(len(numbers_in(text)) for text in known)
     return any(n > 0 and count >= _MOST * len(known) for n, count in counts.items())
 
 
 def _are_choices(known, rules) -> bool:
-    """Tell whether texts combine few choices, each at most once in a cell."""
+    """Return whether texts combine few choices, each at most once in a cell."""
     separator = separator_of(known)
     if not separator:
         return False
@@ -280,7 +286,7 @@ def _are_choices(known, rules) -> bool:
     n_lists = sum(len(cell) > 1 for cell in cells)
     n_choices = len({choice for cell in cells for choice in cell})
     is_set = all(len(set(cell)) == len(cell) for cell in cells)
-    return is_set and n_choices <= rules.max_levels and n_lists >= (1 - _MOST) * len(cells)
+    return is_set and n_choices <= rules.max_categories and n_lists >= (1 - _MOST) * len(cells)
 
 
 def _known(values) -> list[str]:

@@ -31,7 +31,7 @@ def read_column(X: Any, j: int) -> np.ndarray:
 
 
 def is_category(X: Any, j: int) -> bool:
-    """Tell whether a frame says by its type that column ``j`` holds categories."""
+    """Return whether column ``j`` of a frame has a categorical type."""
     if hasattr(X, "get_columns"):
         return type(X.to_series(j).dtype).__name__ in ("Categorical", "Enum")
     return hasattr(X, "iloc") and type(X.dtypes.iloc[j]).__name__ == "CategoricalDtype"
@@ -52,7 +52,7 @@ def label_of(value: Any) -> str:
 
 
 def is_nested(values: np.ndarray) -> bool:
-    """Tell whether a column holds lists, mappings or bytes, which are no single value."""
+    """Return whether a column holds lists, mappings or bytes, which are no single value."""
     return values.dtype == object and any(isinstance(value, _NESTED) for value in values)
 
 
@@ -181,7 +181,7 @@ DATE_FORMATS = (
 )
 _FIRST_LOOK = 40
 # A column of dates may be written in so many ways, each with this share of the dates or more.
-_MOST_FORMS, _LEAST_SHARE = 3, 0.05
+_MAX_FORMATS, _LEAST_SHARE = 3, 0.05
 
 
 def parse_number(text: str, decimal: str = ".", unit: str = "") -> float:
@@ -208,22 +208,22 @@ def parse_number(text: str, decimal: str = ".", unit: str = "") -> float:
     return number if share == 1.0 else round(share * number, 12)
 
 
-def decimal_of(levels: Iterable[str], unit: str = "") -> tuple[str, list[str]]:
+def decimal_of(categories: Iterable[str], unit: str = "") -> tuple[str, list[str]]:
     """Return the decimal mark under which most texts are numbers, and those that are none.
 
     Where both marks read as many, it is the point.
     """
-    levels = list(levels)
-    words = {
-        mark: [text for text in levels if np.isnan(parse_number(text, mark, unit))]
+    categories = list(categories)
+    others = {
+        mark: [text for text in categories if np.isnan(parse_number(text, mark, unit))]
         for mark in (".", ",")
     }
-    mark = "," if len(words[","]) < len(words["."]) else "."
-    return mark, words[mark]
+    mark = "," if len(others[","]) < len(others["."]) else "."
+    return mark, others[mark]
 
 
 def is_limit(text: str) -> bool:
-    """Tell whether a text is a limit such as ``<0.5``, which levels of a range are, too."""
+    """Return whether a text is a limit such as ``<0.5``, which categories of a range are, too."""
     return _LIMIT.match(text) is not None
 
 
@@ -256,66 +256,74 @@ def choices_in(text: str | None, separator: str) -> list[str]:
     return [part.strip() for part in (text or "").split(separator) if part.strip()]
 
 
-def has_leading_zeros(levels: Iterable[str]) -> bool:
-    """Tell whether the texts are digits with zeros in front, as codes have and numbers have not."""
-    return any(_LEADING_ZERO.fullmatch(text) for text in levels)
+def has_leading_zeros(categories: Iterable[str]) -> bool:
+    """Return whether texts are digits with zeros in front, as codes have and numbers do not."""
+    return any(_LEADING_ZERO.fullmatch(text) for text in categories)
 
 
-def parse_date(text: str, forms: Sequence[str]) -> datetime | None:
-    """Return the moment that a text shows in the first of some forms that reads it, if one does.
+def parse_date(text: str, formats: Sequence[str]) -> datetime | None:
+    """Return the moment that a text shows in the first of some formats that reads it, if one does.
 
     Forms are those of ``DATE_FORMATS``; the time zone is left out.
     """
-    found = (_parsed(text, form) for form in forms)
+    found = (_parsed(text, pattern) for pattern in formats)
     return next((moment for moment in found if moment is not None), None)
 
 
-def _parsed(text: str, form: str) -> datetime | None:
+def _parsed(text: str, pattern: str) -> datetime | None:
     try:
-        if form == "iso":
+        if pattern == "iso":
             found = datetime.fromisoformat(text) if "-" in text[1:] else None
             return found and found.replace(tzinfo=None)
-        if form == "quarter":
+        if pattern == "quarter":
             quarter = _QUARTER.fullmatch(text)
             return quarter and datetime(int(quarter[1]), 3 * int(quarter[2]) - 2, 1)
-        return datetime.strptime(text, form)
+        return datetime.strptime(text, pattern)
     except ValueError:
         return None
 
 
-def date_forms_of(levels: Iterable[str], share: float) -> tuple[str, ...]:
-    """Return the forms in which texts are dates, none where fewer than ``share`` of them are.
+def date_formats_of(categories: Iterable[str], share: float) -> tuple[str, ...]:
+    """Return the formats in which texts are dates, none where fewer than ``share`` of them are.
 
-    The form that reads most comes first, and then those that read what is left. A form is never
+    The format that reads most comes first, and then those that read what is left. A format is never
     joined by the one that has day and month the other way round: most dates are both.
     """
-    levels = list(levels)
-    rest = first_look = levels[:: max(1, len(levels) // _FIRST_LOOK)]
+    categories = list(categories)
+    rest = first_look = categories[:: max(1, len(categories) // _FIRST_LOOK)]
     if not any(character.isdigit() for text in rest for character in text):
         return ()
-    forms: list[str] = []
-    while rest and len(forms) < _MOST_FORMS:
-        left = {form: _unread(rest, [form]) for form in DATE_FORMATS if _may_join(form, forms)}
-        best = min(left, key=lambda form: len(left[form]))
+    formats: list[str] = []
+    while rest and len(formats) < _MAX_FORMATS:
+        left = {
+            pattern: _unread(rest, [pattern])
+            for pattern in DATE_FORMATS
+            if _may_join(pattern, formats)
+        }
+        best = min(left, key=lambda pattern: len(left[pattern]))
         if len(rest) - len(left[best]) < max(1, _LEAST_SHARE * len(first_look)):
             break
-        forms.append(best)
+        formats.append(best)
         rest = left[best]
-    return tuple(forms) if len(_unread(levels, forms)) <= (1.0 - share) * len(levels) else ()
+    return (
+        tuple(formats)
+        if len(_unread(categories, formats)) <= (1.0 - share) * len(categories)
+        else ()
+    )
 
 
-def _unread(texts: list[str], forms: Sequence[str]) -> list[str]:
-    return [text for text in texts if parse_date(text, forms) is None]
+def _unread(texts: list[str], formats: Sequence[str]) -> list[str]:
+    return [text for text in texts if parse_date(text, formats) is None]
 
 
-def _may_join(form: str, forms: list[str]) -> bool:
-    """Tell whether a form may stand beside others: not one of a clock beside one of days."""
-    swapped = form.translate(str.maketrans("dm", "md"))
-    return swapped not in forms and all((form in CLOCKS) == (f in CLOCKS) for f in forms)
+def _may_join(pattern: str, formats: list[str]) -> bool:
+    """Return whether a format may be used with others: clock times and dates do not mix."""
+    swapped = pattern.translate(str.maketrans("dm", "md"))
+    return swapped not in formats and all((pattern in CLOCKS) == (f in CLOCKS) for f in formats)
 
 
 def are_dates_in_digits(numbers: np.ndarray) -> bool:
-    """Tell whether numbers are dates written as 19740131, every one of them."""
+    """Return whether numbers are dates written as 19740131, every one of them."""
     known = numbers[~np.isnan(numbers)]
     if not len(known) or known.min() < 18000101 or known.max() > 22001231:
         return False
@@ -323,7 +331,7 @@ def are_dates_in_digits(numbers: np.ndarray) -> bool:
     return all(len(text) == 8 and _parsed(text, DIGITS) is not None for text in texts)
 
 
-def gap_in_nines(numbers: np.ndarray) -> float | None:
+def sentinel_in(numbers: np.ndarray) -> float | None:
     """Return -99, -999, ... where it is farther from all other numbers than these are apart.
 
     Loggers write such a number where nothing was measured.
@@ -351,13 +359,13 @@ def as_numbers(values: np.ndarray, decimal: str = ".", unit: str = "") -> np.nda
     return np.where(np.isinf(values), np.nan, values)
 
 
-def as_dates(values: np.ndarray, forms: Sequence[str]) -> np.ndarray:
+def as_dates(values: np.ndarray, formats: Sequence[str]) -> np.ndarray:
     """Return a column as dates; what is none is NaT."""
     if values.dtype.kind == "M":
         return values
-    if values.dtype != object and DIGITS not in forms:
+    if values.dtype != object and DIGITS not in formats:
         return np.full(len(values), "NaT", dtype="datetime64[us]")
-    return _each(values, lambda text: parse_date(text, forms), None, "datetime64[us]")
+    return _each(values, lambda text: parse_date(text, formats), None, "datetime64[us]")
 
 
 def as_labels(values: np.ndarray) -> np.ndarray:
@@ -369,8 +377,8 @@ def as_labels(values: np.ndarray) -> np.ndarray:
     return np.array(texts, dtype=object)
 
 
-def _each(values, parse, gap, dtype):
+def _each(values, parse, missing, dtype):
     """Parse every different text once."""
     texts = as_labels(values).tolist()
-    known = {text: gap if text is None else parse(text) for text in set(texts)}
+    known = {text: missing if text is None else parse(text) for text in set(texts)}
     return np.array([known[text] for text in texts], dtype=dtype)

@@ -27,22 +27,22 @@ from vicinal.table._parsing import is_category, quoted, read_column
 class TableEncoder(TransformerMixin, BaseEstimator):
     """Turn a table of mixed columns into an array of numbers.
 
-    Takes a pandas or polars frame as it is, or an array. What each column is, is decided in ``fit``
-    from its values, said in ``decisions_``, and kept to in ``transform``: a word among numbers, a
-    level that was not seen and a gap where there was none are encoded by rule and are no error.
+    Takes a pandas or polars frame as it is, or an array. ``fit`` decides from the values what each
+    column is, and lists its decisions in ``decisions_``. ``transform`` follows them: strings among
+    numbers, unseen categories and unexpected missing values are encoded by rule, without an error.
 
-    ======================  ================================  ==============================
-    a column of             ``form="distance"``               ``form="tree"``
-    ======================  ================================  ==============================
-    numbers, truth values   itself, gaps as the median,       itself, gaps as NaN
-                            with a column that marks them
-    few levels              one column of 0 and 1 per level   one code, gaps as NaN
-    many levels             statistics of the target          the same
-    choices (``a;b;c``)     one column of 0 and 1 per choice  the same
-    numbers (``120/80``)    one column for each of them       the same, gaps as NaN
-    dates                   calendar parts, count of days     the same, gaps as NaN
-    free text               latent columns                    the same
-    ======================  ================================  ==============================
+    ======================  =====================================  ==========================
+    a column of             ``encoding="distance"``                ``encoding="tree"``
+    ======================  =====================================  ==========================
+    numbers, truth values   numbers; missing values filled with    numbers; missing is NaN
+                            the median and marked in a column
+    few categories          one column of 0 and 1 per category     one code; missing is NaN
+    many categories         statistics of the target               the same
+    choices (``a;b;c``)     one column of 0 and 1 per choice       the same
+    numbers (``120/80``)    one column for each of them            the same; missing is NaN
+    dates                   calendar parts, count of days          the same; missing is NaN
+    free text               latent columns                         the same
+    ======================  =====================================  ==========================
 
     Texts such as ``$1,234.50``, ``15%``, ``1.234,5``, ``85 m²`` and ``31.12.2020`` are read as
     numbers and dates; digits with leading zeros, and numbers of an id that repeats, are codes.
@@ -53,16 +53,16 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     Parameters
     ----------
-    form : {"distance", "tree"}, default="distance"
+    encoding : {"distance", "tree"}, default="distance"
         ``"distance"`` is for models that measure distances or add up columns, ``"tree"`` for trees
-        that split on codes and gaps.
+        that split on codes and missing values.
     kinds : dict of str to {"number", "numbers", "category", "choices", "date", "text", "drop"}, \
             default=None
-        What some columns are, by name. Columns whose type says so are categories, and the others
-        are decided from their values.
-    max_levels : int, default=20
-        A category with more levels is encoded by statistics of the target; where ``fit`` was given
-        none, the most frequent levels get a column and the others share one.
+        Type of some columns, by name. Columns of a categorical data type are categories; the type
+        of other columns is decided from their values.
+    max_categories : int, default=20
+        A column of more categories is encoded by statistics of the target. Without a target, the
+        most frequent categories get a column each and the others share one.
     text_components : int, default=10
         Latent columns of a free text.
     drop_identifiers : bool, default=True
@@ -73,7 +73,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     kinds_ : dict of str to str
         What each column was taken for, ``"drop"`` when it was left out.
     decisions_ : list of str
-        What is worth knowing, one line for each kind of decision with all its columns.
+        Decisions, one line for each type of decision with all its columns.
     remarks_ : dict of str to list of str
         The same, column by column.
     identifiers_ : list of str
@@ -87,17 +87,18 @@ class TableEncoder(TransformerMixin, BaseEstimator):
 
     See Also
     --------
-    sklearn.compose.ColumnTransformer : Columns encoded as one says, not as is decided here.
-    sklearn.preprocessing.TargetEncoder : The statistics of many levels.
+    sklearn.compose.ColumnTransformer : Encodes each column as declared.
+    sklearn.preprocessing.TargetEncoder : The statistics of many categories.
 
     Notes
     -----
-    ``fit_transform`` encodes the levels of each row by targets of rows in other folds, so a model
-    fitted on the result does not see a row's own target; ``fit(X, y).transform(X)`` uses all
-    targets and would leak them. A pipeline calls ``fit_transform``.
+    ``fit_transform`` encodes the categories of each row by targets of rows in other folds, so that
+    a model fitted to the result does not see a row's own target. ``fit(X, y).transform(X)`` uses
+    all targets and would leak them. A pipeline calls ``fit_transform``.
 
-    What numbers or names the rows says nothing about new rows, but follows the target where rows
-    are sorted or were collected in batches. In tables of ten rows or more, left out are
+    A column that numbers or names the rows does not help to predict new rows, but follows the
+    target where rows are sorted or were collected in batches. In tables of ten rows or more, these
+    columns are left out:
 
     - row counters: whole numbers, all different, without a name or named ``Unnamed: 0``,
       ``index``, ``row`` and the like; and exactly 0, 1, ... or 1, 2, ... from the first row to the
@@ -105,12 +106,12 @@ class TableEncoder(TransformerMixin, BaseEstimator):
       column;
     - identifiers: whole numbers or texts named ``id``, ``customer_id``, ``PatientID``, ... of which
       more than 90 % are different, whole numbers that are all different named ``key`` or
-      ``number``, and short texts (fewer than three words) of which more than 90 % are different
-      and that share no words, as titles and domains are.
+      ``number``, and short texts (fewer than three tokens) of which more than 90 % are different
+      and that share no tokens, as titles and domains are shared.
 
     Kept are fractions, dates and whole numbers that are merely all different (prices, time stamps),
     whole numbers that count on from another start (``kept, though it counts the rows``: a trend or
-    a row number), and texts with words. An id that repeats is a category. ``kinds`` overrules all
+    a row number), and longer texts. An id that repeats is a category. ``kinds`` overrules all
     of this for a column, a categorical type does too, and ``drop_identifiers=False`` for all.
 
     Columns are found by name and others ignored, as by scikit-learn's ``ColumnTransformer``.
@@ -133,30 +134,30 @@ class TableEncoder(TransformerMixin, BaseEstimator):
     [42.0, 1.0, 0.0, 0.0, 1.0, 80.0]
     >>> for line in encoder.decisions_:
     ...     print(line)
-    gaps filled with the median and marked: 'age'
+    missing values filled with the median and marked: 'age'
     numbers read from text: 'fee' ('$1,200.50')
     """
 
     _parameter_constraints = {
-        "form": [StrOptions({"distance", "tree"})],
+        "encoding": [StrOptions({"distance", "tree"})],
         "kinds": [dict, None],
-        "max_levels": [Interval(Integral, 2, None, closed="left")],
+        "max_categories": [Interval(Integral, 2, None, closed="left")],
         "text_components": [Interval(Integral, 1, None, closed="left")],
         "drop_identifiers": ["boolean"],
     }
 
     def __init__(
         self,
-        form="distance",
+        encoding="distance",
         *,
         kinds=None,
-        max_levels=20,
+        max_categories=20,
         text_components=10,
         drop_identifiers=True,
     ):
-        self.form = form
+        self.encoding = encoding
         self.kinds = kinds
-        self.max_levels = max_levels
+        self.max_categories = max_categories
         self.text_components = text_components
         self.drop_identifiers = drop_identifiers
 
@@ -169,8 +170,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         X : data frame or array-like of shape (n_samples, n_features)
             The table.
         y : array-like of shape (n_samples,), default=None
-            The target, for statistics of columns with many levels. Floats are values, everything
-            else with few different values is classes.
+            The target, for statistics of columns with many categories. Floats are a regression
+            target; other values, if few of them differ, are classes.
         """
         columns, target = self._decide(X, y)
         for j, encoder in self._encoders:
@@ -230,8 +231,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         table : ndarray of object of shape (n_samples, n_features_in)
-            Numbers, levels and dates; of statistics of the target the nearest level. ``None`` is a
-            gap, a column that was left out, or a text, which has no way back.
+            Numbers, categories and dates; for statistics of the target, the nearest category.
+            ``None`` is a missing value, a column that was left out, or a free text.
         """
         check_is_fitted(self)
         Z = check_array(X, ensure_all_finite="allow-nan")
@@ -259,7 +260,7 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         names : ndarray of str
-            The name of the column, and after it the level or the part.
+            The name of the column, and after it the category or the part.
         """
         check_is_fitted(self)
         check_feature_names_in(self, input_features)
@@ -283,8 +284,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         Returns
         -------
         columns : dict of str to ndarray of shape (n_samples,)
-            Numbers, and dates as days since 1970, as floats with NaN for a gap; levels and texts as
-            objects with "" for a gap.
+            Numbers, and dates as days since 1970, as floats; categories and texts as objects. A
+            missing value is NaN or "".
         """
         check_is_fitted(self)
         X, positions = self._located(X)
@@ -313,8 +314,8 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if target is not None:
             check_consistent_length(X, target)
         rules = Rules(
-            self.form,
-            self.max_levels,
+            self.encoding,
+            self.max_categories,
             self.text_components,
             target_type_of(target),
             self.drop_identifiers,
@@ -365,15 +366,15 @@ class TableEncoder(TransformerMixin, BaseEstimator):
         if not is_frame(X) or not hasattr(self, "feature_names_in_"):
             validate_data(self, X, skip_check_array=True, reset=False)
             return X, list(range(self.n_features_in_))
-        places = {name: at for at, name in enumerate(column_names(X))}
+        positions = {name: at for at, name in enumerate(column_names(X))}
         used = [self._names[j] for j, _ in self._encoders]
-        missing = [name for name in used if name not in places]
+        missing = [name for name in used if name not in positions]
         if missing:
             raise ValueError(
                 f"the table lacks {'the column' if len(missing) == 1 else 'the columns'} "
-                f"{quoted(missing)} that the encoder was fitted on; it has {quoted(places)}"
+                f"{quoted(missing)} that the encoder was fitted on; it has {quoted(positions)}"
             )
-        return X, [places.get(name) for name in self._names]
+        return X, [positions.get(name) for name in self._names]
 
 
 def _checked(X):

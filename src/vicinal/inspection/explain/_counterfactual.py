@@ -69,7 +69,7 @@ def surface_section(
     inner = model if codes.is_plain else CodedModel(model, codes)
     # Scores do not lead to a surface at another threshold, and their differences take long where
     # many local models predict every point.
-    by_labels = split_threshold(model)[1] is not None or hasattr(last_step(model), "members_")
+    by_labels = split_threshold(model)[1] is not None or hasattr(last_step(model), "encoders_")
     search = _Search(inner, codes, rows, np.where(spread > 0.0, spread, 1.0), free)
     change = search.least_change(prediction, target, by_labels) if free.any() else None
     if change is None:

@@ -17,17 +17,16 @@ def _said(graph: Graph, model: Any, x: str, write) -> list[tuple[Any, str]]:
     """Write what every member with a weight says; an error names the member."""
     forms: dict[str, str] = {}
     found = []
-    for member in model.members_:
-        if member.weight <= 0.0:
-            continue
+    for member in model.estimators_:
         if member.encoding not in forms:
             forms[member.encoding] = _encoded(graph, model.encoders_[member.encoding], x)
         try:
             found.append((member, write(graph, member.estimator, forms[member.encoding])))
         except OnnxExportError as error:
             raise OnnxExportError(
-                f"the member {member.name!r} of {type(model).__name__} has no ONNX form: {error} "
-                "Fit with members that have one, such as members=['linear', 'svm']."
+                f"the base model {member.name!r} of {type(model).__name__} has no ONNX form: "
+                f"{error} "
+                "Fit with families that have one, such as families=['linear', 'svm']."
             ) from error
     return found
 

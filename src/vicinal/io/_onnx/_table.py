@@ -25,7 +25,7 @@ def write_table(graph: Graph, encoder: TableEncoder) -> str:
                 f"model without it (kinds={{{name!r}: 'drop'}} of TableEncoder, --drop {name!r} of "
                 "the command)."
             )
-        kind = "STRING" if column.takes == "levels" else "DOUBLE"
+        kind = "STRING" if column.takes == "categories" else "DOUBLE"
         parts.append(writer(graph, column, graph.input(name, kind, 1)))
     return graph.concat(parts)
 
@@ -38,14 +38,14 @@ def table_feeds(encoder: TableEncoder, X: Any) -> dict[str, np.ndarray]:
 
 
 def _write_number(graph: Graph, column: Any, x: str) -> str:
-    if column.keep_gaps:
+    if column.keep_missing:
         return x
     return _filled(graph, x, np.array([column.fill_]), len(column.names_) == 2)
 
 
 def _write_date(graph: Graph, column: Any, x: str) -> str:
     parts = graph.concat([_calendar_part(graph, part, x) for part in column.parts_])
-    if column.keep_gaps:
+    if column.keep_missing:
         return parts
     return _filled(graph, parts, column.fills_, len(column.names_) > len(column.parts_))
 
@@ -112,5 +112,5 @@ def _calendar_part(graph: Graph, part: str, days: str) -> str:
 _WRITERS: dict[str, Any] = {
     "numbers": _write_number,
     "dates": _write_date,
-    "levels": _write_levels,
+    "categories": _write_levels,
 }
