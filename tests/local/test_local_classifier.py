@@ -156,7 +156,7 @@ def test_infinite_bandwidth_is_one_model_for_all(data, loss):
 def test_infinite_bandwidth_is_logistic_regression(two_classes):
     X, y, Q = two_classes
     model = LocalClassifier(
-        loss="log_loss", bandwidth=np.inf, alpha=2.0, penalty="absolute", metric="euclidean",
+        loss="log_loss", bandwidth=np.inf, alpha=2.0, alpha_scale="absolute", metric="euclidean",
         calibration=None,
     ).fit(X, y)  # fmt: skip
     reference = LogisticRegression(C=0.5, tol=1e-10, max_iter=1000).fit(X, y)

@@ -138,7 +138,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         metric_params=None,
         degree=1,
         alpha="auto",
-        penalty="relative",
+        alpha_scale="relative",
         location_columns=None,
         algorithm="auto",
         calibration="temperature",
@@ -156,7 +156,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         self.metric_params = metric_params
         self.degree = degree
         self.alpha = alpha
-        self.penalty = penalty
+        self.alpha_scale = alpha_scale
         self.location_columns = location_columns
         self.algorithm = algorithm
         self.calibration = calibration
@@ -253,7 +253,7 @@ class AnchoredLocalRegressor(
         metric="standardized",
         metric_params=None,
         alpha="auto",
-        penalty="relative",
+        alpha_scale="relative",
         location_columns=None,
         algorithm="auto",
         n_jobs=None,
@@ -268,7 +268,7 @@ class AnchoredLocalRegressor(
         self.metric = metric
         self.metric_params = metric_params
         self.alpha = alpha
-        self.penalty = penalty
+        self.alpha_scale = alpha_scale
         self.location_columns = location_columns
         self.algorithm = algorithm
         self.n_jobs = n_jobs

@@ -226,7 +226,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         metric_params=None,
         degree=1,
         alpha="auto",
-        penalty="relative",
+        alpha_scale="relative",
         location_columns=None,
         algorithm="auto",
         outside="nearest",
@@ -245,7 +245,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         self.metric_params = metric_params
         self.degree = degree
         self.alpha = alpha
-        self.penalty = penalty
+        self.alpha_scale = alpha_scale
         self.location_columns = location_columns
         self.algorithm = algorithm
         self.outside = outside

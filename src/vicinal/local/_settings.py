@@ -70,7 +70,7 @@ _DEFAULTS = {
     "kernel": "tricube",
     "metric_params": None,
     "alpha": "auto",
-    "penalty": "relative",
+    "alpha_scale": "relative",
     "robust_iterations": 0,
     "location_columns": None,
     "outside": "nearest",
@@ -208,7 +208,7 @@ def resolve(estimator: Any, data: TrainingData) -> LocalSettings:
     """
     fixed = getattr(estimator, "_preset", {})
     p = SimpleNamespace(**(_DEFAULTS | estimator.get_params(deep=False) | fixed))
-    shared: dict = {"relative": p.penalty == "relative", "n_jobs": p.n_jobs}
+    shared: dict = {"relative": p.alpha_scale == "relative", "n_jobs": p.n_jobs}
     if data.classes is not None:
         n_classes = len(data.classes)
         solver = class_solver(p.estimator, p.loss, p.kernel, n_classes, degree=1, **shared)
