@@ -114,7 +114,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
         L-BFGS stops when the relative gain falls below, and a smaller gain on the rows held out
         counts as none.
     n_jobs : int, default=None
-        Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
     random_state : int, RandomState or None, default=None
         Seed of the rows held out, the mixture's starts and annealing.
 

@@ -68,7 +68,8 @@ def uncertainty_map(
         How much each row counts as a neighbour; a row of weight 0 is nobody's neighbour. No row
         is its own neighbour, whatever its weight.
     n_jobs : int, default=None
-        Threads of the compiled loops; ``None`` is every core. Results do not depend on it.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
 
     Returns
     -------
