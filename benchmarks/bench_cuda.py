@@ -32,7 +32,11 @@ from vicinal.subspace import _truncated_rbf as _truncated_rbf_models
 N_ROWS, N_FEATURES, K, N_QUERIES = 20_000, 16, 200, 65_536
 N_COMPARED = 2_048
 N_TRAIN = 500_000
-SOLVERS = {"ridge": 1.0, "squared_hinge": 0.1, "logistic": 0.1}
+SOLVERS = {
+    "ridge": {"loss": "squared_error", "alpha": 1.0},
+    "squared_hinge": {"loss": "squared_hinge", "alpha": 0.1},
+    "logistic": {"loss": "log_loss", "alpha": 0.1},
+}
 # Sizes on two CPU cores, where the whole would take too long: queries, rows, rows, pairs, rows.
 CPU_QUERIES, CPU_COVTYPE, CPU_TRBF, CPU_PAIRS, CPU_PARTITION = 4_096, 100_000, 20_000, 4_000, 50_000
 SWEEPS = 5
@@ -68,7 +72,7 @@ def covtype():
 
 def local(solver, k):
     return LocalClassifier(
-        solver=solver, n_neighbors=k, alpha=SOLVERS[solver], metric="euclidean", calibration=None,
+        **SOLVERS[solver], n_neighbors=k, metric="euclidean", calibration=None,
         n_jobs=1,
     )  # fmt: skip
 

@@ -71,10 +71,10 @@ def local_models():
         "local ridge, k and alpha chosen": LocalClassifier(**raw),
         "`LocalClassifier()`: standardised, k and alpha chosen": LocalClassifier(random_state=0),
         "local squared hinge, k = 40, alpha = 0.1": LocalClassifier(
-            solver="squared_hinge", n_neighbors=40, alpha=0.1, **raw
+            loss="squared_hinge", n_neighbors=40, alpha=0.1, **raw
         ),
         "local logistic, k = 40, alpha = 0.1": LocalClassifier(
-            solver="logistic", n_neighbors=40, alpha=0.1, **raw
+            loss="log_loss", n_neighbors=40, alpha=0.1, **raw
         ),
     }
 
@@ -112,8 +112,8 @@ def evaluate(model, name):
 def compile_kernels():
     """Compile once, outside of every timing."""
     X, y, _, _ = splits("satimage")
-    for solver in ("ridge", "squared_hinge", "logistic"):
-        LocalClassifier(solver=solver, n_neighbors=10, alpha=1.0).fit(X[:300], y[:300])
+    for loss in ("squared_error", "squared_hinge", "log_loss"):
+        LocalClassifier(loss=loss, n_neighbors=10, alpha=1.0).fit(X[:300], y[:300])
 
 
 def fill(page):

@@ -167,12 +167,12 @@ def kernels(page):
     for d, k in ((16, 40), (16, 200), (64, 40), (64, 200)):
         X, y = rng.normal(size=(5000, d)), rng.randint(0, 5, 5000)
         times = []
-        for solver in ("ridge", "squared_hinge", "logistic"):
+        for loss in ("squared_error", "squared_hinge", "log_loss"):
             model = LocalClassifier(
-                solver=solver, n_neighbors=k, alpha=1.0, metric="euclidean", calibration=None,
+                loss=loss, n_neighbors=k, alpha=1.0, metric="euclidean", calibration=None,
                 n_jobs=1,
             ).fit(X, y)  # fmt: skip
-            n = 1000 if solver == "ridge" else 100
+            n = 1000 if loss == "squared_error" else 100
             fitted = model._model
             blocks = list(fitted.localized(rng.normal(size=(n, d))))
             best, _ = timed(

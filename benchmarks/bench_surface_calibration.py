@@ -30,7 +30,7 @@ def classifiers():
     yield "SVC", SVC(), "orthogonal"
     yield "random forest", RandomForestClassifier(30, random_state=0, n_jobs=1), "orthogonal"
     local = LocalClassifier(
-        solver="logistic", n_neighbors=80, alpha=0.1, kernel="gaussian", metric="euclidean",
+        loss="log_loss", n_neighbors=80, alpha=0.1, kernel="gaussian", metric="euclidean",
         calibration=None, n_jobs=1,
     )  # fmt: skip
     yield "local logistic", local, "first_order"

@@ -19,13 +19,13 @@ test = make_banana(4000, random_state=1)
 
 models = {
     "one model for all": LocalClassifier(
-        solver="logistic", bandwidth=np.inf, alpha=0.1, metric="euclidean"
+        loss="log_loss", bandwidth=np.inf, alpha=0.1, metric="euclidean"
     ),
     "200 neighbours": LocalClassifier(
-        solver="logistic", n_neighbors=200, alpha=0.1, metric="euclidean"
+        loss="log_loss", n_neighbors=200, alpha=0.1, metric="euclidean"
     ),
     "60 neighbours": LocalClassifier(
-        solver="logistic", n_neighbors=60, alpha=0.1, metric="euclidean"
+        loss="log_loss", n_neighbors=60, alpha=0.1, metric="euclidean"
     ),
 }
 for name, model in models.items():

@@ -36,9 +36,11 @@ def test_thread_map_raises_what_its_function_raises():
         thread_map(fail, range(3), 2)
 
 
-def test_none_means_every_core_for_compiled_code():
-    assert n_threads(None) >= 1
+def test_threads_follow_the_rule_of_joblib():
+    assert n_threads(None) == 1
     assert n_threads(2) == 2
+    with parallel_config("threading", n_jobs=3):
+        assert n_threads(None) == 3
 
 
 def test_progress_is_shown_when_asked(capsys):

@@ -90,7 +90,7 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
     ],
     "GradientKernelClassifier": [{"kernel": "laplace", "n_rounds": 1}],
     "GradientKernelRegressor": [{"kernel": "laplace", "n_rounds": 1}],
-    "LocalClassifier": [{"n_neighbors": 5, "alpha": 1.0, "solver": "logistic"}],
+    "LocalClassifier": [{"n_neighbors": 5, "alpha": 1.0, "loss": "log_loss"}],
     "LoessRegressor": [{"degree": 0, "span": 0.2}],
     "SpacePartitioningClassifier": [
         # A strong penalty: under a weak one equal problems end within the solver's tolerance of one

@@ -59,10 +59,10 @@ def copied_bytes(function, tmp_path):
 MODELS = {
     "ridge": LocalClassifier(n_neighbors=40, alpha=1.0, metric="euclidean", calibration=None),
     "logistic": LocalClassifier(
-        solver="logistic", n_neighbors=40, alpha=0.1, metric="standardized", calibration=None
+        loss="log_loss", n_neighbors=40, alpha=0.1, metric="standardized", calibration=None
     ),
     "squared_hinge": LocalClassifier(
-        solver="squared_hinge", n_neighbors=40, alpha=0.1, metric="euclidean", calibration=None
+        loss="squared_hinge", n_neighbors=40, alpha=0.1, metric="euclidean", calibration=None
     ),
     "trbf": TruncatedRBFClassifier(2),
     "partition": SpacePartitioningClassifier("lda", n_regions=3, n_init=1, random_state=0),

@@ -51,7 +51,7 @@ def answers(model, X, y, Q, rows_per_block, method="predict", weight=None):
     "params",
     [
         {"metric": "standardized"},
-        {"metric": "manhattan", "solver": "logistic"},
+        {"metric": "manhattan", "loss": "log_loss"},
         {"metric": "euclidean", "kernel": "uniform", "class_weight": "balanced"},
     ],
     ids=lambda params: params["metric"],

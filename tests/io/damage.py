@@ -311,7 +311,7 @@ def variants():
         "ranked": LocalRegressor(metric="ranked", random_state=0).fit(X, TARGET),
         "located": LocalRegressor(location_columns=[0, 1], n_neighbors=30).fit(X, TARGET),
         "radius": LocalRegressor(bandwidth=2.0, kernel="gaussian").fit(X, np.c_[TARGET, X]),
-        "three": LocalClassifier(solver="logistic").fit(X, LABELS + (X[:, 0] > 1)),
+        "three": LocalClassifier(loss="log_loss").fit(X, LABELS + (X[:, 0] > 1)),
         "sparse": LocalClassifier(n_neighbors=20, metric="euclidean").fit(thin, NAMES),
         "weighted": LocalRegressor(n_neighbors=30).fit(X, TARGET, weights, groups),
         "loess": LoessRegressor(span=0.8, degree=1, surface="direct").fit(X, TARGET),

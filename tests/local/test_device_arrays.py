@@ -43,14 +43,14 @@ def both(model, to_array, X, y, Q, **fit):
     return host, clone(model).fit(to_array(X), to_array(y), **fit), to_array(Q)
 
 
-@pytest.mark.parametrize("solver", ["ridge", "logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "squared_hinge"])
 @pytest.mark.parametrize("metric", ["euclidean", "standardized"])
-def test_classifiers_agree(to_array, data, solver, metric):
+def test_classifiers_agree(to_array, data, loss, metric):
     X, y, Q = data
     # Calibration is the same code for all solvers; left-out Newton fits would only take time.
-    calibration = "temperature" if solver == "ridge" else None
+    calibration = "temperature" if loss == "squared_error" else None
     model = LocalClassifier(
-        solver=solver, n_neighbors=20, alpha=0.3, metric=metric, calibration=calibration
+        loss=loss, n_neighbors=20, alpha=0.3, metric=metric, calibration=calibration
     )
     host, device, queries = both(model, to_array, X, y, Q)
     assert type(device.predict_proba(queries)) is type(queries)
@@ -90,13 +90,13 @@ def test_more_columns_than_neighbours(to_array, rng):
     assert_allclose(as_numpy(device.local_coef(queries)), host.local_coef(Q), rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("solver", ["logistic", "squared_hinge"])
-def test_iterative_fits_with_more_columns_than_neighbours(to_array, rng, solver):
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+def test_iterative_fits_with_more_columns_than_neighbours(to_array, rng, loss):
     y = rng.randint(0, 3, 80)
     X = rng.normal(size=(80, 30)) + y[:, None]
     X[1] = X[0]
     model = LocalClassifier(
-        solver=solver, n_neighbors=12, alpha=0.3, metric="euclidean", calibration=None
+        loss=loss, n_neighbors=12, alpha=0.3, metric="euclidean", calibration=None
     )
     host, device, queries = both(model, to_array, X, y, X[:10] + 0.1)
     assert_allclose(
@@ -212,7 +212,7 @@ def test_left_out_rows_agree(to_array, data, weighted):
     shared = {"n_neighbors": 20, "alpha": 0.5, "metric": "standardized"}
     for model, target in (
         (LocalClassifier(**shared), y),
-        (LocalClassifier(solver="logistic", calibration=None, **shared), y),
+        (LocalClassifier(loss="log_loss", calibration=None, **shared), y),
         (LocalRegressor(degree=1, **shared), X[:, 0] ** 2),
         (LocalRegressor(degree=1, **shared), X[:, :2] ** 2),
     ):
@@ -232,7 +232,7 @@ def test_duplicates_of_the_query(to_array):
 
 
 @pytest.mark.parametrize(
-    ("loss", "code"), [("squared_hinge", SQUARED_HINGE), ("logistic", LOGISTIC)]
+    ("loss", "code"), [("squared_hinge", SQUARED_HINGE), ("log_loss", LOGISTIC)]
 )
 def test_newton_twins_agree(to_array, rng, loss, code):
     offsets, weights = rng.normal(size=(4, 15, 3)), rng.uniform(0.1, 1, size=(4, 15))
@@ -272,15 +272,15 @@ def test_unsupported_settings_are_named(to_array, data):
         model.predict(X)
 
 
-@pytest.mark.parametrize("solver", ["ridge", "logistic", "squared_hinge"])
-def test_float32_tensors_give_the_float64_answer(solver, rng):
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "squared_hinge"])
+def test_float32_tensors_give_the_float64_answer(loss, rng):
     """Classes at the rim of a neighbourhood have tiny weights, which float32 sums would lose."""
     torch = pytest.importorskip("torch")
     centres = rng.normal(size=(12, 6))
     y = rng.randint(0, 12, 900)
     X = (centres[y] + rng.normal(size=(900, 6))).astype(np.float32)
     model = LocalClassifier(
-        solver=solver, n_neighbors=30, alpha=0.1, metric="euclidean", calibration=None
+        loss=loss, n_neighbors=30, alpha=0.1, metric="euclidean", calibration=None
     )
     expected = model.fit(X[:700].astype(np.float64), y[:700]).decision_function(X[700:])
     found = model.fit(torch.asarray(X[:700]), torch.asarray(y[:700])).decision_function(
@@ -291,7 +291,7 @@ def test_float32_tensors_give_the_float64_answer(solver, rng):
 
 
 @pytest.mark.parametrize(
-    ("loss", "code"), [("squared_hinge", SQUARED_HINGE), ("logistic", LOGISTIC)]
+    ("loss", "code"), [("squared_hinge", SQUARED_HINGE), ("log_loss", LOGISTIC)]
 )
 @pytest.mark.parametrize("penalty", [1e-8, 1e-3, 1.0, 50.0, 0.0])
 def test_one_class_scores_agree(to_array, loss, code, penalty):
@@ -310,7 +310,7 @@ def test_newton_finds_the_minimum_in_float32(rng):
     lam, rho = np.full(50, 0.01, np.float32), np.full(50, 1e-6, np.float32)
     theta, converged = batched_newton(
         *map(torch.asarray, (offsets, y, weights, lam, rho)),
-        C=1.0, loss="logistic", tol=1e-9, max_iter=100,
+        C=1.0, loss="log_loss", tol=1e-9, max_iter=100,
     )  # fmt: skip
     assert bool(converged.all())
     for i, t in enumerate(theta.numpy().astype(np.float64)):
@@ -325,7 +325,7 @@ def test_newton_finds_the_minimum_in_float32(rng):
 def test_two_classes_mirror_each_other(to_array, data):
     X, y, Q = data
     model = LocalClassifier(
-        solver="logistic", n_neighbors=20, alpha=0.3, metric="euclidean", calibration=None
+        loss="log_loss", n_neighbors=20, alpha=0.3, metric="euclidean", calibration=None
     )
     device = model.fit(to_array(X), to_array(np.minimum(y, 1)))
     slopes = as_numpy(device.local_coef(to_array(Q)))

@@ -101,19 +101,19 @@ def test_one_huge_weight_leaves_finite_answers(data, model):
 
 
 @pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
-@pytest.mark.parametrize("solver", ["ridge", "logistic", "squared_hinge"])
-def test_classifiers_at_the_edge(data, solver):
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "squared_hinge"])
+def test_classifiers_at_the_edge(data, loss):
     X, y, Q = data
     labels = (y > 0).astype(int)
     weights = np.ones(60)
     weights[5] = 1e12
-    model = LocalClassifier(solver=solver, n_neighbors=10, alpha=1.0)
+    model = LocalClassifier(loss=loss, n_neighbors=10, alpha=1.0)
     for rows, share in ((np.zeros_like(X), None), (X, weights), (X, np.full(60, 1e6))):
         proba = model.fit(rows, labels, sample_weight=share).predict_proba(Q)
         assert np.isfinite(proba).all()
         assert_allclose(proba.sum(axis=1), 1.0)
     shares = model.fit(np.zeros_like(X), labels).leave_one_out(method="score")
-    if solver == "ridge":
+    if loss == "squared_error":
         assert_allclose(shares[:, 1], (labels.sum() - labels) / 59)
     with pytest.raises(ValueError, match="overflow, so scale X first"):
         model.fit(1e300 * X, labels)
@@ -170,12 +170,12 @@ def test_principal_surfaces_of_overflowing_columns_are_refused(data, scale):
         PrincipalSurface(bandwidth=1.0).fit(X).transform(scale * Q)
 
 
-@pytest.mark.parametrize("solver", ["ridge", "logistic"])
-def test_sparse_and_dense_rows_give_the_same_default_classifier(solver):
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_sparse_and_dense_rows_give_the_same_default_classifier(loss):
     rng = np.random.RandomState(0)
     X = rng.poisson(0.7, size=(120, 6)).astype(float)
     y = (X[:, 0] + X[:, 1] > X[:, 2] + rng.normal(size=120)).astype(int)
-    options = {} if solver == "ridge" else {"solver": solver, "n_neighbors": 20, "alpha": 0.3}
+    options = {} if loss == "squared_error" else {"loss": loss, "n_neighbors": 20, "alpha": 0.3}
     dense = LocalClassifier(random_state=0, **options).fit(X, y)
     thin = LocalClassifier(random_state=0, **options).fit(sparse.csr_matrix(X), y)
     assert (thin.n_neighbors_, thin.alpha_) == (dense.n_neighbors_, dense.alpha_)

@@ -18,7 +18,7 @@ from vicinal._kernels.calibration._probabilities import fit_temperature
 from vicinal.local import LocalClassifier, LocalRegressor
 from vicinal.local._solvers import probabilities
 
-SOLVERS = ["ridge", "logistic", "squared_hinge"]
+LOSSES = ["squared_error", "log_loss", "squared_hinge"]
 
 
 class OtherRidge(RidgeClassifier):
@@ -143,12 +143,12 @@ def test_multinomial_model_gives_absent_classes_no_chance():
     assert_allclose(proba.sum(axis=1), 1.0)
 
 
-@pytest.mark.parametrize("solver", ["ridge", "logistic", "squared_hinge"])
-def test_infinite_bandwidth_is_one_model_for_all(data, solver):
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "squared_hinge"])
+def test_infinite_bandwidth_is_one_model_for_all(data, loss):
     X, y, Q = data
-    model = fixed(n_neighbors="auto", bandwidth=np.inf, solver=solver).fit(X, y)
+    model = fixed(n_neighbors="auto", bandwidth=np.inf, loss=loss).fit(X, y)
     # A radius that holds every row with all but the same weight is no global model to the code.
-    wide = fixed(n_neighbors="auto", bandwidth=1e6, solver=solver).fit(X, y)
+    wide = fixed(n_neighbors="auto", bandwidth=1e6, loss=loss).fit(X, y)
     expected = wide.decision_function(Q)
     assert_allclose(model.decision_function(Q), expected, rtol=1e-6, atol=1e-6)
 
@@ -156,29 +156,29 @@ def test_infinite_bandwidth_is_one_model_for_all(data, solver):
 def test_infinite_bandwidth_is_logistic_regression(two_classes):
     X, y, Q = two_classes
     model = LocalClassifier(
-        solver="logistic", bandwidth=np.inf, alpha=2.0, penalty="absolute", metric="euclidean",
+        loss="log_loss", bandwidth=np.inf, alpha=2.0, alpha_scale="absolute", metric="euclidean",
         calibration=None,
     ).fit(X, y)  # fmt: skip
     reference = LogisticRegression(C=0.5, tol=1e-10, max_iter=1000).fit(X, y)
     assert_allclose(model.decision_function(Q), reference.decision_function(Q), rtol=1e-5)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_one_class_neighbourhoods_need_no_fit(rng, solver):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_one_class_neighbourhoods_need_no_fit(rng, loss):
     X = np.concatenate([rng.normal(size=(30, 2)), rng.normal(size=(30, 2)) + 50])
     y = np.repeat(["a", "b"], 30)
-    model = fixed(solver=solver, n_neighbors=10).fit(X, y)
+    model = fixed(loss=loss, n_neighbors=10).fit(X, y)
     assert_array_equal(model.predict([[0.0, 0.0], [50.0, 50.0]]), ["a", "b"])
     assert np.isfinite(model.decision_function(X)).all()
     assert_allclose(model.local_coef(X), 0.0, atol=1e-12)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_absent_classes_keep_their_columns(rng, solver):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_absent_classes_keep_their_columns(rng, loss):
     centres = np.array([[0.0, 0.0], [1.5, 0.0], [100.0, 100.0]])
     y = np.repeat([2, 0, 1], 25)
     X = np.repeat(centres, 25, axis=0) + rng.normal(size=(75, 2))
-    model = fixed(solver=solver, n_neighbors=20, calibration="temperature").fit(X, y)
+    model = fixed(loss=loss, n_neighbors=20, calibration="temperature").fit(X, y)
     proba = model.predict_proba([[0.0, 0.0], [100.0, 100.0]])
     assert_allclose(proba.sum(axis=1), 1.0)
     assert proba[0, 1] == proba[0].min() < 0.12
@@ -211,32 +211,32 @@ def test_methods_of_a_black_box_are_its_own(two_classes):
         model.local_coef(Q)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("calibration", [None, "temperature"])
-def test_predict_is_the_most_probable_class(data, solver, calibration):
+def test_predict_is_the_most_probable_class(data, loss, calibration):
     X, y, Q = data
     names = np.array(["z", "a", "m"])[y]
-    model = fixed(solver=solver, calibration=calibration).fit(X, names)
+    model = fixed(loss=loss, calibration=calibration).fit(X, names)
     proba = model.predict_proba(Q)
     assert_allclose(proba.sum(axis=1), 1.0)
     assert_array_equal(model.predict(Q), model.classes_[proba.argmax(axis=1)])
     assert model.score(X, names) > 0.6
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_weights_equal_repetition(data, solver):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_weights_equal_repetition(data, loss):
     X, y, Q = data
     weights = np.random.RandomState(0).randint(0, 3, len(y))
-    model = fixed(solver=solver, calibration="temperature")
+    model = fixed(loss=loss, calibration="temperature")
     weighted = model.fit(X, y, sample_weight=weights).predict_proba(Q)
     repeated = model.fit(np.repeat(X, weights, axis=0), np.repeat(y, weights)).predict_proba(Q)
     assert_allclose(weighted, repeated, rtol=1e-6, atol=1e-9)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_results_do_not_depend_on_batches_or_threads(data, solver):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_results_do_not_depend_on_batches_or_threads(data, loss):
     X, y, Q = data
-    model = fixed(solver=solver).fit(X, y)
+    model = fixed(loss=loss).fit(X, y)
     whole = model.decision_function(Q)
     alone = np.concatenate([model.decision_function(q[None]) for q in Q])
     assert_allclose(alone, whole, rtol=1e-9)
@@ -244,11 +244,11 @@ def test_results_do_not_depend_on_batches_or_threads(data, solver):
         assert_allclose(model.set_params(n_jobs=1).decision_function(Q), whole, rtol=1e-9)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
-def test_sparse_equals_dense(rng, solver):
+@pytest.mark.parametrize("loss", LOSSES)
+def test_sparse_equals_dense(rng, loss):
     X = rng.normal(size=(60, 12)) * (rng.uniform(size=(60, 12)) < 0.4)
     y = (X[:, 0] + X[:, 1] > 0).astype(int)
-    model = fixed(solver=solver)
+    model = fixed(loss=loss)
     dense = model.fit(X, y)
     expected = dense.decision_function(X[:9]), dense.local_coef(X[:9])
     other = model.fit(sparse.csr_matrix(X), y)
@@ -257,22 +257,22 @@ def test_sparse_equals_dense(rng, solver):
     assert_allclose(other.local_coef(Q), expected[1], rtol=1e-6, atol=1e-8)
 
 
-@pytest.mark.parametrize("solver", ["logistic", "squared_hinge"])
-def test_slopes_are_those_of_the_local_model(two_classes, solver):
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+def test_slopes_are_those_of_the_local_model(two_classes, loss):
     """A model frozen at q, moved a little, changes by slope times step."""
     X, y, Q = two_classes
-    model = fixed(solver=solver, bandwidth=1e6, n_neighbors="auto", kernel="uniform").fit(X, y)
+    model = fixed(loss=loss, bandwidth=1e6, n_neighbors="auto", kernel="uniform").fit(X, y)
     slopes = model.local_coef(Q[:3])
     step = 1e-3
     moved = model.decision_function(Q[:3] + np.array([step, 0.0])) - model.decision_function(Q[:3])
     assert_allclose(moved / step, slopes[:, 0], rtol=1e-4, atol=1e-4)
 
 
-@pytest.mark.parametrize("solver", SOLVERS)
+@pytest.mark.parametrize("loss", LOSSES)
 @pytest.mark.parametrize("degree", [0, 2])
-def test_degrees(two_classes, solver, degree):
+def test_degrees(two_classes, loss, degree):
     X, y, Q = two_classes
-    model = fixed(solver=solver, degree=degree, n_neighbors=60).fit(X, y)
+    model = fixed(loss=loss, degree=degree, n_neighbors=60).fit(X, y)
     assert np.isfinite(model.decision_function(Q)).all()
     if degree == 0:
         assert_array_equal(model.local_coef(Q), 0.0)
@@ -333,14 +333,14 @@ def test_temperature_comes_from_leave_one_out_scores(data):
     assert_allclose(model.predict_proba(Q), softened, rtol=1e-6)
 
 
-@pytest.mark.parametrize("solver", ["ridge", "logistic"])
-def test_leave_one_out_equals_refitting(data, solver):
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss"])
+def test_leave_one_out_equals_refitting(data, loss):
     X, y, _ = data
-    model = fixed(solver=solver).fit(X, y)
+    model = fixed(loss=loss).fit(X, y)
     left_out = model.leave_one_out()
     for i in (0, 5, 50):
         rest = np.arange(len(y)) != i
-        refit = fixed(solver=solver).fit(X[rest], y[rest])
+        refit = fixed(loss=loss).fit(X[rest], y[rest])
         assert_allclose(left_out[i], refit.predict_proba(X[[i]])[0], rtol=1e-6, atol=1e-9)
 
 
@@ -371,10 +371,10 @@ def test_metrics_that_see_labels_are_cross_fitted(rng):
     assert model.loo_score_ > 0.35
 
 
-@pytest.mark.parametrize("solver", ["logistic", "squared_hinge"])
-def test_choice_for_iterative_solvers(data, solver):
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
+def test_choice_for_iterative_solvers(data, loss):
     X, y, Q = data
-    model = LocalClassifier(solver=solver, metric="euclidean", random_state=0).fit(X, y)
+    model = LocalClassifier(loss=loss, metric="euclidean", random_state=0).fit(X, y)
     assert set(model.selection_["alpha"]) == {0.01, 0.03, 0.1, 0.3, 1.0}
     assert model.predict(Q).shape == (30,)
 
@@ -393,8 +393,8 @@ def test_equivalent_kernel_explains_the_scores(data):
     model = fixed().fit(X, y)
     scores = model.equivalent_kernel(Q) @ np.eye(3)[y]
     assert_allclose(model.decision_function(Q), 2 * scores - 1, atol=1e-10)
-    with pytest.raises(ValueError, match="ridge solver only"):
-        fixed(solver="logistic").fit(X, y).equivalent_kernel(Q)
+    with pytest.raises(ValueError, match="squared_error"):
+        fixed(loss="log_loss").fit(X, y).equivalent_kernel(Q)
 
 
 def test_within_class_metric_whitens(data):
@@ -426,9 +426,9 @@ def test_one_class_is_an_error(data):
 def test_partial_fit_equals_fit_on_all_rows(data):
     X, y, Q = data
     weights = np.random.RandomState(0).randint(1, 3, len(y))
-    model = fixed(solver="squared_hinge", class_weight="balanced")
+    model = fixed(loss="squared_hinge", class_weight="balanced")
     whole = model.fit(X, y, sample_weight=weights).decision_function(Q)
-    model = fixed(solver="squared_hinge", class_weight="balanced")
+    model = fixed(loss="squared_hinge", class_weight="balanced")
     for part in (slice(0, 50), slice(50, 51), slice(51, None)):
         model.partial_fit(X[part], y[part], classes=[0, 1, 2], sample_weight=weights[part])
     assert_allclose(model.decision_function(Q), whole, rtol=1e-9)

@@ -55,17 +55,17 @@ def test_gradient_of_the_papers_machine_is_exact(moons, shift):
 @pytest.mark.parametrize(
     "options",
     [
-        {"solver": "ridge", "alpha": 0.1, "bandwidth": 0.6, "kernel": "gaussian"},
-        {"solver": "ridge", "alpha": 1.0, "n_neighbors": 60},
-        {"solver": "ridge", "alpha": 1.0, "bandwidth": 1.6, "degree": 0},
-        {"solver": "ridge", "alpha": 1.0, "bandwidth": np.inf},
-        {"solver": "squared_hinge", "alpha": 0.1, "bandwidth": 0.6, "kernel": "gaussian"},
-        {"solver": "squared_hinge", "alpha": 1.0, "n_neighbors": 0.3, "kernel": "triangular"},
-        {"solver": "squared_hinge", "alpha": 1.0, "bandwidth": 0.5, "kernel": "bisquare"},
-        {"solver": "logistic", "alpha": 1.0, "n_neighbors": 60, "kernel": "cosine"},
-        {"solver": "logistic", "alpha": 1.0, "bandwidth": 0.9, "class_weight": {0: 1, 1: 3}},
-        {"solver": "logistic", "alpha": 1.0, "n_neighbors": 60, "metric": "within_class"},
-        {"solver": "ridge", "alpha": 1.0, "n_neighbors": 60, "metric": "standardized"},
+        {"loss": "squared_error", "alpha": 0.1, "bandwidth": 0.6, "kernel": "gaussian"},
+        {"loss": "squared_error", "alpha": 1.0, "n_neighbors": 60},
+        {"loss": "squared_error", "alpha": 1.0, "bandwidth": 1.6, "degree": 0},
+        {"loss": "squared_error", "alpha": 1.0, "bandwidth": np.inf},
+        {"loss": "squared_hinge", "alpha": 0.1, "bandwidth": 0.6, "kernel": "gaussian"},
+        {"loss": "squared_hinge", "alpha": 1.0, "n_neighbors": 0.3, "kernel": "triangular"},
+        {"loss": "squared_hinge", "alpha": 1.0, "bandwidth": 0.5, "kernel": "bisquare"},
+        {"loss": "log_loss", "alpha": 1.0, "n_neighbors": 60, "kernel": "cosine"},
+        {"loss": "log_loss", "alpha": 1.0, "bandwidth": 0.9, "class_weight": {0: 1, 1: 3}},
+        {"loss": "log_loss", "alpha": 1.0, "n_neighbors": 60, "metric": "within_class"},
+        {"loss": "squared_error", "alpha": 1.0, "n_neighbors": 60, "metric": "standardized"},
         {"estimator": LogisticRegression(), "bandwidth": 4.0, "kernel": "epanechnikov"},
         {"kernel": lambda u: np.exp(-u), "alpha": 1.0, "bandwidth": 1.0},
     ],
@@ -79,10 +79,10 @@ def test_gradient_equals_central_differences(moons, options):
     assert np.quantile(errors, 0.85) < 1e-5
 
 
-@pytest.mark.parametrize("solver", ["ridge", "logistic", "squared_hinge"])
-def test_every_class_of_many_has_its_gradient(solver):
+@pytest.mark.parametrize("loss", ["squared_error", "log_loss", "squared_hinge"])
+def test_every_class_of_many_has_its_gradient(loss):
     X, y = load_iris(return_X_y=True)
-    model = local(solver=solver, alpha=1.0, n_neighbors=60).fit(X, y)
+    model = local(loss=loss, alpha=1.0, n_neighbors=60).fit(X, y)
     errors = relative_errors(model, X[::7] + 0.01)
     assert errors.shape == (22, 3)
     assert np.quantile(errors, 0.8) < 1e-5
@@ -91,8 +91,8 @@ def test_every_class_of_many_has_its_gradient(solver):
 def test_more_columns_than_neighbours():
     rng = np.random.RandomState(0)
     X, y = rng.normal(size=(40, 30)), np.arange(40) % 2
-    for solver in ("ridge", "squared_hinge"):
-        model = local(solver=solver, alpha=1.0, n_neighbors=15).fit(X, y)
+    for loss in ("squared_error", "squared_hinge"):
+        model = local(loss=loss, alpha=1.0, n_neighbors=15).fit(X, y)
         assert np.median(relative_errors(model, X[:6] * 0.5)) < 1e-7
 
 
@@ -105,7 +105,7 @@ def test_location_columns_move_the_weights_and_the_others_the_model(moons):
 
 def test_weights_held_fixed_give_the_slopes_of_the_local_model(moons):
     X, y = moons
-    model = local(solver="squared_hinge", alpha=0.1, n_neighbors=50).fit(X, y)
+    model = local(loss="squared_hinge", alpha=0.1, n_neighbors=50).fit(X, y)
     _, slopes = model.decision_function_and_gradient(X[:9], weights_move=False)
     assert_allclose(slopes, model.local_coef(X[:9]), atol=1e-5)
 

@@ -52,16 +52,16 @@ def tricube_weights(X, q, k):
     return np.clip(1 - (distance / np.sort(distance)[k]) ** 3, 0, None) ** 3
 
 
-@pytest.mark.parametrize("penalty", ["relative", "absolute"])
-def test_equals_the_textbook_system(data, penalty):
+@pytest.mark.parametrize("alpha_scale", ["relative", "absolute"])
+def test_equals_the_textbook_system(data, alpha_scale):
     X, y, Q = data
-    model = fixed(penalty=penalty).fit(X, y)
+    model = fixed(alpha_scale=alpha_scale).fit(X, y)
     values, slopes = model.predict(Q), model.local_coef(Q)
     for q, value, slope in zip(Q, values, slopes, strict=True):
         w = tricube_weights(X, q, 20)
         mean = w @ (X - q) / w.sum()
         trace = w @ ((X - q - mean) ** 2).sum(axis=1)
-        coefficients = dense_ridge(X, y, w, q, 0.5 * trace / 3 if penalty == "relative" else 0.5)
+        coefficients = dense_ridge(X, y, w, q, 0.5 * trace / 3 if alpha_scale == "relative" else 0.5)
         assert_allclose(value, coefficients[0], rtol=1e-9)
         assert_allclose(slope, coefficients[1:], rtol=1e-8, atol=1e-10)
 
@@ -118,7 +118,7 @@ def test_pipelines_get_the_weights_at_their_end(data):
 def test_infinite_bandwidth_is_the_global_model(data):
     X, y, Q = data
     w = np.random.RandomState(1).uniform(0.5, 2, 80)
-    model = fixed(n_neighbors="auto", bandwidth=np.inf, alpha=2.0, penalty="absolute")
+    model = fixed(n_neighbors="auto", bandwidth=np.inf, alpha=2.0, alpha_scale="absolute")
     expected = Ridge(alpha=2.0).fit(X, y, sample_weight=w).predict(Q)
     assert_allclose(model.fit(X, y, sample_weight=w).predict(Q), expected, rtol=1e-8)
     model.set_params(estimator=QuantileRegressor(solver="highs"))
@@ -168,7 +168,7 @@ def test_leave_one_out_equals_refitting(data):
 
 def test_leave_one_out_closed_form_for_a_fixed_bandwidth(data):
     X, y, _ = data
-    model = fixed(n_neighbors="auto", bandwidth=2.0, kernel="gaussian", penalty="absolute")
+    model = fixed(n_neighbors="auto", bandwidth=2.0, kernel="gaussian", alpha_scale="absolute")
     model.fit(X, y)
     leverage = model.statistics().leverage
     closed = (model.predict(X) - leverage * y) / (1 - leverage)
@@ -342,7 +342,7 @@ def test_results_do_not_depend_on_batches_or_threads(data, alpha):
 
 def test_result_does_not_depend_on_the_origin(data):
     X, y, Q = data
-    model = fixed(penalty="absolute")
+    model = fixed(alpha_scale="absolute")
     shifted = model.fit(X + 3.0, y).predict(Q + 3.0)
     assert_allclose(shifted, model.fit(X, y).predict(Q), rtol=1e-9)
 

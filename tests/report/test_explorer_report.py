@@ -74,7 +74,7 @@ MODELS = {
         "numbers",
     ),
     "anchored": (anchored, "three"),
-    "anchored margins": (lambda: anchored(calibration=None, solver="logistic"), "labels"),
+    "anchored margins": (lambda: anchored(calibration=None, loss="log_loss"), "labels"),
     "anchored, within classes": (lambda: anchored(metric="within_class"), "labels"),
     "anchored, ranks": (lambda: anchored(metric="ranked", calibration=None), "labels"),
     "anchored numbers": (

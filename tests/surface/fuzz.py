@@ -45,11 +45,11 @@ def draw_data(rng):
 def draw_model(rng):
     k = rng.randint(10)
     if k < 3:
-        solver = ("ridge", "logistic", "squared_hinge")[k]
+        loss = ("squared_error", "log_loss", "squared_hinge")[k]
         size = [{"n_neighbors": 4}, {"bandwidth": 1.0}, {"bandwidth": 0.1}][rng.randint(3)]
         kernel = ("tricube", "gaussian", "uniform")[rng.randint(3)]
         return LocalClassifier(
-            solver=solver, alpha=0.1, metric="euclidean", kernel=kernel, calibration=None,
+            loss=loss, alpha=0.1, metric="euclidean", kernel=kernel, calibration=None,
             n_jobs=1, **size
         )  # fmt: skip
     return [

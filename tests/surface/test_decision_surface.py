@@ -125,9 +125,9 @@ def test_printed_algorithms_run_and_agree_where_they_converge(moons, surface):
 
 def test_every_local_solver_has_a_surface(noisy):
     X, y = noisy
-    for solver in ("ridge", "logistic", "squared_hinge"):
+    for loss in ("squared_error", "log_loss", "squared_hinge"):
         model = LocalClassifier(
-            solver=solver, alpha=1.0, n_neighbors=30, metric="euclidean", calibration=None
+            loss=loss, alpha=1.0, n_neighbors=30, metric="euclidean", calibration=None
         ).fit(X, y)
         found = DecisionSurface(model, random_state=0).fit(X).orthogonal_projection(X[:10])
         beyond = found.points + 1e-3 * np.sign(found.distances)[:, None] * -found.normals
@@ -364,7 +364,7 @@ def test_duplicates_of_both_labels_do_no_harm():
     y = (X[:, 0] > 0).astype(int)
     y[::7] = 1 - y[::7]
     model = LocalClassifier(
-        solver="squared_hinge", bandwidth=0.5, alpha=0.1, metric="euclidean", calibration=None
+        loss="squared_hinge", bandwidth=0.5, alpha=0.1, metric="euclidean", calibration=None
     ).fit(X, y)
     found = DecisionSurface(model, random_state=0).fit(X).orthogonal_projection(X)
     assert np.isfinite(found.points).all()

@@ -14,7 +14,7 @@ from sklearn import get_config
 from sklearn.utils import check_random_state
 from sklearn.utils.parallel import Parallel, delayed
 
-from vicinal._base._compat import openmp_threads, threadpool_controller
+from vicinal._base._compat import threadpool_controller
 from vicinal._base._progress import Progress
 
 _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
@@ -101,12 +101,8 @@ def draw_seeds(random_state, n_seeds: int) -> list[int]:
 
 
 def n_threads(n_jobs: int | None) -> int:
-    """Return the number of threads for compiled code.
-
-    ``None`` means every core the process may use, as for scikit-learn's own OpenMP code: compiled
-    loops release the lock and share memory, so more threads cost nothing.
-    """
-    return int(openmp_threads()) if n_jobs is None else int(effective_n_jobs(n_jobs))
+    """Return the number of threads for compiled code: ``None`` is 1 unless joblib is configured."""
+    return int(effective_n_jobs(n_jobs))
 
 
 def thread_map(

@@ -50,7 +50,8 @@ class _Auto(ExplainRowMixin, BaseEstimator):
     cv : int, default=5
         Folds; tables of fewer than 1,000 rows are split twice.
     n_jobs : int, default=None
-        Threads; ``None`` uses every core. Results do not depend on it.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Folds, rows on which models are tried (at most 30,000) and compared (at most 3,000),
         forests.

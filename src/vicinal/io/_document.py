@@ -22,7 +22,8 @@ from typing import Any
 
 import numpy as np
 
-from vicinal._base import check_parameters, check_saved, is_array_api, n_threads
+from vicinal._base import check_parameters, check_saved, is_array_api
+from vicinal._base._compat import openmp_threads
 from vicinal.io._errors import ModelFileError
 from vicinal.io._foreign import (
     FORMS,
@@ -39,7 +40,7 @@ _MAX_OBJECTS = 10**6  # in one another
 _MAX_COPIES = 32  # of all arrays, in what is built from them
 _SEARCHED = ("_fit_X", "_engine")  # rows that search trees are built from
 # A file does not choose how many processes and threads work.
-_THREADS = {"n_jobs": None, "n_threads": None, "_n_threads": n_threads(None)}
+_THREADS = {"n_jobs": None, "n_threads": None, "_n_threads": openmp_threads()}
 _FUNCTIONS = types.FunctionType | types.BuiltinFunctionType | types.MethodType | np.ufunc
 
 

@@ -11,7 +11,7 @@ from vicinal._conformal import FoldedRowsMixin, IntervalMixin, LabelSetMixin
 from vicinal._kernels.calibration._probabilities import fit_temperature
 from vicinal.local._anchor_search import AnchorSearch, Plan, blended_fit, check_anchored
 from vicinal.local._base import SHARED_CONSTRAINTS, BaseLocal
-from vicinal.local._classifiers import SOLVERS, BaseLocalClassifier
+from vicinal.local._classifiers import LOSSES, BaseLocalClassifier
 from vicinal.local._neighborhoods import NearestRule
 from vicinal.local._selection import select, store
 from vicinal.local._settings import LocalSettings, local_data, resolve
@@ -120,7 +120,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
     _parameter_constraints: dict = {
         **SHARED_CONSTRAINTS,
         "anchors": [Interval(Integral, 1, None, closed="left"), StrOptions({"auto"}), "array-like"],
-        "solver": [StrOptions(set(SOLVERS))],
+        "loss": [StrOptions(set(LOSSES))],
         "degree": [Options(Integral, {0, 1, 2})],
         "calibration": [StrOptions({"temperature"}), None],
         "class_weight": [dict, StrOptions({"balanced"}), None],
@@ -130,7 +130,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         self,
         anchors="auto",
         *,
-        solver="ridge",
+        loss="squared_error",
         n_neighbors="auto",
         bandwidth=None,
         kernel="tricube",
@@ -138,7 +138,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         metric_params=None,
         degree=1,
         alpha="auto",
-        penalty="relative",
+        alpha_scale="relative",
         location_columns=None,
         algorithm="auto",
         calibration="temperature",
@@ -148,7 +148,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         verbose=0,
     ):
         self.anchors = anchors
-        self.solver = solver
+        self.loss = loss
         self.n_neighbors = n_neighbors
         self.bandwidth = bandwidth
         self.kernel = kernel
@@ -156,7 +156,7 @@ class AnchoredLocalClassifier(LabelSetMixin, FoldedRowsMixin, BaseLocalClassifie
         self.metric_params = metric_params
         self.degree = degree
         self.alpha = alpha
-        self.penalty = penalty
+        self.alpha_scale = alpha_scale
         self.location_columns = location_columns
         self.algorithm = algorithm
         self.calibration = calibration
@@ -253,7 +253,7 @@ class AnchoredLocalRegressor(
         metric="standardized",
         metric_params=None,
         alpha="auto",
-        penalty="relative",
+        alpha_scale="relative",
         location_columns=None,
         algorithm="auto",
         n_jobs=None,
@@ -268,7 +268,7 @@ class AnchoredLocalRegressor(
         self.metric = metric
         self.metric_params = metric_params
         self.alpha = alpha
-        self.penalty = penalty
+        self.alpha_scale = alpha_scale
         self.location_columns = location_columns
         self.algorithm = algorithm
         self.n_jobs = n_jobs

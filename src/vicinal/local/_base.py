@@ -44,7 +44,7 @@ SHARED_CONSTRAINTS: dict = {
     "metric": [StrOptions(METRICS), callable, HasMethods(["fit", "transform"])],
     "metric_params": [dict, None],
     "alpha": [Interval(Real, 0, None, closed="left"), StrOptions({"auto"})],
-    "penalty": [StrOptions({"relative", "absolute"})],
+    "alpha_scale": [StrOptions({"relative", "absolute"})],
     "location_columns": ["array-like", None],
     "algorithm": [StrOptions({"auto", "tree", "brute"})],
     "n_jobs": [Integral, None],
@@ -84,9 +84,10 @@ class BaseLocal(TypicalityMixin, ExplainRowMixin, BaseEstimator):
     alpha : float or "auto", default="auto"
         Ridge penalty on the slopes; 0 is plain least squares. ``"auto"`` is chosen by
         leave-one-out.
-    penalty : {"relative", "absolute"}, default="relative"
-        ``"relative"`` multiplies ``alpha`` by the mean squared spread of the neighbourhood, which
-        makes it free of scale.
+    alpha_scale : {"relative", "absolute"}, default="relative"
+        Unit of ``alpha``. ``"relative"`` multiplies it by the mean squared spread of the
+        neighbourhood, so that one value suits columns of any scale; ``"absolute"`` uses it as
+        given, like :class:`~sklearn.linear_model.Ridge`.
     location_columns : array-like, default=None
         Columns (numbers, names or a mask) that give distances; the model is then fitted on the
         other columns: geographically weighted regression. ``None`` uses all columns for both.

@@ -18,7 +18,7 @@ from vicinal.local._selection import left_out_temperature, select, store
 from vicinal.local._settings import exact_class_solver, local_data, resolve
 from vicinal.local._solvers import probabilities
 
-SOLVERS = ("ridge", "logistic", "squared_hinge")
+LOSSES = ("squared_error", "log_loss", "squared_hinge")
 
 
 def _has_scores(method: str):
@@ -37,7 +37,7 @@ def _check_compiled(model: Any, what: str) -> None:
     if not model._model.solver.is_compiled:
         raise ValueError(
             f"{what} needs a built-in local model, but estimator={model.estimator!r} is fitted as "
-            "a black box; use solver= instead."
+            "a black box; use estimator=None and loss=."
         )
 
 
@@ -47,11 +47,11 @@ class BaseLocalClassifier(ClassifierMixin, BaseLocal):
 
     Parameters
     ----------
-    solver : {"ridge", "logistic", "squared_hinge"}, default="ridge"
-        Built-in local model, with an unpenalised intercept. ``"ridge"`` (on indicator columns) is
-        one linear system per query for all classes; ``"logistic"`` and ``"squared_hinge"`` are
-        fitted by Newton's method, one class against the rest, at seven to thirty times the cost of
-        a ridge fit; the search for neighbours, often the longer part, is the same.
+    loss : {"squared_error", "log_loss", "squared_hinge"}, default="squared_error"
+        Loss of the built-in local model. ``"squared_error"`` is ridge regression on class
+        indicators: one linear system per query for all classes. ``"log_loss"`` and
+        ``"squared_hinge"`` fit one class against the rest by Newton's method, at 7 to 30 times the
+        cost of a ridge fit. The search for neighbours often takes longer than the fits.
     degree : {0, 1, 2}, default=1
         Degree of the local polynomial; 0 is a weighted vote.
     calibration : {"temperature", None}, default="temperature"
@@ -150,7 +150,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     ----------
     estimator : classifier, default=None
         Local model, cloned and fitted on the neighbours centred at the query with their weights.
-        ``None`` takes ``solver``. ``RidgeClassifier``, ``LogisticRegression`` and ``LinearSVC``
+        ``None`` uses the built-in model of ``loss``. ``RidgeClassifier``, ``LogisticRegression`` and ``LinearSVC``
         themselves (not subclasses) are computed by compiled code that solves their own objective.
     outside : {"nearest", "prior", "raise"}, default="nearest"
         What to answer when no row lies within a fixed ``bandwidth``: reach to the d+1 nearest rows,
@@ -172,13 +172,13 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
 
     equation (2) of [1]_ with a penalty, and the score is :math:`f(q)`;
     :math:`\lambda = \alpha \operatorname{tr}(V) / d` with the scatter V of the neighbourhood.
-    Centring at the query makes the result independent of the origin. For the ridge solver all
+    Centring at the query makes the result independent of the origin. For the squared error all
     classes share one system, see :class:`LocalRegressor`; scores of classes without a neighbour
     are 0. The others have finite scores too: the minimiser of their objective, whose intercept
     carries a penalty of 1e-8 times the total weight.
 
     A neighbourhood of one class is answered without a fit. Good fixed values are ``n_neighbors=40``
-    and ``alpha=1`` for ridge, ``alpha=0.1`` for the other solvers.
+    and ``alpha=1`` for the squared error, ``alpha=0.1`` for the other losses.
 
     Of the sizes and penalties at least as large as those of least leave-one-out loss, the largest
     penalty and then the largest size whose loss is within half a (paired) standard error is taken.
@@ -207,7 +207,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
     _parameter_constraints: dict = {
         **SHARED_CONSTRAINTS,
         "estimator": [HasMethods(["fit", "predict"]), None],
-        "solver": [StrOptions(set(SOLVERS))],
+        "loss": [StrOptions(set(LOSSES))],
         "degree": [Options(Integral, {0, 1, 2})],
         "outside": [StrOptions({"nearest", "prior", "raise"})],
         "calibration": [StrOptions({"temperature"}), None],
@@ -218,7 +218,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         self,
         estimator=None,
         *,
-        solver="ridge",
+        loss="squared_error",
         n_neighbors="auto",
         bandwidth=None,
         kernel="tricube",
@@ -226,7 +226,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         metric_params=None,
         degree=1,
         alpha="auto",
-        penalty="relative",
+        alpha_scale="relative",
         location_columns=None,
         algorithm="auto",
         outside="nearest",
@@ -237,7 +237,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         verbose=0,
     ):
         self.estimator = estimator
-        self.solver = solver
+        self.loss = loss
         self.n_neighbors = n_neighbors
         self.bandwidth = bandwidth
         self.kernel = kernel
@@ -245,7 +245,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         self.metric_params = metric_params
         self.degree = degree
         self.alpha = alpha
-        self.penalty = penalty
+        self.alpha_scale = alpha_scale
         self.location_columns = location_columns
         self.algorithm = algorithm
         self.outside = outside
@@ -370,7 +370,7 @@ class LocalClassifier(LabelSetMixin, BaseLocalClassifier):
         X = self._queries(X)
         if not self._model.solver.is_linear:
             raise ValueError(
-                "equivalent_kernel exists for the ridge solver only: other local classifiers are "
+                'equivalent_kernel needs loss="squared_error": other local classifiers are '
                 "not linear in the labels."
             )
         return self._model.kernel(X)

@@ -357,7 +357,7 @@ def scores_and_gradients(fit: LocalFit, X, weights_move: bool) -> tuple[np.ndarr
 def _block(fit: LocalFit, design, place, found, move):
     """Fit the local models of a block; return scores, slopes and pulls through the weights."""
     data, solver = fit.data, fit.solver
-    loss = getattr(solver, "objective", Objective("ridge"))
+    loss = getattr(solver, "objective", Objective("squared_error"))
     objective = loss.compiled(fit.alpha, solver.relative)
     n_classes, n_queries = data.n_outputs, found.n_queries
     scores = np.empty((n_queries, n_classes))

@@ -477,7 +477,7 @@ class LocalRegressor(BaseLocalRegressor):
         metric="standardized",
         metric_params=None,
         alpha="auto",
-        penalty="relative",
+        alpha_scale="relative",
         robust_iterations=0,
         location_columns=None,
         algorithm="auto",
@@ -495,7 +495,7 @@ class LocalRegressor(BaseLocalRegressor):
         self.metric = metric
         self.metric_params = metric_params
         self.alpha = alpha
-        self.penalty = penalty
+        self.alpha_scale = alpha_scale
         self.robust_iterations = robust_iterations
         self.location_columns = location_columns
         self.algorithm = algorithm

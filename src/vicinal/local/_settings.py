@@ -62,7 +62,7 @@ _DEVICE_METRICS = ("euclidean", "standardized", "gradient")
 # Parameters that not every local estimator has.
 _DEFAULTS = {
     "estimator": None,
-    "solver": "ridge",
+    "loss": "squared_error",
     "degree": 1,
     "n_neighbors": "auto",
     "bandwidth": None,
@@ -70,7 +70,7 @@ _DEFAULTS = {
     "kernel": "tricube",
     "metric_params": None,
     "alpha": "auto",
-    "penalty": "relative",
+    "alpha_scale": "relative",
     "robust_iterations": 0,
     "location_columns": None,
     "outside": "nearest",
@@ -208,10 +208,10 @@ def resolve(estimator: Any, data: TrainingData) -> LocalSettings:
     """
     fixed = getattr(estimator, "_preset", {})
     p = SimpleNamespace(**(_DEFAULTS | estimator.get_params(deep=False) | fixed))
-    shared: dict = {"relative": p.penalty == "relative", "n_jobs": p.n_jobs}
+    shared: dict = {"relative": p.alpha_scale == "relative", "n_jobs": p.n_jobs}
     if data.classes is not None:
         n_classes = len(data.classes)
-        solver = class_solver(p.estimator, p.solver, p.kernel, n_classes, degree=1, **shared)
+        solver = class_solver(p.estimator, p.loss, p.kernel, n_classes, degree=1, **shared)
         alphas: tuple = ALPHAS if solver.is_linear else _ITERATIVE_ALPHAS
     else:
         solver = regression_solver(p.estimator, p.degree, p.kernel, clip=p.clip, **shared)
@@ -328,15 +328,13 @@ def affordable_sizes(sizes: Sequence[int], total_weight: float, n_columns: int) 
 # --- solvers of parameters ---
 
 
-def class_solver(estimator, solver: str, kernel, n_classes: int, **settings: Any) -> Any:
+def class_solver(estimator, loss: str, kernel, n_classes: int, **settings: Any) -> Any:
     """Return the solver of a classifier's parameters: compiled where that is the same model."""
     if estimator is None:
-        if solver == "ridge":
+        if loss == "squared_error":
             return RidgeSolver(**settings)
-        # A class of tiny weight bends the logistic loss little: the gradient must be smaller.
-        return NewtonSolver(
-            Objective(solver, tol=1e-11 if solver == "logistic" else 1e-9), **settings
-        )
+        # A class of tiny weight changes the logistic loss little: the gradient must be smaller.
+        return NewtonSolver(Objective(loss, tol=1e-11 if loss == "log_loss" else 1e-9), **settings)
     exact = exact_class_solver(estimator, n_classes)
     if exact is not None:
         return replace(exact, degree=settings["degree"], n_jobs=settings["n_jobs"])
@@ -385,7 +383,7 @@ def exact_class_solver(estimator, n_classes: int = 2) -> Any:
         objective = Objective("squared_hinge", C=2.0 * estimator.C, rho=scale, rho_per_weight=0.0)
         return NewtonSolver(objective, relative=False, own_alpha=1.0)
     if type(estimator) is LogisticRegression and _is_plain_logistic(estimator):
-        loss = "logistic" if n_classes == 2 else "multinomial"
+        loss = "log_loss" if n_classes == 2 else "multinomial"
         objective = Objective(loss, C=estimator.C, rho_per_weight=0.0, tol=1e-11)
         return NewtonSolver(objective, relative=False, own_alpha=1.0)
     return None

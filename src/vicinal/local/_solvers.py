@@ -64,9 +64,9 @@ from vicinal.local._neighborhoods import WeightedNeighborhoods, take_queries
 _QUERIES_PER_TASK = 256
 _FITS_PER_TASK = 32
 _LOSSES = {
-    "ridge": SQUARED,
+    "squared_error": SQUARED,
     "squared_hinge": SQUARED_HINGE,
-    "logistic": LOGISTIC,
+    "log_loss": LOGISTIC,
     "multinomial": MULTINOMIAL,
 }
 # Neighbours whose spread is this small a share of their squared distance look like one point.
@@ -106,7 +106,7 @@ class RidgeSolver:
     own_alpha: float | None = None
     n_jobs: int | None = None
 
-    name = "ridge"
+    name = "squared_error"
     link = "score"
     is_linear = True
     is_compiled = True
@@ -352,7 +352,7 @@ class NewtonSolver:
         """How scores become probabilities: some estimators bring their own."""
         if self.name == "multinomial":
             return "softmax"
-        return "sigmoid" if self.name == "logistic" and self.own_alpha is not None else "margin"
+        return "sigmoid" if self.name == "log_loss" and self.own_alpha is not None else "margin"
 
     @property
     def depends_on_origin(self) -> bool:

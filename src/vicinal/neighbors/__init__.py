@@ -1,5 +1,5 @@
 """Search for nearest neighbours: exact, approximate, and on the device of the data."""
 
-from vicinal.neighbors._neighbor_search import Neighborhoods, NeighborSearch
+from vicinal.neighbors._neighbor_search import NeighborSearch
 
-__all__ = ["NeighborSearch", "Neighborhoods"]
+__all__ = ["NeighborSearch"]

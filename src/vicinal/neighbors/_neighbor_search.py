@@ -214,7 +214,6 @@ class NeighborSearch(BaseEstimator):
     See Also
     --------
     sklearn.neighbors.NearestNeighbors : Search without the promises above.
-    Neighborhoods : What the methods with a radius return.
 
     Notes
     -----

@@ -151,7 +151,7 @@ def _anchored(model: Any) -> dict[str, Any]:
         "link": "value",
     }
     if hasattr(model, "classes_"):
-        part["link"] = "score" if model.solver == "ridge" else "margin"
+        part["link"] = "score" if model.loss == "squared_error" else "margin"
         part["temperature"] = model.temperature_
     return part
 

@@ -115,7 +115,8 @@ class LocallyAdaptiveClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator)
     tol : float, default=1e-5
         Smallest improvement that counts, relative for L-BFGS, absolute on the held-out rows.
     n_jobs : int, default=None
-        Threads of the compiled loops; ``None`` means all cores. Results do not depend on it.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
     random_state : int, RandomState or None, default=None
         Seed of the held-out rows, the starts of the mixture, and annealing.
 

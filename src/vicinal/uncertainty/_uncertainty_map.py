@@ -67,7 +67,8 @@ def uncertainty_map(
         Weights of the rows as neighbours; a row of weight 0 is not a neighbour of any row. No row
         is its own neighbour, whatever its weight.
     n_jobs : int, default=None
-        Threads of the compiled loops; ``None`` means all cores. Results do not depend on it.
+        Number of threads. ``None`` is 1 unless in a :func:`joblib.parallel_config` context, ``-1``
+        is every core. Results do not depend on it.
 
     Returns
     -------

@@ -125,13 +125,13 @@ def test_the_score_of_one_class_solves_its_equation(rho):
     total, C = np.array([7.0]), 2.0
     hinge = one_class_scores(total, np.array([rho]), C=C, loss="squared_hinge")[0]
     assert_allclose(C * 7.0 * (1.0 - hinge), rho * hinge)
-    logistic = one_class_scores(total, np.array([rho]), C=C, loss="logistic")[0]
+    logistic = one_class_scores(total, np.array([rho]), C=C, loss="log_loss")[0]
     root = brentq(lambda b: C * 7.0 / (1.0 + np.exp(b)) - rho * b, 0.0, 60.0, xtol=1e-13)
     assert_allclose(logistic, root, rtol=1e-9)
 
 
 def test_one_class_without_penalty_is_certain():
-    assert one_class_scores(np.ones(1), np.zeros(1), C=1.0, loss="logistic")[0] == np.inf
+    assert one_class_scores(np.ones(1), np.zeros(1), C=1.0, loss="log_loss")[0] == np.inf
 
 
 @pytest.fixture
@@ -149,7 +149,7 @@ def newton(offsets, y, weights, loss, rho=0.0, **options):
 
 def test_logistic_newton_is_scikit_learns_optimum(labelled):
     offsets, y, weights = labelled
-    theta, converged = newton(offsets, y, weights, "logistic")
+    theta, converged = newton(offsets, y, weights, "log_loss")
     assert converged.all()
     for t in range(4):
         model = LogisticRegression(C=1.5 / 0.7, tol=1e-12, max_iter=10_000)
@@ -157,7 +157,7 @@ def test_logistic_newton_is_scikit_learns_optimum(labelled):
         assert_allclose(theta[t], [*model.coef_[0], *model.intercept_], rtol=1e-4, atol=1e-5)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
 def test_the_gradient_vanishes_at_the_minimum(labelled, loss):
     offsets, y, weights = labelled
     theta, _ = newton(offsets, y, weights, loss, rho=0.3)
@@ -168,7 +168,7 @@ def test_the_gradient_vanishes_at_the_minimum(labelled, loss):
     assert_allclose(pull.sum(axis=1) + 0.3 * theta[:, 2], 0.0, atol=1e-8)
 
 
-@pytest.mark.parametrize("loss", ["logistic", "squared_hinge"])
+@pytest.mark.parametrize("loss", ["log_loss", "squared_hinge"])
 def test_more_columns_than_rows_are_solved_in_the_span_of_the_rows(rng, loss):
     offsets = rng.normal(size=(3, 5, 8))
     y = np.where(rng.uniform(size=(3, 5)) > 0.5, 1.0, -1.0)
@@ -187,23 +187,23 @@ def test_more_columns_than_rows_are_solved_in_the_span_of_the_rows(rng, loss):
 
 
 def test_each_neighbourhood_is_solved_as_if_alone(labelled):
-    together, _ = newton(*labelled, "logistic", rho=0.1)
+    together, _ = newton(*labelled, "log_loss", rho=0.1)
     for t in range(4):
-        alone, _ = newton(*(part[t : t + 1] for part in labelled), "logistic", rho=0.1)
+        alone, _ = newton(*(part[t : t + 1] for part in labelled), "log_loss", rho=0.1)
         assert_allclose(together[t], alone[0], rtol=1e-9)
 
 
 def test_one_step_is_not_called_converged(labelled):
-    _, converged = newton(*labelled, "logistic", max_iter=1)
+    _, converged = newton(*labelled, "log_loss", max_iter=1)
     assert not converged.any()
 
 
 def test_single_precision_is_polished(labelled):
-    exact, _ = newton(*labelled, "logistic", rho=0.1)
+    exact, _ = newton(*labelled, "log_loss", rho=0.1)
     offsets, y, weights = (part.astype(np.float32) for part in labelled)
     penalties = np.full(4, 0.7, dtype=np.float32), np.full(4, 0.1, dtype=np.float32)
     theta, converged = batched_newton(
-        offsets, y, weights, *penalties, C=1.5, loss="logistic", tol=1e-6, max_iter=100
+        offsets, y, weights, *penalties, C=1.5, loss="log_loss", tol=1e-6, max_iter=100
     )
     assert theta.dtype == np.float32
     assert converged.all()

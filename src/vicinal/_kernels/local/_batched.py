@@ -342,7 +342,7 @@ def batched_newton(
         Penalties of slopes and intercept.
     C : float
         Factor on the loss.
-    loss : {"squared_hinge", "logistic"}
+    loss : {"squared_hinge", "log_loss"}
         Loss of the margin.
     tol : float
         The last step changes no margin by more than the root of ``tol``; since the steps converge

@@ -277,10 +277,10 @@ def _lightgbm(name, seed):
 def _local_classifiers(seed):
     return {
         # First, because it plans its time and knows best what to do with it.
-        "AutoClassifier": AutoClassifier(random_state=seed),
-        "LocalClassifier": LocalClassifier(random_state=seed),
+        "AutoClassifier": AutoClassifier(n_jobs=-1, random_state=seed),
+        "LocalClassifier": LocalClassifier(n_jobs=-1, random_state=seed),
         "SpacePartitioningClassifier": SpacePartitioningClassifier(random_state=seed),
-        "LocallyAdaptiveClassifier": LocallyAdaptiveClassifier(random_state=seed),
+        "LocallyAdaptiveClassifier": LocallyAdaptiveClassifier(n_jobs=-1, random_state=seed),
         "DivideConquerSVC": make_pipeline(StandardScaler(), DivideConquerSVC(random_state=seed)),
         "RealAdaBoostClassifier": RealAdaBoostClassifier(random_state=seed),
         "PrunedTreeClassifier": PrunedTreeClassifier(random_state=seed),
@@ -289,8 +289,8 @@ def _local_classifiers(seed):
 
 def _local_regressors(seed):
     return {
-        "AutoRegressor": AutoRegressor(random_state=seed),
-        "LocalRegressor": LocalRegressor(random_state=seed),
+        "AutoRegressor": AutoRegressor(n_jobs=-1, random_state=seed),
+        "LocalRegressor": LocalRegressor(n_jobs=-1, random_state=seed),
         "SpacePartitioningRegressor": SpacePartitioningRegressor(random_state=seed),
         "FunctionalGradientBoostingRegressor": FunctionalGradientBoostingRegressor(
             random_state=seed

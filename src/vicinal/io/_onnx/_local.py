@@ -102,7 +102,7 @@ def _local_proba(graph: Graph, model: Any, x: str) -> str:
         return graph.add(
             "Softmax", graph.times(scores, 1.0 / model.temperature_, n_classes), axis=1
         )
-    if model.solver != "ridge":
+    if model.loss != "squared_error":
         return graph.add("Softmax", graph.log_sigmoid(scores), axis=1)
     positive = graph.add("Relu", scores)
     return graph.add("Div", positive, graph.total(positive, 1, keep=True))
