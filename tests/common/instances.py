@@ -113,7 +113,7 @@ OTHER_SETTINGS: dict[str, list[dict]] = {
             "cv": 4,
         },
     ],
-    "TableEncoder": [{"form": "tree"}],
+    "TableEncoder": [{"encoding": "tree"}],
     "TruncatedRBFClassifier": [{"loss": "log_loss"}],
     "WeightedLDA": [{"shrinkage": "auto"}],
     "WhiteningTransformer": [{"method": "zca"}, {"method": "pca"}],
