@@ -54,6 +54,32 @@ def test_annealing_climbs_and_keeps_the_best(rng):
     assert watch.scores[watch.best] == max(watch.scores) > 1.9
 
 
+@pytest.mark.parametrize("loss", [0.05, 0.1, 0.3])
+@pytest.mark.parametrize("n_proposals", [1, 2])
+def test_annealing_accepts_a_loss_with_its_probability(rng, loss, n_proposals):
+    """A loss d at temperature T is accepted with probability exp(-d / T); then T falls."""
+    start, n_runs = np.eye(2), 1500
+    accepted = 0
+    for _ in range(n_runs):
+        watch = BestIterate(lambda matrices: 0.0, None)
+        annealed_ascent(
+            [lambda A: (0.0, np.zeros_like(A))],
+            [lambda A: 0.0 if np.array_equal(A, start) else -loss],
+            [start],
+            watch,
+            max_iter=n_proposals,
+            temperature=0.1,
+            cooling=0.5,
+            step=0.1,
+            noise=0.02,
+            random_state=rng,
+        )
+        accepted += not np.array_equal(watch.iterates[-1][0], start)
+    refused = np.prod([1 - np.exp(-loss / (0.1 * 0.5**i)) for i in range(n_proposals)])
+    error = np.sqrt(refused * (1 - refused) / n_runs)
+    assert abs(accepted / n_runs - (1 - refused)) < 3.5 * error
+
+
 def test_the_sign_of_print_would_descend(rng):
     """Algorithm 1 prints a minus where the objective is to be maximised."""
     watch = BestIterate(lambda matrices: value_of(matrices[0]), None)
