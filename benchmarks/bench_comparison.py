@@ -134,47 +134,99 @@ def wins(loss: np.ndarray, labels, other: str) -> tuple[int, int, int]:
 # --- page ---------------------------------------------------------------------------------------
 
 
-def section(page: ResultsPage, n_rows: int, task: str) -> dict | None:
-    """Add one table; return what the figures and the index need."""
-    labels = [m for m in MODELS if any(CASES.has(n, n_rows, m, SEEDS[0]) for n in _sets(task))]
+def part_of(n_rows: int, task: str) -> dict | None:
+    """Return losses, ratios to ours, ranks and seconds of the models that ran all splits."""
+    labels = [m for m in MODELS if any(CASES.has(n, n_rows, m, SEEDS[-1]) for n in _sets(task))]
     names, loss, fit = losses(n_rows, task, labels)
     if not names or OURS not in labels:
         return None
-    ours = labels.index(OURS)
-    ratio = np.log(loss / loss[:, :, [ours]])
-    shown = "squared error / variance" if task == "regression" else "log loss"
+    ratio = np.log(loss / loss[:, :, [labels.index(OURS)]])
+    rank = ranks(loss).mean(axis=(0, 1))
+    summary = {}
+    for j, label in enumerate(labels):
+        ran = np.isfinite(ratio[:, :, j]).all(axis=1)
+        summary[label] = {
+            "ratio": interval(ratio[ran, :, j]),
+            "seconds": float(np.exp(np.nanmean(np.log(fit[:, :, j])))),
+            "rank": float(rank[j]),
+            "failed": int((~ran).sum()),
+            "sets": wins(loss, labels, label),
+        }
+    return {"task": task, "rows": n_rows, "names": names, "labels": labels, "loss": loss,
+            "summary": summary}  # fmt: skip
+
+
+def parts_at(n_rows: int) -> list[dict]:
+    """Return both tasks at a number of rows, as far as they have been run."""
+    found = [part_of(n_rows, task) for task in ("classification", "regression")]
+    return [part for part in found if part]
+
+
+def sentences(found) -> list[str]:
+    """Return the findings in words, one sentence per task, and where ours loses."""
+    found_lines = []
+    for part in found:
+        peers = {m: s for m, s in part["summary"].items() if not m.startswith(OURS)}
+        best = min(peers, key=lambda m: peers[m]["rank"])
+        ours, other = part["summary"][OURS], peers[best]
+        value, low, high = other["ratio"]
+        won, tied, lost = other["sets"]
+        shown = "log loss" if part["task"] == "classification" else "squared error"
+        model = "AutoClassifier" if part["task"] == "classification" else "AutoRegressor"
+        found_lines.append(
+            f"On {len(part['names'])} {part['task']} sets with at most {part['rows']:,} training "
+            f"rows and five splits each, `{model}` has mean rank {ours['rank']:.1f} of "
+            f"{len(part['labels'])} models; the next best library, {best}, has "
+            f"{other['rank']:.1f} and {value:.2f} times its {shown} (95 % interval {low:.2f} to "
+            f"{high:.2f}; `{model}` better on {won} sets, worse on {lost}, {tied} undecided), and "
+            f"fits in {other['seconds'] / ours['seconds']:.2g} times its processor time."
+        )
+    lost = [f"{name} ({peer})" for part in found for name, peer in _beaten(part)]
+    found_lines.append(
+        f"Another library has a lower loss beyond one standard error on {', '.join(lost)}."
+        if lost
+        else "No other library has a lower loss beyond one standard error on any of these sets."
+    )
+    return found_lines
+
+
+def _beaten(part) -> list[tuple[str, str]]:
+    """Return the sets on which some other library is better beyond one standard error."""
+    labels, loss = part["labels"], part["loss"]
+    found = []
+    for name, values in zip(part["names"], loss, strict=True):
+        worst = {}
+        for j, label in enumerate(labels):
+            if label.startswith(OURS) or not np.isfinite(values[:, j]).all():
+                continue
+            gain = values[:, labels.index(OURS)] - values[:, j]
+            if gain.mean() > gain.std(ddof=1) / np.sqrt(len(gain)):
+                worst[label] = gain.mean()
+        if worst:
+            found.append((name, max(worst, key=worst.get)))
+    return found
+
+
+def section(page: ResultsPage, part: dict) -> None:
+    """Add the table of one task and number of rows."""
+    labels, summary = part["labels"], part["summary"]
+    shown = "squared error / variance" if part["task"] == "regression" else "log loss"
     table = [
         [name, *(f"{v:.4f}" if np.isfinite(v) else "failed" for v in row.mean(axis=0))]
-        for name, row in zip(names, loss, strict=True)
+        for name, row in zip(part["names"], part["loss"], strict=True)
     ]
-    summary = {}
-    cells = []
-    for j, label in enumerate(labels):
-        usable = ratio[:, :, j][np.isfinite(ratio[:, :, j]).all(axis=1)]
-        value, low, high = interval(usable)
-        seconds = float(np.exp(np.nanmean(np.log(fit[:, :, j]))))
-        summary[label] = {
-            "ratio": (value, low, high),
-            "seconds": seconds,
-            "rank": float(ranks(loss)[:, :, j].mean()),
-            "wins": wins(loss, labels, label) if label != OURS else None,
-        }
-        cells.append(f"{value:.3f} ({low:.3f} to {high:.3f})" if label != OURS else "1")
-    table.append(["**ratio to vicinal, 95 % interval**", *cells])
+    ratios = ["{:.3f} ({:.3f} to {:.3f})".format(*summary[m]["ratio"]) for m in labels[1:]]
+    table.append(["ratio to vicinal (95 % interval)", "1", *ratios])
     table.append(["mean rank", *(f"{summary[m]['rank']:.2f}" for m in labels)])
-    table.append(
-        ["sets won, tied, lost by vicinal"]
-        + ["" if m == OURS else "{}, {}, {}".format(*summary[m]["wins"]) for m in labels]
-    )
+    won = ["{}, {}, {}".format(*summary[m]["sets"]) for m in labels[1:]]
+    table.append(["sets won, tied, lost by vicinal", "-", *won])
     table.append(["fit, processor seconds", *(f"{summary[m]['seconds']:.2f}" for m in labels)])
-    page.text(f"## {task.capitalize()}, at most {n_rows:,} training rows")
+    page.text(f"## {part['task'].capitalize()}, at most {part['rows']:,} training rows")
     page.table(
         ["set", *labels],
         table,
         caption=f"Mean {shown} of {len(SEEDS)} splits. Ratios and seconds are geometric means.",
     )
-    return {"task": task, "rows": n_rows, "names": names, "labels": labels, "loss": loss,
-            "summary": summary}  # fmt: skip
 
 
 def _sets(task):
@@ -265,19 +317,16 @@ def main() -> None:
                             continue
                         key = (name, n_rows, label, seed)
                         page.case(key, lambda key=key: judge(*key))
-    page.text("![loss over fit seconds](figures/comparison_cost.png)")
-    page.text("![loss by data set](figures/comparison_sets.png)")
-    found = [
-        part
-        for n_rows in ROWS
-        for task in ("classification", "regression")
-        if (part := section(page, n_rows, task))
-    ]
-    first = [part for part in found if part["rows"] == ROWS[0]]
-    if first and not is_rebuilding():
-        draw_cost(first)
-        if all("CatBoost" in part["labels"] for part in first):
+    first = parts_at(ROWS[0])
+    if first:
+        page.text(" ".join(sentences(first)))
+        page.text("![loss compared with fit time](figures/comparison_cost.png)")
+        page.text("![loss by data set](figures/comparison_sets.png)")
+        if not is_rebuilding():
+            draw_cost(first)
             draw_sets(first, "CatBoost")
+    for part in [*first, *parts_at(ROWS[1])]:
+        section(page, part)
     page.write()
 
 
