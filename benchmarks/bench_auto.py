@@ -1,7 +1,7 @@
 """Is the first call what a person keeps after trying everything?
 
 Every set of the collection, by random splits with at most 1,000 or 5,000 training rows, and the
-published splits whole: ``AutoClassifier()`` and ``AutoRegressor()`` beside the defaults of the
+published splits whole: ``AutoClassifier()`` and ``AutoRegressor()`` compared with defaults of the
 field, and beside themselves with members left out. CatBoost, XGBoost, EBM and xRFM run in the
 Python named by VICINAL_PEERS, AutoGluon in that of VICINAL_AUTOGLUON. Cases are kept one by one:
 run any of them (``--parts``, ``--sets``, ``--models``, ``--seeds``), in any order, by several
@@ -479,7 +479,8 @@ def published_table(page: ResultsPage) -> None:
     header = ["set", "ours", "ours on a GPU", "aim", "told before", *SINGLE[:4]]
     header += ["our fit, CPU s", "/ forest's", "our predict, CPU s"]
     page.text(
-        "## Published splits\n\nTest error in %, all training rows; forests of 500 trees. On a GPU "
+        "## Published splits\n\nTest error in %, all training rows; forests of 500 trees. All "
+        "families on a GPU "
         "(page auto_cuda) nets are members and trees are not; the aims speak of the processor. "
         "LightGBM and histogram boosting put no penalty on leaves unless asked for one, and run "
         "away on shuttle, one of whose classes has six training rows."
@@ -551,7 +552,7 @@ def write(page: ResultsPage) -> None:
     earlier_table(page)
     if is_answered("1000", (OURS, HINDSIGHT)):
         page.text(
-            "### What better weights could gain\n\nOur members with weight once more, mixed by "
+            "### What better weights could gain\n\nOur base models with weight once more, mixed by "
             "the weights of least log loss on the test rows themselves, which nobody has: what "
             "no way of weighing them could be expected to beat. Only sets with 1,000 test rows "
             "or more: on fewer the weights would fit their luck. What one more kind of member, "
@@ -590,8 +591,9 @@ def main() -> None:
     options = parser.parse_args([] if is_rebuilding() else sys.argv[1:])
     page = ResultsPage(
         "auto",
-        "The first call",
-        "`AutoClassifier()` and `AutoRegressor()` without arguments, beside the defaults of the "
+        "AutoClassifier and AutoRegressor on earlier splits",
+        "`AutoClassifier()` and `AutoRegressor()` without arguments, compared with the defaults "
+        "of the "
         "field (support vector machines, nearest neighbours and linear models after "
         "standardisation; words as they are for those who take them, as indicator columns for the "
         "others). Random splits: seven tenths for training, at most as many rows as said. Every "

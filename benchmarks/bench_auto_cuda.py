@@ -2,8 +2,9 @@
 
 ``AutoClassifier()`` on tensors of a GPU: 500,000 rows of covtype and the other 81,012 asked,
 letter's published split, and how fit and predict grow with the rows, to a million drawn ones;
-beside extra trees on all cores of the same machine. Then what neural neighbours add to the mixture,
-by size of the table; and what they add to the default members of arrays, whose splits are those of
+compared with extra trees on all cores of the same machine. Then what neural neighbours
+add to the ensemble,
+by size of the table; and what they add to the default families of arrays, whose splits are those of
 the page of the first call (``--added``, ``--sets``, ``--seeds``: several processes may share them).
 Finished cases are kept.
 """
@@ -163,7 +164,7 @@ class NetsOfNumbers(RegressorMixin, BaseEstimator):
 
 
 def added(name, seed):
-    """Return the errors of the default members and of these and nets, and what the nets weigh."""
+    """Return the errors of the default families and of these and nets, and what the nets weigh."""
     rows, task = bench_auto.split(name, "1000", seed), bench_auto.task_of(name)
     (X, X_test), y = rows.part("given"), rows.table.y
     y, y_test = y[rows.train], y[rows.test]
@@ -183,7 +184,7 @@ def added(name, seed):
 
 
 def added_part(page):
-    """Add what nets would give the default members."""
+    """Add what nets would give the default families."""
     rows = []
     for kind, names in ADDED_SETS.items():
         ratios = []
@@ -195,8 +196,8 @@ def added_part(page):
             rows.append((name, errors, without, ratios[-1], weight))
         rows.append((f"{kind}, geometric mean", "", "", np.exp(np.mean(np.log(ratios))), ""))
     page.text(
-        "## What nets would add to the members of arrays\n\nThe members that are tried without a "
-        "device, with and without neural neighbours, whose nets were trained on the GPU; "
+        "## What neural networks would add\n\nThe model families that are tried without a GPU, "
+        "with and without neural neighbours, whose nets were trained on the GPU; "
         f"at most 1,000 rows, means of {len(ADDED_SEEDS)} splits. On two cores nets take minutes, "
         "so that they are tried where they are named."
     )
@@ -212,10 +213,12 @@ def main():
     options = parser.parse_args()
     page = ResultsPage(
         "auto_cuda",
-        "The first call on a GPU",
-        "`AutoClassifier()` without arguments on tensors of one NVIDIA H200, beside extra trees "
+        "AutoClassifier on a GPU",
+        "`AutoClassifier()` without arguments on tensors of one NVIDIA H200, compared with extra "
+        "trees "
         "(100) on the 16 cores of the same machine. Seconds are of a fit after a small one, "
-        "wrong labels in per cent, covtype judged on 81,012 other rows, drawn tables (54 columns, "
+        "wrong labels in per cent, covtype judged on 81,012 other rows, simulated tables (54 "
+        "columns, "
         "two classes) on 10,000.",
         packages=("torch",),
     )
@@ -240,7 +243,7 @@ def main():
             if "score" in case:
                 said = f"{100 * (1 - case['score']):.2f} ± {100 * case['score error']:.2f}"
             rows.append((name, label, case["error"], said, case["fit"], case["predict"]))
-    page.table(("set", "model", "error %", "told %", "fit s", "predict s"), rows)
+    page.table(("set", "model", "error %", "estimated %", "fit s", "predict s"), rows)
     page.text(
         "\n".join(
             f"- {name}: {', '.join(page.case((name, 'vicinal'), dict)['members'])}" for name in sets

@@ -242,7 +242,7 @@ def on_adult(code: str, python: str = sys.executable) -> dict:
 
 
 def beside_spinning(name: str) -> dict:
-    """Return the wall seconds of a fit alone and beside two processes that never rest."""
+    """Return the wall seconds of a fit alone and next to two busy processes."""
     alone = child(HEAD + FIT, name)["wall"]
     spinning = [subprocess.Popen([sys.executable, "-c", SPIN]) for _ in range(2)]
     try:
@@ -276,8 +276,8 @@ def compile_section(page: ResultsPage) -> None:
         cold, warm = (fits[state]["first"] for state in ("cold", "warm"))
         page.text(
             f"Without compiling that fit takes {warm:.1f} s. A thread that compiles in the "
-            f"background could hide no more than these of the {cold:.1f} s, and only behind "
-            "members that need nothing compiled. Local members need it and come first, since "
+            f"background could hide no more than these of the {cold:.1f} s, and only behind base "
+            "models that need nothing compiled. Local models need it and come first, since "
             "their losses decide which others are tried."
         )
 
@@ -316,7 +316,8 @@ def adult_section(page: ResultsPage) -> None:
             ("adult", "CatBoost"), lambda: on_adult(CATBOOST_ON_ADULT, python)
         )
     page.text(
-        f"## adult, {ADULT_ROWS:,} training rows with words and gaps, {ADULT_TEST_ROWS:,} others"
+        f"## adult, {ADULT_ROWS:,} training rows with strings and missing values, "
+        f"{ADULT_TEST_ROWS:,} others"
     )
     rows = [
         [name, f"{one['error']:.2f}", one["fit"], one["wall"], one["predict"]]
@@ -336,7 +337,7 @@ def busy_section(page: ResultsPage) -> None:
     page.text("## A busy machine")
     page.text(
         f"The fit of {name} takes {one['alone']:.1f} wall seconds alone and {one['beside']:.1f} "
-        f"beside two processes that never rest, {one['beside'] / one['alone']:.1f} times as long."
+        f"next to two busy processes, {one['beside'] / one['alone']:.1f} times as long."
     )
 
 
@@ -348,8 +349,8 @@ def growth_section(page: ResultsPage, sizes: Sequence[int]) -> None:
         costs = [one["fit"], one["wall"], 1e3 * one["predict"], one["memory"]]
         rows.append([f"{n:,}", f"{one['error']:.1f}", *costs, ", ".join(one["members"])])
     page.text("## More rows, 54 columns, two classes")
-    head = ["rows", "errors, %", "fit, seconds", "wall seconds", "1,000 answers, ms"]
-    page.table([*head, "peak memory, GiB", "members with weight"], rows)
+    head = ["rows", "errors, %", "fit, seconds", "wall seconds", "1,000 predictions, ms"]
+    page.table([*head, "peak memory, GiB", "base models with weight"], rows)
     if {FEW, MANY} <= found.keys():
         powers = {
             key: np.log10(found[MANY][key] / found[FEW][key])
@@ -393,7 +394,7 @@ def main():
     wanted = () if is_rebuilding() else given.parts
     page = ResultsPage(
         "costs",
-        "What things cost",
+        "Time, memory and file size of AutoClassifier",
         "The first minute in a new environment, a fit, one row, a model file, a busy machine, more "
         "rows. Seconds are of the processor, all threads together, unless they are called wall "
         "seconds.",

@@ -373,9 +373,11 @@ def write_page(store: Cases) -> None:
     cpu, top, on_rows, on_covtype, gradient = parts
     page = ResultsPage(
         "cuda",
-        "On a GPU",
-        "Throughput with torch tensors on a GPU through the public interface, beside NumPy arrays "
-        "on two CPU cores; where the time goes; and whether the answers agree. Inputs are float32 "
+        "All families on a GPU",
+        "Throughput with torch tensors on a GPU through the public interface, compared with NumPy "
+        "arrays "
+        "on two CPU cores; where the time goes; and whether the predictions agree. Inputs are "
+        "float32 "
         "on the GPU, float64 on the CPU.",
     )
     page.text(
@@ -395,12 +397,12 @@ def write_page(store: Cases) -> None:
 def write_bars(page, found):
     rate = N_QUERIES / found["squared_hinge"]["seconds"]
     gap = max(max(found[solver]["gap"], found[solver]["letter_gap"]) for solver in SOLVERS)
-    page.text("## What was asked")
+    page.text("## Targets")
     page.table(
-        ["question", "bar", "ours", "met"],
+        ["question", "target", "ours", "reached"],
         [
             ["squared hinge, float32", ">= 300,000 queries/s", f"{rate:,.0f}", _word(rate >= 3e5)],
-            ["float32 scores beside the CPU", "<= 1e-4", f"{gap:.1e}", _word(gap <= 1e-4)],
+            ["float32 scores compared with the CPU", "<= 1e-4", f"{gap:.1e}", _word(gap <= 1e-4)],
         ],
     )
 
@@ -421,12 +423,14 @@ def write_local(page, cpu, found, top):
         )  # fmt: skip
     page.text(
         f"## Local models: n = {N_ROWS:,}, d = {N_FEATURES}, k = {K}, {N_QUERIES:,} queries, two "
-        f"classes\n\nRatio to two CPU cores from {CPU_QUERIES:,} queries. Gaps are the largest "
-        f"difference of a score to the float64 CPU, over {N_COMPARED:,} queries here and over all "
+        f"classes\n\nRatio to two CPU cores from {CPU_QUERIES:,} queries. Differences are the "
+        f"largest difference of a score to the float64 CPU, over {N_COMPARED:,} queries here and "
+        "over all "
         "26 scores of letter's 4,000 test rows (k = 40)."
     )
     page.table(
-        ["solver", "ms", "queries/s", "x two cores", "gap", "gap on letter", "letter error %",
+        ["solver", "ms", "queries/s", "x two cores", "difference", "difference on letter",
+         "letter error %",
          "GB"],
         rows,
     )  # fmt: skip
@@ -499,7 +503,8 @@ def write_covtype(page, cpu, found, top):
          f"{cascade['error']:.2f}"]
     )  # fmt: skip
     page.text(
-        f"## covtype, {N_TRAIN:,} rows x 54\n\nStandardised columns, the other 81,012 rows asked. "
+        f"## covtype, {N_TRAIN:,} rows x 54\n\nStandardised columns, predictions of the other "
+        "81,012 rows. "
         f"Two CPU cores measured on {CPU_COVTYPE:,} rows (local, its search scaled by the number "
         f"of rows, and decomposition), {CPU_TRBF:,} (TRBF) and {CPU_PARTITION:,} (partition)."
     )

@@ -225,12 +225,12 @@ def mixture(X, y):
 
 
 def default_mixture(X, y):
-    """The default members; those without a fit by blocks know the sample."""
+    """The default families; those without a fit by blocks know the sample."""
     return distributed.fit(AutoClassifier(random_state=0), X, y)
 
 
 FAMILIES = {"read": only_read, "partition": partition, "subspace": subspace}
-MIXTURES = {"linear members": mixture, "default members": default_mixture}
+MIXTURES = {"linear models": mixture, "default families": default_mixture}
 # Passes that read the table, and numbers that a block sends home in the largest of them.
 D, C, R, J = 54, 7, 3, 231
 PASSES = {"read": 1, "partition": 3 + R, "subspace": 3 + 3}
@@ -344,15 +344,21 @@ def measured(page: ResultsPage, store: Cases, n_rows: int, names: list) -> None:
     page.table(
         ["fit", "workers", "seconds", "processor s of the workers", "peak MB of each"],
         rows,
-        "Where the load stated above exceeds the number of cores, workers share what is left: the "
-        "clock does not tell whether two halve the time, and processor time alone compares.",
+        "Where the load stated above exceeds the number of cores, workers share what is left: "
+        "wall time does not show whether two halve the time, and processor time alone compares.",
     )
     left = [name for name in FAMILIES if name not in names]
     if left:
         page.text(f"Not fitted on the cluster in this run: {', '.join(left)}; in one thread below.")
     page.text("## One of two workers killed")
     page.table(
-        ["fit", "seconds", "worker processes seen", "gap to two workers", "gap to one worker"],
+        [
+            "fit",
+            "seconds",
+            "worker processes seen",
+            "difference from two workers",
+            "difference from one worker",
+        ],
         losses,
         "Largest difference of a probability over 200 rows, after kill -9 at two fifths of the "
         "time; the nanny starts a new process.",
@@ -365,7 +371,7 @@ def mixtures(page: ResultsPage, store: Cases) -> None:
     for name in MIXTURES:
         whole = store.run((n_rows, name, 2), lambda f=name: run_case(n_rows, f, 2))
         lost = None
-        if name == "linear members":
+        if name == "linear models":
             lost = store.run(
                 (n_rows, name, "killed"),
                 lambda f=name, s=whole["seconds"]: run_case(n_rows, f, 2, kill_after=0.8 * s),
@@ -379,12 +385,13 @@ def mixtures(page: ResultsPage, store: Cases) -> None:
                      "" if lost is None else float(gap), members])  # fmt: skip
     page.text("## Mixtures")
     page.table(
-        ["members", "seconds", "processor s of the workers", "peak MB of each", "errors told, %",
-         "gap after a killed worker", "members with weight, learned from"],
+        ["families", "seconds", "processor s of the workers", "peak MB of each",
+         "estimated errors, %",
+         "difference after a killed worker", "base models with weight, learned from"],
         rows,
         f"`AutoClassifier` of {n_rows:,} rows, two workers: chosen on a sample in the client's "
-        "memory; members that have a fit by blocks then learn from all rows. One worker was killed "
-        "at four fifths of the time, while blocks were read again; the gap is as above.",
+        "memory; base models that fit by blocks then learn from all rows. One worker was killed "
+        "at four fifths of the time, while blocks were read again; the difference is as above.",
     )  # fmt: skip
 
 
@@ -507,7 +514,7 @@ def main() -> None:
     threadpool_limits(1)  # of this process; its environment tells a worker
     page = ResultsPage(
         "distributed",
-        "Beyond one machine's memory",
+        "Tables larger than the memory of one machine",
         "Does a table that no worker could hold cost a worker more than a few of its blocks, do "
         "two workers halve the time, and does the model survive the loss of one?",
         packages=("dask", "distributed", "pyarrow"),

@@ -161,10 +161,10 @@ def write_page(names, done):
         rows.append([name, n, *shown, PUBLISHED.get(name, "-")])
     page = ResultsPage(
         "divide_conquer_svc",
-        "Support vector machines by clusters",
+        "Divide-and-conquer support vector machines",
         "Error and time of `DivideConquerSVC` on covtype (class 2 against the rest, columns in "
-        "[0, 1], random 0.8/0.2 split, C = gamma = 32) beside one machine on fewer rows and beside "
-        "today's usual models; on census with C = 512 and gamma = 2^-9, as published. "
+        "[0, 1], random 0.8/0.2 split, C = gamma = 32) compared with one SVM on fewer rows and "
+        "with common models of today; on census with C = 512 and gamma = 2^-9, as published. "
         "Processor seconds count all threads and suffer less from other "
         "work on the machine; wall seconds do, and the machine was shared.",
     )
@@ -175,7 +175,7 @@ def write_page(names, done):
         cold = found["cold"]
         header = ["start", "steps on the whole problem", "% of the cold steps", "dual value"]
         page.table(
-            [*header, "relative gap", "processor s, all in", "support vectors"],
+            [*header, "relative duality gap", "processor s, all in", "support vectors"],
             [
                 [
                     name,

@@ -145,7 +145,7 @@ def densities_of(model, X, y, is_classifier):
 
 
 def real_case(name):
-    """Return the cells of a set, and the difference to its best member with the standard error."""
+    """Return the cells of a set, and the difference to its best model with the standard error."""
     is_classifier = name not in REGRESSION
     X, X_test, y, y_test = rows_of(name)
     started = time.process_time()
@@ -160,7 +160,7 @@ def real_case(name):
     with np.errstate(divide="ignore"):
         mixture = logsumexp(density + np.log(model.weights_), axis=1)
         equal = logsumexp(density - np.log(density.shape[1]), axis=1)
-    # The peer is the best member on the test rows themselves, which nobody can choose.
+    # The peer is the best model on the test rows themselves, which nobody can choose.
     best = density.mean(axis=0).argmax()
     difference = mixture - density[:, best]
     mean, se = difference.mean(), difference.std() / np.sqrt(len(difference))
@@ -186,14 +186,14 @@ def real_table(page, names, remark):
     better = sum(mean > limit for mean, limit in limits)
     worse = sum(mean < -limit for mean, limit in limits)
     page.table(
-        ("set", "stacking", "best member", "difference ± se", "equal weights", "weights", "CPU s"),
+        ("set", "stacking", "best model", "difference ± se", "equal weights", "weights", "CPU s"),
         rows,
-        caption="Mean log density of test rows; the best member is the one that is best on the "
+        caption="Mean log density of test rows; the best model is the one that is best on the "
         "test rows themselves, differences are paired. At most 1,500 training and 3,000 test rows; "
         "targets of regression in deviations.",
     )
     page.text(
-        f"Stacking is better than the best member by more than two standard errors on {better} of "
+        f"Stacking is better than the best model by more than two standard errors on {better} of "
         f"{len(rows)} sets, and worse by more than two on {worse}; differences below 0.0001 count "
         f"as none. {remark}"
     )
@@ -204,14 +204,15 @@ def fill(page):
     real_table(
         page,
         ("spambase", "satimage", "banana", "airfoil", "puma32h"),
-        "The kernel member's settings, the numbers of rows, the dropping of members that stacking "
-        "does not miss and the threshold of 0.0001 were settled after an earlier run of this table "
+        "The settings of the kernel model, the numbers of rows, the removal of models that "
+        "stacking does not need and the threshold of 0.0001 were chosen after an earlier run of "
+        "this table "
         "had been seen, so it is somewhat optimistic; the next table is not.",
     )
     real_table(
         page,
         ("letter", "pendigits", "wdbc", "laser", "grid_stability"),
-        "These sets were taken after everything above had been settled, and run once.",
+        "These sets were taken after everything above had been chosen, and run once.",
     )
 
 

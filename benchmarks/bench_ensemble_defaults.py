@@ -153,8 +153,8 @@ def main():
     if only:
         return
     page.text(
-        "Full refits are best at few rounds and lose afterwards: the members were fitted to the "
-        "same rows. They are offered, and never the default."
+        "Full refits are best at few rounds and lose afterwards: the base models were fitted to "
+        "the same rows. They are offered, and never the default."
     )
     page.text(
         "A default changes where the ratio is below one by more than two standard errors; "

@@ -113,12 +113,12 @@ def fill(page):
         ],
     )
     page.table(
-        ("200 rounds on half the rows", "plain", "then L1", "members kept", "CPU s"),
+        ("200 rounds on half the rows", "plain", "then L1", "base models kept", "CPU s"),
         [
             (label, *page.case(("sparse", label), lambda m=learner: sparse(m)))
             for label, learner in (("tree of depth 3", tree), ("stump", stump))
         ],
-        caption="An L1 path over all members after the last round, its penalty by five folds.",
+        caption="An L1 path over all base models after the last round, its penalty by five folds.",
     )
     peers = {
         "gradient boosting, depth 3, 300 rounds (scikit-learn)": GradientBoostingRegressor(
@@ -137,7 +137,7 @@ def fill(page):
         for label, model in peers.items()
     ]
     label = f"kernel ridge alone, gamma {best['gamma']:g}, penalty {best['alpha']:g}"
-    page.table(("beside them", "test error"), [*rows, (label, best["error"])])
+    page.table(("for comparison", "test error"), [*rows, (label, best["error"])])
 
 
 def main():

@@ -88,7 +88,7 @@ def main():
         "Prediction intervals of bootstrap ensembles",
         f"Coverage of nominal 90 % intervals, {N_MEMBERS} members, {N_TRAIN} training and "
         f"{N_TEST} test rows, mean over {N_SEEDS} seeds. `predict_interval` uses residuals of "
-        "out-of-bag rows; the spread over members (mean ± 1.645 deviations) is the "
+        "out-of-bag rows; the spread of the base models (mean ± 1.645 deviations) is the "
         "model's variance alone.",
     )
     page.section("page", fill)

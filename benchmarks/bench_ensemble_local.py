@@ -125,7 +125,7 @@ def case(name, label):
 def main():
     page = ResultsPage(
         "ensemble_local",
-        "Boosted local models beside boosted trees",
+        "Boosted local models compared with boosted trees",
         "Error (misclassification in %, or squared error over the variance of the target) and CPU "
         "seconds of fit and prediction, one thread; all rows, published splits or a random three "
         "tenths for the test, categories of adult one-hot. The local "

@@ -86,8 +86,8 @@ def fill(page):
     page.table(("set", "plain", "local", "gain ± se", "neighbours", "CPU s of prediction"), rows)
     page.text(
         f"The gain exceeds two paired standard errors on {helped} of {len(rows)} sets. A class "
-        "of its own was to be built only for a gain on two or more. The gain on satimage says that "
-        "trees of five leaves are weak for six classes: larger trees or gradient boosting do "
+        "of its own was to be built only for a gain on two or more. The gain on satimage shows "
+        "that trees of five leaves are weak for six classes: larger trees or gradient boosting do "
         "better there without any search for neighbours."
     )
 
@@ -97,7 +97,8 @@ def main():
         "ensemble_local_boost",
         "Coefficients from the neighbourhood: measured and left out",
         f"Test error in % of {ROUNDS} rounds of Real AdaBoost with its own coefficients, and with "
-        "coefficients taken from each member's errors among the query's nearest training rows. The "
+        "coefficients taken from each base model's errors among the query's nearest training "
+        "rows. The "
         "number of neighbours is chosen on a quarter of the training rows.",
     )
     page.section("page", fill)

@@ -1,4 +1,4 @@
-"""How do trees, boosted trees and forests do on the spam data, beside the lecture's figures?"""
+"""How do trees, boosted trees and forests do on the spam data of the lecture?"""
 
 import time
 
@@ -142,15 +142,16 @@ def chosen_by_validation(page, data, n_rounds=500):
         ("our model", "lecture %", "test error %", "chosen on training rows", "CPU s"),
         rows,
         caption=f"Boosting, ours; form and rounds were chosen by {N_DRAWS} times three folds of "
-        "the training rows. One standard error of a test error is 0.55. Not blind: one draw of "
-        "three folds of at most 300 rounds, tried first, chose 260 rounds with a test error of "
+        "the training rows. One standard error of a test error is 0.55. Not blind: one division "
+        "into three folds with at most 300 rounds, tried first, chose 260 rounds with a test "
+        "error of "
         "4.95 %.",
     )
     page.table(("learner", "setting", "rounds", "validated error %"), notes, caption="The choice.")
     page.table(
         ("our model", "mean test error %", "range", "rounds"),
         spans,
-        caption=f"Had one of the {N_DRAWS} draws of three folds chosen alone:",
+        caption=f"If one of the {N_DRAWS} random divisions into three folds had chosen alone:",
     )
 
 
@@ -231,7 +232,7 @@ def fixed_settings(page, data):
             data,
         ),
         measured(
-            "ours, the same, then L1 over the members",
+            "ours, the same, then L1 over the trees",
             "-",
             boosting(FIVE_LEAVES, subsample=0.5, post_fit="l1")(200),
             data,
@@ -293,20 +294,21 @@ def forest_against_boosting(page, data):
         nearest = [int(np.abs(count - m).argmin()) for m in shown]
         rows.append((label, *(100.0 * float(error[i]) for i in nearest)))
     page.table(
-        ("test error % at members", *map(str, shown)),
+        ("test error % by number of trees", *map(str, shown)),
         rows,
-        caption="Forests against boosted trees over the number of members (the lecture's last "
+        caption="Forests compared with boosted trees by number of trees (the lecture's last "
         "figure, Hastie et al., figure 15.1).",
     )
-    page.text("![Test error over the number of members](ensemble_spam_members.png)")
+    page.text("![Test error by number of trees](ensemble_spam_members.png)")
 
 
 def main():
     page = ResultsPage(
         "ensemble_spam",
         "Spam: trees, boosting and forests",
-        "The spam data (3,065 training and 1,536 test rows, the published split) beside the "
-        "figures of the lecture: tree 8.7 %, boosted stumps 4.7 %, boosted trees with J = 5 4.5 %.",
+        "The spam data (3,065 training and 1,536 test rows, the published split) compared with "
+        "the figures of the lecture: tree 8.7 %, boosted stumps 4.7 %, boosted trees with J = 5 "
+        "4.5 %.",
     )
     for part in (pruned_trees, chosen_by_validation, fixed_settings, forest_against_boosting):
         page.section(part.__name__, lambda page, part=part: part(page, load_dataset("spambase")))

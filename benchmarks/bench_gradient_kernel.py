@@ -1,4 +1,4 @@
-"""How well does kernel ridge in the metric of its gradients answer at 1,000 and at 5,000 rows?
+"""How well does kernel ridge in the gradient metric predict at 1,000 and at 5,000 rows?
 
 Ten random splits each with 1,000 rows to learn from, three with 5,000; up to 2,000 others judge:
 the squared error in per cent of the variance, at 1,000 rows beside the anchor, xRFM with its

@@ -173,8 +173,9 @@ def main():
     page = ResultsPage(
         "lecture_figures",
         "Figures of the lecture",
-        "The figures that the lecture takes from Hastie, Tibshirani and Friedman, drawn with this "
-        "library on data made the same way: smoothing kernels and local regression, bagging, "
+        "The figures that the lecture takes from Hastie, Tibshirani and Friedman, reproduced with "
+        "this library on data simulated in the same way: smoothing kernels and local regression, "
+        "bagging, "
         "AdaBoost on nested spheres, and the size of a tree on the spam data.",
     )
     found = {
@@ -197,7 +198,7 @@ def main():
     )
     bags, boost = found["bagging"], found["adaboost"]
     page.table(
-        ["test error % by members", "one tree", *map(str, MEMBERS)],
+        ["test error % by number of trees", "one tree", *map(str, MEMBERS)],
         [["30 rows", f"{bags['tree']:.1f}", *(f"{value:.1f}" for value in bags["bagged"])]],
         "Bagging (section 8.7.1): five columns with correlations of 0.95, Bayes error 20 %, mean "
         f"of 20 draws (standard error of the last {bags['deviation']:.1f}).",

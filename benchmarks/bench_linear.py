@@ -176,7 +176,7 @@ def discriminant(page):
             "WeightedLDA s",
             "scikit-learn lsqr s",
             "peer / ours",
-            "largest gap in probability",
+            "largest difference of probabilities",
         ],
         rows,
     )
@@ -211,8 +211,9 @@ def fill(page):
 def main():
     page = ResultsPage(
         "linear",
-        "The shared linear learners",
-        "Time and objective of each solver beside scikit-learn's, from zero (cold) and from the "
+        "Linear models: time and objective",
+        "Time and objective of each solver compared with scikit-learn's, from zero (cold) and "
+        "from the "
         "solution without one row in twenty (warm). Processor time of one thread, "
         "least of several runs. "
         "Excess is the objective reached over the optimum, relative.",

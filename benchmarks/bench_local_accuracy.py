@@ -1,4 +1,4 @@
-"""How accurate and how well calibrated are local classifiers, beside their usual peers?"""
+"""How accurate and how well calibrated are local classifiers, compared with their usual peers?"""
 
 from functools import cache
 
@@ -162,8 +162,8 @@ def main():
     page = ResultsPage(
         "local_accuracy",
         "Accuracy and calibration of local classifiers",
-        "Test error on the published splits, raw columns (one common scale) unless said. What is "
-        "chosen is chosen on 3,000 training rows: by leave-one-out, for the kernel machine by a "
+        "Test error on the published splits, raw columns (one common scale) unless stated. "
+        "Settings are chosen on 3,000 training rows: by leave-one-out, for the SVM by a "
         "third of them.",
     )
     fill(page)
@@ -192,9 +192,9 @@ def bars(page, found):
     for name in CALIBRATED:
         ece = ridge[name]["ece"]
         rows.append([f"calibration error, {name}", "<= 0.03", f"{ece:.3f}", ece <= 0.03])
-    page.text("## What was asked")
+    page.text("## Targets")
     page.table(
-        ["question", "bar", "ours", "met"], [[*r[:3], "yes" if r[3] else "no"] for r in rows]
+        ["question", "target", "ours", "reached"], [[*r[:3], "yes" if r[3] else "no"] for r in rows]
     )
 
 

@@ -160,7 +160,7 @@ def write_classes(page):
     )  # fmt: skip
     far = [name for name in CLASSIFICATION if name not in near]
     page.text(
-        "Asked: within 0.5 points of the lazy model on three sets. Reached with at least one of "
+        "Target: within 0.5 points of the lazy model on three sets. Reached with at least one of "
         f"the counts: {', '.join(sorted(near))}. "
         + (f"Not reached: {', '.join(far)}." if far else "No set fell short.")
     )
@@ -195,8 +195,8 @@ def main(sizes):
         "Stored models at anchors against a model around every query",
         "An anchored model fits m local models once and blends the nearest few. Does prediction "
         "cost stop growing with the training rows, and how much error does it add? Not blind: the "
-        "numbers of anchors, of neighbours per anchor and of blended planes that the library takes "
-        "were settled in sight of test errors of these sets.",
+        "numbers of anchors, of neighbours per anchor and of blended models were chosen after "
+        "test errors of these sets had been seen.",
     )
     write_times(page, sizes)
     write_classes(page)

@@ -1,4 +1,4 @@
-"""How fast are local fits, alone and with the search, beside a loop over scikit-learn?"""
+"""How fast are local fits, alone and with the search, compared with a loop over scikit-learn?"""
 
 import numpy as np
 from sklearn.datasets import make_classification
@@ -191,9 +191,9 @@ def kernels(page):
 def fill(page):
     bars = squared_hinge(page) + ridge_against_forest(page)
     kernels(page)
-    page.text("## What was asked")
+    page.text("## Targets")
     page.table(
-        ["question", "bar", "ours", "met"], [[*b[:3], "yes" if b[3] else "no"] for b in bars]
+        ["question", "target", "ours", "reached"], [[*b[:3], "yes" if b[3] else "no"] for b in bars]
     )
 
 

@@ -1,4 +1,4 @@
-"""LOESS: equality with the reference code, and time beside it and statsmodels."""
+"""LOESS: equality with the reference code, and time compared with it and statsmodels."""
 
 import numpy as np
 import statsmodels.api as sm
@@ -107,9 +107,9 @@ def one_column(page):
         ]
     page.text("## One column, span 0.1, degree 1 (fit and predict at every row)")
     page.table(["rows", "method", "processor s", "largest distance from our exact values"], rows)
-    page.text("## What was asked")
+    page.text("## Targets")
     page.table(
-        ["question", "bar", "ours", "met"],
+        ["question", "target", "ours", "reached"],
         [
             [
                 "exact, 100,000 rows",
@@ -202,7 +202,7 @@ def fill(page):
 def main():
     page = ResultsPage(
         "loess",
-        "LOESS beside its reference implementations",
+        "LOESS compared with its reference implementations",
         "Does `LoessRegressor` give the values of the reference code, and how long does it take? "
         "Seconds are processor time, of all threads together: ours use every core, the others one.",
         packages=("scikit-misc", "statsmodels"),

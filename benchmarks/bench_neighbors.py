@@ -213,7 +213,7 @@ def main() -> None:
     page = ResultsPage(
         "neighbors",
         "Neighbour search",
-        "Time, recall and memory of this library's exact and approximate searches beside "
+        "Time, recall and memory of this library's exact and approximate searches compared with "
         "scikit-learn's, pynndescent and torch, on standard normal rows and queries in "
         "float64, with all cores.",
         packages=("torch", "pynndescent"),

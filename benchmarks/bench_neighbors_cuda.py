@@ -1,4 +1,4 @@
-"""How fast is exact search on torch tensors on a GPU, beside the matrix product alone?"""
+"""How fast is exact search on torch tensors on a GPU, compared with the matrix product alone?"""
 
 from _harness import ResultsPage, timed
 from bench_neighbors import DIMENSIONS, make_rows

@@ -40,7 +40,7 @@ def compare(kind, n, d, k):
 def main(kinds):
     page = ResultsPage(
         "neighbors_tree",
-        "Tree or comparison with every row",
+        "k-d tree compared with brute force",
         "Processor time of exact Euclidean search by scikit-learn's kd-tree (with our order of "
         "ties) and by our blocked products, all threads together, in turns, least of three; the "
         'ratio is tree over products, and "auto" what the library takes.',

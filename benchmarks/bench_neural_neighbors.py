@@ -1,4 +1,4 @@
-"""How well do neural neighbours answer, how long do they train, and how far is that from the limit?
+"""How accurate are neural neighbours, how long do they train, and how far is that from the limit?
 
 ``--part accuracy`` on the published splits and random 70/30 splits, ``--part time`` at the sizes of
 the aims beside RandomForest(500) and the rate of float32 products, ``--part growth`` from 1,000
@@ -268,7 +268,7 @@ def folds_part(page, device, only):
             deviation = gap.std(ddof=1) / np.sqrt(len(gap)) if setting != "defaults" else ""
             rows.append((name, setting, errors.mean(), gap.mean(), deviation))
     page.table(
-        ("set", "setting", "error %", "beside the defaults", "its standard error"),
+        ("set", "setting", "error %", "compared with the defaults", "its standard error"),
         rows,
         "Three times three folds of the training rows (seven tenths of the rows of tables without "
         "a published split): what the defaults rest on.",

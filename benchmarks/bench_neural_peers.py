@@ -1,4 +1,4 @@
-"""How do neural neighbours stand beside the nets and kernels of the field?
+"""How do neural neighbours stand compared with the nets and kernels of the field?
 
 Four sets with at most 5,000 training rows, three seeds, everyone's defaults: pytabkit's RealMLP
 and TabM, xRFM and TabR, where they are installed; ``--device`` says where all of them train.
@@ -121,11 +121,11 @@ def main():
     options = parser.parse_args()
     page = ResultsPage(
         "neural_peers",
-        "Neural neighbours beside the nets of the field",
+        "Neural neighbours compared with other neural networks",
         "Defaults, at most 5,000 training rows, three seeds (rows and model). Wrong labels in per "
         "cent, for grid_stability the squared error in per cent of the variance. Seconds are of "
         f"the whole fit on `{options.device}` (one NVIDIA H200 and 16 cores; RealMLP and TabM ran "
-        "beside each other). TabR (its smaller variant) searches by torch instead of faiss: the "
+        "at the same time). TabR (its smaller variant) searches by torch instead of faiss: the "
         "same exact neighbours.",
         packages=("torch", "pytabkit", "xrfm"),
     )

@@ -173,7 +173,8 @@ def main():
     page = ResultsPage(
         "onnx",
         "Models and their ONNX graphs",
-        "Does the graph that `vicinal.io.to_onnx` writes say what the model says, on test rows "
+        "Does the graph that `vicinal.io.to_onnx` writes predict what the model predicts, on test "
+        "rows "
         "that it has not seen, and what do a table and a single row cost? Differences are in "
         "probabilities, or in predictions relative to the largest; all graphs compute in double "
         "precision. One thread for the graph, the model as it comes; least of "

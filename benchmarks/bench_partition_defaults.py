@@ -70,7 +70,7 @@ def write_page(store: Cases) -> None:
         "Defaults of the partition classifier",
         "Error in per cent on a quarter of the training data that was held out of the fit (sets "
         f"cut to {MAX_ROWS:,} rows and {MAX_CELLS:,} cells, isolet to 1,620 rows). No test data "
-        "were used. Each line changes the first one as it says. The last columns give the mean "
+        "were used. Each line changes the first one as stated. The last columns give the mean "
         "ratio to the base line and the time.",
     )
     found = {

@@ -286,7 +286,7 @@ def main() -> None:
         "partition_figures",
         "Figures of the space partitioning paper",
         "Figures 1 to 4 of Wang and Saligrama with the same kinds of model; where trees, boosting "
-        "or kernel machines win, the tables say so.",
+        "or kernel machines win, the tables show it.",
     )
     FIGURES.mkdir(parents=True, exist_ok=True)
     for write in (write_banana, write_xor, write_optdigits, write_noise):

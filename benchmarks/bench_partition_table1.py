@@ -1,6 +1,6 @@
 """Table 1 of Wang and Saligrama on its own six splits: the paper, its protocol, ours, the peers.
 
-Every row of the paper stands beside a run of ours. ``--sets`` runs the rows of some sets first.
+Every row of the paper is run here. ``--sets`` runs the rows of some sets first.
 """
 
 import argparse
@@ -210,8 +210,8 @@ def write_page(store):
     page = ResultsPage(
         "partition_table1",
         "Table 1 of the space partitioning paper",
-        "Test error in per cent on the published splits of six sets: each row of the paper beside "
-        "a run of ours, our default, and models of today.",
+        "Test error in per cent on the published splits of six sets: each row of the paper, the "
+        "same method run here, our default, and models of today.",
     )
     found = {label: [store.find(name, label) for name in SETS] for label in models(SETS[0])}
 
@@ -247,7 +247,7 @@ def write_page(store):
             *([label, *cells(label)] for label in ours()),
             ["regions the default chose", *(c["regions"] if c else "-" for c in found["default"])],
         ],
-        "The default chooses its regions by validation; 15 logistic regions were settled on "
+        "The default chooses its regions by validation; 15 logistic regions were chosen on "
         "training rows alone ([defaults](partition_defaults.md)).",
     )
     page.table(["scikit-learn", *SETS], [[label, *cells(label)] for label in peers()])

@@ -75,11 +75,12 @@ def inputs(page):
     words = ("answered", "refused", "void", "wrong")
     page.text(
         f"## Odd inputs\n\n{len(parts) * BLOCK:,} cases, each an estimator with rows, "
-        "targets, weights and queries drawn from lists of oddities (NaN, infinities, scales from "
+        "targets, weights and queries sampled from lists of unusual values (NaN, infinities, "
+        "scales from "
         "1e-300 to 1e300, huge, zero and negative weights, types, shapes, sparse forms, far "
-        "queries, empty, repeated and constant rows). Answered: finite, of known classes, "
+        "queries, empty, repeated and constant rows). Predicted: finite, of known classes, "
         "probabilities that sum to one. Refused: one error that names value, rule "
-        "and remedy, and an unfitted object. Void: oddities that contradict each "
+        "and remedy, and an unfitted object. Void: values that contradict each "
         f"other. Wrong is all else, and what takes longer than {SECONDS} s."
     )
     rows = totals(part["found"] for part in parts).items()
@@ -128,9 +129,11 @@ def files(page):
         "## Damaged model files\n\nEvery array and every whole number of a saved model is damaged "
         "in every way that fits it (shorter, narrower, empty, flat, more axes, other types, out of "
         "range, negative, NaN, infinite; one more, zero, negative), with the checksums made right, "
-        "and the model is loaded and asked, while compiled code looks at its bounds. Refused: by "
-        "`load`, with the name of what is wrong. Raised: an ordinary Python error when asked. Not "
-        "finite: a scaler of scikit-learn may hold NaN, for a column that is all gaps. "
+        "and the model is loaded and predicts, while compiled code checks array bounds. Refused: "
+        "by "
+        "`load`, with the name of what is wrong. Raised: an ordinary Python error in `predict`. "
+        "Not "
+        "finite: a scaler of scikit-learn may hold NaN, for a column without values. "
         f"{len(parts)} of {N_GROUPS} groups of models were run."
     )
     n_files = totals({family: {"files": n} for family, n in p["files"].items()} for p in parts)
@@ -209,7 +212,8 @@ def signals(page):
     }
     page.text(
         "## Signals during a fit\n\nThe fit of every estimator to 20,000 x 20 rows, with its "
-        f"defaults, gets a signal after {interruption.BEFORE:.0f} s (ensembles have 2,000 members, "
+        f"defaults, gets a signal after {interruption.BEFORE:.0f} s (ensembles have 2,000 base "
+        "models, "
         "so that they are not done by then). Ctrl-C must stop the fit and leave the object "
         "unfitted; SIGTERM must end the process. Processor seconds from the signal to the end:"
     )
@@ -232,8 +236,8 @@ def children(page):
     found = page.case(("forks",), lambda: forks.outcomes(names))
     n_same = sum(word == "the same" for word in found.values())
     page.text(
-        "## Forks\n\nFitted with two OpenMP threads, asked in a forked child: "
-        f"{n_same} of {len(found)} estimators answer as in the parent."
+        "## Forks\n\nFitted with two OpenMP threads, used in a forked child: "
+        f"{n_same} of {len(found)} estimators predict as in the parent."
         + "".join(f" {name}: {word}." for name, word in found.items() if word != "the same")
     )
 
@@ -279,8 +283,9 @@ def main():
     warnings.simplefilter("ignore")
     page = ResultsPage(
         "robustness",
-        "Odd inputs, damaged files, signals",
-        "Is any answer silently wrong, any error raw, any file half written, any fit deaf? The "
+        "Unusual inputs, damaged files and signals",
+        "Is any prediction silently wrong, any error raw, any file half written? Does any fit "
+        "ignore signals? The "
         "numbers come from the functions that the tests call (`make test-statistical`).",
     )
     chosen = sys.argv[1:]

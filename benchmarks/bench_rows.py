@@ -329,8 +329,9 @@ class Gaps:
         return (
             f"Within 1.5 points at all three levels on {len(within)} of {len(self.sets)} sets"
             f"{beyond}. With two standard errors allowed where these are larger: "
-            f"{len(near)} of {len(self.sets)}. Of {len(ratios)} gaps {sum(ratios > 2)} exceed two "
-            f"standard errors ({0.05 * len(ratios):.0f} would by chance), the median gap is "
+            f"{len(near)} of {len(self.sets)}. Of {len(ratios)} differences {sum(ratios > 2)} "
+            "exceed two "
+            f"standard errors ({0.05 * len(ratios):.0f} would by chance), the median difference is "
             f"{np.median(np.abs([gap for _, gap, _ in self.sets])):.1f} points."
         )
 
@@ -339,7 +340,7 @@ def missed(name, gap, error):
     """Say by how much a set misses the bar, and whether the splits leave a doubt about it."""
     at = np.abs(gap).argmax()
     sure = abs(gap[at]) > 1.5 + 2 * error[at]
-    said = "beyond two standard errors" if sure else "the bar is within two standard errors"
+    said = "beyond two standard errors" if sure else "the target is within two standard errors"
     return f"{name} ({gap[at]:+.2f} ± {error[at]:.2f} at {COVERAGES[at]:g}: {said})"
 
 
@@ -359,9 +360,9 @@ def interval_part(page, seeds):
     page.table(
         ["set", "splits", *GAP_COLUMNS, *(f"{c:g}: width" for c in COVERAGES)],
         rows,
-        "## Intervals\n\nHow many points the mean coverage lies above what was asked, with its "
+        "## Intervals\n\nHow many points the mean coverage lies above the nominal one, with its "
         "standard error over splits, and the mean width in deviations of the target; a forest of "
-        f"100 trees, at most {MAX_ROWS} training rows. Bar: within 1.5 points on every set.",
+        f"100 trees, at most {MAX_ROWS} training rows. Target: within 1.5 points on every set.",
     )
     page.text(
         f"{gaps.summary()} Calibration and three predictions take {np.median(costs):.1f} times as "
@@ -402,9 +403,10 @@ def peer_part(page, seeds):
             "seconds",
         ],
         rows,
-        f"## Beside MAPIE and crepes\n\nThe same forest, {len(seeds)} splits. For equal coverage "
+        f"## Compared with MAPIE and crepes\n\nThe same forest, {len(seeds)} splits. For equal "
+        "coverage "
         "all intervals of a split are stretched by one factor until they cover its test rows "
-        "exactly as asked. Processor seconds of fit, calibration and prediction.",
+        "exactly as often as nominal. Processor seconds of fit, calibration and prediction.",
     )
     page.table(
         [
@@ -439,7 +441,7 @@ def won_of(found):
 def noise_part(page, seeds):
     found = [page.case(("simulated", seed), lambda s=seed: simulated(s)) for seed in seeds]
     page.table(
-        ["coverage", *(f"fifth {k + 1}" for k in range(5)), "largest gap, points"],
+        ["coverage", *(f"fifth {k + 1}" for k in range(5)), "largest difference, points"],
         [
             [f"{c:g}", *(f"{part:.3f}" for part in fifths), f"{100 * abs(fifths - c).max():.1f}"]
             for c, fifths in zip(
@@ -447,7 +449,7 @@ def noise_part(page, seeds):
             )
         ],
         "## Where the noise runs from 0.26 to 2.04\n\nCoverage by fifths of the true noise, "
-        f"weakest first, mean of {len(seeds)} draws. Bar: within 4 points in each fifth.",
+        f"weakest first, mean of {len(seeds)} draws. Target: within 4 points in each fifth.",
     )
 
 
@@ -463,9 +465,9 @@ def peer_noise_part(page, seeds):
         gap = 100 * np.abs(fifths - 0.9).max()
         rows.append([label, *(f"{c:.3f}" for c in fifths), f"{gap:.1f}", f"{width:.3f}"])
     page.table(
-        ["method", *(f"fifth {k + 1}" for k in range(5)), "largest gap, points", "width"],
+        ["method", *(f"fifth {k + 1}" for k in range(5)), "largest difference, points", "width"],
         rows,
-        f"The same at 0.9 beside the others, {len(seeds)} draws; width at equal coverage.",
+        f"The same at 0.9 compared with the others, {len(seeds)} draws; width at equal coverage.",
     )
 
 
@@ -504,7 +506,8 @@ def support_part(page, seeds):
     page.table(
         ["set", "distance", "splits with p < 0.05", "share of support <= 0.05"],
         rows,
-        "## Support\n\nSupport of new rows beside a uniform law: Kolmogorov and Smirnov's "
+        "## Support\n\nTypicality of new rows compared with a uniform distribution: Kolmogorov "
+        "and Smirnov's "
         "distance, mean of splits, and its p-value with both samples counted.",
     )
     rows, won = [], 0
@@ -520,9 +523,9 @@ def support_part(page, seeds):
     page.table(
         ["rarest class left out of", "support", "LocalOutlierFactor", "IsolationForest"],
         rows,
-        "Area under the curve of telling a class that was never seen from new rows of the others, "
-        f"mean and standard error of {N_DRAWS} draws. Bar: at least that of both on most sets. How "
-        "support measures distance was chosen on iris, wbc_original, shuttle, covtype, isolet, "
+        "Area under the curve for separating an unknown class from new rows of the others, "
+        f"mean and standard error of {N_DRAWS} draws. Target: at least that of both on most sets. "
+        "The distance of typicality was chosen on iris, wbc_original, shuttle, covtype, isolet, "
         "spambase and yaleb.",
     )
     page.text(f"Support is best, or as good as the best, on {won} of {len(rows)} sets.")
@@ -552,7 +555,7 @@ def label_part(page):
         "## Wrong labels\n\nAverage precision of finding flipped labels (uniform: to any other "
         "class; nearest: to the most probable other one) from the same held-out probabilities (a "
         "forest, five folds), and from those of the local model that `check` uses; how many were "
-        "counted, from the forest's. That two counts are averaged was settled on letter, spambase "
+        "counted, from the forest's. That two counts are averaged was chosen on letter, spambase "
         "and wbc_original, with earlier counts of these sets in sight.",
     )
     even = sum(f["precision"] >= f["cleanlab"] - 1e-12 for _, f in kept)
@@ -607,12 +610,13 @@ def alarm_part(page):
     page.table(
         ["classes", "rows", "none wrong", "5 % wrong", "10 % wrong"],
         rows,
-        "## Alarms about labels of classes that overlap\n\nIn how many drawn tables the local "
-        "model's answers raise an alarm. That every class has its own curve, and that a floor of "
-        "1 % raises no alarm, was settled on nine other kinds of tables of 150, 400 and 1,000 rows "
+        "## Alarms about labels of classes that overlap\n\nNumber of simulated tables in which "
+        "the predictions of the local model raise an alarm. That every class has its own curve, "
+        "and that a floor of "
+        "1 % raises no alarm, was chosen on nine other kinds of tables of 150, 400 and 1,000 rows "
         "(two and ten clouds, three far apart, some that overlap and some that do not, a rare "
         "class, a checkerboard, rings, skewed columns, twenty columns; other seeds) and on "
-        "forests' answers for wbc_original, letter, spambase, shuttle and covtype.",
+        "predictions of forests for wbc_original, letter, spambase, shuttle and covtype.",
     )
     alarms, tables = (sum(case[key] for case in clean) for key in ("alarms", "tables"))
     page.text(f"Of {tables} tables without a wrong label {alarms} raise an alarm.")
@@ -641,7 +645,7 @@ def table_part(page):
             ["nothing, numbers as targets", f"silent in {clean} of {N_SEEDS}"],
             ["nothing, classes as targets", f"silent in {silent} of {N_SEEDS}"],
         ],
-        f"## Tables\n\nWhat `check` finds in {N_SEEDS} drawn tables of 400 rows and 5 columns, "
+        f"## Tables\n\nWhat `check` finds in {N_SEEDS} simulated tables of 400 rows and 5 columns, "
         f"with 200 new rows. Alarms in clean tables: {', '.join(sorted(raised)) or 'none'}.",
     )
 
@@ -681,10 +685,10 @@ def main():
     options = parser.parse_args()
     page = ResultsPage(
         "rows",
-        "What held-out answers know about one row",
-        "Do intervals and sets of labels cover as often as asked, everywhere, and how wide are "
-        "they beside those of other libraries around the same model; is support small on "
-        "strangers; are wrong labels found and counted?",
+        "Intervals, label sets, novelty and wrong labels from held-out predictions",
+        "Do intervals and label sets have their nominal coverage, and how wide are they compared "
+        "with those of other libraries around the same model? Is the typicality of unknown "
+        "classes low? Are wrong labels found?",
     )
     if options.parts is None:
         told = page.case(("peers",), lambda: peers(versions=True))

@@ -1,4 +1,4 @@
-"""What do saving and loading a model cost, beside joblib's pickle?"""
+"""What do saving and loading a model cost, compared with joblib's pickle?"""
 
 import tempfile
 import warnings
@@ -59,7 +59,8 @@ def main():
     page = ResultsPage(
         "save",
         "Model files",
-        "What do `vicinal.io.save` and `load` cost, beside `joblib.dump` and `joblib.load`, which "
+        "What do `vicinal.io.save` and `load` cost, compared with `joblib.dump` and "
+        "`joblib.load`, which "
         "write a pickle that runs what its author wrote? Ours checks every array and waits until "
         f"the disk has it; least of {REPEAT} runs on a shared machine.",
     )

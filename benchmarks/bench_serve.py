@@ -115,7 +115,7 @@ def theirs(path):
 
 
 def under_load(port, X, expected, meanwhile):
-    """Let clients ask for one row at a time while something goes on; return seconds and errors."""
+    """Let clients request one row at a time while something goes on; return seconds and errors."""
     taken, errors = [[] for _ in range(N_CLIENTS)], [0] * N_CLIENTS
     bodies = [json.dumps({"rows": [row]}) for row in X.tolist()]
     done = threading.Event()
@@ -365,8 +365,9 @@ def attack_table(page, folder):
             ]
         )
     page.text(
-        "Attacks on `vicinal serve` (LocalClassifier, breast cancer with its table). Meanwhile one "
-        "client asks for `/healthz` and another for the prediction of one row, every 20 ms. Failed "
+        "Attacks on `vicinal serve` (LocalClassifier, breast cancer with its table). Meanwhile "
+        "one client requests `/healthz` and another the prediction of one row, every 20 ms. "
+        "Failed "
         "are those of their requests that did not get status 200. The target is `/healthz` below "
         "100 ms throughout on a quiet machine. Busy after: cores in use from 1 s to 3 s after the "
         "last client had its response or left; 0 means that abandoned work has stopped."
@@ -385,9 +386,10 @@ def main():
     page = ResultsPage(
         "serve",
         "A served model under load",
-        f"{N_CLIENTS} clients on the same machine ask for one row at a time over lasting "
-        f"connections for {SECONDS:.0f} s (breast cancer, 30 columns): `vicinal serve` beside "
-        "plain FastAPI with a pickled forest. An error is any answer that is not 200 with the "
+        f"{N_CLIENTS} clients on the same machine request one row at a time over lasting "
+        f"connections for {SECONDS:.0f} s (breast cancer, 30 columns): `vicinal serve` compared "
+        "with plain FastAPI with a pickled forest. An error is any response that is not 200 with "
+        "the "
         "model's own probabilities. Both sides run one process of uvicorn. The servers take turns "
         f"of {SECONDS / N_ROUNDS:.0f} s, so that the load of the machine falls on all alike; the "
         "clients run on the same machine, so requests per second compare servers and are no limit.",
@@ -430,7 +432,7 @@ def main():
     same = "the same to the last bit" if found["same"] else "NOT the same"
     page.text(
         f"`kill -9` of `vicinal serve` (LocalClassifier) after {KILLED_AFTER:.0f} s under the same "
-        f"load, and a start right after it: {found['down_s']:.1f} s to the next answer; "
+        f"load, and a start right after it: {found['down_s']:.1f} s to the next response; "
         f"{found['failed']} requests failed in between, and the clients went on by themselves. All "
         f"{len(X)} answers after it are {same}; nothing is kept between requests, so nothing was "
         "lost."

@@ -1,4 +1,4 @@
-"""From a CSV file to answers on adult: minutes, errors, lines typed, beside AutoGluon, LightGBM.
+"""From a CSV file to predictions on adult: minutes, errors and lines typed, against two peers.
 
 The Python of an environment with AutoGluon is named in the environment variable VICINAL_AUTOGLUON;
 without it the page has no line for it and says so. ``--parts budget`` asks whether budgets hold,
@@ -155,9 +155,10 @@ def adult_part(page, folder):
     if python or stored("shell").find("adult", "AutoGluon"):
         case = page.case(("adult", "AutoGluon"), lambda: autogluon_case(folder, python))
         rows[f"AutoGluon {case['version']}"] = case
-    page.text("## adult, from file to answers")
+    page.text("## adult, from file to predictions")
     page.text(
-        "32,561 training and 16,281 test rows with words, numbers and gaps, in CSV files. The two "
+        "32,561 training and 16,281 test rows with strings, numbers and missing values, in CSV "
+        "files. The two "
         f"that plan are told {BUDGET} seconds. Start of Python and reading included; minutes of "
         "processor time count all cores and processes, after a first run that compiled."
     )
@@ -210,7 +211,7 @@ def commands_part(page, folder):
     found = page.case(("commands",), lambda: commands_case(folder))
     page.text("## One region model, command by command")
     page.table(["command", "seconds, start of Python included", "processor s"], found["rows"])
-    page.text(f"What `vicinal explain` says of test row 2:\n\n```text\n{found['explained']}\n```")
+    page.text(f"`vicinal explain` for test row 2:\n\n```text\n{found['explained']}\n```")
 
 
 # --- the budget ---------------------------------------------------------------------------------
@@ -276,9 +277,10 @@ def main():
     wanted = () if is_rebuilding() else parser.parse_args().parts
     page = ResultsPage(
         "shell",
-        "From a table to an explained prediction",
-        "How long does it take, how good are the answers, and how much is typed, from a file to "
-        "answers? Does the budget of a comparison hold? Minutes depend on the load of the machine, "
+        "The command line: from a file to an explained prediction",
+        "How long does it take, how accurate are the predictions, and how much is typed, from a "
+        "file to predictions? Does the budget of a comparison hold? Minutes depend on the load of "
+        "the machine, "
         "which is stated; processor minutes do so less.",
         packages=("polars", "lightgbm"),
     )

@@ -162,7 +162,7 @@ def main():
         "Whether block-diagonalisation, orthogonality and the truncated RBF map hold to rounding, "
         "and what the decompositions cost in rows, columns and blocks.",
     )
-    page.table(["claim", "found", "bar"], parts.run(("invariants",), invariants), "## Exactness")
+    page.table(["claim", "found", "target"], parts.run(("invariants",), invariants), "## Exactness")
     rows = [parts.run((f"sparse m={m}",), lambda m=m: _in_own_process(m)) for m in (2, 10)]
     page.table(
         [

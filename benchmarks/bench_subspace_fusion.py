@@ -287,7 +287,7 @@ def write_page(done):
         page.text(
             f"## Nothing leaks\n\nShuffled labels, 1-NN as local classifier, covtype, 4,000 rows: "
             f"the {n} columns that the fusion learns from have areas under the curve between "
-            f"{low:.3f} and {high:.3f} (bar 0.45 to 0.55)."
+            f"{low:.3f} and {high:.3f} (target 0.45 to 0.55)."
         )
     for n_rows, n_clusters, reached in ((16_000, 20, REACHED), (60_000, 75, {})):
         if f"covtype {n_rows}" in done:
@@ -295,7 +295,7 @@ def write_page(done):
     if "covtype all" in done:
         _covtype_all_section(page, done["covtype all"])
     for key, bar in (
-        ("census 20000", "Bar: error at most 5.25 %, recall at least 32 %."),
+        ("census 20000", "Target: error at most 5.25 %, recall at least 32 %."),
         ("census all", "The paper has 5.0 % (and 5.1 % for DC-SVM) at this size."),
     ):
         if key not in done:

@@ -1,4 +1,4 @@
-"""Tables 1, 2, 4 and 5 of Guo et al. (2015), with what this library reaches beside them.
+"""Tables 1, 2, 4 and 5 of Guo et al. (2015), with what this library reaches compared with them.
 
 The figures come from the finished parts of the other three benchmarks of the family; run those
 first, this script only lays them beside the paper's.
@@ -213,8 +213,8 @@ def main():
     page = ResultsPage(
         "subspace_tables",
         "The tables of the paper on feature-space decomposition",
-        "Tables 1, 2, 4 and 5 of Guo, Chen, Jiang, Ji and Kung (arXiv:1501.07584) with ours "
-        "beside. news20 and the whole of RCV1 are not at hand; the nearest real sets stand in. "
+        "Tables 1, 2, 4 and 5 of Guo, Chen, Jiang, Ji and Kung (arXiv:1501.07584) compared with "
+        "ours. news20 and the whole of RCV1 are not at hand; the nearest real sets stand in. "
         "Details, standard errors and peers: [fusion](subspace_fusion.md), "
         "[clusters](divide_conquer_svc.md), [decompositions](subspace_decomposition.md).",
         sources=sources,

@@ -1,4 +1,4 @@
-"""How near, how often and how fast are counterfactuals, beside DiCE and NICE?
+"""How near, how often and how fast are counterfactuals, compared with DiCE and NICE?
 
 The peers pin old packages and run in an environment of their own:
 
@@ -125,11 +125,11 @@ def case(problem):
 def main():
     page = ResultsPage(
         "surface_counterfactual",
-        "Counterfactuals beside DiCE and NICE",
+        "Counterfactuals compared with DiCE and NICE",
         "A forest of 100 trees; for rows it was not fitted to, the nearest row with another "
         "prediction. Distance is L2 on standardised columns plus one for every changed category. "
-        "Ours answers all rows in one call, and its time per row is that of the batch; one row "
-        "alone is below the table. The peers answer row by row. dice-ml 0.11 and NICEx 0.2.3 ran "
+        "Ours explains all rows in one call, and its time per row is that of the batch; one row "
+        "alone is below the table. The peers work row by row. dice-ml 0.11 and NICEx 0.2.3 ran "
         "in an environment of their own with the same scikit-learn. Times are processor seconds.",
     )
     for title, problem in (("breast cancer", breast_cancer), ("adult, 3000 rows", adult)):

@@ -181,7 +181,7 @@ def fill(page):
     label_table(page)
     page.text(
         "Not blind: the number of Newton steps before a segment is searched, the restarts and "
-        "the proposals of the label-only search were settled while looking at moons of these "
+        "the proposals of the label-only search were chosen while looking at moons of these "
         "kinds."
     )
 
@@ -190,8 +190,10 @@ def main():
     page = ResultsPage(
         "surface_geometry",
         "Geometry of decision surfaces",
-        "Exactness of the gradient of local machines, projections beside the iterations of Brown "
-        "and Benton, and distances of any classifier beside a dense grid. The machine was shared "
+        "Exactness of the gradient of local SVMs, projections compared with the iterations of "
+        "Brown "
+        "and Benton, and distances of any classifier compared with a dense grid. The machine was "
+        "shared "
         "with other work.",
     )
     page.section("page", fill)

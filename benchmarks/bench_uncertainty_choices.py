@@ -62,8 +62,8 @@ def main():
     page = ResultsPage(
         "uncertainty_choices",
         "The defaults of the locally adaptive classifier",
-        "Is each default worth it? Five folds of the training rows (at most "
-        f"{N_ROWS} of a set, drawn at random; test rows are not read), one change at a time, "
+        "Does each default pay? Five folds of the training rows (at most "
+        f"{N_ROWS} of a set, sampled at random; test rows are not read), one change at a time, "
         "one seed.",
     )
     known = {

@@ -388,7 +388,7 @@ def write_groups(page, found, names, kind, caption):
 def main():
     page = ResultsPage(
         "uncertainty_faces",
-        "Faces",
+        "Face recognition",
         "Tables 1 and 2 of the paper: recognition under lightings and poses not learned from. PCA "
         "keeps 95 % of the variance; all methods but Eigenface work on whitened scores; one seed. "
         "The paper trains on 2,345 images of 67 subjects (5 poses, 7 lightings) and tests on 2,680 "
@@ -430,11 +430,11 @@ def main():
     )
     page.text(
         "## Choosing the coordinates\n\n"
-        "The last method leaves out one lighting (or pose; a fifth of the rows of Yale B and ORL) "
+        "The last method holds out one lighting (or pose; a fifth of the rows of Yale B and ORL) "
         "after another, and chooses among seven starts, from PCA with 99 or 95 % of the variance "
         "whitened to covariances within classes with shrinkage, and then among 0, 2 and 5 "
         "iterations of learning. Of candidates that a paired sign test does not part from the best "
-        "it takes the simplest. The candidates and their order were settled after test accuracies "
+        "it takes the simplest. The candidates and their order were chosen after test accuracies "
         "of starts on the PIE splits had been seen; the choice among them sees training rows only. "
         "What was chosen:"
     )

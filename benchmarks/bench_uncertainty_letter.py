@@ -107,7 +107,7 @@ def solvers():
 def write(parts):
     page = ResultsPage(
         "uncertainty_letter",
-        "Several metrics or one: letter; and two solvers",
+        "One metric or several on letter, and two solvers",
         "Do four local metrics classify letters better than one (neighbourhood components "
         "analysis)? First 3,000 training rows, first 2,000 test rows, three seeds, defaults "
         "otherwise: early stopping on a tenth of the training rows.",
@@ -133,7 +133,7 @@ def write(parts):
     climbs = parts["solvers"]
     reached = {name: value for name, _, value, *_ in climbs}["annealing, added noise"]
     page.table(
-        ["bar", "ours", "met"],
+        ["target", "ours", "reached"],
         [
             ("K = 1 at most 9 %, worst seed", f"{worst['K = 1']:.2f}", _yes(worst["K = 1"] <= 9)),
             (
@@ -155,7 +155,7 @@ def write(parts):
             (name, f"{first:.3f}", f"{last:.3f}", n_iter, f"{seconds:.1f}")
             for name, first, last, n_iter, seconds in climbs
         ],
-        "Satimage, 1,500 training rows drawn at random (seed 0), standardised, one metric from "
+        "Satimage, 1,500 training random rows (seed 0), standardised, one metric from "
         "A = I / sigma, free scale, no rows held out. In the first trials, from 0.761: annealing "
         "0.968, by a tenth of the rows 0.933, L-BFGS 0.959.",
     )
@@ -166,7 +166,7 @@ def write(parts):
             for name, values in parts["draws"].items()
         ],
         "Where 0.761 comes from. Which rows and which A those trials began with was not written "
-        "down. Rows drawn at random and sigma from the seventh neighbour, as for the automatic "
+        "down. Random rows and sigma from the seventh neighbour, as for the automatic "
         "bandwidth of the map, give values around it; the first 1,500 rows, which hold the classes "
         "in other proportions, and A = I do not:",
     )

@@ -1,4 +1,4 @@
-"""How long does learning take beside scikit-learn's NCA with nearest neighbours, at which error?
+"""How long does learning take, and at which error, compared with scikit-learn's NCA?
 
 The peer is stopped after a limit of processor time: the page then states its error and its
 iterations at that moment.
@@ -128,7 +128,7 @@ def write_page(device):
         "Learning metrics at full size" + ("" if is_cpu else f", on {device}"),
         "How long does `LocallyAdaptiveClassifier` take on whole training sets"
         + (
-            ", beside scikit-learn's neighbourhood components analysis followed by nearest "
+            ", compared with scikit-learn's neighbourhood components analysis followed by nearest "
             "neighbours (the better of 1 and 5, which favours it)? Sign tests, "
             "seed by seed: queries that only ours and only the peer gets wrong."
             if is_cpu
@@ -173,17 +173,17 @@ def write_page(device):
         ratio = nca["processor"] / default["processor"]
         is_good = default["error"] <= nca["error"]
         page.text(
-            f"Bar for the default: a fifth of the peer's processor time: "
-            f"{'met' if ratio >= 5 else 'NOT met'} ({ratio:.1f} times less"
+            f"Target of the default: a fifth of the peer's processor time: "
+            f"{'reached' if ratio >= 5 else 'not reached'} ({ratio:.1f} times less"
             + ("" if nca["note"] == "finished" else ", a lower bound")
-            + f"); no worse error: {'met' if is_good else 'NOT met'} ({default['error']:.2f} "
-            f"beside {nca['error']:.2f})."
+            + f"); no worse error: {'reached' if is_good else 'not reached'} ("
+            f"{default['error']:.2f} against {nca['error']:.2f})."
         )
     if is_cpu:
         page.text(
             "The factor is one of the processor, too: an earlier page (8640c9f with uncommitted "
-            "changes, an Intel Xeon of two cores) had 9.0 beside 56.0 processor seconds on "
-            "satimage, 6.2 times less, and 43.2 beside more than 420 on letter, after the same "
+            "changes, an Intel Xeon of two cores) had 9.0 against 56.0 processor seconds on "
+            "satimage, 6.2 times less, and 43.2 against more than 420 on letter, after the same "
             "numbers of iterations as here."
         )
     page.write()

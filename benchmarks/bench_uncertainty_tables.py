@@ -85,9 +85,9 @@ def main():
         "One metric or several, set by set",
         "Errors in % on standardised columns; wine and breast cancer by five folds, digits one "
         "fold, of pendigits the first 2,000 training and test rows ([letter]"
-        "(uncertainty_letter.md) has a page of its own; the first rows of satimage "
-        "lack a class, so it is left out). LLDA and RMM + Fisher: four local "
-        "discriminants placed by k-means and by uncertainty, then the "
+        "(uncertainty_letter.md) has a section of its own; the first rows of satimage lack a "
+        "class, so it is not used). LLDA and RMM + Fisher: four local discriminants, located by "
+        "k-means and by uncertainty, then the "
         "nearest neighbour. K metrics with our defaults: rows held out stop the learning; the "
         "first trials had fixed numbers of iterations. One seed.",
     )

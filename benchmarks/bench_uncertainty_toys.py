@@ -172,28 +172,29 @@ def fill(page):
         ("toy 2: RMM below GMM", two["GMM"][1] - two["RMM"][1], two["RMM"][1] < two["GMM"][1]),
     ]
     page.table(
-        ["bar", "ours", "met"],
+        ["target", "ours", "reached"],
         [(name, f"{value:.3g}", "yes" if met else "NO") for name, value, met in bars],
         "What must hold (errors without offset):",
     )
     page.text(
-        "The advantage belongs to projections without an offset. With one offset per component the "
-        "placements by density catch up on toy 1 and nearly on toy 2: a component that sees one "
+        "The advantage belongs to projections without an offset. With one offset per component "
+        "the components by density catch up on toy 1 and nearly on toy 2: a component that sees "
+        "one "
         "class only can still be shifted as a whole."
     )
     draw_placements(RESULTS / "uncertainty_toys_placement.png")
     draw_projections(RESULTS / "uncertainty_toys_projection.png")
-    page.text("![placement of components](uncertainty_toys_placement.png)")
+    page.text("![location of components](uncertainty_toys_placement.png)")
     page.text("![one-dimensional projections](uncertainty_toys_projection.png)")
 
 
 def main():
     page = ResultsPage(
         "uncertainty_toys",
-        "Placement by uncertainty: the toys",
-        "Figures 2 and 4 of the paper: are components placed where the classes mix, and does a "
+        "Components by uncertainty: toy problems",
+        "Figures 2 and 4 of the paper: do components lie where the classes mix, and does a "
         "projection to one dimension gain by it? 300 points per blob to learn from, 1,000 to test, "
-        "mean of five seeds. Placement is the mean distance of the true posterior at a centre from "
+        "mean of five seeds. Location is the mean distance of the true posterior at a centre from "
         "one half: 0 on the border, 0.5 deep inside a class. Errors in %, by two Gaussians of one "
         "variance on the projection.",
         packages=("matplotlib",),
