@@ -70,7 +70,7 @@ def test_constant_columns_belong_to_no_subspace(table):
     X[:, 2] = 7.0
     blocks = distributed.fit(FeatureSpaceDecomposition("cholesky", random_state=0), *cut(90, X))
     assert_array_equal(np.flatnonzero(blocks.constant_), [2])
-    with pytest.raises(ValueError, match="every column of X is constant"):
+    with pytest.raises(ValueError, match="Every column of X is constant"):
         distributed.fit(FeatureSpaceDecomposition(), *cut(90, np.ones((100, 3))))
 
 

@@ -120,7 +120,7 @@ def test_unsupported_settings_are_named(to_array, data):
     X, y, Q = data
     with pytest.raises(ValueError, match="region_estimator='logistic', reject_estimator=None"):
         SpacePartitioningClassifier().fit(to_array(X), to_array(y))
-    with pytest.raises(ValueError, match="gating='soft' are given; use region_estimator='lda'"):
+    with pytest.raises(ValueError, match="gating='soft' cannot be.*use region_estimator='lda'"):
         SpacePartitioningClassifier("lda", gating="soft").fit(to_array(X), to_array(y))
     model = SpacePartitioningClassifier("lda", n_regions=2, n_init=1, random_state=0)
     model.fit(to_array(X), to_array(y))

@@ -76,7 +76,9 @@ def test_any_regressor_serves(roof):
 
 
 def test_gates_need_weights(roof):
-    with pytest.raises(ValueError, match="gates of a regressor weigh rows, but reject_estimator"):
+    with pytest.raises(
+        ValueError, match="gates of a regressor use weights"
+    ):
         SpacePartitioningRegressor("ridge", KNeighborsClassifier()).fit(*roof)
 
 

@@ -27,9 +27,9 @@ class Scripted(Engine):
 
     n_rows = 10
 
-    def __init__(self, regions, gates, errors, settles_at=99):
+    def __init__(self, regions, gates, errors, converges_at=99):
         self.regions, self.gates, self.errors = regions, gates, errors
-        self.settles_at, self.asked = settles_at, []
+        self.converges_at, self.asked = converges_at, []
 
     def region_problems(self, runs):
         self.asked.append("regions")
@@ -49,8 +49,8 @@ class Scripted(Engine):
         self.asked.append("reroute")
         sweep = runs[0].n_sweeps
         sizes = np.array([problem.n_rows for problem in self.regions])
-        settled = sweep + 1 == self.settles_at
-        return [Outcome(self.errors[sweep], sizes, settled, {}) for _ in runs]
+        has_converged = sweep + 1 == self.converges_at
+        return [Outcome(self.errors[sweep], sizes, has_converged, {}) for _ in runs]
 
 
 def sweep(engine, max_iter=3, keep="best"):
@@ -80,7 +80,7 @@ def test_the_best_or_the_last_sweep_is_kept(keep, error):
 
 
 def test_sweeps_end_when_nothing_moves():
-    engine = Scripted(REGIONS, GATES, [0.3, 0.3, 0.3], settles_at=2)
+    engine = Scripted(REGIONS, GATES, [0.3, 0.3, 0.3], converges_at=2)
     cascade = sweep(engine)
     assert (cascade.n_iter, cascade.converged) == (2, True)
     assert engine.asked.count("reroute") == 2
@@ -117,7 +117,7 @@ def test_a_learner_that_never_fits_a_gate_is_the_users_error():
     assert isinstance(kept.gates[1], ConstantGate)
 
 
-def test_starts_that_have_settled_are_not_asked_again():
+def test_starts_that_have_converged_are_not_run_again():
     class Uneven(Scripted):
         def reroute(self, runs):
             self.asked.append(len(runs))

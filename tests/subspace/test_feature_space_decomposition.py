@@ -201,11 +201,11 @@ def test_a_scatter_too_large_to_form_is_not_needed_for_few_rows(rng):
 
 def test_errors_say_what_to_do(wine):
     X, _ = wine
-    with pytest.raises(ValueError, match="every column of X is constant.*n_samples=178"):
+    with pytest.raises(ValueError, match="Every column of X is constant.*n_samples=178"):
         FeatureSpaceDecomposition().fit(np.ones_like(X))
     with pytest.raises(ValueError, match="requires y.*use method='principal'"):
         FeatureSpaceDecomposition("discriminant").fit(X)
-    with pytest.raises(IndexError, match="there are 4"):
+    with pytest.raises(IndexError, match="use 0 to 3"):
         FeatureSpaceDecomposition().fit(X).transform_subspace(X, 4)
 
 

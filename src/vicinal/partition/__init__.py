@@ -1,4 +1,4 @@
-"""Regions and the models of the regions, learned together."""
+"""Regions with one model each, learned jointly."""
 
 from vicinal.partition._space_partitioning import (
     SpacePartitioningClassifier,

@@ -1,9 +1,9 @@
-"""Cascades fitted to a table in blocks of rows, from sums over the blocks.
+"""Fit of cascades to a table in blocks of rows, from sums over the blocks.
 
 A sweep costs one pass over the rows for all regions and one for every gate, since a gate depends on
-the gates after it. Every pass routes its rows through the current cascade, so that nothing as long
-as the table is stored; all starts share the same passes. Discriminant analysis and ridge regression
-are functions of sums, and logistic regression is solved by one pass per Newton step.
+the gates after it. Every pass routes its rows through the current cascade, so that no array of the
+length of the table is stored; all starts share the same passes. Discriminant analysis and ridge
+regression are functions of sums; logistic regression takes one pass per Newton step.
 """
 
 from collections.abc import Callable
@@ -62,7 +62,7 @@ from vicinal.partition.stages import (
     stacked_regions,
 )
 
-# Rows on the client from which first centres and slices are drawn, and "auto" chooses.
+# Rows sampled for first centres and hyperplanes, and for n_regions="auto".
 SAMPLE_ROWS = 20_000
 
 # Coefficients and intercepts of the model of the last sweep, one row and entry per class.
@@ -156,33 +156,33 @@ def _statistics(sums) -> LDAStatistics:
 
 
 def stage_learner(estimator: Any, parameter: str) -> Any:
-    """Return the learner of classes that stands for an estimator, or raise if there is none."""
+    """Return the learner of an estimator of classes, or raise if there is none."""
     if is_plain_lda(estimator):
         return Discriminant(estimator)
     if is_plain_logistic(estimator):
         return BlockLogistic(estimator)
     raise ValueError(
-        f"{parameter}={estimator!r} cannot be fitted from sums over blocks of rows; use 'lda' or "
-        "'logistic', or fit to a sample in memory."
+        f"{parameter}={estimator!r} cannot be fitted to blocks of rows; use 'lda' or 'logistic', "
+        "or fit to a sample in memory."
     )
 
 
 def ridge_learner(estimator: Any, shift: np.ndarray, target_shift: float) -> RidgeRegion:
-    """Return the ridge regression that stands for an estimator, or raise if there is none."""
+    """Return the learner of a ridge regression, or raise if there is none."""
     if not is_plain_ridge(estimator):
         raise ValueError(
-            f"region_estimator={estimator!r} cannot be fitted from blocks of rows; use 'ridge' or "
+            f"region_estimator={estimator!r} cannot be fitted to blocks of rows; use 'ridge' or "
             "sklearn.linear_model.Ridge with its default solver."
         )
     return RidgeRegion(estimator, shift, target_shift)
 
 
-# --- the table and a start, as tasks on blocks see them -------------------------------------------
+# --- the table and a start in tasks on blocks -----------------------------------------------------
 
 
 @dataclass(frozen=True)
 class BlockTable:
-    """How a block becomes scaled rows, targets and weights, and what is learned from them."""
+    """Scaling of the rows of a block, and the learners."""
 
     mean: np.ndarray
     scale: np.ndarray | None
@@ -192,7 +192,7 @@ class BlockTable:
     classes: np.ndarray | None = None
 
     def rows(self, block: TrainingData) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-        """Return scaled rows, codes (or numbers) and weights."""
+        """Return scaled rows, targets (codes for classification) and weights."""
         X = dense(block)
         if self.scale is not None:
             X = (X - self.mean) / self.scale
@@ -210,7 +210,7 @@ class BlockTable:
 
 @dataclass(frozen=True)
 class FirstRegions:
-    """A first assignment that every row finds by itself: by centre, gate, class or chance."""
+    """First assignment of rows to regions: by centres, gates, classes or at random."""
 
     centers: np.ndarray | None = None
     gates: tuple[np.ndarray, np.ndarray] | None = None
@@ -229,7 +229,7 @@ class FirstRegions:
 
 @dataclass
 class Chain:
-    """A start as tasks see it: the routes of the last sweep, region models, and new gates."""
+    """State of a start in tasks: gates of the last sweep, region models, and new gates."""
 
     first: FirstRegions
     n_regions: int
@@ -247,7 +247,7 @@ class Chain:
 
 
 def _decisions(X: np.ndarray, gates: tuple[np.ndarray, np.ndarray]) -> np.ndarray:
-    """Return what each gate decides on each row, (n_gates, n_rows)."""
+    """Return the decision of each gate for each row, (n_gates, n_rows)."""
     coefs, intercepts = gates
     return coefs @ X.T + intercepts[:, None] > 0
 
@@ -283,7 +283,7 @@ class _BlockGate:
 
 
 class StageQuery(NamedTuple):
-    """Sums over rows that a stage of a start needs."""
+    """Request of sums over the rows of a stage."""
 
     chain: int
     stage: int | None  # a region, or all rows; with a scale of the costs, a gate
@@ -293,7 +293,7 @@ class StageQuery(NamedTuple):
 
 
 class BlockEngine(Engine):
-    """Blocks of rows; ``max_iter`` tells which pass is the last, which need not sum up."""
+    """Engine of blocks of rows; the last pass, by ``max_iter``, computes no sums."""
 
     def __init__(self, blocks: Blocks, table: BlockTable, n_rows: int, max_iter: int) -> None:
         self.blocks, self.table, self.n_rows, self.max_iter = blocks, table, n_rows, max_iter
@@ -320,7 +320,7 @@ class BlockEngine(Engine):
         return problems
 
     def _logistic_regions(self, runs: list[Run]) -> list[list[RegionProblem]]:
-        """Solve the regions of all starts side by side."""
+        """Solve the regions of all starts together."""
         learner, classes, width = self.table.learner, self.table.classes, self.blocks.n_features
 
         def solve(queries: list[StageQuery], masses: list, starts: list, chains: list) -> list:
@@ -386,7 +386,7 @@ class BlockEngine(Engine):
                 _BlockGate(n, n_passed, partial(learner.gate, tuple(sums)))
                 for n, n_passed, _, _, *sums in found
             ]
-        # Costs are scaled so that the rows weigh together what their samples weigh.
+        # Costs are scaled to the total weight of the rows.
         scales = [weight / cost if cost > 0 else 1.0 for _, _, weight, cost, _ in found]
         two_sided = [i for i, (n, n_passed, *_) in enumerate(found) if 0 < n_passed < n]
         solutions = self._solve(
@@ -417,8 +417,8 @@ class BlockEngine(Engine):
 
     def _outcome(self, run: Run, digest: bytes) -> Outcome:
         found = self._totals[run]
-        is_settled = found.digest == digest or run.n_regions == 1
-        return Outcome(found.loss / self.table.weight, found.sizes, is_settled, {})
+        has_converged = found.digest == digest or run.n_regions == 1
+        return Outcome(found.loss / self.table.weight, found.sizes, has_converged, {})
 
     def _visit(self, runs: list[Run], *, with_sums: bool) -> None:
         chains = [run.state for run in runs]
@@ -431,7 +431,7 @@ class BlockEngine(Engine):
 
 
 class RegionSums(NamedTuple):
-    """Sums over rows about a cascade and, for the next sweep, about its regions."""
+    """Sums over rows of a cascade and, for the next sweep, of its regions."""
 
     sizes: np.ndarray
     loss: float
@@ -465,7 +465,7 @@ def _sum_one(start, X, target, weight, table, chain, with_sums) -> RegionSums:
 
 
 def _known_start(model: Any, mass: np.ndarray) -> Start:
-    """Return the last model of a region, if it knows all classes that have rows now."""
+    """Return the last model of a region, if it was fitted to all classes that have rows now."""
     if model is None or not np.isfinite(model.intercept_[mass > 0]).all():
         return None
     return model.coef_, model.intercept_
@@ -494,7 +494,7 @@ def _gate_rows(chain: Chain, table: BlockTable, k: Any, X, target, weight, start
 
 
 def _sum_gate(block: TrainingData, table: BlockTable, chains: list[Chain], k: int) -> list:
-    """Return, for every start: rows, those to pass on, their weight and costs, what is learned."""
+    """Return, for every start: rows, rows to pass on, weight, costs, and sums of the learner."""
     X, target, weight = table.rows(block)
     learner = table.gate_learner
     found = []
@@ -577,8 +577,8 @@ def fit_regressor_blocks(model: Any, blocks: Blocks) -> CascadeFit:
 def _resolve(model: Any, found: Survey) -> Settings:
     if not isinstance(model.init, str):
         raise ValueError(
-            "init is an array of regions, one for every row, which is not stored here; use "
-            "'kmeans', 'hyperplane', 'random' or 'classes'."
+            "init is an array, which cannot be used with blocks of rows; use 'kmeans', "
+            "'hyperplane', 'random' or 'classes'."
         )
     return resolve(model, None, found.n_rows)
 
@@ -617,7 +617,7 @@ def _target_sum(block: TrainingData) -> float:
 
 
 def _first_regions(init, blocks, found, table, n_regions, seeds, rng) -> list:
-    """Return a first assignment for every start, with the random numbers of a fit in memory."""
+    """Return a first assignment for every start."""
     states = [np.random.RandomState(seed) for seed in seeds]
     if n_regions == 1:
         empty = np.zeros((0, blocks.n_features)), np.zeros(0)
@@ -627,8 +627,8 @@ def _first_regions(init, blocks, found, table, n_regions, seeds, rng) -> list:
     if init == "classes":
         codes = np.arange(len(table.classes))
         return [FirstRegions(by_class=assign_classes(codes, n_regions, state)) for state in states]
-    drawn = sample_rows(blocks, found, SAMPLE_ROWS, draw_seeds(rng, 1)[0])
-    X, _, weight = table.rows(drawn)
+    sampled = sample_rows(blocks, found, SAMPLE_ROWS, draw_seeds(rng, 1)[0])
+    X, _, weight = table.rows(sampled)
     if init == "hyperplane":
         return [
             FirstRegions(gates=hyperplane_gates(X, weight, n_regions, state)) for state in states
@@ -638,16 +638,16 @@ def _first_regions(init, blocks, found, table, n_regions, seeds, rng) -> list:
 
 
 def _lloyd(centers: list, blocks: Blocks, table: BlockTable) -> list:
-    """Move the centres of all starts together; an emptied centre stays where it was."""
+    """Run k-means for all starts together; the centre of an empty cluster does not move."""
     for _ in range(LLOYD_STEPS):
         sums = blocks.total(_sum_centers, table, centers, combine=add_starts)
         moved = [
             np.where(mass[:, None] > 0, total / np.where(mass > 0, mass, 1.0)[:, None], old)
             for (mass, total), old in zip(sums, centers, strict=True)
         ]
-        settled = all(np.array_equal(a, b) for a, b in zip(moved, centers, strict=True))
+        has_converged = all(np.array_equal(a, b) for a, b in zip(moved, centers, strict=True))
         centers = moved
-        if settled:
+        if has_converged:
             break
     return centers
 

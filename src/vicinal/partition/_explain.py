@@ -1,4 +1,4 @@
-"""Reasons of a cascade: the way through the gates, and the model of the region."""
+"""Explanations of a cascade: the path through the gates, and the model of the region."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,21 +26,21 @@ def cascade_sections(
 
 
 def gate_section(cascade: Cascade, X: Any, region: int) -> ExplanationSection:
-    """Return the gates that the row passed on the way to its region."""
+    """Return the gates on the path of a row to its region."""
     scores = cascade.gate_scores(X)[0]
     rows = [
         (f"gate {k}", float(score), "passed on" if score > 0 else f"kept in region {k}")
         for k, score in enumerate(scores[: region + 1])
     ]
     if region == len(scores) and len(scores):
-        rows.append((f"region {region}", 0.0, "the last region takes what is left"))
+        rows.append((f"region {region}", 0.0, "last region"))
     n_regions, size = cascade.n_regions, int(cascade.region_sizes[region])
     summary = (
-        f"The row falls in region {region} of {n_regions}, which held {size} of "
+        f"The row is in region {region} of {n_regions}, which has {size} of "
         f"{int(cascade.region_sizes.sum())} training rows."
     )
     if cascade.soft:
-        summary += " The gates are soft: other regions speak too, with their share."
+        summary += " The gates are soft, so the other regions contribute too, with their weights."
     values = {
         "region": region,
         "n_regions": n_regions,
@@ -50,24 +50,27 @@ def gate_section(cascade: Cascade, X: Any, region: int) -> ExplanationSection:
     return _region_section(summary, rows, values)
 
 
-def with_votes(section: ExplanationSection, answers: np.ndarray, said: Any) -> ExplanationSection:
-    """Add to a path how many of the cascades that vote together agree."""
-    n_agreeing = int((answers == said).sum())
+def with_votes(
+    section: ExplanationSection, predictions: np.ndarray, predicted: Any
+) -> ExplanationSection:
+    """Add to a path how many of the cascades agree with their average."""
+    n_agreeing = int((predictions == predicted).sum())
     summary = (
-        f"{section.summary} This is the best of {len(answers)} cascades that vote together; "
-        f"{n_agreeing} of them would say {show(said)}."
+        f"{section.summary} This is the best of {len(predictions)} cascades, whose average is "
+        f"predicted; {n_agreeing} of them predict {show(predicted)}."
     )
-    values = {"n_cascades": len(answers), "n_agreeing": n_agreeing}
+    values = {"n_cascades": len(predictions), "n_agreeing": n_agreeing}
     return replace(section, summary=summary, values={**section.values, **values})
 
 
-def with_spread(section: ExplanationSection, answers: np.ndarray) -> ExplanationSection:
-    """Add to a path how far apart the cascades are whose mean is predicted."""
+def with_spread(section: ExplanationSection, predictions: np.ndarray) -> ExplanationSection:
+    """Add to a path the range of the predictions whose mean is predicted."""
+    n, low, high = len(predictions), show(predictions.min()), show(predictions.max())
     summary = (
-        f"{section.summary} This is the best of {len(answers)} cascades whose mean is predicted; "
-        f"their answers run from {show(answers.min())} to {show(answers.max())}."
+        f"{section.summary} This is the best of {n} cascades, whose mean is predicted; their "
+        f"predictions range from {low} to {high}."
     )
-    return replace(section, summary=summary, values={**section.values, "n_cascades": len(answers)})
+    return replace(section, summary=summary, values={**section.values, "n_cascades": n})
 
 
 def _region_section(summary: str, rows: list[tuple], values: dict) -> ExplanationSection:
@@ -85,45 +88,44 @@ def region_coefficients(
     z = dense_row(prepared)[0]
     coef, intercept = np.atleast_2d(coef), np.atleast_1d(part.intercept_)
     if not hasattr(part, "classes_"):
-        said = f"The model of region {region} starts from {show(float(intercept[0]))} at its "
-        said += "origin and adds:"
-        return [_scaled_coefficients(columns, coef[0], z, scaler, said, float(intercept[0]))]
+        text = f"Prediction of region {region}: {show(float(intercept[0]))} plus the contributions."
+        return [_scaled_coefficients(columns, coef[0], z, scaler, text, float(intercept[0]))]
     if len(coef) == 1:
         coef = np.vstack([np.zeros_like(coef[0]), coef[0]])
         intercept = np.array([0.0, float(intercept[0])])
     first, second = two_best(coef @ z + intercept)
     if not np.isfinite(intercept[second]):
-        said = f"Region {region} held {show(part.classes_[first])} only, and so always says it."
-        return [ExplanationSection("coefficients", "Coefficients", said)]
+        text = f"All training rows of region {region} are {show(part.classes_[first])}."
+        return [ExplanationSection("coefficients", "Coefficients", text)]
     level = float(intercept[first] - intercept[second])
     names = {"chosen": part.classes_[first], "rival": part.classes_[second]}
-    said = _preference(region, names["chosen"], names["rival"], level)
+    text = _preference(region, names["chosen"], names["rival"], level)
     slope = coef[first] - coef[second]
-    return [_scaled_coefficients(columns, slope, z, scaler, said, level, **names)]
+    return [_scaled_coefficients(columns, slope, z, scaler, text, level, **names)]
 
 
 def surrogate_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
     """Return the side of the gate and the coefficients there for the two-region surrogate."""
     score = float(np.ravel(model.decision_path(X))[0])
     region = int(model.apply(X)[0])
-    summary = f"The gate gives {show(score)}, so the row falls in region {region} of 2."
+    summary = f"The score of the gate is {show(score)}, so the row is in region {region} of 2."
     rows = [("gate", score, f"region {region}")]
     values = {"region": region, "n_regions": 2, "gate_scores": [score]}
     chosen = model.classes_.tolist().index(model.predict(X)[0])
     sign = 1.0 if chosen == 1 else -1.0
     level = sign * float(model.intercept_[region])
-    said = _preference(region, model.classes_[chosen], model.classes_[1 - chosen], level)
+    text = _preference(region, model.classes_[chosen], model.classes_[1 - chosen], level)
     slope, z = sign * model.coef_[region], model._prepared(X)[0]
     return [
         _region_section(summary, rows, values),
-        _scaled_coefficients(columns, slope, z, model.scaler_, said, level),
+        _scaled_coefficients(columns, slope, z, model.scaler_, text, level),
     ]
 
 
 def _preference(region: int, chosen: Any, rival: Any, level: float) -> str:
     return (
-        f"The model of region {region} prefers {show(chosen)} to {show(rival)} where the sum "
-        f"of these contributions and {show(level)} is above 0."
+        f"The model of region {region} predicts {show(chosen)} rather than {show(rival)} if the "
+        f"sum of these contributions and {show(level)} is above 0."
     )
 
 
@@ -136,7 +138,7 @@ def _scaled_coefficients(
     intercept: float,
     **values: Any,
 ) -> ExplanationSection:
-    """Tell coefficients of scaled columns per unit of the columns as they came."""
+    """Return coefficients per unit of the original columns."""
     scale = getattr(scaler, "scale_", None)
     scale = 1.0 if scale is None else scale
     return coefficient_section(

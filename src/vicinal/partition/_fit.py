@@ -1,4 +1,4 @@
-"""How cascades are fitted: settings, number of regions, starts, and which of them are stored."""
+"""Fit of cascades: settings, number of regions, and starts."""
 
 import warnings
 from dataclasses import dataclass, replace
@@ -48,7 +48,7 @@ _AUTO_STARTS, _AUTO_SWEEPS, _AUTO_SOFT_ITERATIONS = 4, 6, 60
 
 @dataclass(frozen=True)
 class Settings:
-    """What a fit is asked for, with defaults and names of learners resolved."""
+    """Settings of a fit, with defaults and names of learners resolved."""
 
     region_estimator: Any
     reject_estimator: Any
@@ -98,10 +98,10 @@ def resolve(model: Any, data: TrainingData | None, n_samples: int) -> Settings:
         and not (is_plain_lda(region) and is_plain_lda(reject) and not is_soft)
     ):
         raise ValueError(
-            "With a device array, regions and hard gates are discriminant analyses, but "
             f"region_estimator={model.region_estimator!r}, reject_estimator="
-            f"{model.reject_estimator!r} and gating={getattr(model, 'gating', 'hard')!r} are "
-            "given; use region_estimator='lda', or convert X with numpy.asarray."
+            f"{model.reject_estimator!r} and gating={getattr(model, 'gating', 'hard')!r} cannot be "
+            "fitted to device arrays; use region_estimator='lda' with hard gates, or convert X "
+            "with numpy.asarray."
         )
     is_named = isinstance(model.init, str)
     return Settings(
@@ -143,12 +143,12 @@ def _first_region(init: Any, n_regions: Any, n_samples: int) -> np.ndarray:
     region = as_numpy(init)
     if n_regions == "auto":
         raise ValueError(
-            "init is an array of regions, which needs their number; give n_regions an integer."
+            "init is an array of regions, but n_regions='auto'; set n_regions to an integer."
         )
     if region.shape != (n_samples,) or region.dtype.kind not in "iu":
         raise ValueError(
-            f"init must be a named start or an integer array of shape ({n_samples},), one "
-            f"region per sample; got {region.dtype} of shape {region.shape}."
+            f"init has dtype {region.dtype} and shape {region.shape}; use a name, or integers of "
+            f"shape ({n_samples},), one region per sample."
         )
     if region.min() < 0 or region.max() >= n_regions:
         raise ValueError(
@@ -179,8 +179,8 @@ def fit_cascades(data: TrainingData, settings: Settings) -> CascadeFit:
         train, validation = data.hold_out(settings.validation_fraction, rng)
         if not len(validation):
             raise ValueError(
-                f"validation_fraction={settings.validation_fraction} leaves no validation sample "
-                f"out of the {len(data)} given; raise it, or use selection='train'."
+                f"validation_fraction={settings.validation_fraction} of {len(data)} samples is "
+                "less than one sample; raise it, or use selection='train'."
             )
     cascades = _run_starts(train, validation, n_regions, settings, rng)
     n_open = sum(not cascade.converged for cascade in cascades)
@@ -213,8 +213,8 @@ def choose_n_regions(
 ) -> tuple[int, dict[int, float] | None]:
     """Return the number of regions; "auto" compares candidates on rows held out.
 
-    Linear regressions take little time, so that all candidates are tried; classifiers stop after
-    two candidates that were worse than a smaller one.
+    Regressors try all candidates; classifiers stop after two candidates that are worse than a
+    smaller one.
     """
     if settings.n_regions != "auto":
         return limit_regions(settings.n_regions, len(data)), None
@@ -255,16 +255,15 @@ def limit_regions(n_regions: int, n_samples: int) -> int:
 
 
 def _combined_loss(cascades: list[Cascade], data: TrainingData, settings: Settings) -> float:
-    """Return the weighted loss of what the given cascades predict together."""
+    """Return the weighted loss of the average of cascades."""
     if data.classes is None:
         loss = (data.y - mean_prediction(cascades, data.X)) ** 2
     elif not settings.has_proba or isinstance(settings.region_estimator, AveragedPerceptron):
-        # Probabilities of a perceptron are an order only.
+        # Probabilities of a perceptron are not calibrated.
         predicted = predict_labels(cascades, data.X, data.classes, settings.has_proba)
         loss = predicted != data.labels
     else:
-        # The Brier score sees how confident right and wrong predictions are, so that it tells
-        # apart with fewer samples what the error counts alike.
+        # The Brier score depends on confidence and needs fewer samples than the error.
         proba = mean_proba(cascades, data.X, data.classes)
         xp = namespace(proba)
         codes = xp.arange(proba.shape[1], device=compat.device(proba))
@@ -296,8 +295,7 @@ def _run_starts(
         )
         start = HardStart(engine, n_regions, settings)
         shares_memory = engine.is_compiled
-    # One BLAS thread per start: starts are the unit of parallel work, and the last bits of a
-    # product must not depend on how many run at the same time.
+    # One BLAS thread per start, so that results do not depend on how many run in parallel.
     n_starts = settings.n_init if n_regions > 1 else 1
     with threadpool_limits(1, user_api="blas"):
         cascades = parallel_map(
@@ -312,7 +310,7 @@ def _run_starts(
 
 
 def _fit_single(data: TrainingData, settings: Settings, rng: np.random.RandomState) -> Cascade:
-    """One region is the plain estimator, with the seed that the user gave."""
+    """Fit one region: the plain estimator, with the seed of the user."""
     seed = settings.random_state
     seed = int(seed) if isinstance(seed, Integral) else draw_seeds(rng, 1)[0]
     if data.xp is np:
@@ -328,7 +326,7 @@ def _fit_single(data: TrainingData, settings: Settings, rng: np.random.RandomSta
 
 @dataclass(frozen=True)
 class SoftStart:
-    """One start of the soft cascade, as a function of its seed that may travel to a worker."""
+    """One start of the soft cascade, as a picklable function of its seed."""
 
     data: TrainingData
     validation: TrainingData | None

@@ -1,7 +1,7 @@
-"""How the models of a cascade are fitted: any estimator, or fast learners of linear models.
+"""Learners of the models of a cascade: any estimator, or fast ones for linear models.
 
-Each fast learner gives what a clone of the estimator it stands for would give on the same rows, but
-reads rows by index, sums up what can be summed, and scores all regions with one matrix product.
+A fast learner gives the same model as a clone of its estimator on the same rows, but reads rows by
+index, works with sums, and scores all regions with one matrix product.
 """
 
 from abc import ABC, abstractmethod
@@ -33,10 +33,7 @@ from vicinal.partition.stages import (
 
 
 def clone_with_seed(estimator: Any, seed: int | None) -> Any:
-    """Clone ``estimator`` and give every ``random_state`` that was left open the seed.
-
-    The seed itself, not one drawn from it: one region is the plain estimator with the user's seed.
-    """
+    """Clone ``estimator`` and set every ``random_state`` that is None to the seed."""
     model = clone(estimator)
     if seed is not None:
         open_states = {
@@ -50,10 +47,10 @@ def clone_with_seed(estimator: Any, seed: int | None) -> Any:
 
 
 class EstimatorLearner:
-    """Fit a clone of any scikit-learn estimator per region or gate.
+    """Learner that fits a clone of any scikit-learn estimator per region or gate.
 
-    A learner may refuse a small region (too few samples for its own rules). The region then keeps
-    its earlier model; only a learner that never succeeds is an error.
+    If it raises for a small region, the region keeps its earlier model; a learner that never
+    succeeds is an error.
     """
 
     def __init__(self, estimator: Any) -> None:
@@ -61,14 +58,14 @@ class EstimatorLearner:
         self.accepts_weight = takes_weights(estimator)
 
     def check_weights(self, data: TrainingData, parameter: str) -> None:
-        """Raise where weights are needed that the estimator does not take."""
+        """Raise if weights are needed that the estimator does not accept."""
         is_regression_gate = data.classes is None and parameter == "reject_estimator"
         if self.accepts_weight or not (data.is_weighted or is_regression_gate):
             return
-        why = "sample_weight was passed" if data.is_weighted else "gates of a regressor weigh rows"
+        why = "sample_weight was passed" if data.is_weighted else "gates of a regressor use weights"
         raise ValueError(
-            f"{why}, but {parameter}={type(self.estimator).__name__} takes no sample_weight in "
-            "fit; choose an estimator that does, or leave the weights out."
+            f"{why}, but fit of {parameter}={type(self.estimator).__name__} does not accept "
+            "sample_weight; use another estimator, or omit the weights."
         )
 
     def fit_region(self, data: TrainingData, rows: np.ndarray, seed: int | None, previous=None):
@@ -98,7 +95,7 @@ class EstimatorLearner:
         return np.stack([one != labels for one in predicted])
 
     def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:
-        """Complete the models that were kept; a fitted estimator is complete."""
+        """Complete the selected models; nothing to do."""
 
     def _fit(self, X, rows, target, weight, seed):
         model = clone_with_seed(self.estimator, seed)
@@ -107,7 +104,7 @@ class EstimatorLearner:
 
 
 class LinearLearner(ABC):
-    """Linear scores per class; subclasses say how weights are found from rows.
+    """Learner of linear scores per class; subclasses define ``_solve``.
 
     ``_solve(rows, codes, weight, n_classes, seed, start)`` returns coefficients of shape
     (n_classes, n_features) and intercepts; ``codes`` and ``weight`` are indexed like the samples,
@@ -163,7 +160,7 @@ class LinearLearner(ABC):
         return linear_errors(data.X, *stacked_regions(models), data.y)
 
     def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:  # noqa: B027
-        """Complete the models that were kept; most need nothing more."""
+        """Complete the selected models; nothing to do by default."""
 
     @abstractmethod
     def _solve(self, rows, codes, weight, n_classes, seed, start):
@@ -176,7 +173,7 @@ class LDALearner(LinearLearner):
     def __init__(self, estimator: WeightedLDA, data: TrainingData) -> None:
         if sparse.issparse(data.X):
             raise ValueError(
-                "discriminant analysis needs dense features and X is sparse; use 'perceptron' or "
+                "Discriminant analysis needs dense features, and X is sparse; use 'perceptron' or "
                 "'logistic', or convert X with X.toarray()."
             )
         super().__init__(estimator, data)
@@ -215,7 +212,7 @@ class PerceptronLearner(LinearLearner):
             rows = np.flatnonzero(region == k)
             if len(rows):
                 margins = training_margins(model, data.X[rows], data.y[rows])
-                # A row that moved in after the fit may bring a class that the model never saw.
+                # A row may have moved in after the fit, with a class unknown to the model.
                 known = np.isfinite(margins)
                 if known.any():
                     model.temperature_ = margin_scale(margins[known], data.weights[rows][known])
@@ -263,11 +260,11 @@ class RidgeLearner:
         return np.ascontiguousarray(np.square(errors, out=errors).T)
 
     def finish(self, models: list, data: TrainingData, region: np.ndarray) -> None:
-        """Complete the models that were kept; nothing is left to do."""
+        """Complete the selected models; nothing to do."""
 
 
 class DeviceLDALearner:
-    """Discriminant regions and gates, summed up where the rows are; only the sums are copied."""
+    """Discriminant analysis on a device; only sums are copied to the host."""
 
     def __init__(self, estimator: WeightedLDA) -> None:
         self.shrinkage = float(estimator.shrinkage or 0.0)
@@ -292,18 +289,18 @@ class DeviceLDALearner:
         return device_linear_errors(data.X, *stacked_regions(models), data.y)
 
     def finish(self, models: list, data: Any, region: Any) -> None:
-        """Complete the models that were kept; discriminant scores are complete."""
+        """Complete the selected models; nothing to do."""
 
 
 def _start(previous: Any, present: np.ndarray) -> tuple[np.ndarray, np.ndarray] | None:
-    """Return the part of the region's last model that knows the present classes, if it does."""
+    """Return the last model of a region for the present classes, if it was fitted to them."""
     if previous is None or not np.isfinite(previous.intercept_[present]).all():
         return None
     return previous.coef_[present], previous.intercept_[present]
 
 
 def training_margins(model: LinearRegionClassifier, X: Any, codes: np.ndarray) -> np.ndarray:
-    """Return the score of the true class less that of its best rival, infinite if one lacks."""
+    """Return the score of the true class less the next best, infinite without another."""
     scores = model.decision_function(X)
     rows = np.arange(len(codes))
     own = scores[rows, codes].copy()
@@ -334,7 +331,7 @@ def make_learner(estimator: Any, data: TrainingData, parameter: str) -> Any:
 
 
 def is_plain_lda(estimator: Any) -> bool:
-    """Tell whether an estimator is a discriminant analysis that sums over rows determine."""
+    """Return whether an estimator is a discriminant analysis given by sums over rows."""
     return (
         type(estimator) is WeightedLDA
         and estimator.priors is None
@@ -343,7 +340,7 @@ def is_plain_lda(estimator: Any) -> bool:
 
 
 def is_plain_logistic(estimator: Any) -> bool:
-    """Tell whether an estimator is a logistic regression with nothing but a ridge penalty."""
+    """Return whether an estimator is a logistic regression with a ridge penalty only."""
     return (
         type(estimator) is LogisticRegression
         and estimator.get_params(deep=False)
@@ -360,7 +357,7 @@ def is_plain_logistic(estimator: Any) -> bool:
 
 
 def is_plain_ridge(estimator: Any) -> bool:
-    """Tell whether an estimator is a ridge regression that the normal equations solve."""
+    """Return whether an estimator is a ridge regression given by the normal equations."""
     return (
         type(estimator) is Ridge
         and isinstance(estimator.alpha, float | int)

@@ -1,4 +1,4 @@
-"""Space partitioning: regions and one model per region, learned together."""
+"""Space partitioning: regions with one model each, learned jointly."""
 
 import math
 from dataclasses import replace
@@ -40,32 +40,31 @@ from vicinal.partition.stages import mean_prediction, mean_proba, predict_labels
 
 @documented
 class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
-    """What both estimators store and report of their cascades.
+    """Common part of classifier and regressor.
 
     Parameters
     ----------
     n_regions : int or "auto", default="auto"
-        Number of regions to begin with; fewer may remain. ``"auto"`` compares 1, 2, 5 and 15 on a
-        held-out part of the training data, then fits to all of it; it takes 1 where there are too
-        few samples to hold any out.
+        Largest number of regions. ``"auto"`` selects 1, 2, 5 or 15 on held-out training rows, then
+        fits to all rows; it is 1 if there are too few samples to hold any out.
     n_init : int, default=10
-        Number of starts. One region needs none and takes one.
+        Number of random starts; one for a single region.
     n_jobs : int, default=None
         Number of starts run in parallel, through joblib; ``None`` means 1 unless in a
         ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
         Seed of starts and learners.
     verbose : int, default=0
-        Whether progress over the starts is shown.
+        Whether to show progress over the starts.
 
     Attributes
     ----------
     reject_estimators_ : list of length `n_regions_` - 1
-        Gates of the best start; they predict 1 for "pass on".
+        Gates of the best start; they predict 1 for samples that are passed on.
     n_regions_ : int
         Number of regions of the best start.
     converged_ : bool
-        Whether the best start stopped by itself.
+        Whether the best start stopped before ``max_iter``.
     scaler_ : StandardScaler or None
         The scaling of the features.
 
@@ -114,7 +113,7 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         return scale_rows(self.scaler_, X)
 
     def apply(self, X):
-        """Return the region that each sample falls in.
+        """Return the region of each sample.
 
         Parameters
         ----------
@@ -144,14 +143,14 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
         Returns
         -------
         scores : ndarray of shape (n_samples, `n_regions_` - 1)
-            Score of every gate; a sample leaves stage ``k`` for the next one where the score is
-            above 0. Gates after the sample's own region are evaluated too, but play no part.
+            Score of every gate; a sample is passed on to the next stage if the score is above 0.
+            Scores of gates after the sample's region have no effect.
         """
         X = self._prepared(X)
         return self.restarts_[0].gate_scores(X)
 
     def _fold_model(self):
-        # First regions were given for all rows, and a fold has fewer.
+        # An array of first regions has one entry per row, and a fold has fewer rows.
         model = super()._fold_model()
         return model if isinstance(self.init, str) else model.set_params(init="kmeans")
 
@@ -164,14 +163,14 @@ class _SpacePartitioning(FoldedRowsMixin, ExplainRowMixin, BaseEstimator):
 @saved(**{"scaler_.mean_": "p", "scaler_.scale_": "p"})
 @documented
 class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitioning):
-    r"""Cascade of reject classifiers over one simple classifier per region.
+    r"""Classifier that learns regions and one simple classifier per region jointly.
 
-    A chain of gates cuts the feature space into regions: gate ``k`` keeps a sample in region ``k``
-    or passes it on. Each region has its own classifier. Gates and region classifiers are fitted in
-    turn, each to the part of the training error that it is responsible for, so that the partition
-    serves the classification rather than the shape of the data. Any scikit-learn classifier can
-    stand in either place; with linear ones the result is a piecewise linear classifier that can
-    be read region by region.
+    A chain of gates divides the feature space into regions: gate ``k`` keeps a sample in region
+    ``k`` or passes it on. Each region has its own classifier. Gates and region classifiers are
+    fitted in turn, each to its part of the training error, so that the regions are chosen for
+    classification rather than by the density of the data. Gates and regions can be any
+    scikit-learn classifiers; with linear ones the result is a piecewise linear classifier that can
+    be interpreted region by region.
 
     Read more in the :doc:`user guide </guide/partition>`.
 
@@ -188,69 +187,70 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         Classifier of the gates; ``None`` takes the region estimator.
     max_iter : int, default=None
         Number of sweeps of a start (iterations of L-BFGS for soft gates); ``None`` means 8
-        sweeps or 200 iterations. The sweeps need not settle, see Notes.
+        sweeps or 200 iterations. The sweeps need not converge, see Notes.
     init : {"kmeans", "random", "classes", "hyperplane"} or array-like of int, default="kmeans"
         First assignment of samples to regions: a few steps of k-means, uniformly at random, each
-        class to one region, slices by random directions, or one region number per sample (one
-        start only). Soft gates always begin as random slices.
+        class to one region, random hyperplanes, or one region per sample (one start only). Soft
+        gates always start from random hyperplanes.
     gating : {"hard", "soft"}, default="hard"
-        ``"hard"`` alternates between regions and gates and lets one region answer for a sample;
-        ``"soft"`` maximises the likelihood of a mixture in which gates are probabilities.
+        ``"hard"`` fits regions and gates in turn, and one region predicts each sample; ``"soft"``
+        maximises the likelihood of a mixture of regions whose weights are given by the gates.
     alpha : float, default=1.0
         Ridge penalty of soft gating, on the scale of a sum over samples.
     monotone : bool, default=False
         Whether a refitted stage replaces the old one only if it lowers its own term of the
         training error. The training error then never rises after the first sweep and the sweeps
-        settle, mostly at a worse classifier.
+        converge, mostly to a worse classifier.
     keep : {"last", "best"}, default="last"
-        Which sweep of a start to keep: the last one, or the one of least error (see
+        Which sweep of a start to use: the last one, or the one of least error (see
         ``selection``).
     selection : {"train", "validation"}, default="train"
         Data on which starts, and sweeps for ``keep="best"``, are compared. ``"validation"`` holds
         rows out of the fit.
     combine : {"average", "best"}, default="average"
-        ``"average"`` averages the probabilities of all starts, ``"best"`` keeps the start of least
-        error: one cascade that can be read as it stands.
+        ``"average"`` averages the probabilities of all starts; ``"best"`` uses the start of least
+        error, a single cascade that is easier to interpret.
     validation_fraction : float, default=0.2
-        Share of each class that is held out where validation is asked for.
+        Share of each class that is held out, for ``n_regions="auto"`` or
+        ``selection="validation"``.
     prune : bool, default=True
-        Whether stages that hold no training sample are deleted (hard gating).
+        Whether stages without training samples are deleted (hard gating).
     scale : bool, default=True
         Whether features are standardised first; sparse ones are divided by their standard
         deviation without centring.
     class_weight : dict or "balanced", default=None
-        Factors on the weights of each class; ``"balanced"`` counts weights.
+        Factors on the weights of each class.
 
     Attributes
     ----------
     region_estimators_ : list of length `n_regions_`
         Classifiers of the regions of the best start. Fast linear ones have ``coef_`` of shape
-        (n_classes, n_features) on scaled features and ``intercept_``, minus infinity for classes
-        that a region never saw.
+        (n_classes, n_features) on scaled features, and ``intercept_``, minus infinity for classes
+        without training rows in the region.
     restarts_ : list of Cascade
-        The cascades that predict, best first: all of them with ``combine="average"``, else one.
+        The cascades used for prediction, best first: all with ``combine="average"``, else one.
         Each has ``regions``, ``gates``, ``history`` and ``train_error``.
     start_errors_ : ndarray of shape (n_init,)
         Error of each start, ascending, on the data named by ``selection``.
     n_regions_errors_ : dict
         Brier score of each candidate on the rows held out for ``n_regions="auto"``; the error for
-        perceptrons and for estimators without probabilities. Larger candidates are left out after
-        two that were worse than a smaller one.
+        perceptrons and for estimators without probabilities. Candidates stop after two that are
+        worse than a smaller one.
     n_iter_ : int
         Number of sweeps (or iterations) of the best start.
     train_error_ : float
         Weighted training error of the best start.
     training_history_ : dict of ndarray
         Per sweep of the best start: ``error``, ``region_sizes`` (n_sweeps, n_regions) and
-        ``disagreement`` (n_sweeps, n_regions - 1), the share of samples on which each gate has a
-        say; ``validation_error`` where rows were held out; ``objective`` per iteration for soft
+        ``disagreement`` (n_sweeps, n_regions - 1), the share of samples whose loss depends on each
+        gate; ``validation_error`` if rows were held out; ``objective`` per iteration for soft
         gates.
 
     See Also
     --------
-    SpacePartitioningRegressor : The same for numbers.
+    SpacePartitioningRegressor : The same for regression.
     SurrogatePartitionClassifier : Two regions by a global objective that never rises.
-    vc_bound : The capacity of a linear cascade.
+    vc_bound : Bound of the VC dimension of a linear cascade.
 
     Notes
     -----
@@ -269,17 +269,16 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
               w_i = C_k(x_i)\,1\{l_i \ne L_{k+1}(x_i, y_i)\}.
 
     A sweep fits all region classifiers, then the gates from the last to the first. An empty region
-    keeps its classifier, a region of one class is constant, a gate without rows stays as it was.
-    The learners do not minimise the 0/1 error itself, so the training error moves up and down and
-    sweeps rarely settle; ``max_iter`` is a budget rather than a limit that must not be reached, and
-    no warning is given unless ``monotone=True``.
+    keeps its classifier, a region of one class is constant, and a gate without rows does not
+    change. The learners do not minimise the 0/1 error itself, so the training error may rise and
+    sweeps rarely converge; there is no convergence warning unless ``monotone=True``.
 
-    Torch tensors and other array-API arrays are taken with ``region_estimator="lda"``: rows are
-    summed up and routed where they are, the models are kept on the host.
+    Torch tensors and other array-API arrays stay on their device, with ``region_estimator="lda"``
+    only; the models are stored on the host.
 
     The paper's protocol is ``SpacePartitioningClassifier(learner, n_regions=5, init="random",
     n_init=15, keep="best", combine="best", max_iter=50)``. The defaults here were chosen on
-    held-out training data, see the page of results on them.
+    held-out training data, see the page of results.
 
     Soft gating minimises, with :math:`\pi_k = \prod_{j<k} \sigma(h_j)\,(1 - \sigma(h_k))` and
     :math:`p_k` the softmax of region ``k``,
@@ -290,7 +289,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
 
     Examples
     --------
-    Two lines cannot be drawn by one linear classifier, but by one gate and two of them:
+    No linear classifier separates these classes, but one gate and two linear classifiers do:
 
     >>> import numpy as np
     >>> from vicinal.partition import SpacePartitioningClassifier
@@ -386,8 +385,8 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows: all starts together, one pass for every stage.
 
-        Stages equal those of a fit in memory; ``n_regions="auto"`` is chosen on a sample.
-        Perceptrons have no sums over rows and are refused.
+        Stages equal those of a fit in memory; ``n_regions="auto"`` is selected on a sample.
+        Perceptrons cannot be fitted to blocks.
         """
         self._store(fit_classifier_blocks(self, blocks))
 
@@ -402,10 +401,9 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     def predict_proba(self, X):
         """Predict the probability of each class.
 
-        That of the sample's own region with hard gates, the mixture over regions with soft ones,
-        in either case averaged over the starts with ``combine="average"``. Probabilities of
-        perceptron regions are the softmax of scores scaled by the spread of the training margins:
-        an order, not a calibrated chance.
+        Probabilities are those of the sample's region with hard gates, and a mixture over regions
+        with soft gates, averaged over the starts with ``combine="average"``. Probabilities of
+        perceptron regions are the softmax of scaled scores and are not calibrated.
         """
         X = self._prepared(X)
         return mean_proba(self.restarts_, X, self.classes_)
@@ -468,7 +466,7 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
     def _check_on_host(self, what: str) -> None:
         if self._reference is not None:
             raise ValueError(
-                f"{what} needs a model fitted on NumPy arrays; convert X with numpy.asarray and "
+                f"{what} needs a model fitted to NumPy arrays; convert X with numpy.asarray and "
                 "fit again."
             )
 
@@ -478,8 +476,8 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
         if unknown.any():
             label = str(np.asarray(y)[unknown][0])
             raise ValueError(
-                f"y holds the label {label!r}, which is not among the classes of the fit, "
-                f"{self.classes_.tolist()!r}."
+                f"y holds the label {label!r}, which is not one of the classes "
+                f"{self.classes_.tolist()!r} of fit; remove its rows."
             )
         counts = np.zeros((self.n_regions_, len(self.classes_)), dtype=np.int64)
         np.add.at(counts, (region, codes), 1)
@@ -501,11 +499,11 @@ class SpacePartitioningClassifier(ClassifierMixin, LabelSetMixin, _SpacePartitio
 @saved(**{"scaler_.mean_": "p", "scaler_.scale_": "p"})
 @documented
 class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioning):
-    r"""Cascade of reject classifiers over one simple regressor per region.
+    r"""Regressor that learns regions and one simple regressor per region jointly.
 
-    The regression form of :class:`SpacePartitioningClassifier`: the loss of a region is the squared
-    error, and a gate learns to send each sample where its squared error is smaller, weighted by
-    how much smaller. With linear regions the result is a piecewise linear function.
+    It is the counterpart of :class:`SpacePartitioningClassifier`: the loss of a region is the
+    squared error, and a gate learns to send each sample where its squared error is smaller,
+    weighted by the difference. With linear regions the result is a piecewise linear function.
 
     Read more in the :doc:`user guide </guide/partition>`.
 
@@ -517,24 +515,25 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
     reject_estimator : {"logistic", "lda", "perceptron"} or classifier, default="logistic"
         Classifier of the gates; it must accept ``sample_weight``.
     max_iter : int, default=None
-        Number of sweeps of a start; ``None`` means 8. The sweeps need not settle.
+        Number of sweeps of a start; ``None`` means 8. The sweeps need not converge.
     init : {"kmeans", "random", "hyperplane"} or array-like of int, default="kmeans"
-        First assignment of samples to regions: a few steps of k-means, uniformly at random, slices
-        by random directions, or one region number per sample (one start only).
+        First assignment of samples to regions: a few steps of k-means, uniformly at random, random
+        hyperplanes, or one region per sample (one start only).
     monotone : bool, default=False
         Whether a refitted stage replaces the old one only if it lowers its own term of the training
         loss. The training loss then never rises after the first sweep.
     keep : {"best", "last"}, default="best"
-        Which sweep of a start to keep: the one of least error (see ``selection``) or the last one.
+        Which sweep of a start to use: the one of least error (see ``selection``) or the last one.
     selection : {"train", "validation"}, default="train"
         Data on which starts, and sweeps for ``keep="best"``, are compared.
     combine : {"average", "best"}, default="average"
-        ``"average"`` averages the predictions of all starts, ``"best"`` keeps the start of least
-        error: one cascade that can be read as it stands.
+        ``"average"`` averages the predictions of all starts; ``"best"`` uses the start of least
+        error, a single cascade that is easier to interpret.
     validation_fraction : float, default=0.2
-        Share of the samples that is held out where validation is asked for.
+        Share of the samples that is held out, for ``n_regions="auto"`` or
+        ``selection="validation"``.
     prune : bool, default=True
-        Whether stages that hold no training sample are deleted.
+        Whether stages without training samples are deleted.
     scale : bool, default=True
         Whether features are standardised first; sparse ones without centring.
 
@@ -543,7 +542,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
     region_estimators_ : list of length `n_regions_`
         Regressors of the regions of the best start, on scaled features.
     restarts_ : list of Cascade
-        The cascades that predict, best first: all of them with ``combine="average"``, else one.
+        The cascades used for prediction, best first: all with ``combine="average"``, else one.
     start_errors_ : ndarray of shape (n_init,)
         Mean squared error of each start, ascending, on the data named by ``selection``.
     n_regions_errors_ : dict
@@ -558,7 +557,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
 
     See Also
     --------
-    SpacePartitioningClassifier : The same for labels.
+    SpacePartitioningClassifier : The same for classification.
 
     Notes
     -----
@@ -648,8 +647,8 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows: all starts together, one pass for every stage.
 
-        Stages equal those of a fit in memory; ``n_regions="auto"`` is chosen on a sample.
-        Perceptrons have no sums over rows and are refused.
+        Stages equal those of a fit in memory; ``n_regions="auto"`` is selected on a sample.
+        Perceptrons cannot be fitted to blocks.
         """
         self._store(fit_regressor_blocks(self, blocks))
 
@@ -659,7 +658,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
         Returns
         -------
         target : ndarray of shape (n_samples,)
-            What the sample's own region predicts, averaged over the starts with
+            Prediction of the sample's region, averaged over the starts with
             ``combine="average"``.
         """
         X = self._prepared(X)
@@ -714,7 +713,7 @@ class SpacePartitioningRegressor(RegressorMixin, IntervalMixin, _SpacePartitioni
     prefer_skip_nested_validation=True,
 )
 def vc_bound(n_regions: int, n_features: int) -> float:
-    r"""Bound the VC dimension of a cascade of linear rejects over linear binary classifiers.
+    r"""Bound of the VC dimension of a cascade of linear gates and linear binary classifiers.
 
     Parameters
     ----------

@@ -1,4 +1,4 @@
-"""Two regions by a global surrogate, with an objective that never rises."""
+"""Two regions by a surrogate of the training error that never rises."""
 
 import warnings
 from numbers import Integral, Real
@@ -27,21 +27,22 @@ from vicinal.partition._explain import surrogate_sections
 @saved(classes_="c labels", gate_coef_="p", coef_="r p", intercept_="r")
 @documented
 class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
-    r"""Two linear regions and a linear gate that minimise one smooth bound on the error.
+    r"""Binary classifier of two linear regions and a linear gate, with a monotone objective.
 
-    For two classes and two regions the training error has a surrogate that is convex in the gate
-    and in each region's classifier. They are minimised exactly in turn, so that the objective
-    falls at every step and converges. :class:`SpacePartitioningClassifier` is the practical
-    choice for accuracy; this one is the choice where a monotone objective matters.
+    For two classes and two regions the training error has a smooth upper bound that is convex in
+    the gate and in each region's classifier. It is minimised over each of them in turn, so that it
+    falls at every step and converges. :class:`SpacePartitioningClassifier` is more accurate; use
+    this class if a monotone objective matters.
 
     Read more in the :doc:`user guide </guide/partition>`.
 
     Parameters
     ----------
     alpha : float, default=1.0
-        Ridge penalty of gate and regions, on the scale of a sum over samples; offsets are free.
+        Ridge penalty of gate and regions, relative to a sum over samples; intercepts are not
+        penalised.
     n_init : int, default=10
-        Number of random first gates; the start of least objective is kept.
+        Number of random first gates; the start of least objective is used.
     max_iter : int, default=200
         Number of sweeps over the three blocks.
     tol : float, default=1e-6
@@ -54,7 +55,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
     random_state : int, RandomState instance or None, default=None
         Seed of the first gates.
     verbose : int, default=0
-        Whether progress over the starts is shown.
+        Whether to show progress over the starts.
 
     Attributes
     ----------
@@ -69,13 +70,13 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
     intercept_ : ndarray of shape (2,)
         Offsets of the two regions.
     objective_ : ndarray
-        Penalised objective of the kept start, at first and after every block step.
+        Penalised objective of the selected start, at first and after every step.
     objectives_ : list of ndarray
-        The same for all starts, the kept one first.
+        The same for all starts, the selected one first.
     n_iter_ : int
-        Number of sweeps of the kept start.
+        Number of sweeps of the selected start.
     converged_ : bool
-        Whether the kept start stopped by ``tol``.
+        Whether the selected start stopped by ``tol``.
     scaler_ : StandardScaler or None
         The scaling of the features.
 
@@ -166,7 +167,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         if len(self.classes_) > 2:
             raise ValueError(
                 "Only binary classification is supported. The type of the target is multiclass: "
-                f"y holds {len(self.classes_)} classes; use SpacePartitioningClassifier instead."
+                f"y holds {len(self.classes_)} classes; use SpacePartitioningClassifier."
             )
         X, self.scaler_ = data.X, None
         if self.scale:
@@ -199,8 +200,8 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         self.intercept_ = thetas[1:, -1].astype(dtype)
         if not self.converged_:
             warnings.warn(
-                f"The kept start still moved after max_iter={self.max_iter} sweeps; raise max_iter "
-                f"or tol={self.tol}.",
+                f"The best start did not converge in max_iter={self.max_iter} sweeps; raise "
+                f"max_iter or tol={self.tol}.",
                 ConvergenceWarning,
                 stacklevel=4,
             )
@@ -211,13 +212,13 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
         Returns
         -------
         scores : ndarray of shape (n_samples, 1)
-            Score of the gate; above 0 lies region 1.
+            Score of the gate; above 0 is region 1.
         """
         X = self._prepared(X)
         return (X @ self.gate_coef_ + X.dtype.type(self.gate_intercept_))[:, None]
 
     def apply(self, X):
-        """Return the region, 0 or 1, that each sample falls in.
+        """Return the region of each sample, 0 or 1.
 
         Returns
         -------
@@ -260,7 +261,7 @@ class SurrogatePartitionClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimat
 
     def _prepared(self, X):
         X = query_rows(self, X)
-        # Scales of double precision may be beyond what single holds.
+        # Single precision cannot represent the scales of every model.
         X = X.astype(np.result_type(X, self.coef_), copy=False)
         return X if self.scaler_ is None else self.scaler_.transform(X)
 

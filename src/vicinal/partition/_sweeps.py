@@ -1,8 +1,8 @@
-"""Algorithm 1: alternate between the models of the regions and the gates between them.
+"""Alternating fit of region models and gates (Algorithm 1 of the paper).
 
-The order of a sweep, the rules of its corner cases, what is recorded and when it ends are written
-here, once. An engine brings the rows: arrays in memory or on a device, or blocks of a table. It
-serves several starts at once, so that one pass over a table is enough for all of them.
+``run_sweeps`` defines the order of a sweep, its corner cases and its end. An engine provides the
+rows: arrays in memory or on a device, or blocks of a table. It serves several starts at once, so
+that one pass over a table is enough for all of them.
 """
 
 from abc import ABC, abstractmethod
@@ -33,25 +33,25 @@ from vicinal.partition.stages import Cascade, ConstantGate, passes_on
 
 
 class Subproblem(Protocol):
-    """The rows that a region model or a gate is to be learned from."""
+    """Rows that a region model or a gate is fitted to."""
 
     @property
     def n_rows(self) -> int:
         """Number of rows."""
 
     def fit(self, previous: Any) -> Any:
-        """Return the model or gate; ``previous`` is that of the last sweep. May refuse its rows."""
+        """Return the model or gate; ``previous`` is that of the last sweep. May raise."""
 
 
 class RegionProblem(Subproblem, Protocol):
-    """The rows of a region."""
+    """Rows of a region."""
 
     def fit_all(self) -> Any:
         """Return the model of all rows."""
 
 
 class GateProblem(Subproblem, Protocol):
-    """The rows on which it matters whether a gate passes them on."""
+    """Rows whose loss depends on the gate."""
 
     @property
     def n_passed(self) -> int:
@@ -59,19 +59,19 @@ class GateProblem(Subproblem, Protocol):
 
 
 class Outcome(NamedTuple):
-    """What a sweep has come to."""
+    """Result of a sweep."""
 
     error: float  # weighted training loss
     region_sizes: np.ndarray
-    is_settled: bool  # nothing moved since the last sweep
-    recorded: dict[str, float]  # "validation_error", "objective": what else the history holds
-    region: Any = None  # of every row, where the engine holds one
+    has_converged: bool  # nothing moved since the last sweep
+    recorded: dict[str, float]  # further entries of the history: "validation_error", "objective"
+    region: Any = None  # of every row, if the engine stores it
 
 
 class Run:
-    """One start: its models and gates as they are, and its record.
+    """One start: its current models and gates, and its history.
 
-    ``state`` is what the engine keeps of the rows between its questions.
+    ``state`` is what the engine stores about the rows.
     """
 
     def __init__(self, n_regions: int, state: Any) -> None:
@@ -88,11 +88,11 @@ class Run:
 
     @property
     def n_sweeps(self) -> int:
-        """Number of sweeps that are over."""
+        """Number of finished sweeps."""
         return len(self.history["error"])
 
     def record(self, outcome: Outcome, keep: str) -> None:
-        """Note what a sweep came to; keep its cascade if it is the best, or the last is wanted."""
+        """Record a sweep; select its cascade if it is the best, or with ``keep="last"``."""
         values = {
             "error": outcome.error,
             "region_sizes": outcome.region_sizes,
@@ -106,12 +106,12 @@ class Run:
             self.best = Cascade(list(self.models), list(self.gates))
             self.best.train_error, self.best.selection_error = outcome.error, error
             self.best.region_sizes, self.best_region = outcome.region_sizes, outcome.region
-        self.converged = outcome.is_settled
+        self.converged = outcome.has_converged
 
     def result(self) -> Cascade:
-        """Return the kept cascade with the record of all sweeps."""
+        """Return the selected cascade with the history of all sweeps."""
         if self.refusal is not None and self.n_gates_fitted == 0:
-            # Not the size of a problem but the learner itself: it never fitted a single gate.
+            # The learner never fitted a gate, so its error is not due to few rows.
             raise self.refusal
         self.best.history = {name: np.array(values) for name, values in self.history.items()}
         self.best.n_iter, self.best.converged = self.n_sweeps, self.converged
@@ -119,7 +119,7 @@ class Run:
 
 
 class Engine(ABC):
-    """What the alternation asks of the rows."""
+    """Interface of the rows for the alternating fit."""
 
     n_rows: int
 
@@ -129,26 +129,26 @@ class Engine(ABC):
 
     @abstractmethod
     def set_regions(self, run: Run, models: list) -> None:
-        """Take the new region models, or those that lower the loss."""
+        """Store the new region models (with ``monotone``, those that lower the loss)."""
 
     @abstractmethod
     def gate_problems(self, runs: list[Run], k: int) -> list[GateProblem]:
-        """Return, for every run, what gate ``k`` learns from, given the gates after it."""
+        """Return, for every run, the rows of gate ``k``, given the gates after it."""
 
     @abstractmethod
     def set_gate(self, run: Run, k: int, gate: Any, problem: GateProblem) -> None:
-        """Take a new gate, if it lowers the loss where that is asked for."""
+        """Store a new gate (with ``monotone``, if it lowers the loss)."""
 
     @abstractmethod
     def reroute(self, runs: list[Run]) -> list[Outcome]:
-        """Let the new gates decide from now on, and tell what that comes to."""
+        """Route all rows by the new gates, and return the results of the sweep."""
 
     def finish(self, runs: list[Run]) -> None:  # noqa: B027
-        """Complete the cascades that were kept; most need nothing more."""
+        """Complete the selected cascades; nothing to do by default."""
 
 
 def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> list[Cascade]:
-    """Sweep until nothing moves or ``max_iter`` is reached, and return the kept cascades.
+    """Sweep until nothing changes or ``max_iter`` is reached, and return the cascades.
 
     A sweep refits all region models, then the gates from the last to the first, then routes again.
     """
@@ -172,7 +172,7 @@ def run_sweeps(engine: Engine, runs: list[Run], *, max_iter: int, keep: str) -> 
 
 
 def _fit_region(problem: RegionProblem, previous: Any) -> Any:
-    """Fit a region; an empty region keeps its model, or learns from all samples."""
+    """Fit a region; an empty region keeps its model, or is fitted to all samples."""
     if problem.n_rows == 0 and previous is not None:
         return previous
     if problem.n_rows:
@@ -181,12 +181,12 @@ def _fit_region(problem: RegionProblem, previous: Any) -> Any:
         except ValueError:
             if previous is not None:
                 return previous
-    # A learner that refuses these rows may accept all of them; if not, its error is the user's.
+    # A learner that raises for few rows may accept all of them; if not, its error is raised.
     return problem.fit_all()
 
 
 def _fit_gate(run: Run, problem: GateProblem, previous: Any) -> Any:
-    """Fit a gate; without rows it stays as it was, with rows of one kind it is constant."""
+    """Fit a gate; without rows it does not change, with rows of one class it is constant."""
     kept = ConstantGate(False) if previous is None else previous
     if problem.n_rows == 0:
         return kept
@@ -208,7 +208,7 @@ _MAX_SEED = np.iinfo(np.int32).max
 
 @dataclass
 class _RowState:
-    """Regions of the rows, losses of all models on them, and decisions of the gates."""
+    """Regions of the rows, losses of all models, and decisions of the gates."""
 
     region: Any
     rng: np.random.RandomState
@@ -272,7 +272,7 @@ class ArrayEngine(Engine):
     region_learner, gate_learner : learners
         How region models and gates are fitted.
     monotone : bool
-        Whether a new model must strictly lower its own term of the training loss to be taken.
+        Whether a new model replaces the old one only if it lowers its term of the training loss.
     validation : TrainingData or None
         Samples on which sweeps are compared instead of the training samples.
     """
@@ -292,7 +292,7 @@ class ArrayEngine(Engine):
 
     @property
     def is_compiled(self) -> bool:
-        """Whether neither learner runs Python code that would hold the lock."""
+        """Whether both learners release the GIL."""
         learners = self.region_learner, self.gate_learner
         return not any(isinstance(learner, EstimatorLearner) for learner in learners)
 
@@ -369,7 +369,7 @@ class ArrayEngine(Engine):
         region = route(namespace(decisions[0]).stack(decisions, axis=0), self.n_rows)
         loss = chain_loss(state.losses, region)
         xp = namespace(loss)
-        is_settled = (
+        has_converged = (
             state.loss is not None
             and bool(xp.all(region == state.region))
             and bool(xp.all(loss == state.loss))
@@ -379,7 +379,7 @@ class ArrayEngine(Engine):
         if self.validation is not None:
             recorded["validation_error"] = _error(Cascade(run.models, run.gates), self.validation)
         sizes = region_sizes(region, run.n_regions)
-        return Outcome(_average(loss, self.weights), sizes, is_settled, recorded, region)
+        return Outcome(_average(loss, self.weights), sizes, has_converged, recorded, region)
 
     def finish(self, runs: list[Run]) -> None:
         for run in runs:
@@ -387,7 +387,7 @@ class ArrayEngine(Engine):
 
 
 def _gate_cost(passed: Any, problem: _Gate) -> float:
-    """Return what wrong decisions on the rows of a gate cost."""
+    """Return the cost of wrong decisions on the rows of a gate."""
     weights = problem.weights
     xp = namespace(weights)
     wrong = xp.take(passed, problem.rows) != (problem.labels > 0)
@@ -412,7 +412,7 @@ def _average(loss: Any, weights: Any) -> float:
 
 @dataclass(frozen=True)
 class HardStart:
-    """One start of the alternation, as a function of its seed that may travel to a worker."""
+    """One start of the alternating fit, as a picklable function of its seed."""
 
     engine: ArrayEngine
     n_regions: int

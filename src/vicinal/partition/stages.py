@@ -1,4 +1,4 @@
-"""Fitted cascades: linear region models and gates, the chain of them, scaling of its rows."""
+"""Fitted cascades: linear region models and gates, their chain, and scaling of rows."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -30,7 +30,7 @@ class LinearRegionClassifier:
     coef : ndarray of shape (n_classes, n_features)
         Weights on the (scaled) features.
     intercept : ndarray of shape (n_classes,)
-        Offsets; ``-inf`` for a class that the region never saw.
+        Offsets; ``-inf`` for a class without training rows in the region.
     temperature : float, default=1.0
         Divisor of the scores before the softmax of ``predict_proba``.
     """
@@ -50,9 +50,9 @@ class LinearRegionClassifier:
         return self.classes_[np.argmax(self.decision_function(X), axis=1)]
 
     def predict_proba(self, X: Any) -> np.ndarray:
-        """Return the softmax of the scores; classes the region never saw have probability 0."""
+        """Return the softmax of the scores; classes without training rows have probability 0."""
         scores = self.decision_function(X)
-        # In place: a cascade of many starts spends its time here.
+        # In-place, since most of the time of a prediction is spent here.
         scores -= scores.max(axis=1, keepdims=True)
         if self.temperature_ != 1.0:
             scores /= self.temperature_
@@ -76,7 +76,7 @@ class LinearRegionRegressor:
 
 @saved(coef_="q")
 class LinearGate:
-    """Half-space reject: a sample is passed on where ``X @ coef_ + intercept_ > 0``."""
+    """Linear gate: a sample is passed on where ``X @ coef_ + intercept_ > 0``."""
 
     def __init__(self, coef, intercept):
         self.coef_ = coef
@@ -89,7 +89,7 @@ class LinearGate:
             return X @ self.coef_ + self.intercept_
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return 1 where a sample is passed on, 0 where it stays."""
+        """Return 1 if a sample is passed on, else 0."""
         return (self.decision_function(X) > 0).astype(np.int64)
 
 
@@ -105,7 +105,7 @@ class ConstantGate:
         return np.full(X.shape[0], 1.0 if self.passes_on else -1.0)
 
     def predict(self, X: Any) -> np.ndarray:
-        """Return the one decision for every sample."""
+        """Return the same decision for every sample."""
         return np.full(X.shape[0], int(self.passes_on))
 
 
@@ -136,7 +136,7 @@ def aligned_proba(model: Any, X: Any, classes: np.ndarray) -> np.ndarray:
 
 
 def rows_by_class(coef: Any, intercept: Any) -> tuple[np.ndarray, np.ndarray]:
-    """Return scores of two classes, one row each, from the one row that tells them apart."""
+    """Return coefficients of two classes, one row each, from those of their difference."""
     halves = np.array([[-0.5], [0.5]])
     return halves * coef, halves[:, 0] * intercept
 
@@ -167,7 +167,7 @@ def stacked_gates(gates: list, n_features: int) -> tuple[np.ndarray, np.ndarray]
 def discriminant_region(
     statistics: LDAStatistics, classes: np.ndarray, shrinkage: float
 ) -> LinearRegionClassifier:
-    """Return the discriminant classifier of a region; a class without weight never answers."""
+    """Return the discriminant classifier of a region; a class without weight is never predicted."""
     present = np.flatnonzero(statistics.weights > 0)
     coef = np.zeros(statistics.sums.shape)
     intercept = np.full(len(classes), -np.inf)
@@ -191,7 +191,7 @@ def discriminant_gate(statistics: LDAStatistics, shrinkage: float) -> LinearGate
 
 @saved()
 class Cascade:
-    """A chain of gates over region models, fitted from one start.
+    """Chain of gates over region models, fitted from one start.
 
     Rows may be arrays of another library where all stages are linear; models stay on the host.
 
@@ -249,7 +249,7 @@ class Cascade:
         return len(self.regions)
 
     def apply(self, X: Any) -> np.ndarray:
-        """Return the region of each row; a gate is asked only about the rows that reach it."""
+        """Return the region of each row; a gate is evaluated for the rows that reach it."""
         if is_array_api(X):
             passed = namespace(X).permute_dims(self.gate_scores(X) > 0, (1, 0))
             return route(passed, X.shape[0])
@@ -281,7 +281,7 @@ class Cascade:
                 yield model, rows, _take(X, rows)
 
     def predict(self, X: Any, dtype: Any) -> np.ndarray:
-        """Return what each row's own region predicts."""
+        """Return the prediction of each row's region."""
         predicted = np.empty(X.shape[0], dtype=dtype)
         for model, rows, X_rows in self.by_region(X):
             predicted[rows] = model.predict(X_rows)
@@ -311,7 +311,7 @@ class Cascade:
     def prune(self) -> None:
         """Delete the stages that hold no training sample; training samples keep their models."""
         keep = np.flatnonzero(self.region_sizes > 0)
-        # The gate of the last kept stage goes too: nothing it passed on has a stage to go to.
+        # The gate of the last stage is deleted too: there is no stage after it.
         self.gates = [self.gates[k] for k in keep[:-1]]
         self.regions = [self.regions[k] for k in keep]
         self.region_sizes = self.region_sizes[keep]
@@ -340,7 +340,7 @@ def mean_proba(cascades: list[Cascade], X: Any, classes: np.ndarray) -> Any:
 
 
 def mean_prediction(cascades: list[Cascade], X: Any) -> np.ndarray:
-    """Return predicted numbers, averaged over the cascades."""
+    """Return predicted values, averaged over the cascades."""
     total = np.zeros(X.shape[0], dtype=X.dtype)
     for cascade in cascades:
         total += cascade.predict(X, X.dtype)
@@ -378,14 +378,14 @@ def scaler_of(mean: np.ndarray, variance: np.ndarray, total: float) -> StandardS
 
 
 def scale_rows(scaler: StandardScaler | None, X: Any) -> Any:
-    """Return rows as the scaler makes them, where they are."""
+    """Return scaled rows, in the array library of ``X``."""
     if scaler is None:
         return X
     if not is_array_api(X):
-        # Sparse queries to a model of dense rows are few; a model of sparse rows does not centre.
+        # A model of sparse rows does not centre; sparse queries to others become dense.
         is_centred = scaler.with_mean and sparse.issparse(X)
         X = X.toarray() if is_centred else X
-        # Single precision cannot hold the numbers of every model.
+        # Single precision cannot represent the scales of every model.
         numbers = np.r_[scaler.mean_, scaler.scale_] if scaler.with_mean else scaler.scale_
         is_held = np.abs(numbers).max() < np.finfo(X.dtype).max
         return scaler.transform(X if is_held else X.astype(np.float64))

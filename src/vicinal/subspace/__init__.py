@@ -1,4 +1,4 @@
-"""Divide and conquer: over subspaces of the features, and over clusters of the rows."""
+"""Divide and conquer over subspaces of the features or clusters of the rows."""
 
 from vicinal.subspace._divide_conquer_svc import DivideConquerSVC
 from vicinal.subspace._feature_space_decomposition import FeatureSpaceDecomposition

@@ -1,4 +1,4 @@
-"""Support vector machine by clusters of the rows: one small problem each, joined if wanted."""
+"""Support vector machine trained on clusters of the rows."""
 
 import warnings
 from dataclasses import dataclass
@@ -55,18 +55,18 @@ _CALIBRATION_FOLDS = 3
 class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     r"""RBF support vector machine trained cluster by cluster (DC-SVM).
 
-    The rows are divided into clusters and one small machine is trained on each. With
-    ``prediction="early"`` a query is answered by the machine of its nearest cluster: the time
-    grows linearly with the number of rows, and the model is local. With ``prediction="exact"``
-    the solutions of the clusters, side by side, start a descent on the whole problem, which then
-    needs a small share of the steps of a cold start [1]_.
+    The rows are divided into clusters and one small SVM is trained on each. With
+    ``prediction="early"`` the SVM of the nearest cluster predicts a query: the training time grows
+    linearly with the number of rows, and the model is local. With ``prediction="exact"`` the
+    solutions of the clusters are the start of a descent on the whole problem, which then needs few
+    steps [1]_.
 
     Read more in the :doc:`user guide </guide/subspace>`.
 
     Parameters
     ----------
     C : float, default=1.0
-        Price of violated margins.
+        Penalty of violated margins, as of ``SVC``.
     gamma : float or "scale", default="scale"
         Width of the kernel ``exp(-gamma |x - z|^2)``; ``"scale"`` is one over the number of
         features times the variance of ``X``.
@@ -77,18 +77,18 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         ``n_landmarks`` sampled rows).
     cluster_gamma : float, default=None
         Width for ``clustering="kernel"``; ``None`` takes the value of ``gamma="scale"``. The
-        machine's own ``gamma`` is often too large for it: distances between far rows are then all
-        alike and one cluster swallows most of them.
+        ``gamma`` of the SVM is often too large: distances between far rows are then equal and most
+        of them fall into one cluster.
     n_landmarks : int, default=2000
         Rows sampled for ``clustering="kernel"``.
     max_cluster_size : int, default=8000
         Larger clusters are divided again, unless their rows coincide.
     prediction : {"early", "exact"}, default="early"
-        See above. The exact machine has no bias term.
+        See above. The exact SVM has no bias term.
     n_levels : int, default=2
-        For ``"exact"``, the number of rounds of clusters before the whole problem: round ``l``
-        has about ``n_clusters ** (l / n_levels)`` clusters, the finest first, each started from
-        the one before, with centres found from its support vectors.
+        For ``"exact"``, the number of rounds of clusters before the whole problem. Round ``l`` has
+        about ``n_clusters ** (l / n_levels)`` clusters, the finest first. Each round starts from
+        the solution of the previous one, with centres found from its support vectors.
     class_weight : dict, "balanced" or None, default=None
         Factors on ``C`` per class.
     calibration : {"temperature"}, default=None
@@ -96,18 +96,18 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         slope, which is fitted to held-out scores (three folds in each cluster, so that fitting
         takes about twice as long).
     tol : float, default=1e-3
-        The solvers stop when no gradient is violated by more.
+        Largest violation of the gradient at which the solvers stop.
     max_steps : int, default=10_000_000
-        Bound on the coordinate steps of one exact problem.
+        Maximum number of coordinate steps of one exact problem.
     cache_size : float, default=200
-        MiB for kernel rows, per problem.
+        Size of the kernel cache of each problem, in MiB.
     n_jobs : int, default=None
-        Number of clusters run in parallel, through joblib; ``None`` means 1 unless in a
+        Number of clusters fitted in parallel, through joblib; ``None`` means 1 unless in a
         ``joblib.parallel_config`` context. Results do not depend on it.
     random_state : int, RandomState instance or None, default=None
-        Draws the starts of the clustering and the folds.
+        Seed of the clustering and of the folds.
     verbose : int, default=0
-        Shows progress over the clusters.
+        Whether to show progress over the clusters.
 
     Attributes
     ----------
@@ -126,20 +126,20 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     dual_coef_ : ndarray of shape (n_support, n_pairs)
         For ``"exact"``: signed dual coefficients, one column per pair of classes.
     dual_objective_ : ndarray of shape (n_pairs,)
-        For ``"exact"``: the value reached.
+        For ``"exact"``: final value of the dual objective.
     n_steps_ : ndarray of int of shape (n_pairs,)
-        For ``"exact"``: steps of the last level, which begins at the answers of the clusters.
+        For ``"exact"``: steps on the whole problem.
     slope_ : float
         With ``calibration="temperature"``: slope from scores to log-probabilities.
 
     See Also
     --------
-    sklearn.svm.SVC : One machine on all rows, quadratic time or worse.
+    sklearn.svm.SVC : One SVM of all rows, in quadratic time or worse.
     SubspaceFusionClassifier : Divides the features as well.
 
     Notes
     -----
-    The dual of the machine without bias is
+    The dual of the SVM without bias is
 
     .. math:: \min_{0 \le \alpha \le C} f(\alpha) = \tfrac12 \alpha^\top Q \alpha - e^\top \alpha,
               \qquad Q_{ij} = y_i y_j K(x_i, x_j).
@@ -151,10 +151,9 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
     :math:`\operatorname{sign} \sum_{i \in \pi(x)} \alpha_i y_i K(x_i, x)`, with a bias for each
     cluster here. The exact step descends greedily, one coordinate at a time.
 
-    With more than two classes there is one machine per pair, over shared clusters; the score of a
-    class is the mean of :math:`\tanh` of its margins against the others, and a class that a
-    cluster lacks loses all its pairs there. A cluster with one class answers with a score of
-    one.
+    With more than two classes there is one SVM per pair, over shared clusters. The score of a
+    class is the mean of :math:`\tanh` of its margins against the others; a class that is not in a
+    cluster loses all its pairs there. In a cluster with one class, its score is one.
 
     References
     ----------
@@ -234,7 +233,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     @atomic_fit
     def fit(self, X, y, sample_weight=None):
-        """Divide the rows, train a machine on each cluster, and join them if asked to.
+        """Cluster the rows and train the SVMs.
 
         Parameters
         ----------
@@ -252,7 +251,7 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         self.cluster_centers_, self.n_clusters_ = self._clusters.centers, len(self._clusters)
         self.cluster_sizes_ = np.bincount(labels)
         if self.prediction == "early":
-            self.estimators_ = fit_machines(data, bounds, labels, settings)
+            self.estimators_ = fit_clusters(data, bounds, labels, settings)
         else:
             exact = solve_exact(data, bounds, labels, settings, seeds[1])
             self.support_vectors_, self.dual_coef_ = exact.support_vectors, exact.dual_coef
@@ -277,10 +276,10 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         else:
             groups = groups_of(self._clusters.assign(X), self.n_clusters_)
             tasks = [
-                (machine, X[rows], n_classes)
-                for machine, rows in zip(self.estimators_, groups, strict=True)
+                (svm, X[rows], n_classes)
+                for svm, rows in zip(self.estimators_, groups, strict=True)
             ]
-            scores = by_group(score_machine, tasks, groups, n_jobs=self.n_jobs)
+            scores = by_group(score_cluster, tasks, groups, n_jobs=self.n_jobs)
         return scores.astype(self._dtype, copy=False)
 
     @available_if(lambda self: self.calibration is not None)
@@ -295,13 +294,13 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
     def predict(self, X):
         """Return the class of the largest score."""
-        # Where rounding makes two probabilities equal, the label should follow them.
+        # By probabilities if there are any, so that rounding cannot make both disagree.
         scores = self.decision_function(X) if self.calibration is None else self.predict_proba(X)
         chosen = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
         return self.classes_[chosen]
 
     def predict_cluster(self, X):
-        """Return the cluster of each row, whose machine predicts its class.
+        """Return the cluster of each row, whose SVM predicts its class.
 
         Returns
         -------
@@ -316,8 +315,8 @@ class DivideConquerSVC(ExplainRowMixin, ClassifierMixin, BaseEstimator):
 
 
 @dataclass(frozen=True)
-class MachineSettings:
-    """What the parameters mean for a table."""
+class SVMSettings:
+    """Settings of a fit, with "auto" and "scale" resolved."""
 
     gamma: float
     n_clusters: int
@@ -330,8 +329,8 @@ class MachineSettings:
     parallel: dict
 
     @property
-    def machine(self) -> SVC:
-        """The machine of a cluster; the weights of its rows carry C."""
+    def svm(self) -> SVC:
+        """SVM of a cluster; the weights of its rows include C."""
         return SVC(
             C=1.0,
             gamma=self.gamma,
@@ -341,7 +340,7 @@ class MachineSettings:
         )
 
 
-def resolve(model: DivideConquerSVC, data: TrainingData) -> MachineSettings:
+def resolve(model: DivideConquerSVC, data: TrainingData) -> SVMSettings:
     """Return widths, number and kind of clusters, and the limits of the solvers."""
     n_clusters = model.n_clusters
     if n_clusters == "auto":
@@ -359,7 +358,7 @@ def resolve(model: DivideConquerSVC, data: TrainingData) -> MachineSettings:
     if model.clustering == "kernel":
         gamma = model.cluster_gamma or scale
         learn = partial(KernelClusters.learn, gamma=gamma, n_landmarks=model.n_landmarks)
-    return MachineSettings(
+    return SVMSettings(
         gamma=scale if model.gamma == "scale" else float(model.gamma),
         n_clusters=n_clusters,
         max_cluster_size=model.max_cluster_size,
@@ -375,7 +374,7 @@ def resolve(model: DivideConquerSVC, data: TrainingData) -> MachineSettings:
 # --- clusters -------------------------------------------------------------------------------------
 
 
-def divide(X: np.ndarray, weights: np.ndarray, settings: MachineSettings, seed: int) -> tuple:
+def divide(X: np.ndarray, weights: np.ndarray, settings: SVMSettings, seed: int) -> tuple:
     """Return clusters of the rows, none of them empty, and the cluster of every row."""
     rng = check_random_state(seed)
     learned = settings.learn_clusters(X, weights, settings.n_clusters, rng)
@@ -406,7 +405,7 @@ def _filled(clusters: Any, X: np.ndarray) -> tuple:
 
 @saved(centers="k *")
 class CenterClusters:
-    """Every row belongs to the nearest of the centres that k-means found."""
+    """Clusters of k-means: every row belongs to the nearest centre."""
 
     def __init__(self, centers):
         self.centers = centers
@@ -442,7 +441,7 @@ class CenterClusters:
 
 @saved(landmarks="l *", weights="l", labels="l <k", membership="l k", spread="k", centers="k *")
 class KernelClusters:
-    """Every row belongs to the cluster of landmarks whose mean is nearest in the feature space."""
+    """Clusters of kernel k-means: every row belongs to the nearest mean of landmarks."""
 
     def __init__(self, landmarks, weights, labels, gamma, dtype):
         self.landmarks, self.weights, self.gamma = landmarks, weights, gamma
@@ -490,7 +489,7 @@ class KernelClusters:
         )
 
 
-# --- machines -------------------------------------------------------------------------------------
+# --- SVMs of the clusters -------------------------------------------------------------------------
 
 
 def groups_of(labels, n_clusters):
@@ -509,15 +508,15 @@ def by_group(function, tasks, groups, **parallel):
     return scores
 
 
-def fit_machines(data: TrainingData, bounds, labels, settings: MachineSettings) -> list:
-    """Return the machine of every cluster."""
+def fit_clusters(data: TrainingData, bounds, labels, settings: SVMSettings) -> list:
+    """Return the fitted SVM of every cluster."""
     groups = groups_of(labels, labels.max() + 1)
-    # The largest first: they take longest, and none should start when the others are done.
+    # The largest first, since they take longest.
     order = np.argsort([-len(rows) for rows in groups], kind="stable")
     fitted = parallel_map(
-        fit_machine,
+        fit_cluster,
         [
-            (settings.machine, data.X[rows], data.y[rows], bounds[rows])
+            (settings.svm, data.X[rows], data.y[rows], bounds[rows])
             for rows in (groups[c] for c in order)
         ],
         prefer="threads",
@@ -527,19 +526,19 @@ def fit_machines(data: TrainingData, bounds, labels, settings: MachineSettings) 
     return [fitted[position] for position in np.argsort(order)]
 
 
-def fit_machine(machine, X, codes, bounds):
-    """Fit one cluster; a single class needs no machine."""
-    return int(codes[0]) if (codes == codes[0]).all() else machine.fit(X, codes, bounds)
+def fit_cluster(svm, X, codes, bounds):
+    """Fit one cluster; return the code of a single class."""
+    return int(codes[0]) if (codes == codes[0]).all() else svm.fit(X, codes, bounds)
 
 
-def score_machine(machine, X, n_classes):
+def score_cluster(svm, X, n_classes):
     """Scores of one cluster's rows, (n,) for two classes, else (n, n_classes)."""
-    if isinstance(machine, int):
-        return scores_from_pairs(np.empty((len(X), 0)), np.array([machine]), n_classes)
-    margins = machine.decision_function(X)
+    if isinstance(svm, int):
+        return scores_from_pairs(np.empty((len(X), 0)), np.array([svm]), n_classes)
+    margins = svm.decision_function(X)
     # libsvm's margins are positive for the first class of a pair, except when there is one pair.
     margins = margins[:, None] if margins.ndim == 1 else -margins
-    return scores_from_pairs(margins, machine.classes_, n_classes)
+    return scores_from_pairs(margins, svm.classes_, n_classes)
 
 
 def scores_from_pairs(margins, present, n_classes):
@@ -561,12 +560,12 @@ def scores_from_pairs(margins, present, n_classes):
     return scores / (n_classes - 1)
 
 
-def out_of_fold_scores(data: TrainingData, bounds, labels, settings: MachineSettings, seed: int):
-    """Score every row by a machine of its cluster that did not see it, (n, n_classes)."""
+def out_of_fold_scores(data: TrainingData, bounds, labels, settings: SVMSettings, seed: int):
+    """Return held-out scores of all rows, (n, n_classes)."""
     n_classes = len(data.classes)
     groups = groups_of(labels, labels.max() + 1)
     tasks = [
-        (settings.machine, data.X[rows], data.y[rows], bounds[rows], n_classes, own)
+        (settings.svm, data.X[rows], data.y[rows], bounds[rows], n_classes, own)
         for rows, own in zip(groups, draw_seeds(seed, len(groups)), strict=True)
     ]
     label = "DivideConquerSVC calibration"
@@ -574,16 +573,16 @@ def out_of_fold_scores(data: TrainingData, bounds, labels, settings: MachineSett
     return scores if n_classes > 2 else 0.5 * np.column_stack([-scores, scores])
 
 
-def _cross_score(machine, X, codes, bounds, n_classes, seed):
+def _cross_score(svm, X, codes, bounds, n_classes, seed):
     """Return out-of-fold scores within one cluster."""
     smallest = np.bincount(codes)[np.unique(codes)].min()
     if (codes == codes[0]).all() or smallest < 2:
-        return score_machine(fit_machine(machine, X, codes, bounds), X, n_classes)
+        return score_cluster(fit_cluster(svm, X, codes, bounds), X, n_classes)
     folds = StratifiedKFold(min(_CALIBRATION_FOLDS, int(smallest)), shuffle=True, random_state=seed)
     scores = np.empty((len(X), n_classes) if n_classes > 2 else len(X))
     for train, test in folds.split(X, codes):
-        fitted = fit_machine(machine, X[train], codes[train], bounds[train])
-        scores[test] = score_machine(fitted, X[test], n_classes)
+        fitted = fit_cluster(svm, X[train], codes[train], bounds[train])
+        scores[test] = score_cluster(fitted, X[test], n_classes)
     return scores
 
 
@@ -592,7 +591,7 @@ def _cross_score(machine, X, codes, bounds, n_classes, seed):
 
 @dataclass(frozen=True)
 class ExactSolution:
-    """The machine of all rows: one column or entry per pair of classes."""
+    """SVM of all rows: one column or entry per pair of classes."""
 
     support_vectors: np.ndarray
     dual_coef: np.ndarray
@@ -601,7 +600,7 @@ class ExactSolution:
 
 
 def solve_exact(
-    data: TrainingData, bounds, labels, settings: MachineSettings, seed: int
+    data: TrainingData, bounds, labels, settings: SVMSettings, seed: int
 ) -> ExactSolution:
     """Solve the clusters of every level, the finest first, then the whole problem."""
     X, rng = np.ascontiguousarray(data.X, dtype=np.float64), check_random_state(seed)
@@ -628,7 +627,7 @@ def solve_exact(
         columns[rows, number] = alpha * signs
         if worst > settings.tol:
             warnings.warn(
-                f"the exact solver stopped after max_steps={settings.max_steps} steps with a "
+                f"The exact solver stopped after max_steps={settings.max_steps} steps with a "
                 f"violation of {worst:.3g}, above tol={settings.tol}; raise max_steps or tol, or "
                 "lower C.",
                 ConvergenceWarning,
@@ -638,7 +637,7 @@ def solve_exact(
     return ExactSolution(X[support], columns[support], objectives, n_steps)
 
 
-def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: MachineSettings) -> tuple:
+def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: SVMSettings) -> tuple:
     """Solve the parts of one pair's problem that lie in each cluster."""
     groups = [g for g in groups_of(labels[rows], labels.max() + 1) if len(g)]
     solved = parallel_map(
@@ -654,8 +653,8 @@ def _solve_clusters(X, bounds, labels, rows, signs, alpha, settings: MachineSett
     return rows, signs, alpha
 
 
-def _solve_dual(X, signs, bounds, alpha, settings: MachineSettings) -> tuple:
-    """Descend from ``alpha``; return the solution, its value, the steps and what is violated."""
+def _solve_dual(X, signs, bounds, alpha, settings: SVMSettings) -> tuple:
+    """Descend from ``alpha``; return the solution, its value, the steps and the violation."""
     alpha = alpha.copy()
     gradient = _divide_conquer.dual_gradient(X, signs, alpha, settings.gamma)
     steps, worst = _divide_conquer.descend_dual(

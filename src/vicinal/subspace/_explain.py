@@ -1,4 +1,4 @@
-"""Explanations of models that divide: votes of subspaces, clusters, slopes of a smooth score."""
+"""Explanations: votes of subspaces, the cluster of a row, slopes of a smooth score."""
 
 from typing import Any
 
@@ -37,7 +37,7 @@ def fusion_sections(model: Any, X: Any) -> list[ExplanationSection]:
     votes = ", ".join(f"{show(label)} {count}" for label, count in tally.items() if count)
     summary = (
         f"{n_agreeing} of {len(pairs)} subspaces vote for {show(fused)} like their fusion "
-        f"(votes: {votes}); those that do not come first."
+        f"(votes: {votes}). Those that do not are listed first."
     )
     votes_cast = sorted(pairs, key=lambda pair: bool(pair[1] == fused))
     found = {"votes": tally, "n_agreeing": n_agreeing}
@@ -46,14 +46,14 @@ def fusion_sections(model: Any, X: Any) -> list[ExplanationSection]:
 
 
 def cluster_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
-    """Return which cluster's machine predicts, and the slopes of its score."""
+    """Return the cluster of a row, and the slopes of its score."""
     cluster = int(model.predict_cluster(X)[0])
     distance = np.linalg.norm(model.cluster_centers_ - dense_row(X), axis=1)
     rows = [
         (f"cluster {c}", int(model.cluster_sizes_[c]), float(distance[c]))
         for c in np.argsort(distance, kind="stable")
     ]
-    predicts = "the machine of all rows" if model.prediction == "exact" else "its own machine"
+    predicts = "the model of all rows" if model.prediction == "exact" else "its own model"
     summary = (
         f"The row belongs to cluster {cluster} of {model.n_clusters_}, which held "
         f"{int(model.cluster_sizes_[cluster])} training rows; {predicts} predicts."
@@ -79,13 +79,13 @@ def slope_section(
         columns,
         slopes,
         x[0] - origin,
-        f"Around this row, {name} changes by so much per unit of a column; contributions are "
-        f"counted from {origin_name}.",
+        f"Change of {name} per unit of each column around this row; contributions are relative to "
+        f"{origin_name}.",
     )
 
 
 def _score(model: Any, X: Any):
-    """Return the score that decides, as a function of rows, and what to call it."""
+    """Return the score of the prediction as a function of rows, and its name."""
     if not hasattr(model, "classes_"):
         return lambda rows: np.asarray(model.predict(rows), dtype=float), "the prediction"
     scores = np.asarray(model.decision_function(X))
@@ -107,7 +107,7 @@ def _score(model: Any, X: Any):
 
 
 def _table_like(X: Any, rows: np.ndarray) -> Any:
-    """Return rows as a table of the kind of ``X``, with its names."""
+    """Return rows as a table of the type of ``X``, with its names."""
     if not hasattr(X, "columns"):
         return rows
     if hasattr(X, "with_columns"):  # polars

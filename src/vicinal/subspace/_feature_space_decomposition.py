@@ -43,11 +43,11 @@ _VANISHED = (
 @saved(constant_="p", mean_="p", _maps="* | * *")
 @documented
 class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
-    r"""Divide the feature space into subspaces, after a linear map that sets them apart.
+    r"""Decomposition of the feature space into subspaces, after a linear transform.
 
-    A decomposition is a pair: a transform ``x* = W x`` of the features, and groups of the new
-    features, one per subspace [1]_. Local models fitted on the subspaces see different sides of
-    the data; :class:`SubspaceFusionClassifier` joins them.
+    A decomposition has a transform ``x* = W x`` of the features, and groups of the new features,
+    one per subspace [1]_. :class:`SubspaceFusionClassifier` fits a model on every subspace and
+    combines them.
 
     ============================  ===================================================  ==========
     ``method``                    transform                                            groups
@@ -55,8 +55,8 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     ``"random"`` (RD)             none                                                 subsets
     ``"principal"`` (PCA)         eigenvectors of the scatter matrix                   subsets
     ``"discriminant"`` (DCA)      scatter against scatter within classes (needs y)     subsets
-    ``"cholesky"`` (BCD)          each block less what the blocks before it tell       partitions
-    ``"approximate"`` (ABD)       mixtures of whole blocks, orthogonal on average      partitions
+    ``"cholesky"`` (BCD)          residual of each block on the previous blocks        partitions
+    ``"approximate"`` (ABD)       linear combinations of blocks, nearly orthogonal     partitions
     ============================  ===================================================  ==========
 
     Read more in the :doc:`user guide </guide/subspace>`.
@@ -64,43 +64,42 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
     Parameters
     ----------
     method : {"random", "principal", "discriminant", "cholesky", "approximate"}, default="random"
-        The transform. ``"random"`` and ``"approximate"`` keep sparse input sparse and take
-        millions of columns.
+        The transform. ``"random"`` and ``"approximate"`` return sparse output for sparse input and
+        work for millions of columns.
     n_subspaces : int, default=4
-        Number of subsets drawn; for the methods with subsets.
+        Number of random subsets, for the methods with subsets.
     subspace_size : int, float or None, default=0.75
         Size of each subset: a count, or a share of the available columns (rounded up). With
-        ``None`` the columns are partitioned into ``n_blocks`` blocks, ``n_repeats`` times,
-        instead of drawing subsets. The methods with blocks always partition.
+        ``None`` the columns are partitioned into ``n_blocks`` blocks, ``n_repeats`` times. The
+        methods with blocks always partition.
     n_blocks : int, default=2
         Number of blocks of a partition; lowered, with a warning, when there are fewer columns.
     n_repeats : int, default=2
         Number of partitions, each with its own order of the columns, giving
         ``n_blocks * n_repeats`` subspaces.
     n_components : int, default=None
-        Number of leading directions kept by ``"principal"``. ``None`` keeps every direction with
-        variance, or 256 when there are more than 5000 columns (they are then found without
-        forming the scatter matrix).
+        Number of leading directions of ``"principal"``. ``None`` means all directions with
+        variance, or 256 if there are more than 5000 columns (then the scatter matrix is not
+        formed).
     shrinkage : float, default=1e-3
         Share of the mean scatter within classes that is added to its diagonal, for
         ``"discriminant"``. It also ranks the directions beyond the first ``n_classes - 1``, whose
         eigenvalues would otherwise all equal one.
     random_state : int, RandomState instance or None, default=None
-        Draws the groups, and the order and alignment of the blocks.
+        Seed of the groups, and of the order and alignment of the blocks.
 
     Attributes
     ----------
     n_subspaces_ : int
-        Number of subspaces; one that would be empty is left out.
+        Number of subspaces that are not empty.
     groups_ : list of ndarray
         For every subspace the rows of its transform that it is made of.
     partition_of_ : ndarray of shape (`n_subspaces_`,)
         For every subspace the index of its transform in ``components_``.
     components_ : list of ndarray or sparse array
-        The transforms ``W``, one, or one per partition for the methods with blocks. Formed when
-        asked for.
+        The transforms ``W``, one, or one per partition for the methods with blocks.
     eigenvalues_ : list of ndarray
-        What the transform was ranked by: eigenvalues of the scatter matrix, of the discriminant
+        Values that order the directions: eigenvalues of the scatter matrix, of the discriminant
         problem, or of the block Gram matrix of every partition; empty for the other methods.
     mean_ : ndarray of shape (`n_features_in_`,)
         Mean about which scatter was measured. It is not subtracted by ``transform``.
@@ -126,17 +125,16 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
       :math:`S = L L^\top` in the order of the blocks,
       :math:`W = \mathrm{blockdiag}(L_{11}, \dots, L_{mm}) L^{-1}`: block :math:`i` becomes its
       residual after least squares on the blocks before it, and :math:`W S W^\top` is block
-      diagonal. Singular blocks are handled with a pseudo-inverse, and columns that the blocks
-      before them tell entirely are left out.
+      diagonal. Singular blocks are handled with a pseudo-inverse, and columns that are linear
+      functions of the previous blocks are dropped.
     - ABD: :math:`G_{ij} = \langle X_i, X_j \rangle_F` over pairs of blocks (equation 5 of [1]_,
       read as an :math:`m \times m` matrix), :math:`G = V \Lambda V^\top`, and the new block
-      :math:`k` is :math:`\sum_j v_{jk} X_j`. Narrow blocks count as padded with zeros, so that
+      :math:`k` is :math:`\sum_j v_{jk} X_j`. Narrow blocks are padded with zeros, so that
       :math:`\langle X^*_k, X^*_l \rangle_F = \lambda_k \delta_{kl}` about the mean.
 
     The map is linear and nothing is subtracted from the data: scatter is measured about the mean
-    for dense and sparse input alike, and a sparse row stays sparse. The scatter of torch tensors
-    and other array-API arrays is summed where they are; only matrices of the size of the columns
-    travel to the host, and transformed rows stay on the device.
+    for dense and sparse input alike, and a sparse row stays sparse. Torch tensors and other
+    array-API arrays stay on their device; only the scatter matrix is copied to the host.
 
     References
     ----------
@@ -194,7 +192,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
     @atomic_fit
     def fit(self, X, y=None, sample_weight=None):
-        """Learn the transform and draw the groups.
+        """Learn the transform and choose the groups.
 
         Parameters
         ----------
@@ -208,7 +206,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             if y is None:
                 raise ValueError(
                     "method='discriminant' requires y to be passed, but the target y is None; pass "
-                    "the classes, or use method='principal', which needs none."
+                    "the classes, or use method='principal'."
                 )
             options["task"] = "classification"
         else:
@@ -238,8 +236,8 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
             self.classes_ = rows.classes
         if not len(rows.columns):
             raise ValueError(
-                f"every column of X is constant over the n_samples={rows.n_samples} rows given; "
-                "subspaces need columns that vary. Give more rows."
+                f"Every column of X is constant over the n_samples={rows.n_samples} rows given; "
+                "give more rows."
             )
         learn = _learn_blocks if self.method in ("cholesky", "approximate") else _learn_directions
         learned = learn(self, rows, rng)
@@ -263,9 +261,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         """
         X = query_rows(self, X, accept_sparse="csr")
         if not 0 <= i < self.n_subspaces_:
-            raise IndexError(
-                f"subspace {i!r} does not exist; there are {self.n_subspaces_}, counted from 0."
-            )
+            raise IndexError(f"i={i!r} is not a subspace; use 0 to {self.n_subspaces_ - 1}.")
         return self._transform_valid(X, i)
 
     def transform(self, X):
@@ -295,7 +291,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
         return _scatter.map_rows(X, transform[group].T)
 
     def get_feature_names_out(self, input_features=None):
-        """Return a name for every column that ``transform`` gives.
+        """Return the names of the columns of ``transform``.
 
         Parameters
         ----------
@@ -351,7 +347,7 @@ class FeatureSpaceDecomposition(TransformerMixin, BaseEstimator):
 
 @dataclass(frozen=True)
 class SummedRows:
-    """What is learned from: sums over rows in memory, on a device, or in blocks."""
+    """Sums over rows in memory, on a device, or in blocks."""
 
     data: TrainingData | Blocks  # blocks of training data
     n_samples: int
@@ -372,7 +368,7 @@ class SummedRows:
         return self.mean[self.columns]
 
     def centered(self) -> np.ndarray | None:
-        """Return rows whose product is the scatter matrix, where they are fewer than columns."""
+        """Return rows whose product is the scatter matrix, if they are fewer than columns."""
         data = self.in_memory
         if data is None or len(data) >= len(self.columns):
             return None
@@ -384,7 +380,7 @@ class SummedRows:
         return self.data.total(_sum_scatter, self.columns, self.center)
 
     def refuse_wide(self, method: str) -> None:
-        """Raise where the matrix to decompose, of rows or of columns, is too large."""
+        """Raise if the matrix to decompose is too large."""
         n_columns = len(self.columns)
         order = n_columns if self.in_memory is None else min(self.n_samples, n_columns)
         if order > 4 * MAX_SCATTER:
@@ -397,7 +393,7 @@ class SummedRows:
 
 @dataclass(frozen=True)
 class Learned:
-    """Transforms, with the groups of each, and what they were ranked by."""
+    """Transforms, with the groups and eigenvalues of each."""
 
     maps: list
     groups: list[list[np.ndarray]]
@@ -427,7 +423,7 @@ def _sum_grams(data: TrainingData, mean, partitions) -> np.ndarray:
     return np.stack([_scatter.block_gram(data.X, data.weights, mean, p) for p in partitions])
 
 
-# --- one transform, whose directions are drawn ----------------------------------------------------
+# --- one transform, with subsets of its directions ------------------------------------------------
 
 
 def _learn_directions(model: FeatureSpaceDecomposition, rows: SummedRows, rng) -> Learned:

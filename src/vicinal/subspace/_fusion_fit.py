@@ -1,4 +1,4 @@
-"""Fits of the fusions: local models on subspaces, their out-of-fold scores, the model on top.
+"""Fits of the fusions: local models on subspaces, their held-out scores, the fusion estimator.
 
 A local model is stored as a tuple (decomposition, index of its subspace, fitted estimator), a view;
 the decomposition is None for all features. Of rows in blocks, whatever has a fit by blocks is
@@ -41,7 +41,7 @@ METHODS = ("random", "principal", "discriminant", "cholesky", "approximate")
 
 @dataclass(frozen=True)
 class FusionSettings:
-    """What the parameters of a fusion mean for a table."""
+    """Settings of a fusion, with seeds and the local model resolved."""
 
     name: str  # of the fusion's class
     decompositions: list  # unfitted, with seeds
@@ -69,19 +69,19 @@ class LocalModels(NamedTuple):
 
 
 class ScoreScale(NamedTuple):
-    """Scores that vary, and how they are standardised."""
+    """Standardisation of the scores that vary."""
 
     mask: np.ndarray
     mean: np.ndarray
     scale: np.ndarray
 
     def apply(self, scores: np.ndarray) -> np.ndarray:
-        """Return the standardised scores, which the fusion sees."""
+        """Return the standardised scores."""
         return (scores[:, self.mask] - self.mean) / self.scale
 
 
 def resolve(model: Any, local: Any, classes: Any, rng: np.random.RandomState) -> FusionSettings:
-    """Return seeded decompositions, and the method of the local model that is fused."""
+    """Return the settings of a fusion."""
     stack_method = getattr(model, "stack_method", "predict")
     if stack_method == "auto":
         known = ("decision_function", "predict_proba", "predict")
@@ -114,8 +114,8 @@ def _decompositions(model: Any, classes: Any, rng: np.random.RandomState) -> lis
                 raise ValueError(f"decomposition {spec!r} is unknown; choose among {METHODS}.")
             if spec == "discriminant" and classes is None:
                 raise ValueError(
-                    "decomposition 'discriminant' separates classes, and the target is a number; "
-                    "use 'principal' or 'cholesky'."
+                    "decomposition 'discriminant' needs classes, and the target is numeric; use "
+                    "'principal' or 'cholesky'."
                 )
             spec = FeatureSpaceDecomposition(
                 spec,
@@ -132,20 +132,20 @@ def _decompositions(model: Any, classes: Any, rng: np.random.RandomState) -> lis
         found.append(seeded_clone(spec, draw_seeds(rng, 1)[0]))
     if not found and not model.include_full:
         raise ValueError(
-            "decompositions is empty and include_full=False, so no local model is left; name "
-            "a decomposition."
+            "decompositions is empty and include_full=False, so there is no local model; name a "
+            "decomposition."
         )
     return found
 
 
 def check_weights_are_taken(model: Any, data: TrainingData) -> None:
-    """Raise where a given estimator takes no weights, and rows have some."""
+    """Raise if rows have weights and a given estimator does not accept them."""
     for name in ("estimator", "fusion_estimator") if data.is_weighted else ():
         part = getattr(model, name)
         if part is not None and not takes_weights(part):
             raise ValueError(
-                f"sample_weight was given, but {name}={part!r} takes none; leave "
-                f"sample_weight out or choose another {name}."
+                f"sample_weight was given, but {name}={part!r} does not accept it; omit "
+                f"sample_weight or use another {name}."
             )
 
 
@@ -162,9 +162,9 @@ def features_of(decomposition: Any, index: int, X: Any) -> Any:
 
 
 def local_scores(view: tuple, X: Any, stack_method: str, classes: Any) -> np.ndarray:
-    """Return scores of one local model: one column per class, one in all for two or for none.
+    """Return scores of one local model: one column per class, one for two classes or regression.
 
-    A class that it has not seen has probability 0, or the least score of the row.
+    A class that it was not fitted to has probability 0, or the smallest score of the row.
     """
     decomposition, index, model = view
     features = features_of(decomposition, index, X)
@@ -198,23 +198,23 @@ def _unfitted_views(
     decompositions: list, settings: FusionSettings, rng
 ) -> tuple[list[str], list[tuple]]:
     """Return the names and the unfitted views of all subspaces."""
-    places = [
+    subspaces = [
         (f"{getattr(own, 'method', f'part {number}')} {index}", own, index)
         for number, own in enumerate(decompositions)
         for index in range(own.n_subspaces_)
     ]
     if settings.include_full:
-        places.append(("all features", None, 0))
-    seeds = draw_seeds(rng, len(places))
+        subspaces.append(("all features", None, 0))
+    seeds = draw_seeds(rng, len(subspaces))
     views = [
         (own, index, seeded_clone(settings.local, seed))
-        for (_, own, index), seed in zip(places, seeds, strict=True)
+        for (_, own, index), seed in zip(subspaces, seeds, strict=True)
     ]
-    return [name for name, _, _ in places], views
+    return [name for name, _, _ in subspaces], views
 
 
-def _saw_targets(decomposition: Any) -> bool:
-    """Tell whether folds must learn a decomposition again, since it has seen their targets."""
+def _uses_targets(decomposition: Any) -> bool:
+    """Return whether a decomposition uses the targets and must be learned in each fold."""
     return decomposition is not None and bool(get_tags(decomposition).target_tags.required)
 
 
@@ -229,7 +229,7 @@ def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels
     if isinstance(settings.cv, str):
         if not settings.refit:
             raise ValueError(
-                "refit=False keeps the models of the folds, and cv='in-sample' makes none; use "
+                "refit=False uses the models of the folds, and cv='in-sample' has no folds; use "
                 "refit=True or a number of folds."
             )
         fitted = [[view] for view in _fit_views(views, data, settings)]
@@ -242,7 +242,7 @@ def fit_locals(data: TrainingData, settings: FusionSettings, rng) -> LocalModels
 
 
 def _cross_fit_views(views: list, data: TrainingData, settings: FusionSettings, seed: int) -> tuple:
-    """Return the models of the folds, where they are stored, and the out-of-fold scores."""
+    """Return the models of the folds (with ``refit=False``) and the held-out scores."""
     splitter = check_cv(settings.cv, data.y, classifier=settings.classes is not None)
     if isinstance(settings.cv, Integral) or settings.cv is None:
         splitter = type(splitter)(splitter.n_splits, shuffle=True, random_state=seed)
@@ -250,8 +250,8 @@ def _cross_fit_views(views: list, data: TrainingData, settings: FusionSettings, 
     rows = np.concatenate(tests)
     if len(np.unique(rows)) < len(data):
         raise ValueError(
-            f"cv={settings.cv!r} leaves some rows out of every test fold; fusion needs a partition "
-            "of the rows, such as KFold."
+            f"cv={settings.cv!r} must hold out every row; use a partition of the rows, such as "
+            "KFold."
         )
     models, blocks = [], []
     with Progress(len(views), f"{settings.name} folds", verbose=settings.verbose) as progress:
@@ -275,9 +275,9 @@ def _cross_fit_views(views: list, data: TrainingData, settings: FusionSettings, 
 
 
 def _fit_fold(view: tuple, X, y, weights) -> tuple:
-    """Fit outside a fold; a decomposition that saw y is learned there too."""
+    """Fit outside a fold, and learn a decomposition that uses y."""
     decomposition, index, local = view
-    if _saw_targets(decomposition):
+    if _uses_targets(decomposition):
         decomposition = clone(decomposition).fit(X, y, weights)
     return _fit_view((decomposition, index, clone(local)), X, y, weights)
 
@@ -301,7 +301,7 @@ def _fit_views(views: list, data: TrainingData, settings: FusionSettings) -> lis
 
 
 def score_scale(scores: np.ndarray, weights: np.ndarray) -> ScoreScale:
-    """Return how the training scores are standardised."""
+    """Return the standardisation of the training scores."""
     mean = np.average(scores, axis=0, weights=weights)
     return _varying(mean, np.sqrt(np.average((scores - mean) ** 2, axis=0, weights=weights)))
 
@@ -310,8 +310,8 @@ def _varying(mean: np.ndarray, scale: np.ndarray) -> ScoreScale:
     mask = scale > 1e-12 * np.maximum(1.0, np.abs(mean))
     if not mask.any():
         raise ValueError(
-            "every local model gives the same score to all rows, so there is nothing to fuse; "
-            "check the local estimator and the scale of X."
+            "Every local model has the same score for all rows; check the local estimator and the "
+            "scale of X."
         )
     return ScoreScale(mask, mean[mask], scale[mask])
 
@@ -324,8 +324,7 @@ def encoded_blocks(cv: Any, blocks: Blocks) -> tuple[Blocks, Survey]:
     blocks, found = survey(blocks, has_classes=True)
     if not isinstance(cv, Integral):
         raise ValueError(
-            f"cv={cv!r} splits rows in memory, and here every row draws its own fold; give "
-            "cv the number of folds."
+            f"cv={cv!r} needs rows in memory; for blocks of rows, use a number of folds."
         )
     check_fold_count(int(cv), found.class_rows)
     return blocks.then(_encode, found.classes), found
@@ -345,15 +344,15 @@ def fit_locals_blocks(blocks: Blocks, settings: FusionSettings, rng) -> LocalMod
 
 
 class Folds(NamedTuple):
-    """The fold of every row, drawn by its position in the table."""
+    """Random fold of every row, from the seed and its position in the table."""
 
     seed: int
     n_folds: int
 
     def of(self, block: TrainingData) -> np.ndarray:
         """Return the folds of the rows of a block."""
-        drawn = row_uniforms(self.seed, block.start, len(block))
-        return (self.n_folds * drawn).astype(np.int64)
+        uniforms = row_uniforms(self.seed, block.start, len(block))
+        return (self.n_folds * uniforms).astype(np.int64)
 
 
 def _encode(block: TrainingData, classes) -> TrainingData:
@@ -367,10 +366,10 @@ def _outside(block: TrainingData, folds: Folds, fold: int) -> TrainingData:
 def _fit_fold_blocks(views: list, blocks: Blocks, folds: Folds, fold: int) -> list:
     """Return the local models of the rows outside a fold."""
     train = blocks.then(_outside, folds, fold)
-    # A decomposition that saw y is learned again, or the held-out scores would know it.
+    # A decomposition that uses y is learned again, or held-out scores would depend on it.
     relearned = {
         id(own): clone(own).fit_blocks(train)
-        for own in {id(own): own for own, _, _ in views if _saw_targets(own)}.values()
+        for own in {id(own): own for own, _, _ in views if _uses_targets(own)}.values()
     }
     fresh = [(relearned.get(id(own), own), index, clone(local)) for own, index, local in views]
     return _fit_views_blocks(fresh, train)
@@ -391,7 +390,7 @@ def _fit_views_blocks(views: list, blocks: Blocks) -> list:
 
 
 def by_blocks(estimator: Any) -> bool:
-    """Tell whether an estimator is fitted by blocks with the parameters that it has."""
+    """Return whether an estimator with these parameters can be fitted by blocks."""
     return (
         hasattr(estimator, "fit_blocks")
         and getattr(estimator, "loss", "squared_error") == "squared_error"
@@ -424,7 +423,7 @@ def _fit_gathered(blocks: list[TrainingData], estimator: Any) -> Any:
 def _score(
     block: TrainingData, settings: FusionSettings, views: list[list[tuple]], folds: Folds
 ) -> TrainingData:
-    """Return scores of models that did not see the row in place of its features."""
+    """Return a block with held-out scores instead of features."""
     fold = folds.of(block)
     width = 1 if len(settings.classes) == 2 else len(settings.classes)
     scores = np.empty((len(block), len(views), width))
@@ -437,14 +436,14 @@ def _score(
 
 
 def standardised_blocks(scores: Blocks) -> tuple[ScoreScale, Blocks]:
-    """Return how blocks of scores are standardised, and the standardised blocks."""
+    """Return the standardisation of blocks of scores, and the standardised blocks."""
     _, seen = survey(scores, has_classes=True)
     scale = _varying(seen.moments.mean, np.sqrt(seen.moments.variance))
     return scale, scores.then(_standardise, scale, n_features=len(scale.mean))
 
 
 def fit_fusion_blocks(fusion: Any, R: Blocks) -> Any:
-    """Fit the model on top, by blocks if it can be."""
+    """Fit the fusion estimator, by blocks if possible."""
     return fusion.fit_blocks(R) if by_blocks(fusion) else _fit_whole([(None, 0, fusion)], R)[0]
 
 

@@ -46,20 +46,20 @@ from vicinal.subspace._fusion_fit import (
 from vicinal.subspace._truncated_rbf import TruncatedRBFClassifier, TruncatedRBFRegressor
 
 _MAX_MONOMIALS = 2000
-# Least squares neglects a class whose share is below this part of an even share.
+# The logistic loss is used for a class whose share is below this part of an even share.
 _RARE = 0.4
 
 
 @documented
 class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
-    """Local models on subspaces and a fusion of their scores.
+    """Fusion of the scores of local models on subspaces.
 
     Parameters
     ----------
     n_subspaces : int, default=4
         Subspaces per named decomposition.
     subspace_size : int, float or None, default=0.75
-        Columns per subspace, for the methods that draw subsets; ``None`` partitions instead.
+        Columns per subspace, for the methods with random subsets; ``None`` partitions instead.
     n_blocks : int, default=2
         Blocks per partition, for the methods that partition; ``n_subspaces / n_blocks``
         partitions are made.
@@ -67,7 +67,7 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         Number of subspaces and folds run in parallel, through joblib; ``None`` means 1 unless in a
         ``joblib.parallel_config`` context. Results do not depend on it.
     verbose : int, default=0
-        Shows progress.
+        Whether to show progress.
 
     Attributes
     ----------
@@ -77,7 +77,7 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         For every subspace its models, each with its decomposition (or ``None``), the number of the
         subspace in it, and the estimator; several without ``refit``.
     score_mask_ : ndarray of bool
-        Columns of scores that varied in training, which the fusion sees.
+        Columns of scores that varied in training; the others are not used by the fusion.
 
     References
     ----------
@@ -110,7 +110,7 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         self.fusion_estimator_ = fusion
 
     def transform(self, X):
-        """Return the standardised scores of the local models, which the fusion sees.
+        """Return the standardised scores of the local models, the input of the fusion.
 
         Parameters
         ----------
@@ -120,13 +120,13 @@ class _SubspaceFusion(ExplainRowMixin, TransformerMixin, BaseEstimator):
         Returns
         -------
         R : ndarray of shape (n_samples, n_scores)
-            One column per local model, or one per local model and class; columns that never
-            varied in training are left out.
+            One column per local model, or one per local model and class, without columns that
+            were constant in training.
         """
         return self._fusion_input(X)
 
     def get_feature_names_out(self, input_features=None):
-        """Return a name for every column that ``transform`` gives.
+        """Return the names of the columns of ``transform``.
 
         Parameters
         ----------
@@ -192,7 +192,7 @@ def _truncated_order(n_columns):
 
 
 def _fusion_can(method):
-    """Tell whether the fusion estimator, given or default, has a method."""
+    """Return a function that checks whether the fusion estimator has a method."""
 
     def check(self):
         model = getattr(self, "fusion_estimator_", None) or self.fusion_estimator
@@ -204,12 +204,12 @@ def _fusion_can(method):
 @saved(classes_="c labels", score_mean_="k", score_scale_="k")
 @documented
 class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
-    """Divide the features into subspaces, classify in each, and fuse the scores.
+    """Fusion of classifiers on subspaces of the features.
 
-    Each decomposition of the feature space gives several subspaces; a local classifier is fitted
-    on every one, and a fusion classifier learns from their scores [1]_. The scores it learns from
-    are out of fold: local classifiers are too sure of the rows they were fitted on, and a fusion
-    of in-sample scores, the published recipe, trusts the ones that overfit most.
+    Each decomposition of the feature space gives several subspaces. A local classifier is fitted on
+    every subspace, and a fusion classifier is fitted to their scores [1]_. These scores are
+    held-out scores: local classifiers are overconfident on their training rows, and a fusion of
+    in-sample scores, as published, prefers the classifiers that overfit most.
 
     Read more in the :doc:`user guide </guide/subspace>`.
 
@@ -221,23 +221,24 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         The local classifier. ``None`` takes a linear SVM for sparse input or more than 500
         columns, else :class:`DivideConquerSVC`.
     fusion_estimator : classifier, default=None
-        Learns from the standardised scores. ``None`` takes :class:`TruncatedRBFClassifier` of
-        order 2 (order 1 when that would make more than 2000 monomials), with squared loss, or with
+        Classifier of the standardised scores. ``None`` takes :class:`TruncatedRBFClassifier` of
+        order 2 (order 1 if that gives more than 2000 monomials), with squared loss, or with
         logistic loss if the rarest class has less than 0.4 of an even share (20 % of two
         classes).
     cv : int, splitter or "in-sample", default=5
-        Folds for the scores that the fusion learns from. Few folds misstate the scores of the
-        refitted models. ``"in-sample"`` is the published recipe, without folds.
+        Cross-validation of the scores that the fusion is fitted to. With few folds these differ
+        from the scores of the refitted models. ``"in-sample"`` is the published version, without
+        folds.
     stack_method : {"auto", "decision_function", "predict_proba", "predict"}, default="auto"
-        What a local classifier says; ``"auto"`` takes the first it has. ``"predict"`` gives
-        labels, one column per class.
+        Method of the local classifiers; ``"auto"`` takes the first that exists. ``"predict"``
+        gives one column per class.
     include_full : bool, default=True
         Whether to add one local classifier on all features as they are.
     refit : bool, default=True
-        Whether to fit the local classifiers again on all rows; otherwise the models of the folds
-        are kept and their scores averaged.
+        Whether to fit the local classifiers again to all rows; otherwise the scores of the models
+        of the folds are averaged.
     random_state : int, RandomState instance or None, default=None
-        Draws the subspaces, the folds, and seeds for the local classifiers.
+        Seed of the subspaces, the folds, and the local classifiers.
 
     Attributes
     ----------
@@ -246,26 +247,25 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
     estimators_ : list
         The local classifiers in the same order; a list of lists without ``refit``.
     stack_method_ : str
-        The method of the local classifiers whose answers are fused.
+        The method of the local classifiers that is used.
     fusion_estimator_ : classifier
-        The fitted fusion. Its classes are codes, positions in ``classes_``.
+        The fitted fusion. Its classes are codes, indices into ``classes_``.
     score_mean_, score_scale_ : ndarray of shape (n_scores,)
         Mean and deviation of the training scores.
 
     See Also
     --------
-    SubspaceFusionRegressor : The same for numbers.
+    SubspaceFusionRegressor : The same for regression.
     FeatureSpaceDecomposition : How the features are divided.
     sklearn.ensemble.StackingClassifier : Fuses different classifiers of the same features.
 
     Notes
     -----
     With :math:`f_i` the local classifier of subspace :math:`i` and :math:`W_i` its rows of the
-    transform, the fusion sees :math:`R_{ni} = f_i(W_i x_n)`, computed for row :math:`n` by a model
-    that did not see it, each column less its mean and over its deviation. Decompositions that
-    look at :math:`y` (``"discriminant"``) are learned anew inside each fold; the others are
-    learned once. With more than two classes there are :math:`L` columns per local classifier; a
-    class that a fold lacks gets the lowest score there.
+    transform, the fusion is fitted to the held-out scores :math:`R_{ni} = f_i(W_i x_n)`, each
+    column standardised. Decompositions that use :math:`y` (``"discriminant"``) are learned in each
+    fold; the others are learned once. With more than two classes there are :math:`L` columns per
+    local classifier; a class that is not in a fold gets the lowest score there.
 
     Examples
     --------
@@ -327,7 +327,7 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows; features should have comparable scales.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts, for local classifiers and fusion.
+            Weights of the rows, in local classifiers and fusion.
         """
         data = training_data(self, X, y, sample_weight, task="classification", accept_sparse="csr")
         check_weights_are_taken(self, data)
@@ -347,8 +347,8 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
     def fit_blocks(self, blocks):
         """Fit to a table in blocks of rows.
 
-        Parts that can are fitted by blocks; any other local model is one task, which gathers the
-        columns of its subspace. ``cv`` must be a number of folds, which rows draw themselves.
+        Estimators with ``fit_blocks`` are fitted by blocks; any other local model is one task,
+        which gathers the columns of its subspace. ``cv`` must be a number of folds.
         """
         self._reference = None
         blocks, found = encoded_blocks(self.cv, blocks)
@@ -368,7 +368,7 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
         return LinearSVC() if _wants_linear(X) else DivideConquerSVC()
 
     def _fusion(self, n_scores, class_weights, rng):
-        """Return the unfitted fusion of so many scores."""
+        """Return the unfitted fusion of ``n_scores`` scores."""
         fusion = self.fusion_estimator
         if fusion is None:
             is_rare = class_weights.min() < _RARE * class_weights.mean()
@@ -416,10 +416,10 @@ class SubspaceFusionClassifier(ClassifierMixin, _SubspaceFusion):
 @saved(score_mean_="k", score_scale_="k")
 @documented
 class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
-    """Divide the features into subspaces, predict in each, and fuse the predictions.
+    """Fusion of regressors on subspaces of the features.
 
-    The counterpart of :class:`SubspaceFusionClassifier` for numbers: the fusion learns from
-    out-of-fold predictions of one local regressor per subspace.
+    The counterpart of :class:`SubspaceFusionClassifier`: the fusion is fitted to held-out
+    predictions of one local regressor per subspace.
 
     Read more in the :doc:`user guide </guide/subspace>`.
 
@@ -432,16 +432,16 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
         The local regressor. ``None`` takes a ridge for sparse input or more than 500 columns, else
         :class:`TruncatedRBFRegressor` of order 2 (1 above 60 columns).
     fusion_estimator : regressor, default=None
-        Learns from the standardised predictions; ``None`` takes :class:`TruncatedRBFRegressor`.
+        Regressor of the standardised predictions; ``None`` takes :class:`TruncatedRBFRegressor`.
     cv : int, splitter or "in-sample", default=5
-        Folds for the predictions that the fusion learns from; ``"in-sample"`` uses none.
+        Cross-validation of the predictions that the fusion is fitted to; ``"in-sample"`` uses none.
     include_full : bool, default=True
         Whether to add one local regressor on all features as they are.
     refit : bool, default=True
-        Whether to fit the local regressors again on all rows; otherwise the models of the folds
-        are kept and their predictions averaged.
+        Whether to fit the local regressors again to all rows; otherwise the predictions of the
+        models of the folds are averaged.
     random_state : int, RandomState instance or None, default=None
-        Draws the subspaces, the folds, and seeds for the local regressors.
+        Seed of the subspaces, the folds, and the local regressors.
 
     Attributes
     ----------
@@ -456,7 +456,7 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
 
     See Also
     --------
-    SubspaceFusionClassifier : The same for classes, with the mathematics.
+    SubspaceFusionClassifier : The same for classification, with formulas.
     sklearn.ensemble.StackingRegressor : Fuses different regressors of the same features.
 
     Examples
@@ -510,7 +510,7 @@ class SubspaceFusionRegressor(RegressorMixin, _SubspaceFusion):
         X : {array-like, sparse matrix} of shape (n_samples, n_features)
             Training rows; features should have comparable scales.
         sample_weight : array-like of shape (n_samples,), default=None
-            How often each row counts, for local regressors and fusion.
+            Weights of the rows, in local regressors and fusion.
         """
         data = training_data(self, X, y, sample_weight, task="regression", accept_sparse="csr")
         check_weights_are_taken(self, data)

@@ -49,12 +49,12 @@ from vicinal.subspace._truncated_rbf_fit import (
 @saved(mean_="p")
 @documented
 class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
-    r"""Map rows to the monomials whose inner product is the truncated RBF kernel.
+    r"""Features whose inner product is the truncated RBF kernel.
 
-    The exponential series of the RBF kernel, cut after ``order``, is spanned by
-    ``J = C(n_features + order, order)`` features. The map is exact, unlike random Fourier or
-    Nystroem features, and a kernel machine becomes a linear model with a cost linear in the
-    number of rows [1]_. It suits few columns, many rows and smooth targets.
+    The Taylor series of the RBF kernel up to degree ``order`` is the inner product of
+    ``J = C(n_features + order, order)`` monomials. Unlike random Fourier or Nystroem features the
+    map is exact, and a kernel model becomes a linear model with a cost linear in the number of
+    rows [1]_. Use it for few columns, many rows and smooth targets.
 
     Read more in the :doc:`user guide </guide/subspace>`.
 
@@ -67,14 +67,14 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
         the (centred) rows, which keeps the truncated series close to the kernel.
     center : bool, default=True
         Whether to subtract the mean first: the truncated kernel, unlike the RBF kernel, depends
-        on where the origin is.
+        on the origin.
     max_features : int, default=20000
-        Refuse to make more features than this.
+        Largest number of features; more raise an error.
 
     Attributes
     ----------
     mean_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted; zeros without centring.
+        Mean that is subtracted; zeros without centring.
     gamma_ : float
         The width used.
     n_output_features_ : int
@@ -96,7 +96,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
     The largest error against :math:`e^{-\gamma|x-z|^2}` over a set of rows is
     :math:`P(\mathrm{Poisson}(z) > p)` with :math:`z = 2\gamma \max|x|^2`, reached on the diagonal
-    at the longest row. Each monomial is made once, from the one with its last letter dropped.
+    at the longest row.
 
     References
     ----------
@@ -157,7 +157,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
             One column per monomial, by degree, then in lexicographic order.
         """
         X = query_rows(self, X)
-        plan = kernels.plan_beside(kernels.monomial_plan(X.shape[1], self.order), X)
+        plan = kernels.plan_on_device_of(kernels.monomial_plan(X.shape[1], self.order), X)
         shape = X.shape[0], plan.n_outputs
         P = namespace(X).empty(shape, dtype=X.dtype, device=compat.device(X))
         for rows in kernels.feature_rows(X, plan.n_outputs):
@@ -171,7 +171,7 @@ class TruncatedRBFFeatures(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ba
 
 
 class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
-    """A linear model of truncated RBF features, fitted in the primal or in the dual.
+    """Linear model of truncated RBF features, fitted in the primal or in the dual.
 
     Parameters
     ----------
@@ -180,22 +180,23 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
     gamma : float or "scale", default="scale"
         Width of the kernel; see :class:`TruncatedRBFFeatures`.
     alpha : float, default=0.01
-        Strength of the penalty; small, because so are the features. The intercept is free.
+        Strength of the penalty on squared coefficients. It is smaller than that of ``Ridge``
+        because the features are small. The intercept is not penalised.
     center : bool, default=True
         Whether to subtract the mean of the rows first.
     max_features : int, default=20000
-        The primal refuses more monomials than this.
+        Largest number of monomials in the primal; more raise an error.
 
     Attributes
     ----------
     mean_ : ndarray of shape (`n_features_in_`,)
-        What is subtracted; zeros without centring.
+        Mean that is subtracted; zeros without centring.
     gamma_ : float
         The width used.
     solver_ : {"primal", "dual"}
         The problem that was solved.
     intercept_ : ndarray of shape (n_outputs,)
-        Free term.
+        Intercept.
     primal_coef_ : ndarray of shape (n_monomials, n_outputs)
         Coefficients of the monomials, after ``solver="primal"``.
     dual_coef_ : ndarray of shape (n_samples, n_outputs)
@@ -251,7 +252,7 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
         xp, shape = namespace(X), (X.shape[0], self.intercept_.shape[0])
         scores = xp.empty(shape, dtype=X.dtype, device=compat.device(X))
         if self.solver_ == "primal":
-            plan = kernels.plan_beside(kernels.monomial_plan(X.shape[1], self.order), X)
+            plan = kernels.plan_on_device_of(kernels.monomial_plan(X.shape[1], self.order), X)
             for rows in kernels.feature_rows(X, plan.n_outputs):
                 P = kernels.truncated_rbf_features(X[rows, :] - self.mean_, self.gamma_, plan)
                 scores[rows, :] = xp.astype(P @ self.primal_coef_ + self.intercept_, X.dtype)
@@ -269,27 +270,27 @@ class _TruncatedRBF(ExplainRowMixin, BaseEstimator):
 @saved(classes_="c labels", mean_="p", primal_coef_="j t", intercept_="t")
 @documented
 class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
-    r"""Kernel classifier with the truncated RBF kernel, at a cost linear in the rows.
+    r"""Kernel classifier with the truncated RBF kernel, in time linear in the number of rows.
 
-    A ridge on targets of -1 and 1, or a logistic regression, on the monomials of
-    :class:`TruncatedRBFFeatures`, which are made block by block and never stored. It is the
-    default fusion of :class:`SubspaceFusionClassifier`, where columns are few and rows many.
+    It is a ridge regression on targets of -1 and 1, or a logistic regression, on the monomials of
+    :class:`TruncatedRBFFeatures`, which are computed block by block. It is the default fusion of
+    :class:`SubspaceFusionClassifier`, where columns are few and rows many.
 
     Read more in the :doc:`user guide </guide/subspace>`.
 
     Parameters
     ----------
     loss : {"squared_error", "log_loss"}, default="squared_error"
-        ``"squared_error"`` solves one linear system, but pulls the scores of a rare class towards
+        ``"squared_error"`` solves one linear system, but shrinks the scores of a rare class towards
         -1; ``"log_loss"`` does not, and takes some tens of passes over the rows.
     class_weight : dict, "balanced" or None, default=None
         Factors on the weights of the classes.
     threshold : {"zero", "tuned"}, default="zero"
-        Where two classes are told apart. ``"tuned"`` takes the threshold with the fewest errors
-        (by ``sample_weight`` alone) over the leave-one-out scores, which least squares gives
+        Threshold between two classes. ``"tuned"`` takes the threshold with the fewest errors
+        (weighted by ``sample_weight`` alone) of the leave-one-out scores, which least squares gives
         without refitting; for two classes and ``loss="squared_error"``.
     solver : {"auto", "primal", "dual"}, default="auto"
-        ``"primal"`` solves ``J`` equations, ``"dual"`` one per row and keeps the rows for
+        ``"primal"`` solves ``J`` equations, ``"dual"`` one per row, and stores the rows for
         prediction; ``"auto"`` takes the smaller system. The logistic loss has the primal only.
     max_iter : int, default=500
         Steps for the logistic loss.
@@ -299,29 +300,28 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
     Attributes
     ----------
     threshold_ : float
-        What was subtracted from the scores of two classes.
+        Threshold that is subtracted from the scores of two classes.
     slope_ : float
         Slope from scores to log-probabilities; 1 for the logistic loss.
     n_iter_ : int
-        Steps made; 1 for the squared loss.
+        Number of steps; 1 for the squared loss.
 
     See Also
     --------
-    TruncatedRBFRegressor : The same for numbers.
-    SubspaceFusionClassifier : Joins models of many subspaces with this one.
+    TruncatedRBFRegressor : The same for regression.
+    SubspaceFusionClassifier : Fusion of models on subspaces, by default with this class.
 
     Notes
     -----
     The squared loss is the ridge of :class:`TruncatedRBFRegressor` on one target of -1 and 1 per
     class (one target for two classes), the kernel ridge classifier of [1]_. Probabilities are
-    ``softmax(slope_ * scores)``; the one slope is fitted by maximum likelihood on the
-    leave-one-out scores, so that the class of the largest score is the most probable one and a
-    tuned threshold lies at 0.5. The logistic loss minimises
+    ``softmax(slope_ * scores)``. The slope is fitted by maximum likelihood on the leave-one-out
+    scores. The class of the largest score is the most probable one, and a tuned threshold has
+    probability 0.5. The logistic loss minimises
     :math:`\sum_n w_n \ell(s_n) + \frac{\alpha}{2}\|u\|^2` by Newton or quasi-Newton steps and
     needs no slope.
 
-    Torch tensors and other array-API arrays are fitted where they are, by the squared loss, and
-    the answers stay there.
+    Torch tensors and other array-API arrays stay on their device, with the squared loss only.
 
     Examples
     --------
@@ -410,7 +410,7 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
         self.n_iter_ = fit.n_iter
         if not fit.converged:
             warnings.warn(
-                f"the logistic fit did not reach tol={self.tol} in max_iter={self.max_iter} steps; "
+                f"The logistic fit did not reach tol={self.tol} in max_iter={self.max_iter} steps; "
                 "raise max_iter, alpha or tol.",
                 ConvergenceWarning,
                 stacklevel=3,
@@ -451,18 +451,17 @@ class TruncatedRBFClassifier(ClassifierMixin, _TruncatedRBF):
             )
         if self.threshold == "tuned" and len(self.classes_) > 2:
             raise ValueError(
-                f"threshold='tuned' tells two classes apart, and y holds {len(self.classes_)}; "
-                "use threshold='zero', with class_weight='balanced' if classes are rare."
+                f"threshold='tuned' needs two classes, and y holds {len(self.classes_)}; use "
+                "threshold='zero', with class_weight='balanced' if classes are rare."
             )
         if self.threshold == "tuned" and self.loss == "log_loss":
             raise ValueError(
-                "threshold='tuned' rests on the leave-one-out formula of least squares, and "
-                "loss='log_loss' was given; use loss='squared_error', or wrap the classifier in "
-                "sklearn.model_selection.TunedThresholdClassifierCV."
+                "threshold='tuned' needs loss='squared_error', and loss='log_loss' was given; use "
+                "sklearn.model_selection.TunedThresholdClassifierCV for other losses."
             )
         if self.solver == "dual" and self.loss == "log_loss":
             raise ValueError(
-                "solver='dual' is for loss='squared_error', and loss='log_loss' was given; use "
+                "solver='dual' needs loss='squared_error', and loss='log_loss' was given; use "
                 "solver='auto' or 'primal'."
             )
 
@@ -475,7 +474,7 @@ def best_threshold(scores, codes, weights):
     order = np.argsort(scores, kind="stable")
     s = scores[order]
     signed = np.where(codes[order] == 1, weights[order], -weights[order])
-    # Raising the threshold past a row of class 1 loses it, past one of class 0 gains it.
+    # Raising the threshold past a row of class 1 adds an error, past one of class 0 removes one.
     errors = np.r_[0.0, np.cumsum(signed)]
     cuts = np.r_[s[0] - 1.0, 0.5 * (s[1:] + s[:-1]), s[-1] + 1.0]
     usable = np.r_[True, s[1:] > s[:-1], True]
@@ -487,23 +486,23 @@ def best_threshold(scores, codes, weights):
 @saved(mean_="p", primal_coef_="j t", intercept_="t")
 @documented
 class TruncatedRBFRegressor(RegressorMixin, _TruncatedRBF):
-    r"""Kernel ridge regression with the truncated RBF kernel, at a cost linear in the rows.
+    r"""Kernel ridge regression with the truncated RBF kernel, in time linear in the number of rows.
 
     The model is linear in the ``J = C(n_features + order, order)`` monomials of
-    :class:`TruncatedRBFFeatures`, which are made block by block and never stored; with more
-    monomials than rows the equivalent dual problem is solved instead.
+    :class:`TruncatedRBFFeatures`, which are computed block by block. If there are more monomials
+    than rows, the equivalent dual problem is solved.
 
     Read more in the :doc:`user guide </guide/subspace>`.
 
     Parameters
     ----------
     solver : {"auto", "primal", "dual"}, default="auto"
-        ``"primal"`` solves ``J`` equations, ``"dual"`` one per row and keeps the rows for
+        ``"primal"`` solves ``J`` equations, ``"dual"`` one per row, and stores the rows for
         prediction; ``"auto"`` takes the smaller system.
 
     See Also
     --------
-    TruncatedRBFClassifier : The same for classes.
+    TruncatedRBFClassifier : The same for classification.
     sklearn.kernel_ridge.KernelRidge : Ridge regression with any kernel, in the dual only.
 
     Notes
@@ -517,7 +516,7 @@ class TruncatedRBFRegressor(RegressorMixin, _TruncatedRBF):
         \quad\text{or}\quad
         u = P^\top D^{1/2} (D^{1/2} P P^\top D^{1/2} + \alpha I)^{-1} D^{1/2} y .
 
-    Torch tensors and other array-API arrays are fitted where they are, and the answers stay there.
+    Torch tensors and other array-API arrays stay on their device.
 
     Examples
     --------

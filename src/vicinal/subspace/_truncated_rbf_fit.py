@@ -24,13 +24,13 @@ from vicinal._kernels.calibration._probabilities import score_spread, slope_deri
 from vicinal._kernels.linear._scatter import column_means
 from vicinal._kernels.subspace import _truncated_rbf as kernels
 
-# Rows whose lengths tell whether a width is too large for the order.
+# Rows sampled to check whether a width is too large for the order.
 _SAMPLE_ROWS = 20_000
 
 
 @dataclass(frozen=True)
 class TruncatedSettings:
-    """What the parameters of a model mean for a table."""
+    """Settings of a fit, with "auto" and "scale" resolved."""
 
     mean: Any
     gamma: float
@@ -41,7 +41,7 @@ class TruncatedSettings:
 
     @property
     def plan(self) -> kernels.MonomialPlan:
-        """How the monomials are made; too many are refused."""
+        """Plan of the monomials; raise if there are too many."""
         n_features, remedy = self.mean.shape[0], "reduce the columns, use solver='dual'"
         check_expansion(n_features, self.order, self.max_features, remedy)
         return kernels.monomial_plan(n_features, self.order)
@@ -54,7 +54,7 @@ class TruncatedFit:
     coef: Any
     intercept: Any
     rows: Any = None  # of the dual
-    left_out: Any = None  # scores of the training rows by the fit without one unit of each
+    left_out: Any = None  # leave-one-out scores of the training rows
 
 
 def check_expansion(n_features, order, max_features, remedy):
@@ -100,8 +100,8 @@ def _warn_if_cut_short(squares, weights, gamma, order):
     reach = 2.0 * gamma * float(squares[int(order_of[min(middle, squares.shape[0] - 1)])])
     if reach > order / 2.0:
         warnings.warn(
-            f"gamma={gamma:.4g} puts the median of 2*gamma*|x|^2 at {reach:.3g}, above order/2 = "
-            f"{order / 2.0}: the truncated series is far from the RBF kernel there. Lower gamma "
+            f"With gamma={gamma:.4g} the median of 2*gamma*|x|^2 is {reach:.3g}, above order/2 = "
+            f"{order / 2.0}, so the truncated series is far from the RBF kernel. Lower gamma "
             "(gamma='scale' suits most data) or raise order.",
             UserWarning,
             stacklevel=5,
@@ -177,9 +177,7 @@ def fit_classifier_blocks(model: Any, blocks: Blocks) -> tuple:
 def _resolve_blocks(model: Any, blocks: Blocks, found: Survey) -> TruncatedSettings:
     """Return what :func:`resolve` does in memory; the dual needs all pairs of rows."""
     if model.solver == "dual":
-        raise ValueError(
-            "solver='dual' needs all pairs of rows, and the rows come in blocks; use 'primal'."
-        )
+        raise ValueError("solver='dual' cannot be fitted to blocks of rows; use solver='primal'.")
     moments = found.moments
     squares, mean = moments.squares, moments.mean
     if not model.center:

@@ -61,8 +61,8 @@ def monomial_plan(n_features: int, order: int) -> MonomialPlan:
     )
 
 
-def plan_beside(plan: MonomialPlan, X: Any) -> MonomialPlan:
-    """Return the plan as arrays beside ``X``, so that blocks share one copy."""
+def plan_on_device_of(plan: MonomialPlan, X: Any) -> MonomialPlan:
+    """Return the plan as arrays on the device of ``X``, so that blocks share one copy."""
     xp, device = namespace(X), compat.device(X)
 
     def move(column):
@@ -117,7 +117,7 @@ def feature_blocks(Z: Any, gamma: float, plan: MonomialPlan, *, hold: bool = Tru
 
     Without ``hold`` there are never more than 32 MB of features at a time.
     """
-    plan = plan_beside(plan, Z)
+    plan = plan_on_device_of(plan, Z)
     few = row_blocks(Z.shape[0], 8 * plan.n_outputs, working_memory=32)
     slices = list(feature_rows(Z, plan.n_outputs) if hold else few)
 
