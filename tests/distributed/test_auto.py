@@ -36,13 +36,13 @@ def test_a_table_that_fits_is_fitted_as_in_memory():
     found, expected = fitted(model, X, y, 50), model.fit(X, y)
     assert_array_equal(found.predict_proba(X), expected.predict_proba(X))
     assert_array_equal(found.held_out_, expected.held_out_)
-    assert {member.n_rows for member in found.members_ if member.weight > 0.0} == {120}
+    assert {base.n_rows for base in found.members_ if base.weight > 0.0} == {120}
 
 
 @pytest.mark.parametrize("rows_per_block", [70, 500])
 @pytest.mark.parametrize("n_classes", [2, 3])
 @pytest.mark.parametrize("solver", ["ridge", "logistic", "lda"])
-def test_linear_members_of_blocks_are_those_of_memory(solver, n_classes, rows_per_block):
+def test_linear_models_of_blocks_equal_those_in_memory(solver, n_classes, rows_per_block):
     X, _, y = table(n_classes=n_classes)
     weight = np.random.RandomState(1).uniform(0.5, 2.0, len(y))
     model = LinearClassifier(solver, alpha=0.5)
@@ -64,7 +64,7 @@ def small_sample(monkeypatch):
 
 
 @pytest.mark.parametrize("class_weight", [None, "balanced", {"a": 3.0}])
-def test_members_with_a_block_form_know_all_rows(small_sample, class_weight):
+def test_base_models_of_blocks_use_all_rows(small_sample, class_weight):
     X, _, y = table()
     y[:6] = "r"
     tree = ("tree", DecisionTreeClassifier(max_depth=3, random_state=0))
@@ -76,24 +76,24 @@ def test_members_with_a_block_form_know_all_rows(small_sample, class_weight):
     assert 150 < sampled < 260
     weight = compute_sample_weight(class_weight, y)
     names = []
-    for member in found.members_:
-        if member.weight > 0.0 and member.name != "tree":
-            names.append(member.name)
-            assert member.n_rows == 500
-            *steps, (_, last) = member.estimator.steps
+    for base in found.members_:
+        if base.weight > 0.0 and base.name != "tree":
+            names.append(base.name)
+            assert base.n_rows == 500
+            *steps, (_, last) = base.estimator.steps
             Z = X
             for _, step in steps:
                 Z = step.transform(Z)
             expected = LinearClassifier(last.solver, last.alpha).fit(Z, y, weight)
             assert_allclose(last.predict_proba(Z), expected.predict_proba(Z), atol=1e-6)
-        elif member.weight > 0.0:
-            assert member.n_rows == sampled
+        elif base.weight > 0.0:
+            assert base.n_rows == sampled
     assert names
     other = fitted(model, X, y, 60)
     assert_allclose(other.predict_proba(X), found.predict_proba(X), atol=1e-9)
 
 
-def test_members_given_are_fitted_by_their_own_blocks(small_sample):
+def test_given_base_models_are_fitted_to_blocks(small_sample):
     X, _, y = table()
     regions = SpacePartitioningClassifier("lda", n_regions=2, n_init=1, random_state=0)
     found = fitted(AutoClassifier([("regions", regions)], random_state=0), X, y)
@@ -108,7 +108,7 @@ def test_numbers_of_many_rows(small_sample):
     assert found.score(X, z) > 0.8
 
 
-def test_neighbours_keep_their_place_in_the_table(small_sample):
+def test_neighbours_keep_their_row_numbers(small_sample):
     X, z, _ = table()
     found = fitted(AutoRegressor(["local"], random_state=0), X, z)
     neighbors = {section.key: section for section in found.explain_row(X[:1])}["neighbors"]

@@ -278,7 +278,9 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
         )
         head = ("class", "votes", "probability", "deviation")
         values = {"votes": dict(zip(self.classes_.tolist(), votes.tolist(), strict=True))}
-        return [ExplanationSection("members", "Members", summary, head, rows, head[2], values)]
+        return [
+            ExplanationSection("base_models", "Base models", summary, head, rows, head[2], values)
+        ]
 
 
 @documented
@@ -402,4 +404,4 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
         )
         values = {"std": float(predicted.std()), "interval": [float(low), float(high)]}
         head = ("share of members below", "prediction")
-        return [ExplanationSection("members", "Members", summary, head, rows, None, values)]
+        return [ExplanationSection("base_models", "Base models", summary, head, rows, None, values)]

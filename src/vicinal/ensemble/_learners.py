@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import clone
 
-from vicinal._base import draw_seeds, finite_answers, takes_weights
+from vicinal._base import draw_seeds, finite_predictions, takes_weights
 
 
 def fresh_learner(learner, rng):
@@ -41,7 +41,7 @@ def class_probabilities(member, X, n_classes):
     """
     probability = np.zeros((X.shape[0], n_classes))
     if hasattr(member, "predict_proba"):
-        probability[:, member.classes_] = finite_answers(member, member.predict_proba(X))
+        probability[:, member.classes_] = finite_predictions(member, member.predict_proba(X))
     else:
         probability[np.arange(X.shape[0]), member.predict(X)] = 1.0
     return probability
