@@ -1,11 +1,10 @@
-"""Local learning: models that are simple where you stand and flexible everywhere else."""
+"""Local learning: models that are simple around each query and flexible overall."""
 
 from importlib import import_module
 
 __version__ = "0.2.0.dev0"
 
-# Nothing is loaded until it is asked for: `import vicinal` must stay as cheap as `import sklearn`,
-# and the compiled families pull in numba.
+# Subpackages are imported on first use: `import vicinal` does not import scikit-learn or numba.
 _SUBPACKAGES = (
     "auto",
     "cli",
@@ -27,7 +26,7 @@ _SUBPACKAGES = (
     "uncertainty",
 )
 
-# Public estimators reachable as `vicinal.Name`, beside `vicinal.<family>.Name`.
+# Estimators that are also available as `vicinal.Name`.
 _ESTIMATORS: dict[str, str] = {
     "AutoClassifier": "auto",
     "AutoRegressor": "auto",

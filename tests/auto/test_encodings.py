@@ -232,11 +232,11 @@ def test_errors_of_a_frame_are_explained():
         classifier.fit(arrow.Table.from_pandas(frame), labels)
     with pytest.raises(ValueError, match="X reaches"):
         regressor.fit(frame.assign(area=1e298 * frame.area), price)
-    with pytest.raises(ValueError, match="y must be numbers here: use a classifier"):
+    with pytest.raises(ValueError, match="y must be numeric: use a classifier"):
         regressor.fit(frame, labels)
     labels[7] = None
     for table in (frame, frame[["area"]]):
-        with pytest.raises(ValueError, match=r"no label in 1 row.*row 7"):
+        with pytest.raises(ValueError, match=r"1 missing label.*row 7"):
             classifier.fit(table, pandas.Series(labels))
     with pytest.raises(ValueError, match="X holds the target: its column 'price' is y"):
         regressor.fit(frame.assign(price=price), pandas.Series(price, name="price"))

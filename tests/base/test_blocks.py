@@ -1,4 +1,4 @@
-"""Tables in blocks of rows: what passes tell, and that models need no more than the protocol."""
+"""Tables in blocks of rows: passes over them, and models that use the protocol only."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def table(rng):
 
 
 @pytest.mark.parametrize("size", [120, 50, 7])
-def test_survey_tells_the_moments_of_the_whole_table(table, size):
+def test_survey_has_the_moments_of_the_whole_table(table, size):
     X, y, weight = table
     _, found = survey(MemoryBlocks.of(X, y, weight, size=size), has_classes=True)
     mean = np.average(X, axis=0, weights=weight)
@@ -61,7 +61,7 @@ def test_tables_without_classes_or_rows_are_refused(y, message):
         survey(blocks, has_classes=True)
 
 
-def test_a_row_draws_the_same_number_in_any_block():
+def test_random_numbers_of_a_row_do_not_depend_on_blocks():
     whole = row_uniforms(3, 0, 10_000)
     assert_array_equal(np.concatenate([row_uniforms(3, 0, 17), row_uniforms(3, 17, 9983)]), whole)
     assert whole.min() >= 0.0
@@ -72,15 +72,15 @@ def test_a_row_draws_the_same_number_in_any_block():
 
 def test_samples_and_chosen_rows_do_not_depend_on_blocks(table):
     X, y, weight = table
-    drawn = []
+    sampled = []
     for size in (120, 13):
         blocks, found = survey(MemoryBlocks.of(X, y, weight, size=size), has_classes=True)
-        drawn.append(sample_rows(blocks, found, 40, seed=1))
+        sampled.append(sample_rows(blocks, found, 40, seed=1))
         chosen = rows_at(blocks, np.array([0, 12, 13, 119]))
         assert_array_equal(chosen.X, X[[0, 12, 13, 119]])
         assert_array_equal(chosen.y, y[[0, 12, 13, 119]])
-    assert_array_equal(drawn[0].X, drawn[1].X)
-    assert 20 < len(drawn[0]) < 60
+    assert_array_equal(sampled[0].X, sampled[1].X)
+    assert 20 < len(sampled[0]) < 60
 
 
 def test_sparse_blocks_are_joined_sparse():

@@ -99,11 +99,11 @@ def test_numbers_that_overflow_are_refused_by_position_and_by_name():
         _Mean().fit(X, y=np.array([1e200, 0.0, 0.0]))
 
 
-def test_words_are_answered_by_the_argument_that_holds_them_and_the_remedy():
-    words = X.astype(object)
-    words[1, 0] = "red"
-    with pytest.raises(ValueError, match=r"'red'\. X must be numbers here: put .*TableEncoder"):
-        _Mean().fit(words)
+def test_strings_raise_an_error_with_the_argument_and_the_remedy():
+    strings = X.astype(object)
+    strings[1, 0] = "red"
+    with pytest.raises(ValueError, match=r"'red'\. X must be numeric: put .*TableEncoder"):
+        _Mean().fit(strings)
 
 
 class _Wrapper(_Mean):
@@ -116,7 +116,7 @@ class _Wrapper(_Mean):
 
 
 @pytest.mark.parametrize("value", ["red", np.nan])
-def test_the_remedy_for_words_and_gaps_is_told_once(value):
+def test_the_remedy_for_strings_and_missing_values_appears_once(value):
     table = X.astype(object)
     table[1, 0] = value
     with pytest.raises(ValueError, match="TableEncoder") as caught:
@@ -128,7 +128,7 @@ def test_the_remedy_for_words_and_gaps_is_told_once(value):
 @pytest.mark.parametrize(
     ("message", "remedy"),
     [
-        ("Input y contains NaN.", "out of X and y"),
+        ("Input y contains NaN.", "from X and y"),
         ("Unknown label type: continuous. Maybe not.", "Use a regressor"),
     ],
 )

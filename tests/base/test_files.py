@@ -67,7 +67,7 @@ def test_the_mode_of_a_replaced_file_is_kept(tmp_path):
     ],
 )
 def test_what_cannot_be_written_is_one_line_that_names_the_file(tmp_path, name, code, monkeypatch):
-    if code is None:  # every write fails for want of room
+    if code is None:  # every write fails because the disk is full
         name, code, full = "model", errno.ENOSPC, os.open(name, os.O_WRONLY)
         monkeypatch.setattr(_files.os, "open", lambda *args: os.dup(full))
     with pytest.raises(OSError) as caught, whole_file(tmp_path / name) as file:  # noqa: PT011

@@ -1,4 +1,4 @@
-"""Forests grown and asked tree by tree are those of scikit-learn."""
+"""Forests that are fitted and predict tree by tree equal those of scikit-learn."""
 
 import numpy as np
 import pytest
@@ -37,7 +37,7 @@ def test_forest_grown_is_that_of_scikit_learn(forest, weighted, wine, rng):
     weights = rng.randint(0, 4, len(X)).astype(float) if weighted else None
     forest.set_params(n_estimators=45, bootstrap=True, random_state=3)
     grown, fitted = clone(forest), clone(forest).fit(X, y, sample_weight=weights)
-    draws = fit_forest(grown, X, y, weights)
+    found = fit_forest(grown, X, y, weights)
     assert grown.get_params() == fitted.get_params()
     assert vars(grown).keys() == vars(fitted).keys()
     for tree, other in zip(grown.estimators_, fitted.estimators_, strict=True):
@@ -45,13 +45,13 @@ def test_forest_grown_is_that_of_scikit_learn(forest, weighted, wine, rng):
         assert vars(tree).keys() == vars(other).keys()
         np.testing.assert_array_equal(tree.tree_.threshold, other.tree_.threshold)
         np.testing.assert_array_equal(tree.tree_.value, other.tree_.value)
-    for drawn, samples in zip(draws, fitted.estimators_samples_, strict=True):
-        np.testing.assert_array_equal(drawn, samples)
+    for sample, expected in zip(found, fitted.estimators_samples_, strict=True):
+        np.testing.assert_array_equal(sample, expected)
 
 
 @pytest.mark.parametrize("kind", [RandomForestClassifier, ExtraTreesClassifier])
 @pytest.mark.parametrize("n_rows", [1, 100, 5000])
-def test_trees_one_by_one_say_what_the_forest_says(kind, n_rows, wine):
+def test_trees_one_by_one_predict_as_the_forest(kind, n_rows, wine):
     X, y = wine
     forest = kind(12, random_state=0).fit(X, y)
     rows = np.resize(X, (n_rows, X.shape[1]))
@@ -66,7 +66,7 @@ def test_infinite_rows_are_refused_as_the_forest_does(wine):
         forest_proba(forest, np.full((1, X.shape[1]), np.inf))
 
 
-def test_surface_of_a_forest_that_predicts_in_its_own_way_asks_it(wine):
+def test_surface_of_a_forest_with_its_own_predict_uses_it(wine):
     class Contrary(RandomForestClassifier):
         def predict(self, X):
             return self.classes_[super().predict_proba(X).argmin(axis=1)]

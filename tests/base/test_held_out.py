@@ -1,4 +1,4 @@
-"""Answers to rows by models that had not seen them."""
+"""Held-out predictions."""
 
 import numpy as np
 import pytest
@@ -24,27 +24,27 @@ def table(n_rows=40, seed=0):
     return X, X @ [1.0, -2.0, 0.5] + rng.normal(size=n_rows)
 
 
-def test_answers_are_those_of_scikit_learn():
+def test_predictions_are_those_of_scikit_learn():
     X, y = table()
     found = held_out(LinearRegression(), X, y, folds_of(40))
     splitter = KFold(3, shuffle=True, random_state=0)
     expected = cross_val_predict(LinearRegression(), X, y, cv=splitter)
     assert found.candidates == [{}]
-    np.testing.assert_allclose(found.answers[0, :, 0], expected[found.rows], rtol=1e-12)
+    np.testing.assert_allclose(found.predictions[0, :, 0], expected[found.rows], rtol=1e-12)
 
 
 @pytest.mark.parametrize("kind", [np.asarray, sparse.csr_matrix])
-def test_only_the_rows_asked_for_are_answered(kind):
+def test_only_the_given_rows_are_predicted(kind):
     X, y = table()
     folds, rows = folds_of(40), np.array([3, 5, 30])
     every = held_out(LinearRegression(), kind(X), y, folds)
     some = held_out(LinearRegression(), kind(X), y, folds, rows=rows)
     assert sorted(some.rows) == [3, 5, 30]
-    for row, answer in zip(some.rows, some.answers[0], strict=True):
-        assert answer == every.answers[0, every.rows == row][0]
+    for row, prediction in zip(some.rows, some.predictions[0], strict=True):
+        assert prediction == every.predictions[0, every.rows == row][0]
 
 
-def test_folds_without_a_row_to_answer_are_not_fitted():
+def test_folds_without_a_row_to_predict_are_not_fitted():
     X, y = table()
     fits = []
 
@@ -57,12 +57,12 @@ def test_folds_without_a_row_to_answer_are_not_fitted():
     assert len(fits) == 1
 
 
-def test_repeated_folds_answer_as_often():
+def test_repeated_folds_predict_a_row_as_often():
     X, y = table()
     folds = folds_of(40) + folds_of(40, seed=1)
     found = held_out(LinearRegression(), X, y, folds, rows=np.array([7]))
     assert list(found.rows) == [7, 7]
-    assert found.answers[0, 0] != found.answers[0, 1]
+    assert found.predictions[0, 0] != found.predictions[0, 1]
 
 
 def test_a_class_missing_in_training_has_probability_zero():
@@ -70,8 +70,8 @@ def test_a_class_missing_in_training_has_probability_zero():
     y = np.array(["a", "a", "b", "b", "c"])
     folds = [np.array([4]), np.array([0, 2]), np.array([1, 3])]
     found = held_out(DummyClassifier(), X, y, folds, method="predict_proba")
-    np.testing.assert_allclose(found.answers[0, 0], [0.5, 0.5, 0.0])
-    np.testing.assert_allclose(found.answers[0, 1], [1 / 3, 1 / 3, 1 / 3])
+    np.testing.assert_allclose(found.predictions[0, 0], [0.5, 0.5, 0.0])
+    np.testing.assert_allclose(found.predictions[0, 1], [1 / 3, 1 / 3, 1 / 3])
 
 
 def test_weights_reach_the_end_of_a_pipeline():
@@ -83,10 +83,10 @@ def test_weights_reach_the_end_of_a_pipeline():
         [np.array([2]), np.array([0, 1])],
         sample_weight=np.array([3.0, 1.0, 1.0]),
     )
-    np.testing.assert_allclose(found.answers[0, :, 0], [0.25, 5.0, 5.0])
+    np.testing.assert_allclose(found.predictions[0, :, 0], [0.25, 5.0, 5.0])
 
 
-def test_an_estimator_with_a_way_of_its_own_is_asked():
+def test_an_estimator_with_held_out_is_used():
     class Own(LinearRegression):
         def held_out(self, X, y, *, folds, rows, sample_weight, groups):
             return HeldOut([{"alpha": 1.0}], np.arange(len(y)), np.zeros((1, len(y), 1)))

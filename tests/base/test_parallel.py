@@ -5,16 +5,16 @@ from joblib import parallel_config
 from vicinal._base import draw_seeds, n_threads, parallel_map, thread_map
 
 
-def _draw(seed, scale):
+def _normal(seed, scale):
     return scale * np.random.RandomState(seed).rand()
 
 
 def test_results_do_not_depend_on_the_number_of_jobs():
     tasks = [(seed, 2.0) for seed in draw_seeds(0, 7)]
-    expected = parallel_map(_draw, tasks, n_jobs=1)
+    expected = parallel_map(_normal, tasks, n_jobs=1)
     for backend in ("threading", "loky"):
         with parallel_config(backend=backend):
-            assert parallel_map(_draw, tasks, n_jobs=2) == expected
+            assert parallel_map(_normal, tasks, n_jobs=2) == expected
 
 
 def test_seeds_depend_on_the_random_state_alone():
@@ -43,12 +43,12 @@ def test_threads_follow_the_rule_of_joblib():
         assert n_threads(None) == 3
 
 
-def test_progress_is_shown_when_asked(capsys):
-    parallel_map(_draw, [(0, 1.0), (1, 1.0)], label="drawing", verbose=1)
-    assert "[drawing] 2/2" in capsys.readouterr().err
+def test_progress_is_shown_when_verbose(capsys):
+    parallel_map(_normal, [(0, 1.0), (1, 1.0)], label="sampling", verbose=1)
+    assert "[sampling] 2/2" in capsys.readouterr().err
 
 
 def test_silent_by_default(capsys):
-    parallel_map(_draw, [(0, 1.0)])
+    parallel_map(_normal, [(0, 1.0)])
     captured = capsys.readouterr()
     assert captured.out == captured.err == ""

@@ -12,7 +12,7 @@ class Part:
         "rows": "n q",
         "order": "n <n",
         "classes": "c labels",
-        "limits": "q gaps",
+        "limits": "q missing",
         "scale": "q | q d",
         "nets": "* | * *",
         "weights": "n shares",
@@ -45,8 +45,8 @@ def test_arrays_as_declared_are_taken(arrays):
 @pytest.mark.parametrize(
     ("arrays", "match"),
     [
-        ({"rows": np.zeros(6)}, r"Part.rows must have 2 axes, got the shape \(6,\)"),
-        ({"rows": "text"}, "Part.rows must have 2 axes, got a str"),
+        ({"rows": np.zeros(6)}, r"Part.rows must have 2 axes, but is of shape \(6,\)"),
+        ({"rows": "text"}, "Part.rows must have 2 axes, but is a str"),
         ({"rows": np.full((3, 2), np.nan)}, "Part.rows holds NaN or infinity"),
         ({"rows": sparse.csr_array([[np.inf, 0.0]] * 3)}, "Part.rows holds NaN or infinity"),
         ({"rows": np.full((3, 2), "x")}, "Part.rows must hold numbers"),

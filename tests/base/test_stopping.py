@@ -1,4 +1,4 @@
-"""Work stops in the thread and block that it was asked for, and nowhere else."""
+"""Only the work of the thread and block in question stops."""
 
 import threading
 

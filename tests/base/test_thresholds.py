@@ -1,4 +1,4 @@
-"""Classifiers behind a threshold answer as scikit-learn's do, and are seen through."""
+"""Classifiers with a threshold predict as scikit-learn's do, and can be split from it."""
 
 import numpy as np
 import pytest
@@ -68,7 +68,7 @@ def test_a_fitted_model_gets_a_threshold(table):
     assert (decided.predict(X) == np.where(is_yes, "yes", "no")).all()
 
 
-def test_reasons_are_about_the_answer_of_the_threshold(table):
+def test_explanations_are_about_the_prediction_of_the_threshold(table):
     X, y = table
     model = LogisticRegression().fit(X, y)
     share = model.predict_proba(X)[:, 1]

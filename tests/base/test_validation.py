@@ -124,7 +124,7 @@ def test_common_weights_are_taken():
     ids=["float64", "float32", "sparse", "frame"],
 )
 def test_numbers_whose_squares_overflow_are_refused(values):
-    with pytest.raises(ValueError, match=r"X reaches 1e\+\d+; squares of float.*scale X first"):
+    with pytest.raises(ValueError, match=r"X holds 1e\+\d+, but squares of float.*scale X first"):
         check_magnitude("X", values)
 
 

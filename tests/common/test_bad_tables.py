@@ -36,6 +36,6 @@ def test_periods_are_read_or_refused_with_the_remedy(name):
         model.fit(PERIODS, np.arange(N) % 2)
         return
     with pytest.raises(
-        ValueError, match=r"column 'p' of X holds period\[W-SUN\].*TableEncoder\(\)"
+        ValueError, match=r"column 'p' of X is not numeric \(period\[W-SUN\].*TableEncoder\(\)"
     ):
         model.fit(PERIODS, np.arange(N) % 2)

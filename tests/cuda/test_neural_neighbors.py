@@ -87,9 +87,9 @@ def test_folds_trained_side_by_side_answer_as_one_by_one():
     rows, targets = (torch.as_tensor(a, device="cuda") for a in (X, y))
     folds = np.array_split(np.arange(1500), 3)
     model = NeuralNeighborsRegressor(n_estimators=2, random_state=0)
-    together = model.held_out(rows, targets, folds=folds).answers[0, :, 0]
+    together = model.held_out(rows, targets, folds=folds).predictions[0, :, 0]
     alone = np.concatenate(
-        [model.held_out(rows, targets, folds=[fold]).answers[0, :, 0] for fold in folds]
+        [model.held_out(rows, targets, folds=[fold]).predictions[0, :, 0] for fold in folds]
     )
     # Sums of a device have no fixed order, so trainings part a little.
     assert np.mean((together - y) ** 2) < 1.2 * np.mean((alone - y) ** 2) + 1e-3

@@ -108,7 +108,7 @@ def test_numbers_of_many_rows(small_sample):
     assert found.score(X, z) > 0.8
 
 
-def test_neighbours_keep_their_place_in_the_table(small_sample):
+def test_neighbours_keep_their_row_numbers(small_sample):
     X, z, _ = table()
     found = fitted(AutoRegressor(["local"], random_state=0), X, z)
     neighbors = {section.key: section for section in found.explain_row(X[:1])}["neighbors"]

@@ -1,4 +1,4 @@
-"""Every estimator that takes ``n_jobs`` gives one answer on every joblib backend."""
+"""Every estimator with ``n_jobs`` predicts the same on every joblib backend."""
 
 import importlib.util
 
@@ -27,7 +27,7 @@ def workers():
     get_reusable_executor().shutdown(wait=True)
 
 
-def answers(name, rows, n_jobs):
+def predictions(name, rows, n_jobs):
     X, y = rows
     X = X[:, :1] if name == "LoessRegressor" else X
     model = make(public_estimators()[name], n_jobs=n_jobs).fit(X, y)
@@ -39,13 +39,13 @@ def answers(name, rows, n_jobs):
 
 @pytest.fixture(scope="module")
 def serial(rows):
-    return {name: answers(name, rows, 1) for name in PARALLEL}
+    return {name: predictions(name, rows, 1) for name in PARALLEL}
 
 
 def check(backend, serial, rows, names=PARALLEL):
     with joblib.parallel_config(backend=backend, n_jobs=2):
         for name in names:
-            found = answers(name, rows, 2)
+            found = predictions(name, rows, 2)
             assert_allclose(found, serial[name], rtol=1e-12, atol=1e-12, err_msg=name)
 
 
@@ -59,7 +59,7 @@ def test_dask(client, serial, rows):
 
 def test_tasks_of_joblib_reach_the_workers_of_dask(client, rows):
     with joblib.parallel_config(backend="dask"):
-        answers("BootstrapEnsembleClassifier", rows, None)
+        predictions("BootstrapEnsembleClassifier", rows, None)
     done = client.run_on_scheduler(lambda dask_scheduler: set(dask_scheduler.task_prefixes))
     assert any("_fit_member" in prefix for prefix in done), done
 

@@ -36,7 +36,7 @@ def table():
     return X, y, np.sin(X[:, 0]) + 0.05 * X[:, 1] + 0.1 * rng.normal(size=170)
 
 
-def answers(model, X, y, Q, rows_per_block, method="predict", weight=None):
+def predictions(model, X, y, Q, rows_per_block, method="predict", weight=None):
     weight = None if weight is None else as_dask(weight, rows_per_block)
     rows, targets = as_dask(X, rows_per_block), as_dask(y, rows_per_block)
     lazy = local_predict(model, rows, targets, as_dask(Q, 40), method=method, sample_weight=weight)
@@ -62,9 +62,9 @@ def test_classifier_equals_the_one_in_memory(table, rows_per_block, params):
     model = LocalClassifier(**FIXED, **params)
     fitted = LocalClassifier(**FIXED, **params).fit(X, y)
     for method in ("predict_proba", "decision_function"):
-        found = answers(model, X, y, Q, rows_per_block, method)
+        found = predictions(model, X, y, Q, rows_per_block, method)
         assert_allclose(found, getattr(fitted, method)(Q), atol=1e-9)
-    assert_array_equal(answers(model, X, y, Q, rows_per_block), fitted.predict(Q))
+    assert_array_equal(predictions(model, X, y, Q, rows_per_block), fitted.predict(Q))
 
 
 @pytest.mark.parametrize("rows_per_block", BLOCKS)
@@ -83,8 +83,8 @@ def test_regressor_equals_the_one_in_memory(table, rows_per_block, params):
         params = params | {"metric": FrozenEstimator(PCA(2).fit(X))}
     fitted = LocalRegressor(**FIXED, **params).fit(X, z)
     model, Q = LocalRegressor(**FIXED, **params), X[:70] * 1.01
-    assert_allclose(answers(model, X, z, Q, rows_per_block), fitted.predict(Q), atol=1e-9)
-    slopes = answers(model, X, z, Q, rows_per_block, "local_coef")
+    assert_allclose(predictions(model, X, z, Q, rows_per_block), fitted.predict(Q), atol=1e-9)
+    slopes = predictions(model, X, z, Q, rows_per_block, "local_coef")
     assert_allclose(slopes, fitted.local_coef(Q), rtol=1e-6, atol=1e-8)
 
 
@@ -94,9 +94,11 @@ def test_any_estimator_may_be_the_local_model(table):
         DecisionTreeRegressor(max_depth=2, random_state=0), n_neighbors=20, metric="euclidean"
     )
     wanted = model.fit(X, z).predict(X[:20])
-    assert_allclose(answers(model, X, z, X[:20], 50), wanted, atol=1e-9)
+    assert_allclose(predictions(model, X, z, X[:20], 50), wanted, atol=1e-9)
     ridge = LocalRegressor(Ridge(2.0), n_neighbors=20, metric="euclidean")
-    assert_allclose(answers(ridge, X, z, X[:20], 50), ridge.fit(X, z).predict(X[:20]), atol=1e-9)
+    assert_allclose(
+        predictions(ridge, X, z, X[:20], 50), ridge.fit(X, z).predict(X[:20]), atol=1e-9
+    )
 
 
 @pytest.mark.parametrize("rows_per_block", BLOCKS)
@@ -106,19 +108,21 @@ def test_weights_equal_repetition(table, rows_per_block):
     model = LocalClassifier(**FIXED, metric="standardized")
     repeated = np.repeat(np.arange(len(y)), weight.astype(int))
     wanted = LocalClassifier(**FIXED, metric="standardized").fit(X[repeated], y[repeated])
-    found = answers(model, X, y, X[:40], rows_per_block, "decision_function", weight)
+    found = predictions(model, X, y, X[:40], rows_per_block, "decision_function", weight)
     assert_allclose(found, wanted.decision_function(X[:40]), atol=1e-9)
     weighted = LocalClassifier(**FIXED, metric="standardized").fit(X, y, weight)
-    found = answers(model, X, y, X[:40], rows_per_block, "predict_proba", weight)
+    found = predictions(model, X, y, X[:40], rows_per_block, "predict_proba", weight)
     assert_allclose(found, weighted.predict_proba(X[:40]), atol=1e-9)
 
 
-def test_copies_of_rows_beyond_the_count_all_speak():
+def test_all_copies_of_a_row_are_used():
     X = np.repeat([[0.0], [1.0], [2.0]], 30, axis=0)
     y = np.tile([0.0, 1.0, 5.0], 30)
     model = LocalRegressor(n_neighbors=5, alpha=1.0, degree=1, metric="euclidean")
     wanted = model.fit(X, y).predict([[0.0], [0.4], [1.0]])
-    assert_allclose(answers(model, X, y, np.array([[0.0], [0.4], [1.0]]), 7), wanted, atol=1e-12)
+    assert_allclose(
+        predictions(model, X, y, np.array([[0.0], [0.4], [1.0]]), 7), wanted, atol=1e-12
+    )
 
 
 def test_data_frames_with_names(table):
@@ -147,15 +151,17 @@ def test_what_needs_all_rows_at_once_is_refused(table, params, match):
     X, _, z = table
     settings = {"degree": 1, "metric": "euclidean"} | FIXED | params
     with pytest.raises(ValueError, match=match):
-        answers(LocalRegressor(**settings), X, z, X, 100)
+        predictions(LocalRegressor(**settings), X, z, X, 100)
 
 
 def test_unknown_methods_and_models_are_refused(table):
     X, _, z = table
     with pytest.raises(ValueError, match="predict_proba"):
-        answers(LocalRegressor(**FIXED, metric="euclidean", degree=1), X, z, X, 99, "predict_proba")
+        predictions(
+            LocalRegressor(**FIXED, metric="euclidean", degree=1), X, z, X, 99, "predict_proba"
+        )
     with pytest.raises(TypeError, match="not Ridge"):
-        answers(Ridge(), X, z, X, 99)
+        predictions(Ridge(), X, z, X, 99)
 
 
 @pytest.mark.parametrize(
@@ -173,11 +179,13 @@ def test_unknown_methods_and_models_are_refused(table):
 )
 def test_models_without_a_fit_by_blocks_name_the_remedy(table, model):
     X, y, _ = table
-    with pytest.raises(TypeError, match=f"{type(model).__name__} cannot .* fit it in memory"):
+    with pytest.raises(
+        TypeError, match=f"{type(model).__name__} cannot .* sample of the rows in memory"
+    ):
         distributed.fit(model, as_dask(X, 100), as_dask(y, 100))
 
 
-def test_blocks_without_rows_are_answered_with_nothing():
+def test_blocks_without_rows_give_empty_predictions():
     table = pd.DataFrame({"a": np.arange(20.0), "b": np.arange(20.0) % 3})
     model = Ridge().fit(table, table["a"])
     lazy = dd.from_pandas(table, npartitions=4)

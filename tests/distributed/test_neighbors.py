@@ -54,7 +54,7 @@ def test_data_frames_are_counted_first(rows):
     Q = dd.from_pandas(frame.iloc[:8], npartitions=2)
     _, positions = kneighbors(X, Q, 3)
     assert_array_equal(positions.compute(), wanted[1])
-    with pytest.raises(ValueError, match="bring them into one order"):
+    with pytest.raises(ValueError, match="use the same columns"):
         kneighbors(X, Q[["b", "a", "c"]], 3)
 
 

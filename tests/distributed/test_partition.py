@@ -78,7 +78,7 @@ def test_parameters_mean_the_same(table, options):
     assert blocks.converged_ == memory.converged_
 
 
-def test_a_start_that_settles_stops_like_in_memory():
+def test_a_converged_start_stops_like_in_memory():
     rng = np.random.RandomState(0)
     corners = rng.choice([-1.0, 1.0], size=(200, 2))
     X, y = corners + 0.1 * rng.standard_normal(corners.shape), corners.prod(axis=1)

@@ -100,7 +100,9 @@ def test_truncated_rbf_regressor_equals_memory(table, size):
 
 
 def test_machines_by_clusters_are_fitted_to_a_sample(table):
-    with pytest.raises(TypeError, match="DivideConquerSVC cannot be .* fit it in memory"):
+    with pytest.raises(
+        TypeError, match="DivideConquerSVC cannot be .* sample of the rows in memory"
+    ):
         distributed.fit(DivideConquerSVC(), *cut(90, *table))
 
 
@@ -120,13 +122,13 @@ def test_machines_by_clusters_are_fitted_to_a_sample(table):
 )
 def test_fusion_equals_memory_over_the_same_folds(table, size, options, monkeypatch):
     X, y = (table[0] - table[0].mean(axis=0)) / table[0].std(axis=0), table[1]
-    drawn = []
+    seen = []
     of = Folds.of
-    monkeypatch.setattr(Folds, "of", lambda self, block: drawn.append(self) or of(self, block))
+    monkeypatch.setattr(Folds, "of", lambda self, block: seen.append(self) or of(self, block))
     options = {"decompositions": ("discriminant", "cholesky"), "n_subspaces": 2, **options}
     model = SubspaceFusionClassifier(cv=3, random_state=0, **options)
     blocks = distributed.fit(model, *cut(size, X, y))
-    fold = drawn[0].of(TrainingData(X))
+    fold = seen[0].of(TrainingData(X))
     memory = model.set_params(cv=PredefinedSplit(fold)).fit(X, y)
     assert_allclose(blocks.predict_proba(X), memory.predict_proba(X), atol=1e-9)
     assert_allclose(blocks.transform(X), memory.transform(X), atol=1e-9)

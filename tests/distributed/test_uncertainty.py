@@ -58,7 +58,7 @@ def test_map_of_a_data_frame(moons):
 @pytest.mark.parametrize(
     ("arguments", "match"),
     [
-        ({"n_neighbors": "class"}, "tables that memory holds"),
+        ({"n_neighbors": "class"}, "'class' is available in"),
         ({"n_neighbors": 3, "bandwidth": -1.0}, "positive number"),
         ({"n_neighbors": 3, "sample_weight": True}, "must be positive"),
     ],

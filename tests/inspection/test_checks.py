@@ -318,7 +318,7 @@ def test_targets_of_a_check():
     X = rng.normal(size=(40, 2))
     names = np.where(X[:, 0] > 0, "yes", "no").astype(object)
     names[3] = None
-    with pytest.raises(ValueError, match="y has no label in 1 row"):
+    with pytest.raises(ValueError, match="y has 1 missing label"):
         check(X, names)
     with pytest.raises(ValueError, match="y has 2 columns"):
         check(X, X)

@@ -325,7 +325,7 @@ def test_weights_of_averaged_members():
     members = [("bayes", GaussianNB()), ("tree", DecisionTreeClassifier(max_depth=2))]
     model = BayesianModelAveragingClassifier(members, random_state=0).fit(X, NAMES)
     found = explain(model, X[0])
-    section = found["estimators"]
+    section = found["base_models"]
     assert_allclose(sum(column(section, "weight")), 1.0)
     assert_allclose(sum(column(section, "contribution")), found.probabilities[found.prediction])
     said = model.named_estimators_["bayes"].predict_proba(X[:1])[0]
@@ -338,7 +338,7 @@ def test_averaged_numbers_add_up():
     members = [("ridge", Ridge()), ("tree", DecisionTreeRegressor(max_depth=2))]
     model = BayesianModelAveragingRegressor(members, random_state=0).fit(X, TARGET)
     found = explain(model, X[0])
-    assert_allclose(sum(column(found["estimators"], "contribution")), found.prediction)
+    assert_allclose(sum(column(found["base_models"], "contribution")), found.prediction)
 
 
 @pytest.mark.parametrize("y", [TWO, NAMES, TARGET], ids=["two", "three", "regression"])
@@ -348,7 +348,7 @@ def test_rounds_of_boosting_add_up_to_the_score(y):
     )
     model = kind(n_estimators=5, random_state=0).fit(X, y)
     found = explain(model, X[1])
-    section = found["estimators"]
+    section = found["base_models"]
     total = section.values["start"] + sum(column(section, "contribution"))
     assert_allclose(total, section.values["score"])
     if y is TARGET:
@@ -362,14 +362,14 @@ def test_rounds_of_boosting_add_up_to_the_score(y):
 
 def test_rounds_of_adaboost_add_up_to_the_score():
     model = RealAdaBoostClassifier(n_estimators=5, random_state=0).fit(X, NAMES)
-    section = explain(model, X[1])["estimators"]
+    section = explain(model, X[1])["base_models"]
     expected = model.decision_function(X[1:2])[0].max()
     assert_allclose(sum(column(section, "contribution")), expected)
 
 
 def test_votes_of_the_bootstrap():
     model = BootstrapEnsembleClassifier(n_estimators=7, random_state=0).fit(X, NAMES)
-    section = explain(model, X[1])["estimators"]
+    section = explain(model, X[1])["base_models"]
     assert sum(section.values["votes"].values()) == 7
 
 

@@ -20,7 +20,7 @@ from scipy import sparse
 from tests.common.instances import all_instances
 from tests.common.processes import module
 from tests.io import foreign
-from tests.io.helpers import LABELS, NAMES, TARGET, X, answers, fitted, repacked, unpacked
+from tests.io.helpers import LABELS, NAMES, TARGET, X, fitted, predictions, repacked, unpacked
 
 from vicinal.auto._linear import LinearClassifier, LinearRegressor
 from vicinal.inspection import explain
@@ -254,14 +254,14 @@ def outcome(path, rows=X, explained=False):
     except ModelFileError as error:
         return "refused", str(error).partition("': ")[2]
     try:
-        said = answers(model, rows)
+        found = predictions(model, rows)
         if explained:
             explain(model, rows[0]).text()
     except Exception as error:
-        # Compiled code that looks at its bounds says no more than this.
+        # The error of compiled code with bounds checks.
         is_beyond = str(error) == "index is out of bounds"
         return "reads beyond" if is_beyond else "raised", f"{type(error).__name__}: {error}"
-    numbers = [part for part in said if part.dtype.kind == "f"]
+    numbers = [part for part in found if part.dtype.kind == "f"]
     return "answered" if all(np.isfinite(part).all() for part in numbers) else "not finite", ""
 
 
@@ -347,17 +347,17 @@ def outcomes(models, folder, bounds=None, ways="damages", every=1):
 
 
 def wrong(found, unlike=()):
-    """Return the damages that neither were refused, raised an error, nor gave finite answers.
+    """Return the damages that neither were refused, raised an error, nor gave finite predictions.
 
     Other outcomes that are allowed may be named.
     """
     allowed = ("refused", "answered", "raised", *unlike)
-    # A scaler of scikit-learn may hold NaN, for a column that is all gaps, and so may its answers.
-    gaps = ("StandardScaler.mean_ NaN", "StandardScaler.scale_ NaN")
+    # A scaler of scikit-learn may hold NaN, for an empty column, and so may its predictions.
+    missing = ("StandardScaler.mean_ NaN", "StandardScaler.scale_ NaN")
     return {
         name: outcome
         for name, outcome in found.items()
-        if outcome[0] not in allowed and not name.endswith(gaps)
+        if outcome[0] not in allowed and not name.endswith(missing)
     }
 
 

@@ -35,7 +35,7 @@ X, Y = make_classification(
 LABELS = np.array(["a", "b", "c"])[Y]
 TARGET = X @ [1.0, -2.0, 0.5, 1.0]
 THIN = sparse.csr_matrix(np.where(X > 0, X, 0.0))
-GAPS = np.where(X > 1.2, np.nan, X)
+WITH_MISSING = np.where(X > 1.2, np.nan, X)
 TEXTS = np.array(["red tree", "green tree", "blue sea", "red sea"])[np.arange(60) % 4]
 CODES = np.abs(np.rint(X)).astype(int)
 BOTH = [("line", LinearRegression()), ("tree", DecisionTreeRegressor(max_depth=2))]
@@ -198,10 +198,10 @@ SPECIAL = {  # class: what it is fitted to
     "OneHotEncoder": (LABELS[:, None], None),
     "OrdinalEncoder": (LABELS[:, None], None),
     "TargetEncoder": (CODES, TARGET),
-    "SimpleImputer": (GAPS, None),
-    "IterativeImputer": (GAPS, None),
-    "KNNImputer": (GAPS, None),
-    "MissingIndicator": (GAPS, None),
+    "SimpleImputer": (WITH_MISSING, None),
+    "IterativeImputer": (WITH_MISSING, None),
+    "KNNImputer": (WITH_MISSING, None),
+    "MissingIndicator": (WITH_MISSING, None),
     "GammaRegressor": (X, np.exp(TARGET / 5)),
     "PoissonRegressor": (X, np.exp(TARGET / 5)),
     "FixedThresholdClassifier": (X, Y > 0),

@@ -28,13 +28,13 @@ def fitted(model):
     return model.fit(X, y)
 
 
-def answers(model, rows=X):
+def predictions(model, rows=X):
     """Everything the model predicts for the rows."""
     found = []
     for method in METHODS:
         if hasattr(model, method):
-            said = getattr(model, method)(rows)
-            found += list(said) if isinstance(said, tuple | list) else [said]
+            values = getattr(model, method)(rows)
+            found += list(values) if isinstance(values, tuple | list) else [values]
     return [np.asarray(part.toarray() if hasattr(part, "toarray") else part) for part in found]
 
 
@@ -42,14 +42,14 @@ def same(first, second):
     return len(first) == len(second) and all(map(np.array_equal, first, second))
 
 
-def gap(first, second):
-    """Return the largest relative difference of two lists of answers, infinite for other labels."""
+def difference(first, second):
+    """Return the largest relative difference of predictions, infinite for other labels."""
     if len(first) != len(second):
         return np.inf
-    return max(map(_gap, first, second), default=0.0)
+    return max(map(_difference, first, second), default=0.0)
 
 
-def _gap(first, second):
+def _difference(first, second):
     if np.array_equal(first, second):
         return 0.0
     if first.shape != second.shape or first.dtype.kind != "f" or second.dtype.kind != "f":

@@ -30,7 +30,7 @@ def main(path, n_kills):
     """Save and kill."""
     rng = random.Random(0)
     models = [[fitted(AveragedPerceptron(random_state=i)), np.full(200_000, i)] for i in range(2)]
-    said = [model.decision_function(X) for model, _ in models]
+    expected = [model.decision_function(X) for model, _ in models]
     save(models[0], path)
     start = time.perf_counter()
     for model in 3 * models:
@@ -41,7 +41,7 @@ def main(path, n_kills):
         _kill_after(rng.uniform(0, 4 * seconds), models, path, first)
         model, marks = load(path)
         assert np.ptp(marks) == 0
-        assert np.array_equal(model.decision_function(X), said[marks[0]])
+        assert np.array_equal(model.decision_function(X), expected[marks[0]])
         found[marks[0]] += 1
         # The next save has removed what the kill before left behind.
         assert len(os.listdir(os.path.dirname(path))) <= 2

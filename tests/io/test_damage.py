@@ -1,10 +1,10 @@
-"""Every array of a model file may be wrong: an error, or an answer, and never a crash."""
+"""Any damaged array of a model file gives an error or a prediction, never a crash."""
 
 import numpy as np
 import pytest
 from tests.io import foreign
 from tests.io.damage import damages, models, outcomes, wrong
-from tests.io.helpers import NAMES, X, answers, gap, repacked, unpacked
+from tests.io.helpers import NAMES, X, difference, predictions, repacked, unpacked
 
 from vicinal.io import ModelFileError, _attributes, load, save
 from vicinal.local import LocalClassifier, PrincipalSurface
@@ -29,7 +29,7 @@ def test_leaves_of_a_forest_that_lie_are_refused(forest, name, kind, tmp_path):
         load(repacked(tmp_path / "model.vicinal", document, arrays))
 
 
-def test_damages_of_a_search_are_refused_or_answered(tmp_path):
+def test_damages_of_a_search_are_refused_or_predict(tmp_path):
     found = outcomes({"search": NeighborSearch().fit(X)}, tmp_path)
     assert not wrong(found)
     assert found["search: NeighborSearch._engine narrower"][0] == "refused"
@@ -62,7 +62,7 @@ def test_every_class_of_scikit_learn_survives_and_every_entry_of_the_table_is_ne
     for name, model in foreign.instances().items():
         again = load(save(model, tmp_path / "model.vicinal"))
         rows = foreign.rows(name)
-        assert gap(answers(again, rows), answers(model, rows)) < 1e-9, name
+        assert difference(predictions(again, rows), predictions(model, rows)) < 1e-9, name
     assert set(_attributes._SPECS) == used
 
 

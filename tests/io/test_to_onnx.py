@@ -95,10 +95,10 @@ def run(graph, rows):
 
 def agrees(model, rows=FAR, tol=1e-10):
     graph = to_onnx(model, rows, tol=tol)
-    answer = run(graph, rows)
-    if "label" in answer:
+    found = run(graph, rows)
+    if "label" in found:
         assert np.array_equal(
-            answer["label"].astype(str), np.asarray(model.predict(rows)).astype(str)
+            found["label"].astype(str), np.asarray(model.predict(rows)).astype(str)
         )
     return graph
 
@@ -218,7 +218,7 @@ def test_the_surrogate_cascade():
     agrees(SurrogatePartitionClassifier(n_init=2, random_state=0).fit(X, TWO))
 
 
-def test_regions_that_miss_a_class_say_zero():
+def test_regions_without_a_class_predict_zero():
     y = np.where(X[:, 0] > 1.5, "c", np.where(X[:, 1] > 0, "a", "b"))
     for region in ("logistic", DecisionTreeClassifier(max_depth=2), GaussianNB()):
         model = partition(region_estimator=region, n_regions=4, n_init=1).fit(X, y)
@@ -249,9 +249,9 @@ def test_single_precision_models_agree_on_double_rows():
     ids=["bool", "negative", "float", "object"],
 )  # fmt: skip
 def test_labels_of_every_kind(labels):
-    answer = run(to_onnx(partition(n_init=1).fit(X, labels)), X)
+    found = run(to_onnx(partition(n_init=1).fit(X, labels)), X)
     expected = partition(n_init=1).fit(X, labels).predict(X)
-    assert answer["label"].tolist() == expected.tolist()
+    assert found["label"].tolist() == expected.tolist()
 
 
 # --- anchored local models ---
@@ -335,8 +335,8 @@ def test_searches_export_their_best_model():
 
 
 def test_transformers_give_features():
-    answer = run(to_onnx(WhiteningTransformer().fit(X), X), X)
-    np.testing.assert_allclose(answer["features"], WhiteningTransformer().fit_transform(X))
+    found = run(to_onnx(WhiteningTransformer().fit(X), X), X)
+    np.testing.assert_allclose(found["features"], WhiteningTransformer().fit_transform(X))
 
 
 def test_models_of_scikit_learn_go_to_skl2onnx():
@@ -368,7 +368,7 @@ def refused(model, match, rows=None):
         to_onnx(model, rows)
 
 
-def test_lazy_models_say_to_use_anchors():
+def test_lazy_models_recommend_anchors():
     lazy = LocalClassifier(n_neighbors=20, metric="euclidean")
     refused(lazy.fit(X, NAMES), "AnchoredLocalClassifier")
     refused(
@@ -382,9 +382,9 @@ def test_lazy_models_say_to_use_anchors():
     refused(LocallyAdaptiveClassifier(1, tol=1e-2).fit(X, NAMES), "training rows vote")
 
 
-def test_surfaces_say_to_export_the_classifier():
+def test_surfaces_recommend_their_classifier():
     model = SurfaceCalibratedClassifier(LogisticRegression(), cv=2, random_state=0).fit(X, TWO)
-    refused(model, "walks to the decision surface")
+    refused(model, "searches the decision surface")
     refused(DecisionSurface(LogisticRegression().fit(X, TWO)).fit(X), "export its estimator_")
 
 
@@ -414,8 +414,8 @@ class Stranger(ClassifierMixin, BaseEstimator):
         return np.tile(np.eye(len(self.classes_))[:1], (len(X), 1))
 
 
-def test_strangers_are_refused_with_what_skl2onnx_says():
-    refused(Stranger().fit(X, NAMES), "Stranger cannot be exported: skl2onnx")
+def test_unknown_classes_are_refused_with_the_error_of_skl2onnx():
+    refused(Stranger().fit(X, NAMES), "Stranger cannot be exported by skl2onnx")
     model = make_pipeline(FunctionTransformer(np.cbrt), LogisticRegression()).fit(X, NAMES)
     refused(model, "FunctionTransformer")
 
@@ -450,7 +450,7 @@ def test_losses_of_the_user_are_code():
             return 0.0
 
     model = FunctionalGradientBoostingClassifier(loss=Loss(), n_estimators=3, random_state=0)
-    refused(model.fit(X, TWO), "are code")
+    refused(model.fit(X, TWO), "cannot be exported")
 
 
 def test_graphs_that_differ_are_refused():
@@ -464,12 +464,12 @@ def test_graphs_that_differ_are_refused():
 def test_unfitted_models_and_wrong_widths():
     with pytest.raises(NotFittedError):
         to_onnx(partition())
-    refused(partition(n_init=1).fit(X, NAMES), "X has 4 columns, but the model takes 5", X[:, :4])
+    refused(partition(n_init=1).fit(X, NAMES), "X has 4 columns, but the model expects 5", X[:, :4])
 
 
 # --- mixtures ---
 
-MEMBERS = [
+FAMILIES = [
     "constant",
     "linear",
     "svm",
@@ -501,7 +501,7 @@ def test_mixtures_of_frames_declare_their_columns():
     assert [entry.name for entry in graph.graph.input] == ["a", "b", "c", "word"]
 
 
-def test_the_member_without_a_graph_is_named():
+def test_the_base_model_without_a_graph_is_named():
     model = AutoClassifier(["local"], random_state=0).fit(X, NAMES)
     with pytest.raises(OnnxExportError, match="base model '.*' of AutoClassifier.*LocalClassifier"):
         to_onnx(model, X)

@@ -263,7 +263,7 @@ def test_groups_of_the_rows_drawn_for_the_choice_are_held_out_whole(monkeypatch)
 
 def test_one_group_cannot_be_held_out(waves):
     X, y = waves
-    with pytest.raises(ValueError, match="one group only.*or leave groups out"):
+    with pytest.raises(ValueError, match="one group only.*or groups=None"):
         AnchoredLocalRegressor(4, **REGRESSOR).fit(X, y, groups=np.zeros(len(y)))
 
 

@@ -36,17 +36,19 @@ def folds_of(n, seed=0):
 def test_answers_are_those_of_fitted_candidates_left_out(wine, diabetes):
     X, y = wine
     found = LocalClassifier(metric="standardized", random_state=0).held_out(X, y)
-    assert found.answers.shape == (len(found.candidates), len(X), 3)
+    assert found.predictions.shape == (len(found.candidates), len(X), 3)
     for c in (0, len(found.candidates) // 2, len(found.candidates) - 1):
         model = clone(LocalClassifier(metric="standardized")).set_params(**found.candidates[c])
         np.testing.assert_allclose(
-            found.answers[c], model.fit(X, y).leave_one_out()[found.rows], atol=1e-4
+            found.predictions[c], model.fit(X, y).leave_one_out()[found.rows], atol=1e-4
         )
     X, y = diabetes
     found = LocalRegressor(metric="ranked").held_out(X, y, rows=np.array([3, 150, 7]))
     assert sorted(found.rows) == [3, 7, 150]
     model = LocalRegressor().set_params(**found.candidates[4]).fit(X, y)
-    np.testing.assert_allclose(found.answers[4][:, 0], model.leave_one_out()[found.rows], rtol=1e-5)
+    np.testing.assert_allclose(
+        found.predictions[4][:, 0], model.leave_one_out()[found.rows], rtol=1e-5
+    )
 
 
 def test_candidates_name_what_was_left_open(diabetes):
@@ -68,7 +70,7 @@ def test_answers_stand_in_the_order_of_the_folds_and_repeat_with_them(wine):
     np.testing.assert_array_equal(found.rows, np.concatenate(folds))
     once = model.held_out(X, y, rows=np.arange(len(X)), folds=[np.arange(len(X))])
     # Repetition changes the temperature a little, the order of the answers not at all.
-    np.testing.assert_allclose(found.answers[0], once.answers[0][found.rows], atol=1e-3)
+    np.testing.assert_allclose(found.predictions[0], once.predictions[0][found.rows], atol=1e-3)
 
 
 def test_a_metric_that_learns_from_labels_never_saw_the_fold():
@@ -77,7 +79,7 @@ def test_a_metric_that_learns_from_labels_never_saw_the_fold():
     X, y = rng.normal(size=(120, 30)), rng.randint(2, size=120)
     found = LocalClassifier(metric="gradient", n_neighbors=20, alpha=1.0).held_out(X, y)
     assert [c["metric"].n_rounds for c in found.candidates] == [1, 2, 3]
-    error = (found.answers.argmax(axis=2) != y[found.rows]).mean(axis=1)
+    error = (found.predictions.argmax(axis=2) != y[found.rows]).mean(axis=1)
     assert np.all(error > 0.38)
 
 
@@ -92,7 +94,7 @@ def test_rounds_are_those_of_the_transformer(diabetes):
     assert metric.n_rounds == 2
     same = LocalRegressor(metric=metric, n_neighbors=40, alpha=0.1, degree=1)
     again = same.held_out(X, y, folds=folds)
-    np.testing.assert_allclose(found.answers[1], again.answers[0], rtol=1e-5)
+    np.testing.assert_allclose(found.predictions[1], again.predictions[0], rtol=1e-5)
 
 
 def test_forest_asks_trees_that_did_not_draw_the_row(wine):
@@ -100,19 +102,19 @@ def test_forest_asks_trees_that_did_not_draw_the_row(wine):
     model = LocalClassifier(metric="forest", random_state=0)
     found = model.held_out(X, y)
     fitted = clone(model).set_params(**found.candidates[0]).fit(X, y)
-    np.testing.assert_allclose(found.answers[0], fitted.leave_one_out()[found.rows], atol=1e-4)
+    np.testing.assert_allclose(found.predictions[0], fitted.leave_one_out()[found.rows], atol=1e-4)
 
 
 def test_groups_leave_together_and_class_weights_reach_the_answers(wine):
     X, y = wine
     twice, labels = np.repeat(X, 2, axis=0), np.repeat(y, 2)
     model = LocalClassifier(metric="standardized", n_neighbors=10, degree=0)
-    alone = model.held_out(twice, labels).answers[0]
-    apart = model.held_out(twice, labels, groups=np.repeat(np.arange(len(X)), 2)).answers[0]
+    alone = model.held_out(twice, labels).predictions[0]
+    apart = model.held_out(twice, labels, groups=np.repeat(np.arange(len(X)), 2)).predictions[0]
     assert np.abs(alone - apart).max() > 0.05
     heavy = clone(model).set_params(class_weight={0: 10.0, 1: 1.0, 2: 1.0}).held_out(X, y)
-    assert (heavy.answers[0].argmax(1) == 0).sum() > (
-        model.held_out(X, y).answers[0].argmax(1) == 0
+    assert (heavy.predictions[0].argmax(1) == 0).sum() > (
+        model.held_out(X, y).predictions[0].argmax(1) == 0
     ).sum()
 
 
@@ -131,8 +133,8 @@ def test_estimators_handed_in_are_held_out_by_folds(wine, weighted):
         some = None if weights is None else weights[train]
         answered = np.isin(found.rows, fold)
         said = clone(model).fit(X[train], y[train], some).predict_proba(X[found.rows[answered]])
-        np.testing.assert_allclose(found.answers[0, answered], said)
-    assert model.held_out(X, y).answers.shape == (1, len(X), 3)
+        np.testing.assert_allclose(found.predictions[0, answered], said)
+    assert model.held_out(X, y).predictions.shape == (1, len(X), 3)
 
 
 def test_what_cannot_be_answered_says_so(wine):

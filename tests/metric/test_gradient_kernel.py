@@ -165,10 +165,12 @@ def test_halves_answer_rows_that_metric_and_ridge_have_not_seen():
     assert_array_equal(told.rows, np.concatenate(folds))
     fresh, truth = make_friedman1(2000, 8, noise=1.0, random_state=1)
     error = np.mean((model.fit(X, y).predict(fresh) - truth) ** 2)
-    assert np.mean((told.answers[0, :, 0] - y[told.rows]) ** 2) == pytest.approx(error, rel=0.25)
+    assert np.mean((told.predictions[0, :, 0] - y[told.rows]) ** 2) == pytest.approx(
+        error, rel=0.25
+    )
     # Its own target moves the answer to a row by the mean and scale of all targets alone.
     y[7] += 1e-3
-    moved = abs(model.held_out(X, y, folds=folds).answers - told.answers)[0, :, 0]
+    moved = abs(model.held_out(X, y, folds=folds).predictions - told.predictions)[0, :, 0]
     assert moved[told.rows == 7] < 2e-5 < moved.max()
 
 
@@ -178,7 +180,7 @@ def test_noise_is_not_learned_by_halves():
     for _ in range(5):
         X, y = rng.normal(size=(200, 10)), rng.normal(size=200)
         told = GradientKernelRegressor(random_state=0).held_out(X, y, folds=[np.arange(200)])
-        errors.append(np.mean((told.answers[0, :, 0] - y) ** 2) / y.var())
+        errors.append(np.mean((told.predictions[0, :, 0] - y) ** 2) / y.var())
     assert np.mean(errors) > 0.99
 
 
@@ -195,7 +197,7 @@ def test_folds_answer_where_halves_cannot(reason):
     told = model.held_out(X, y, folds=folds, sample_weight=weights, groups=groups, rows=folds[1])
     outside = np.concatenate([folds[0], folds[2]])
     expected = clone(model).fit(X[outside], y[outside], weights[outside]).predict(X[folds[1]])
-    assert_allclose(told.answers[0, :, 0], expected)
+    assert_allclose(told.predictions[0, :, 0], expected)
 
 
 def test_more_rows_than_the_metric_looks_at(friedman, monkeypatch):

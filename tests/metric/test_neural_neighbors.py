@@ -251,7 +251,7 @@ def test_held_out_answers_are_those_of_models_fitted_outside_each_fold(kind):
     found = model.held_out(X, y, folds=folds, rows=np.arange(30, 90))
     assert found.candidates == [{}]
     assert_array_equal(found.rows, np.arange(30, 90))
-    for fold, answers in zip(folds, np.split(found.answers[0], 2), strict=True):
+    for fold, answers in zip(folds, np.split(found.predictions[0], 2), strict=True):
         outside = np.setdiff1d(np.arange(120), fold)
         alone = clone(model).fit(X[outside], y[outside])
         own = X[np.intersect1d(fold, found.rows)]

@@ -1,4 +1,4 @@
-"""The explorer in a real browser: a slider moves, the answer follows, labels run nothing."""
+"""The page in a real browser: a slider changes the prediction, labels run no code."""
 
 import shutil
 import threading
@@ -55,7 +55,7 @@ def serving(model, **options):
 
 @pytest.fixture(scope="module")
 def address(people):
-    """A classifier that answers "old <b>" from probability 0.2 on."""
+    """A classifier that predicts "old <b>" from probability 0.2 on."""
     table, number = people
     y = np.where(number > 50, "old <b>", "young")
     model = make_pipeline(TableEncoder(), LogisticRegression(C=0.001)).fit(table, y)
@@ -96,7 +96,7 @@ def text(browser, name):
     return browser.find_element("id", name).text
 
 
-def test_a_slider_moves_the_answer(browser, address):
+def test_a_slider_changes_the_prediction(browser, address):
     browser.get(address)
     move(browser, 18)
     wait_for(lambda: text(browser, "said") == "young")
@@ -156,7 +156,7 @@ def test_without_a_table_columns_are_typed(browser, people):
         assert not browser.find_element("id", "near").is_displayed()
 
 
-def test_reasons_come_on_demand(browser, address):
+def test_explanations_come_on_demand(browser, address):
     browser.get(address)
     wait_for(lambda: browser.find_element("id", "said").text not in ("", "…"))
     browser.execute_script("document.getElementById('explain').click()")

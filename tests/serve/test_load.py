@@ -105,7 +105,7 @@ def test_a_body_that_is_too_large_is_refused_before_it_is_read(iris):
 
     status, _, content = asyncio.run(call(app, "POST", "/predict", parts()))
     assert status == 413
-    assert "at most 100 bytes" in content["error"]
+    assert "more than 100 bytes" in content["error"]
     assert n_read == 4
 
 
@@ -221,14 +221,14 @@ def test_work_that_nobody_waits_for_stops(held, outcomes, path, why):
 
     async def main():
         gone = asyncio.Event()
-        asked = asyncio.create_task(call(app, "POST", path, [body], gone=gone))
+        task = asyncio.create_task(call(app, "POST", path, [body], gone=gone))
         await until(held.started_)
         if why == "gone":
             gone.set()
         else:
             (limit,) = app.state.server._running
             limit.reschedule(asyncio.get_running_loop().time())
-        reply = await asked
+        reply = await task
         held.go_.set()
         await until(ended)
         return reply
@@ -264,7 +264,7 @@ def test_few_rows_do_not_wait_for_many(iris, monkeypatch):
     assert {reply[0] for reply in replies} == {200}
 
 
-def test_a_request_that_left_the_queue_makes_room(held):
+def test_a_request_that_left_the_queue_frees_its_slot(held):
     app = create_app(held)
     app.state.server.predictions = Workers(1, 1)
 
@@ -301,10 +301,10 @@ def test_inference_protocol_has_the_limit_on_rows(iris):
         headers={"Inference-Header-Content-Length": str(len(head))},
     )
     assert reply.status_code == 413
-    assert "at most 100000 rows" in reply.json()["error"]
+    assert "more than 100000 rows" in reply.json()["error"]
 
 
-def _asked(port, method, path, body=None):
+def _request(port, method, path, body=None):
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=WAIT)) as line:
         line.request(method, path, body)
         reply = line.getresponse()
@@ -330,7 +330,7 @@ def listening(held, monkeypatch):
         threads.append(thread)
         while True:
             try:
-                if _asked(port, "GET", "/healthz")[0] == 200:
+                if _request(port, "GET", "/healthz")[0] == 200:
                     return port, servers[-1], thread
             except OSError:
                 assert thread.is_alive()
@@ -347,13 +347,15 @@ def test_sigterm_finishes_running_requests_and_refuses_new_ones(held, listening,
     port, server, thread = listening(grace=grace)
     is_finished = grace > 0.0 and n_signals == 1
     replies = []
-    client = threading.Thread(target=lambda: replies.append(_asked(port, "POST", "/predict", ROWS)))
+    client = threading.Thread(
+        target=lambda: replies.append(_request(port, "POST", "/predict", ROWS))
+    )
     client.start()
     assert held.started_.wait(WAIT)
     for _ in range(n_signals):
         server.handle_exit(signal.SIGTERM, None)
     if is_finished:
-        while (refused := _asked(port, "GET", "/healthz"))[0] == 200:
+        while (refused := _request(port, "GET", "/healthz"))[0] == 200:
             pass
         assert refused[0] == 503
         assert refused[1]["Retry-After"] == "1"

@@ -1,4 +1,4 @@
-"""A model behind HTTP: answers equal the model's, bad requests get one line and no more."""
+"""A served model: predictions equal the model's, bad requests get one line."""
 
 import json
 
@@ -42,10 +42,10 @@ def people():
 
 def test_predictions_are_the_models(iris):
     model, X, client = iris
-    answer = client.post("/predict", json={"rows": X[:7].tolist()}).json()
-    assert answer["predictions"] == model.predict(X[:7]).tolist()
-    np.testing.assert_array_equal(answer["probabilities"], model.predict_proba(X[:7]))
-    assert answer["classes"] == [0, 1, 2]
+    found = client.post("/predict", json={"rows": X[:7].tolist()}).json()
+    assert found["predictions"] == model.predict(X[:7]).tolist()
+    np.testing.assert_array_equal(found["probabilities"], model.predict_proba(X[:7]))
+    assert found["classes"] == [0, 1, 2]
 
 
 def test_rows_by_name_and_as_csv(people):
@@ -73,9 +73,9 @@ def test_a_regressor_has_no_classes():
     X, y = load_diabetes(return_X_y=True)
     model = LinearRegression().fit(X, y)
     client = TestClient(create_app(model))
-    answer = client.post("/predict", json={"rows": X[:2].tolist()}).json()
-    assert list(answer) == ["predictions"]
-    np.testing.assert_array_equal(answer["predictions"], model.predict(X[:2]))
+    found = client.post("/predict", json={"rows": X[:2].tolist()}).json()
+    assert list(found) == ["predictions"]
+    np.testing.assert_array_equal(found["predictions"], model.predict(X[:2]))
     assert client.get("/metadata").json()["task"] == "regression"
 
 
@@ -110,7 +110,7 @@ def iris_local():
 
 
 @pytest.mark.parametrize(
-    ("question", "message"),
+    ("query", "message"),
     [
         ("coverage=1.5", "between 0 and 1"),
         ("coverage=x", "between 0 and 1"),
@@ -118,9 +118,9 @@ def iris_local():
         ("typicality=1", "true or false"),
     ],
 )
-def test_options_of_predict_that_cannot_be(iris, question, message):
+def test_invalid_options_of_predict(iris, query, message):
     _, X, client = iris
-    reply = client.post(f"/predict?{question}", json={"rows": X[:1].tolist()})
+    reply = client.post(f"/predict?{query}", json={"rows": X[:1].tolist()})
     assert reply.status_code == 400
     assert message in reply.json()["error"]
 
@@ -162,12 +162,12 @@ def test_a_threshold_decides_everywhere(people):
     assert threshold == {"label": "yes", "probability": share[at]}
 
 
-def test_reasons_are_those_of_explain(iris):
+def test_explanations_are_those_of_explain(iris):
     from vicinal.inspection import explain
 
     model, X, client = iris
-    answer = client.post("/explain", json={"rows": X[:1].tolist()}).json()
-    assert answer["text"] == explain(model, X[:1], background=X).text()
+    found = client.post("/explain", json={"rows": X[:1].tolist()}).json()
+    assert found["text"] == explain(model, X[:1], background=X).text()
 
 
 def test_health_and_metadata(iris):
@@ -180,9 +180,9 @@ def test_health_and_metadata(iris):
 def test_inference_protocol_with_one_array(iris, path):
     model, X, client = iris
     tensor = {"name": "x", "shape": [5, 4], "datatype": "FP64", "data": X[:5].ravel().tolist()}
-    answer = client.post(path, json={"id": "7", "inputs": [tensor]}).json()
-    assert answer["id"] == "7"
-    predict, proba = answer["outputs"]
+    found = client.post(path, json={"id": "7", "inputs": [tensor]}).json()
+    assert found["id"] == "7"
+    predict, proba = found["outputs"]
     assert predict == {
         "name": "predict",
         "datatype": "INT64",
@@ -200,12 +200,12 @@ def test_inference_protocol_with_one_input_a_column(people):
         {"name": "city", "shape": [2, 1], "datatype": "BYTES", "data": table["city"][:2].tolist()},
     ]
     request = {"inputs": inputs, "outputs": [{"name": "predict"}]}
-    answer = client.post("/v2/models/model/infer", json=request).json()
-    assert [output["name"] for output in answer["outputs"]] == ["predict"]
-    assert answer["outputs"][0]["data"] == model.predict(table.iloc[:2]).tolist()
+    found = client.post("/v2/models/model/infer", json=request).json()
+    assert [output["name"] for output in found["outputs"]] == ["predict"]
+    assert found["outputs"][0]["data"] == model.predict(table.iloc[:2]).tolist()
 
 
-def test_inference_protocol_tells_what_it_wants(people):
+def test_inference_protocol_describes_the_model(people):
     _, _, client = people
     for path in ("/v2/health/live", "/v2/health/ready", "/v2/models/model/ready", "/v2"):
         assert client.get(path).status_code == 200
@@ -214,17 +214,17 @@ def test_inference_protocol_tells_what_it_wants(people):
 
 
 BAD = [
-    ("/predict", {"rows": []}, "one or more rows"),
-    ("/predict", {"rows": "text"}, "one or more rows"),
+    ("/predict", {"rows": []}, "at least one row"),
+    ("/predict", {"rows": "text"}, "at least one row"),
     ("/predict", {"rows": [[1, 2]]}, "list of 4 values"),
     ("/predict", {"rows": [{"x0": 1}]}, "'x1' is missing"),
     ("/predict", {"rows": [dict.fromkeys(("x0", "x1", "x2", "x3"), 1), {"x0": 1}]}, "in row 1"),
     ("/predict", {"rows": [[1, 2, 3, "a"]]}, "'a' in column 'x3', row 0, is not a finite number"),
     ("/predict", {"rows": [[1, 2, 3, 10**400]]}, "is not a finite number"),
-    ("/predict", {"rows": [[1, 2, 3, [4]]]}, "nested"),
+    ("/predict", {"rows": [[1, 2, 3, [4]]]}, "lists or objects"),
     ("/predict", {"rows": [[1, 2, 3, None]]}, "NaN"),
-    ("/v2/models/iris/infer", {}, "list of inputs"),
-    ("/v2/models/iris/infer", {"inputs": [{}]}, "needs a name"),
+    ("/v2/models/iris/infer", {}, "list 'inputs'"),
+    ("/v2/models/iris/infer", {"inputs": [{}]}, "must have a name"),
     (
         "/v2/models/iris/infer",
         {"inputs": [{"name": "x", "shape": [1, 4], "datatype": "FP99", "data": []}]},
@@ -233,7 +233,7 @@ BAD = [
     (
         "/v2/models/iris/infer",
         {"inputs": [{"name": "x", "shape": [2, 4], "datatype": "FP64", "data": [1.0]}]},
-        "do not fit the shape",
+        "do not match the shape",
     ),
 ]
 
@@ -303,11 +303,11 @@ def test_infinity_is_refused_by_models_that_would_take_it():
         ("age,city,age\n1,Rome,2\n", "'age' twice"),
         ("age\n1\n", "'city' is missing"),
         ("age,city\n1,Rome\n2\n", "row 1 of the CSV text has 1 cells"),
-        ("age,city\n", "one or more rows"),
-        ('age,city\n1,"Rome\n', "cannot be read"),
+        ("age,city\n", "at least one row"),
+        ('age,city\n1,"Rome\n', "is not valid"),
     ],
 )
-def test_bad_csv_says_why(people, text, message):
+def test_bad_csv_gives_a_message(people, text, message):
     reply = _post_csv(people[2], text)
     assert reply.status_code == 400
     assert message in reply.json()["error"]
@@ -318,7 +318,7 @@ def _post_csv(client, text):
 
 
 @pytest.mark.parametrize(("path", "content", "message"), BAD)
-def test_bad_requests_say_why(iris, path, content, message):
+def test_bad_requests_give_a_message(iris, path, content, message):
     _, _, client = iris
     reply = client.post(path, json=content)
     assert 400 <= reply.status_code < 500
@@ -350,26 +350,26 @@ def test_a_failure_names_no_path():
     assert "secret" not in reply.text
 
 
-def test_a_token_is_asked_of_all_but_health(iris):
+def test_all_but_health_needs_a_token(iris):
     client = TestClient(create_app(iris[0], token="s3cret"))
     assert client.get("/metadata").status_code == 401
     assert client.get("/metadata", headers={"Authorization": "Bearer wrong"}).status_code == 401
     assert client.get("/metadata", headers={"Authorization": "Bearer s3cret"}).status_code == 200
     assert client.get("/metadata", auth=("", "s3cret")).status_code == 200
-    asked = client.get("/metadata", auth=("s3cret", ""))
-    assert asked.status_code == 401
-    assert asked.headers["www-authenticate"].startswith("Basic")
+    reply = client.get("/metadata", auth=("s3cret", ""))
+    assert reply.status_code == 401
+    assert reply.headers["www-authenticate"].startswith("Basic")
     assert client.get("/healthz").status_code == 200
 
 
-@pytest.mark.parametrize("token", ["", "schlüssel", "two words", "line\n"])
+@pytest.mark.parametrize("token", ["", "schlüssel", "two parts", "line\n"])
 def test_tokens_that_clients_encode_differently_are_refused(iris, token):
-    with pytest.raises(ValueError, match="token must be"):
+    with pytest.raises(ValueError, match="token must consist"):
         create_app(iris[0], token=token)
 
 
 def test_other_addresses_need_a_token(iris):
-    with pytest.raises(ValueError, match="a token is needed"):
+    with pytest.raises(ValueError, match="needs a token"):
         serve(iris[0], host="0.0.0.0")
 
 
@@ -400,20 +400,20 @@ def test_the_page_holds_the_columns_and_runs_no_label(people):
     assert "frame-ancestors 'none'" in policy
 
 
-def test_numbers_in_words_have_a_range(people):
+def test_numbers_in_strings_have_a_range(people):
     _, table, _ = people
-    words = table.assign(age=[f"{age:.0f} years" for age in table["age"]], more=np.arange(80.0))
-    words.loc[0, "age"] = "not told"
-    model = make_pipeline(TableEncoder(), LinearRegression()).fit(words, words["more"])
-    controls = ServedExplorer(ServedModel(model, "ages", words)).as_dict()["data"]["controls"]
+    table = table.assign(age=[f"{age:.0f} years" for age in table["age"]], more=np.arange(80.0))
+    table.loc[0, "age"] = "unknown"
+    model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, table["more"])
+    controls = ServedExplorer(ServedModel(model, "ages", table)).as_dict()["data"]["controls"]
     assert [control["kind"] for control in controls] == ["number", "level", "number"]
     assert (controls[0]["min"], controls[0]["max"]) == (table["age"].min(), table["age"].max())
-    client = TestClient(create_app(model, table=words))
-    said = [
+    client = TestClient(create_app(model, table=table))
+    predicted = [
         client.post("/predict", json={"rows": [{"age": age, "city": "Rome", "more": 1}]}).json()
         for age in (40.0, "40 years")
     ]
-    assert said[0] == said[1]
+    assert predicted[0] == predicted[1]
 
 
 def test_many_threads_on_one_model(iris):
@@ -422,35 +422,35 @@ def test_many_threads_on_one_model(iris):
     model, X, client = iris
     expected = model.predict(X).tolist()
 
-    def ask(i):
+    def predict_row(i):
         return client.post("/predict", json={"rows": X[i : i + 1].tolist()}).json()["predictions"][
             0
         ]
 
     with ThreadPoolExecutor(8) as pool:
-        assert list(pool.map(ask, range(150))) == expected
+        assert list(pool.map(predict_row, range(150))) == expected
 
 
 @pytest.mark.parametrize(
-    ("size", "given", "said"),
+    ("size", "given", "message"),
     [
         ("nine", b"{}", "Inference-Header-Content-Length"),
         ("99999", b"{}", "Inference-Header-Content-Length"),
         ("-1", b"{}", "Inference-Header-Content-Length"),
         ("0", b"{}", "valid JSON"),
-        (None, b"12345678" * 3, "do not fit"),
+        (None, b"12345678" * 3, "do not match"),
         (None, b"12345678" * 5, None),
-        (None, b"", "do not fit"),
+        (None, b"", "do not match"),
     ],
 )
-def test_binary_tensors_that_do_not_fit_are_refused(iris, size, given, said):
+def test_binary_tensors_that_do_not_fit_are_refused(iris, size, given, message):
     client = iris[2]
     tensor = {"name": "x", "shape": [1, 4], "datatype": "FP64"}
     head = json.dumps({"inputs": [tensor | {"parameters": {"binary_data_size": 32}}]}).encode()
     headers = {"Inference-Header-Content-Length": size or str(len(head))}
     reply = client.post("/v2/models/iris/infer", content=head + given, headers=headers)
-    if said is None:
+    if message is None:
         assert reply.status_code == 200
     else:
         assert reply.status_code == 400
-        assert said in reply.json()["error"]
+        assert message in reply.json()["error"]

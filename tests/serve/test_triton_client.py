@@ -70,7 +70,7 @@ def test_the_server_is_live_and_the_model_ready(iris):
 
 @pytest.mark.parametrize("binary", [True, False])
 @pytest.mark.parametrize(("kind", "dtype"), [("FP64", np.float64), ("FP32", np.float32)])
-def test_answers_are_the_models(iris, binary, kind, dtype):
+def test_predictions_are_the_models(iris, binary, kind, dtype):
     model, X, client = iris
     rows = X[::15].astype(dtype)
     found = client.infer("iris", [array("rows", rows, kind, binary)])
@@ -79,7 +79,7 @@ def test_answers_are_the_models(iris, binary, kind, dtype):
     np.testing.assert_allclose(found.as_numpy("predict_proba"), expected, rtol=1e-12)
 
 
-def test_one_output_can_be_asked_for(iris):
+def test_one_output_can_be_selected(iris):
     model, X, client = iris
     wanted = [triton.InferRequestedOutput("predict", binary_data=False)]
     found = client.infer("iris", [array("rows", X[:3], "FP64", True)], outputs=wanted)
@@ -88,7 +88,7 @@ def test_one_output_can_be_asked_for(iris):
 
 
 @pytest.mark.parametrize("binary", [True, False])
-def test_words_and_numbers_are_inputs_of_their_own(listening, binary):
+def test_strings_and_numbers_are_separate_inputs(listening, binary):
     pd = pytest.importorskip("pandas")
     table = pd.DataFrame({"age": np.arange(20.0, 60.0), "city": ["Rome", "Malmö"] * 20})
     model = make_pipeline(TableEncoder(), LinearRegression()).fit(table, table["age"] ** 2)
@@ -100,7 +100,7 @@ def test_words_and_numbers_are_inputs_of_their_own(listening, binary):
     np.testing.assert_allclose(found.as_numpy("predict"), model.predict(table), rtol=1e-12)
 
 
-def test_mistakes_are_told_to_the_client(iris):
+def test_mistakes_are_reported_to_the_client(iris):
     client = iris[2]
-    with pytest.raises(triton.InferenceServerException, match="7 columns, the model 4"):
+    with pytest.raises(triton.InferenceServerException, match="7 columns, but the model expects 4"):
         client.infer("iris", [array("rows", np.zeros((2, 7)), "FP64", True)])

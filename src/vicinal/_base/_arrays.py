@@ -1,4 +1,4 @@
-"""Array libraries: which one the data belong to, the way back to NumPy, and CUDA graphs."""
+"""Array libraries: detection, conversion to NumPy, CUDA graphs."""
 
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -12,19 +12,19 @@ _NUMPY = compat.array_namespace(np.empty(0))
 
 
 def is_torch(x: Any) -> bool:
-    """Tell whether ``x`` is a torch tensor, without importing torch."""
+    """Return whether ``x`` is a torch tensor, without importing torch."""
     return compat.is_torch_array(x)
 
 
 def is_array_api(x: Any) -> bool:
-    """Tell whether ``x`` belongs to a library other than NumPy (torch, CuPy, array-api-strict)."""
+    """Return whether ``x`` is an array of another library than NumPy, such as torch or CuPy."""
     return compat.is_array_api_obj(x) and not (
         compat.is_numpy_array(x) or compat.is_pydata_sparse_array(x)
     )
 
 
 def is_on_device(x: Any) -> bool:
-    """Tell whether ``x`` lies where NumPy cannot read it without a copy, on a GPU say."""
+    """Return whether ``x`` is on a device that NumPy cannot read, such as a GPU."""
     if compat.is_torch_array(x):
         return x.device.type != "cpu"
     return compat.is_cupy_array(x)
@@ -33,25 +33,25 @@ def is_on_device(x: Any) -> bool:
 def namespace(*arrays: Any) -> Any:
     """Return the array-API namespace that the given arrays share; ``None`` entries are skipped."""
     if len(arrays) == 1 and type(arrays[0]) is np.ndarray:
-        return _NUMPY  # compat looks through all libraries, which takes longer than a small sum
+        return _NUMPY  # checking all libraries takes longer than a small sum
     return compat.array_namespace(*(a for a in arrays if a is not None))
 
 
 def check_same_library(reference: Any, X: Any, *, fitted_on: str = "fit") -> None:
-    """Raise unless ``X`` lives in the same array library and on the same device as ``reference``.
+    """Raise unless ``X`` has the array library and the device of ``reference``.
 
-    Moving data between devices behind the user's back would hide the cost of the copy.
+    Data are not moved between devices silently, because the copy may be expensive.
     """
     if namespace(reference) is not namespace(X):
         raise TypeError(
-            f"X is a {type(X).__module__}.{type(X).__name__}, but the model was given a "
-            f"{type(reference).__module__}.{type(reference).__name__} in {fitted_on}; "
-            "convert X to the library used there, or fit again with the new one."
+            f"X is a {type(X).__module__}.{type(X).__name__}, but {fitted_on} was called with a "
+            f"{type(reference).__module__}.{type(reference).__name__}; convert X to the library "
+            f"of {fitted_on}, or call {fitted_on} again."
         )
     if compat.device(reference) != compat.device(X):
         raise ValueError(
-            f"X is on device {compat.device(X)}, but the model was given data on "
-            f"{compat.device(reference)} in {fitted_on}; move X there, e.g. "
+            f"X is on device {compat.device(X)}, but {fitted_on} was called with data on "
+            f"{compat.device(reference)}; move X there, e.g. with "
             f"X.to({str(compat.device(reference))!r})."
         )
 
@@ -81,7 +81,7 @@ def take_rows(X: Any, indices: Any) -> Any:
     flat = xp.reshape(indices, (-1,))
     shape = (*indices.shape, *X.shape[1:])
     if compat.is_torch_array(X) and X.is_cuda and X.ndim == 2 and X.shape[1] <= _SHORT_ROW:
-        # torch spends a block of threads on each row, however short: ten times slower than this.
+        # Gathering rows uses a block of threads per row, which is ten times slower for short rows.
         return X.T.contiguous().index_select(1, flat).T.contiguous().reshape(shape)
     return xp.reshape(xp.take(X, flat, axis=0), shape)
 
@@ -97,20 +97,20 @@ def as_numpy(x: Any) -> np.ndarray:
     return np.asarray(x)
 
 
-def as_given(answers: np.ndarray, X: Any) -> Any:
-    """Return answers in the precision, the array library and on the device of the queries."""
+def as_given(values: np.ndarray, X: Any) -> Any:
+    """Return values with the precision, array library and device of the queries ``X``."""
     if is_array_api(X):
         xp = namespace(X)
         dtype = xp.float32 if X.dtype == xp.float32 else xp.float64
-        return xp.asarray(answers, dtype=dtype, device=compat.device(X))
-    return answers.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else answers
+        return xp.asarray(values, dtype=dtype, device=compat.device(X))
+    return values.astype(np.float32) if getattr(X, "dtype", None) == np.float32 else values
 
 
 def free_memory(x: Any) -> float | None:
-    """Return the MiB that one block of work beside ``x`` may take, for `row_blocks`.
+    """Return the MiB of temporary memory that one block of rows may take, for `row_blocks`.
 
-    A quarter of what the CUDA device of ``x`` has free, torch's own cache counted as free;
-    elsewhere ``None``, which stands for scikit-learn's ``working_memory``.
+    On a CUDA device this is a quarter of the free memory, including torch's cache. Elsewhere it is
+    ``None``, which means scikit-learn's ``working_memory``.
     """
     if not (compat.is_torch_array(x) and x.device.type == "cuda"):
         return None
@@ -154,11 +154,11 @@ def exponentials(values: Any) -> Any:
 
 
 def captured(function: Callable[[], Any], state: Sequence[Any]) -> Callable[[], Any]:
-    """Return ``function`` recorded as a CUDA graph, or as it is where its state lives elsewhere.
+    """Return ``function`` recorded as a CUDA graph, or unchanged if its state is not on a GPU.
 
-    The function may read and write only arrays that stay where they are; ``state`` names those
-    that it changes, which are put back after the trial run that a recording needs. What it returns
-    is written anew by every call.
+    The function may read and write only arrays with a fixed address. ``state`` lists those that it
+    changes; they are restored after the trial run that a recording needs. Every call overwrites
+    the result of the call before.
     """
     if not (is_torch(state[0]) and state[0].is_cuda):
         return function
@@ -170,7 +170,7 @@ def captured(function: Callable[[], Any], state: Sequence[Any]) -> Callable[[], 
         function()
     cuda.current_stream().wait_stream(side)
     graph = cuda.CUDAGraph()
-    # Other threads may go on with the device meanwhile.
+    # Other threads may use the device meanwhile.
     with cuda.graph(graph, capture_error_mode="thread_local"):
         result = function()
     for array, old in zip(state, before, strict=True):
@@ -182,8 +182,8 @@ def captured(function: Callable[[], Any], state: Sequence[Any]) -> Callable[[], 
 class Recording:
     """A function recorded as a CUDA graph.
 
-    It keeps the function: a graph knows where arrays lie, not that they are in use, and what only
-    the function holds would be freed under it.
+    It keeps a reference to the function, because a graph stores addresses only: arrays that
+    nothing else refers to would be freed.
     """
 
     def __init__(self, function: Callable[[], Any], graph: Any, result: Any) -> None:

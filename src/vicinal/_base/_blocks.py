@@ -1,4 +1,4 @@
-"""Tables as blocks of rows: passes over them, and what a first pass finds."""
+"""Tables as blocks of rows: passes over the blocks, and the statistics of a first pass."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -15,11 +15,11 @@ from vicinal._base._training_data import TrainingData
 
 
 class Blocks(ABC):
-    """Rows, targets and weights that are visited block by block and never held whole.
+    """Rows, targets and weights that are processed block by block and never held in memory whole.
 
     A model with a method ``fit_blocks(blocks)`` learns from such passes alone. Functions given to
-    a pass are called as ``function(block, *shared)`` with :class:`TrainingData` (or what ``then``
-    made of it), perhaps on another machine: they must be importable and must not change their
+    a pass are called as ``function(block, *shared)`` with :class:`TrainingData` (or the result of
+    ``then``), perhaps on another computer: they must be importable and must not change their
     arguments.
     """
 
@@ -32,40 +32,40 @@ class Blocks(ABC):
 
     @abstractmethod
     def located(self, lengths: Sequence[int]) -> "Blocks":
-        """Tell every block where it starts: what is drawn for a row then hangs on the row alone."""
+        """Return blocks with their first row number, on which random numbers of a row depend."""
 
     @abstractmethod
     def then(self, function: Callable, *shared: Any, n_features: int | None = None) -> "Blocks":
-        """Return the blocks as the function makes them, when they are asked for.
+        """Return blocks to which the function is applied when they are needed.
 
-        ``n_features`` is given where they have other columns, which have no names.
+        ``n_features`` is given if the columns change; they then have no names.
         """
 
     @abstractmethod
     def held(self) -> "Blocks":
-        """Return the same blocks, made once and kept where they were made."""
+        """Return the same blocks, computed once and kept in the memory of the workers."""
 
     @abstractmethod
     def gather(self, function: Callable, *shared: Any) -> list:
-        """Return what the function makes of every block, in order."""
+        """Return the result of the function for every block, in order."""
 
     def values(self) -> list:
-        """Return all blocks; for those that ``then`` or ``regrouped`` made small."""
+        """Return all blocks; only for small ones, as ``then`` or ``regrouped`` return."""
         return self.gather(_same)
 
     @abstractmethod
     def total(
         self, function: Callable, *shared: Any, combine: Callable[[Any, Any], Any] = add
     ) -> Any:
-        """Return the sum over blocks of what the function makes of them, by a fixed tree."""
+        """Return the sum of the function over blocks, added in a fixed order."""
 
     @abstractmethod
     def totals(self, function: Callable, n: int, *shared: Any, combine: Callable) -> list:
-        """Like ``total`` for functions that return ``n`` values: each is added up by itself."""
+        """Return ``n`` sums over blocks of a function that returns ``n`` values."""
 
     @abstractmethod
     def regrouped(self, split: Callable, join: Callable, groups: list[tuple], *shared) -> "Blocks":
-        """Return one block for each group, made of the pieces that all blocks have for it.
+        """Return one block for each group, joined from the pieces of all blocks.
 
         ``split(block, *shared)`` returns a list with one piece for each group, and
         ``join(pieces, *own)`` makes the new block of a group from its pieces, in the order of the
@@ -107,7 +107,7 @@ def _pick(block: TrainingData, positions: np.ndarray) -> TrainingData:
 
 
 _SPARSE = (
-    "X has sparse blocks, and this fit sums up dense rows; convert them, for instance with "
+    "X has sparse blocks, but this fit needs dense ones; convert them, for example with "
     "X.map_blocks(lambda block: block.toarray())."
 )
 
@@ -134,7 +134,7 @@ class ColumnMoments(NamedTuple):
 
 @dataclass(frozen=True)
 class Survey:
-    """What one pass over a table tells."""
+    """Statistics of a table from one pass over its blocks."""
 
     lengths: tuple[int, ...]
     weight: float
@@ -150,14 +150,14 @@ class Survey:
 
     @property
     def moments(self) -> ColumnMoments:
-        """Moments of the columns; sparse blocks, which have none, are refused."""
+        """Moments of the columns; sparse blocks raise."""
         if self.dense_moments is None:
             raise ValueError(_SPARSE)
         return self.dense_moments
 
 
 def survey(blocks: Blocks, *, has_classes: bool) -> tuple[Blocks, Survey]:
-    """Count rows, weights and classes, and return blocks that know where they start."""
+    """Return blocks with their first row number, and counts of rows, weights and classes."""
     found = blocks.total(_look, has_classes, combine=_join)
     if found.n_rows == 0:
         raise ValueError("X has no rows of positive weight; at least one is needed.")
@@ -172,13 +172,12 @@ def survey(blocks: Blocks, *, has_classes: bool) -> tuple[Blocks, Survey]:
 
 
 def sample_rows(blocks: Blocks, found: Survey, n_rows: int, seed: int) -> TrainingData:
-    """Return about ``n_rows`` rows as one block, or all where there are no more.
+    """Return about ``n_rows`` random rows as one block, or all rows of a smaller table.
 
-    ``blocks`` must know where they start, see ``survey``: the sample is then the same whatever
-    blocks the rows come in.
+    ``blocks`` come from ``survey``: the sample does then not depend on the block size.
     """
     share = 1.0 if found.n_rows <= n_rows else n_rows / found.n_rows
-    return join_blocks(blocks.gather(_drawn, share, seed))
+    return join_blocks(blocks.gather(_sampled, share, seed))
 
 
 def dense(block: TrainingData) -> np.ndarray:
@@ -189,7 +188,7 @@ def dense(block: TrainingData) -> np.ndarray:
 
 
 def block_moments(block: TrainingData) -> ColumnMoments:
-    """Return the moments of a block; sparse rows are refused."""
+    """Return the moments of a block; sparse rows raise."""
     X, weight = dense(block), block.sample_weight
     if len(X) == 0:
         zero = np.zeros(X.shape[1])
@@ -204,9 +203,9 @@ def merge_moments(a: ColumnMoments, b: ColumnMoments) -> ColumnMoments:
     weight = a.weight + b.weight
     if weight == 0:
         return a
-    gap = b.mean - a.mean
-    mean = a.mean + gap * (b.weight / weight)
-    squares = a.squares + b.squares + gap**2 * (a.weight * b.weight / weight)
+    shift = b.mean - a.mean
+    mean = a.mean + shift * (b.weight / weight)
+    squares = a.squares + b.squares + shift**2 * (a.weight * b.weight / weight)
     return ColumnMoments(
         weight, mean, squares, np.minimum(a.low, b.low), np.maximum(a.high, b.high)
     )
@@ -229,9 +228,9 @@ def _join(left: Survey, right: Survey) -> Survey:
         classes = np.union1d(left.classes, right.classes)
         rows, weights = np.zeros(len(classes), dtype=np.int64), np.zeros(len(classes))
         for part in (left, right):
-            places = np.searchsorted(classes, part.classes)
-            rows[places] += part.class_rows
-            weights[places] += part.class_weights
+            index = np.searchsorted(classes, part.classes)
+            rows[index] += part.class_rows
+            weights[index] += part.class_weights
     moments = None
     if left.dense_moments is not None and right.dense_moments is not None:
         moments = merge_moments(left.dense_moments, right.dense_moments)
@@ -239,5 +238,5 @@ def _join(left: Survey, right: Survey) -> Survey:
     return Survey(lengths, left.weight + right.weight, classes, rows, weights, moments)
 
 
-def _drawn(block: TrainingData, share: float, seed: int) -> TrainingData:
+def _sampled(block: TrainingData, share: float, seed: int) -> TrainingData:
     return block.take(np.flatnonzero(row_uniforms(seed, block.start, len(block)) < share))

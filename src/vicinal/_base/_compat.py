@@ -1,4 +1,4 @@
-"""Private names of scikit-learn in one place, and optional packages."""
+"""Private names of scikit-learn, all imported here, and optional packages."""
 
 from importlib import import_module
 from types import ModuleType
@@ -19,7 +19,7 @@ from sklearn.utils.validation import _num_samples as num_samples
 
 
 def import_optional(name: str, *, needed_by: str, extra: str) -> ModuleType:
-    """Import a package that the core does not need, or say which extra brings it."""
+    """Import an optional package, or raise an error that names the extra to install."""
     try:
         return import_module(name)
     except ImportError as error:
@@ -54,7 +54,7 @@ __all__ = [
 
 
 class HasMethods(_HasMethods):
-    """Constraint on an instance: a class has the methods too, and would fail at its first call."""
+    """Constraint on an instance; a class with these methods does not satisfy it."""
 
     def is_satisfied_by(self, val: Any) -> bool:
         return not isinstance(val, type) and super().is_satisfied_by(val)
@@ -64,7 +64,7 @@ class HasMethods(_HasMethods):
 
 
 def draw_bootstrap(forest: Any, rng: np.random.RandomState) -> np.ndarray:
-    """Draw the rows of a tree of a fitted forest."""
+    """Return the bootstrap sample of a tree of a fitted forest: row numbers."""
     from sklearn.ensemble._forest import _generate_sample_indices
 
     size, weight = forest._n_samples_bootstrap, forest._sample_weight
@@ -72,10 +72,10 @@ def draw_bootstrap(forest: Any, rng: np.random.RandomState) -> np.ndarray:
 
 
 def grow_tree(tree: Any, X: np.ndarray, y: np.ndarray, weights: np.ndarray, rng) -> Any:
-    """Return what ``tree_`` of a copy of a fitted tree is after a fit with other weights and draws.
+    """Return the ``tree_`` of a copy of a fitted tree, fitted with other weights and seed.
 
-    ``X`` is float32 without gaps, ``y`` float64 with a column per output, codes if they are labels.
-    Depth, number of leaves and weight of a leaf are not bounded.
+    ``X`` is float32 without missing values, ``y`` float64 with a column per output, codes for
+    classification. Depth, number of leaves and weight of a leaf are not bounded.
     """
     from sklearn.tree._classes import CRITERIA_CLF, CRITERIA_REG, DENSE_SPLITTERS
     from sklearn.tree._tree import DepthFirstTreeBuilder, Tree
@@ -103,9 +103,9 @@ def neighbor_targets(model: Any) -> np.ndarray:
     return model.classes_[targets] if is_coded else targets
 
 
-def svc_gamma(machine: Any) -> float:
+def svc_gamma(svc: Any) -> float:
     """Return the width of the kernel that a fitted SVC uses."""
-    return float(machine._gamma)
+    return float(svc._gamma)
 
 
 def tuned_label(model: Any) -> Any:

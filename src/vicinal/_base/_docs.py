@@ -1,4 +1,4 @@
-"""Docstrings that say once what several estimators share."""
+"""Docstrings of parameters and attributes that several estimators share."""
 
 import inspect
 import re
@@ -7,7 +7,7 @@ from typing import Any
 
 from sklearn.base import BaseEstimator, ClassifierMixin
 
-# What an argument means where its docstring does not say more; X is of the kind ``fit`` states.
+# Default entries of arguments; the type of X is the one that ``fit`` documents.
 _ARGUMENTS = {
     "X": "X : array-like of shape (n_samples, n_features)\n    Training rows.",
     "y": "y : array-like of shape (n_samples,)\n    Targets.",
@@ -17,7 +17,7 @@ _ARGUMENTS = {
     "    Rows of the same group are held out together.",
     "blocks": "blocks : Blocks\n    The table, as :func:`vicinal.distributed.fit` hands it over.",
     "rows": "rows : array-like of int\n    Training rows, counted from 0.",
-    "ax": "ax : matplotlib Axes, default=None\n    Axes to draw on; ``None`` makes a figure.",
+    "ax": "ax : matplotlib Axes, default=None\n    Axes to plot on; ``None`` makes a figure.",
     "input_features": "input_features : array-like of str, default=None\n"
     "    Names of the columns, if not those seen in ``fit``.",
     "plot_options": "**plot_options : dict\n    Options of :meth:`plot`.",
@@ -39,7 +39,7 @@ _RETURNS = {
     "fit_transform": "ndarray of shape (n_samples, n_components)\n    Transformed rows.",
     "get_feature_names_out": "ndarray of str\n    Names of the columns of the output.",
     "plot": "self : object\n    The same object, with its artists.",
-    "from_": "display : object\n    The drawn picture with its numbers.",  # whatever it is from
+    "from_": "display : object\n    The plotted figure and its data.",  # of every method from_...
 }
 _CLASSIFIER_RETURNS = {"predict": "ndarray of shape (n_samples,)\n    Class labels."}
 _ATTRIBUTES = {
@@ -56,19 +56,18 @@ _ENTRY = re.compile(r"^(\*{0,2}\w+)(?=$| *[:,]).*(?:\n+(?: +.*))*", re.MULTILINE
 def documented(cls: type) -> type:
     """Complete the docstrings of a class and of its public methods.
 
-    What is not written means what it means elsewhere. A parameter of ``__init__`` or of a method
-    that has no entry gets the one of the nearest base class that has it, else the one in the tables
-    above; entries stand in the order of the signature. A method without a ``Returns`` section gets
-    that of its name. Attributes of base classes, ``n_features_in_``, ``feature_names_in_`` and a
-    classifier's ``classes_`` are added, and so are a base class's notes and references to a class
-    that has none.
+    A parameter without an entry gets the entry of the nearest base class that has one, else the one
+    in the tables above; entries follow the order of the signature. A method without a ``Returns``
+    section gets the default of its name. Attributes of base classes, ``n_features_in_``,
+    ``feature_names_in_`` and a classifier's ``classes_`` are added, and a class without notes or
+    references gets those of its base class.
     """
     is_classifier = issubclass(cls, ClassifierMixin)
     if cls.__doc__:
         cls.__doc__ = _complete_class(cls, is_classifier)
     arguments = {**_ARGUMENTS, **(_CLASSIFIER_ARGUMENTS if is_classifier else {})}
     returns = {**_RETURNS, **(_CLASSIFIER_RETURNS if is_classifier else {})}
-    # ``fit`` first: it states the kind of X.
+    # ``fit`` first: it documents the type of X.
     for name in sorted(vars(cls), key=lambda name: name != "fit"):
         function = _function(vars(cls)[name])
         if name.startswith("_") or function is None or not function.__doc__:
@@ -80,7 +79,7 @@ def documented(cls: type) -> type:
 
 
 def _queries(cls: type) -> str:
-    """Return the entry of rows to answer: what ``fit`` says of the training rows, but for them."""
+    """Return the entry of query rows, of the type that ``fit`` documents for training rows."""
     fit = _function(getattr(cls, "fit", None))
     kind, _, _ = _entries(fit, "Parameters").get("X", _ARGUMENTS["X"]).partition("\n")
     return f"{kind}\n    Queries."
@@ -101,8 +100,8 @@ def _complete_class(cls: type, is_classifier: bool) -> str:
     _write(sections, "Attributes", "Parameters", _pick(names, [*known, _ATTRIBUTES]))
     for title in ("Notes", "References"):
         after = "Notes" if "Notes" in sections else "See Also"
-        said = (_sections(vars(base).get("__doc__")).get(title) for base in own)
-        _write(sections, title, after, [text for text in said if text][:1])
+        known_texts = (_sections(vars(base).get("__doc__")).get(title) for base in own)
+        _write(sections, title, after, [text for text in known_texts if text][:1])
     return _joined(sections)
 
 
@@ -116,29 +115,29 @@ def _complete_method(
     _write(sections, "Parameters", "", _pick(names, known))
     if not {"Returns", "Yields"} & set(sections):
         found = [_sections(one.__doc__).get("Returns") for one in bases if one is not None]
-        said = next(
+        entry = next(
             (text for text in found if text),
             returns.get("from_" if name.startswith("from_") else name),
         )
-        if said:
-            _write(sections, "Returns", "Parameters", [said])
+        if entry:
+            _write(sections, "Returns", "Parameters", [entry])
     return _joined(sections)
 
 
 def _pick(names: list[str], known: list[dict[str, str]]) -> list[str]:
-    """Return the first entry known for every name that has one; one entry may have two names."""
+    """Return the first known entry of every name; one entry may document two names."""
     found = (next((entries[n] for entries in known if n in entries), None) for n in names)
     return list(dict.fromkeys(entry for entry in found if entry))
 
 
-def _function(member: Any) -> Callable | None:
-    """Return the function behind a method, a class method or one that is there on condition."""
-    member = getattr(member, "fn", getattr(member, "__func__", member))
-    return member if inspect.isfunction(member) else None
+def _function(method: Any) -> Callable | None:
+    """Return the function of a method, a class method or one made by ``available_if``."""
+    method = getattr(method, "fn", getattr(method, "__func__", method))
+    return method if inspect.isfunction(method) else None
 
 
 def _sections(doc: str | None) -> dict[str, str]:
-    """Return the text under each title; what stands before the first has the title ``""``."""
+    """Return the text under each title; the text before the first has the title ``""``."""
     parts = _TITLE.split(inspect.cleandoc(doc or ""))
     return {
         title: text.strip("\n") for title, text in zip(["", *parts[1::2]], parts[::2], strict=True)
@@ -158,13 +157,13 @@ def _entries(documented: Any, title: str) -> dict[str, str]:
 
 
 def _write(sections: dict[str, str], title: str, after: str, entries: list[str]) -> None:
-    """Set a section; a new one stands after the one named, else after those of arguments."""
+    """Set a section; a new one is inserted after ``after``, else after the arguments."""
     if not entries:
         return
     if title not in sections:
         before = [after, "Attributes", "Parameters", ""] if after else [""]
-        place = list(sections).index(next(name for name in before if name in sections)) + 1
-        rest = list(sections.items())[place:]
+        start = list(sections).index(next(name for name in before if name in sections)) + 1
+        rest = list(sections.items())[start:]
         for key, _ in rest:
             del sections[key]
         sections[title] = ""

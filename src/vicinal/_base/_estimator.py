@@ -1,4 +1,4 @@
-"""The contract of ``fit``: all or nothing."""
+"""Decorators of ``fit``: it succeeds or leaves the estimator unchanged."""
 
 import functools
 from typing import Any
@@ -9,7 +9,7 @@ from sklearn.base import is_classifier
 from vicinal._base._compat import fit_context
 from vicinal._base._validation import check_is_table, check_magnitude, no_numbers_in
 
-# State that belongs to the user's set-up of an estimator, not to what it learned.
+# Attributes that the user configures; all others are learned.
 _CONFIGURATION = {
     "_metadata_request",
     "_sklearn_output_config",
@@ -20,7 +20,7 @@ _CONFIGURATION = {
 
 
 def _forget(estimator) -> None:
-    """Remove everything an earlier ``fit`` left behind."""
+    """Remove the attributes of an earlier ``fit``."""
     keep = _CONFIGURATION.union(estimator.get_params(deep=False))
     for name in set(vars(estimator)) - keep:
         delattr(estimator, name)
@@ -29,11 +29,11 @@ def _forget(estimator) -> None:
 def atomic_fit(method):
     """Decorate ``fit`` or ``partial_fit`` so that it either succeeds or changes nothing.
 
-    Parameters are validated first (``_parameter_constraints``), and numbers whose squares would
-    overflow are refused, in X and in y, and an X that is no table. A ``fit`` starts from a clean
-    object, so that refitting equals fitting afresh; when anything goes wrong, Ctrl-C included, the
-    object is put back as it was: unfitted if it was unfitted. A ``partial_fit`` must not write into
-    arrays it learned earlier, because only the attributes themselves are put back.
+    Parameters are validated first (``_parameter_constraints``). An X that is not a table raises,
+    and so do numbers in X or y whose squares would overflow. ``fit`` first removes learned
+    attributes, so that refitting equals fitting a clone. After an error or Ctrl-C the attributes
+    are restored. A ``partial_fit`` must not write into arrays it learned earlier, because only the
+    attributes themselves are restored.
     """
     validated = fit_context(prefer_skip_nested_validation=False)(method)
     starts_afresh = method.__name__ != "partial_fit"
@@ -61,8 +61,8 @@ def atomic_fit(method):
 
 
 def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | None:
-    """Return an error about the data and what to do about it, if it is a known one."""
-    if error.__cause__ is not None or not str(error):  # a model inside has said it
+    """Return the message of a known error about the data with a remedy, else ``None``."""
+    if error.__cause__ is not None or not str(error):  # already explained by an inner model
         return None
     if isinstance(error, TypeError):
         strange = no_numbers_in(given.get("X"))
@@ -73,40 +73,40 @@ def _advice(error: BaseException, estimator, given: dict[str, Any]) -> str | Non
 
 
 def _remedy(text: str, estimator, given: dict[str, Any]) -> str | None:
-    """Return what to do about an error of scikit-learn's."""
+    """Return the remedy for an error of scikit-learn."""
     if text.startswith("could not convert string to float"):
         return _numbers_wanted(estimator, given)
     if text.startswith("Input X contains NaN"):
         return (
-            f"{type(estimator).__name__} takes no gaps: put vicinal.table.TableEncoder() before it "
-            "in a pipeline, which fills and marks them."
+            f"{type(estimator).__name__} does not accept missing values; put "
+            "vicinal.table.TableEncoder() before it in a pipeline to impute them."
         )
     if text.startswith("Input y contains NaN"):
-        return "Leave rows without a target out of X and y."
+        return "Drop rows without a target from X and y."
     if text.startswith("Unknown label type: continuous"):
-        return "Use a regressor for numbers, or bin y first."
+        return "Use a regressor for a continuous target, or bin y first."
     return None
 
 
 def _numbers_wanted(estimator, given: dict[str, Any]) -> str:
-    """Return which argument of a failed ``fit`` holds words, and what to do about it."""
+    """Return which argument of a failed ``fit`` holds strings, and the remedy."""
     remedies = {
-        "y": "use a classifier for labels, and write amounts as numbers",
-        "sample_weight": "count how often each row is seen",
+        "y": "use a classifier for class labels",
+        "sample_weight": "give one number for each row",
         "X": f"put vicinal.table.TableEncoder() before {type(estimator).__name__} in a pipeline",
     }
     if is_classifier(estimator):
-        del remedies["y"]  # its words are welcome
+        del remedies["y"]  # class labels may be strings
     for name, remedy in remedies.items():
         try:
             np.asarray(given.get(name, 0.0), dtype=np.float64)
         except (TypeError, ValueError):
-            return f"{name} must be numbers here: {remedy}."
-    return "Numbers are needed here."
+            return f"{name} must be numeric: {remedy}."
+    return "Numeric input is needed."
 
 
 def atomic_fit_blocks(method):
-    """Decorate ``fit_blocks(blocks)``: ``atomic_fit`` for a table that comes in blocks of rows."""
+    """Decorate ``fit_blocks(blocks)`` as ``atomic_fit`` decorates ``fit``."""
 
     @functools.wraps(method)
     def wrapper(self, blocks):
@@ -120,11 +120,11 @@ def atomic_fit_blocks(method):
 
 
 def refuse(estimator: Any, *, why: str, **only: Any) -> None:
-    """Raise where a parameter has another value than the one that can be had here."""
+    """Raise where a parameter has another value than the only one supported."""
     for name, value in only.items():
         given = getattr(estimator, name)
         if given != value:
             raise ValueError(
-                f"{name}={given!r} is not possible {why}; use {name}={value!r}, or fit to a sample "
-                "in memory."
+                f"{name}={given!r} cannot be fitted {why}; use {name}={value!r}, or fit to a "
+                "sample in memory."
             )

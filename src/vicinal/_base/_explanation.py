@@ -1,4 +1,4 @@
-"""Reasons of one prediction: sections that models offer, and the columns they speak of."""
+"""Sections of an explanation of one prediction, and names and values of its columns."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -13,27 +13,27 @@ from vicinal._base._tables import column_names
 
 @dataclass(frozen=True)
 class ExplanationSection:
-    """One reason: a sentence, and a table of the numbers behind it.
+    """One section of an explanation: a summary and a table.
 
     Attributes
     ----------
     key : str
-        Short name, the same for every model that gives this kind of reason.
+        Short name, the same for all models with this kind of section.
     title : str
         Heading.
     summary : str
-        What the numbers say, in one or two sentences.
+        The finding, in one or two sentences.
     columns : tuple of str
-        Heads of the table.
+        Column names of the table.
     rows : list of tuple
         The table, most important first.
     bars : str or None
-        Column that is drawn as bars.
+        Column that is shown as bars.
     values : dict
-        Single numbers behind the summary.
+        Single numbers that the summary rests on.
     cells : callable or None
-        Where the rows of the table are training rows: what these hold in a column of the name given
-        to it. Those that matter are shown by :func:`vicinal.inspection.explain`.
+        If the rows of the table are training rows: returns their values in a column of X, by name.
+        :func:`vicinal.inspection.explain` shows the columns that matter.
     """
 
     key: str
@@ -54,7 +54,7 @@ class ExplanationSection:
         Parameters
         ----------
         max_rows : int, default=10
-            Longest part of the table that is shown.
+            Largest number of table rows shown.
 
         Returns
         -------
@@ -65,7 +65,7 @@ class ExplanationSection:
         return "\n".join(lines + (self._table(max_rows) if self.rows else []))
 
     def more(self, max_rows: int) -> str:
-        """Return how many rows are not shown, in words.
+        """Return a note on the number of rows that are not shown.
 
         Parameters
         ----------
@@ -75,7 +75,7 @@ class ExplanationSection:
         Returns
         -------
         str
-            Empty where all are.
+            Empty if all rows are shown.
         """
         rest = len(self.rows) - max_rows
         return f"... and {rest} more" if rest > 0 else ""
@@ -96,7 +96,7 @@ class ExplanationSection:
         return [*lines, f"  {more}"] if more else lines
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the section in types that JSON knows.
+        """Return the section in types of JSON.
 
         Returns
         -------
@@ -112,20 +112,20 @@ class ExplanationSection:
 
 
 class RowColumns:
-    """Names and values of the columns that a model sees in one row.
+    """Names and values of the columns of one row, as the model gets them.
 
     Attributes
     ----------
     names : list of str
         Names of the columns of the model, ``"marital_married"``.
     sources : list of str or None
-        The column of the table each of them was made from, ``"marital"``; ``None`` where it was
-        made from several.
+        The column of the table that each was computed from, ``"marital"``; ``None`` if there are
+        several.
     values : list
-        Value of the source in the row; where there is no single source, of the column itself.
+        Value of the source in the row, or of the column itself if it has several sources.
     rates : ndarray
-        Change of each column per unit of its source, so that coefficients can be told in units of
-        the table; one for categories and for columns without a source.
+        Change of each column per unit of its source, which converts coefficients to units of the
+        table; one for categories and for columns with several sources.
     """
 
     def __init__(
@@ -140,21 +140,21 @@ class RowColumns:
 
     @property
     def are_encoded(self) -> bool:
-        """Tell whether names and sources differ."""
+        """Whether names and sources differ."""
         return any(source != name for source, name in zip(self.sources, self.names, strict=True))
 
 
 class ExplainRowMixin:
-    """Models that tell why they say what they say about one row.
+    """Mixin of models that explain the prediction of one row.
 
-    A model writes ``_sections(X, columns)``, which gets a checked row and the names of its
+    A model implements ``_sections(X, columns)`` for one validated row and the names of its
     columns.
     """
 
     def explain_row(self, X, columns=None):
-        """Return the reasons for the prediction of one row.
+        """Return the sections that explain the prediction of one row.
 
-        :func:`vicinal.inspection.explain` shows them with those that any model has.
+        :func:`vicinal.inspection.explain` shows them with the sections that any model has.
 
         Parameters
         ----------
@@ -166,7 +166,7 @@ class ExplainRowMixin:
         Returns
         -------
         sections : list of ExplanationSection
-            The reasons, most telling first; each with a ``summary`` and a table (``columns`` and
+            The most informative first, each with a ``summary`` and a table (``columns`` and
             ``rows``).
         """
         check_is_fitted(self)
@@ -174,8 +174,7 @@ class ExplainRowMixin:
             X = np.asarray(X, dtype=float)
         if len(X.shape) != 2 or X.shape[0] != 1:
             raise ValueError(
-                f"explain_row takes one row, got an array of shape {tuple(X.shape)}; "
-                "pass X[i:i + 1]."
+                f"X has shape {tuple(X.shape)}, but explain_row takes one row; pass X[i:i + 1]."
             )
         if columns is None:
             columns = RowColumns.of_table(X, column_names(X, self))
@@ -205,22 +204,22 @@ def dense_row(X: Any) -> np.ndarray:
     return np.asarray(X.toarray() if sparse.issparse(X) else X, dtype=float)
 
 
-# --- sections that several families give ---
+# --- sections of several families ---
 
 
 def coefficient_section(
     columns: RowColumns, coef: np.ndarray, offset: np.ndarray, summary: str, **values: Any
 ) -> ExplanationSection:
-    """Return a table of coefficients, sorted by what each column contributes.
+    """Return a table of coefficients, sorted by contribution.
 
     Parameters
     ----------
     columns : RowColumns
         Names and values.
     coef : ndarray of shape (n_columns,)
-        Change of the score per unit of each column; the table tells it per unit of the source.
+        Change of the score per unit of each column; the table has it per unit of the source.
     offset : ndarray of shape (n_columns,)
-        Distance of the row from the point that contributions are counted from.
+        Difference between the row and the reference point of the contributions.
     summary : str
         What the score is.
     **values
@@ -236,7 +235,7 @@ def coefficient_section(
         source = columns.sources[j] or "several columns"
         rows.append((*row, source) if columns.are_encoded else row)
     if columns.are_encoded:
-        names = (*names, "made from")
+        names = (*names, "computed from")
         values["by source"] = by_source(columns, contribution)
     return ExplanationSection(
         "coefficients", "Coefficients", summary, names, rows, "contribution", values
@@ -244,7 +243,7 @@ def coefficient_section(
 
 
 def by_source(columns: RowColumns, contribution: np.ndarray) -> dict[str, float]:
-    """Return contributions summed over the columns made from one column of the table."""
+    """Return contributions summed over the columns computed from one column of the table."""
     total: dict[str, float] = {}
     for name, source, part in zip(columns.names, columns.sources, contribution, strict=True):
         key = name if source is None else source
@@ -253,7 +252,7 @@ def by_source(columns: RowColumns, contribution: np.ndarray) -> dict[str, float]
 
 
 def linear_sections(model: Any, X: Any, columns: RowColumns) -> list[ExplanationSection]:
-    """Return the coefficients of a model with ``coef_`` and ``intercept_``, if one per column."""
+    """Return the coefficients of a linear model, if it has one per column."""
     coef = model.coef_.toarray() if hasattr(model.coef_, "toarray") else np.asarray(model.coef_)
     coef = np.atleast_2d(coef)
     if coef.shape[1] != len(columns.names):
@@ -262,107 +261,107 @@ def linear_sections(model: Any, X: Any, columns: RowColumns) -> list[Explanation
     intercept = np.broadcast_to(np.atleast_1d(model.intercept_), len(coef)).astype(float)
     if not hasattr(model, "classes_"):
         level, slope = float(intercept[0]), coef[0]
-        said = f"The prediction is {show(level)} and the sum of these contributions."
+        summary = f"The prediction is {show(level)} plus the sum of these contributions."
     elif len(coef) == 1:
         chosen = int(coef[0] @ x + intercept[0] > 0)
         sign = 1.0 if chosen == 1 else -1.0
         level, slope = sign * float(intercept[0]), sign * coef[0]
-        said = (
-            f"{show(model.classes_[chosen])} wins where the sum of these contributions and "
-            f"{show(level)} is above 0."
+        summary = (
+            f"The prediction is {show(model.classes_[chosen])} if {show(level)} plus the sum of "
+            "these contributions is above 0."
         )
     elif len(coef) == len(model.classes_):
         first, second = two_best(coef @ x + intercept)
         level, slope = float(intercept[first] - intercept[second]), coef[first] - coef[second]
-        said = (
-            f"{show(model.classes_[first])} beats {show(model.classes_[second])} where the sum "
-            f"of these contributions and {show(level)} is above 0."
+        summary = (
+            f"{show(model.classes_[first])} is preferred to {show(model.classes_[second])} if "
+            f"{show(level)} plus the sum of these contributions is above 0."
         )
     else:
         return []
-    return [coefficient_section(columns, slope, x, said, intercept=level)]
+    return [coefficient_section(columns, slope, x, summary, intercept=level)]
 
 
 def path_section(model: Any, X: Any, columns: RowColumns) -> ExplanationSection:
-    """Return the questions that a decision tree of scikit-learn asks on the way to a leaf."""
+    """Return the conditions on the path of a row to its leaf in a tree of scikit-learn."""
     tree = model.tree_
     x = dense_row(X)[0].astype(np.float32)
     node, rows = 0, []
     while tree.children_left[node] != -1:
         j, threshold = int(tree.feature[node]), float(tree.threshold[node])
         goes_left = bool(x[j] <= threshold)
-        question = f"{columns.names[j]} {'<=' if goes_left else '>'} {show(threshold)}"
+        condition = f"{columns.names[j]} {'<=' if goes_left else '>'} {show(threshold)}"
         node = int((tree.children_left if goes_left else tree.children_right)[node])
-        rows.append((question, columns.values[j], int(tree.n_node_samples[node])))
+        rows.append((condition, columns.values[j], int(tree.n_node_samples[node])))
     size = int(tree.n_node_samples[node])
-    summary = f"After {len(rows)} questions the row is in a leaf of {size} training rows."
+    summary = f"The row satisfies {len(rows)} conditions; its leaf holds {size} training rows."
     values: dict[str, Any] = {"leaf": node, "leaf_size": size}
     if hasattr(model, "classes_") and tree.n_outputs == 1:
         share = tree.value[node, 0] / tree.value[node, 0].sum()
         values["class_shares"] = dict(zip(model.classes_.tolist(), share.tolist(), strict=True))
         best = int(share.argmax())
         summary += f" {share[best]:.0%} of them are {show(model.classes_[best])}."
-    head = ("question", "value", "rows left")
-    return ExplanationSection("path", "Questions", summary, head, rows, None, values)
+    head = ("condition", "value", "training rows")
+    return ExplanationSection("path", "Decision path", summary, head, rows, None, values)
 
 
-def estimator_section(
+def base_model_section(
     names: list[str],
     weights: np.ndarray,
-    answers: np.ndarray,
+    predictions: np.ndarray,
     classes: np.ndarray | None,
     summary: str,
     **values: Any,
 ) -> ExplanationSection:
-    """Return the members of a weighted mean; their contributions add up to its answer.
+    """Return the base models of a weighted mean; contributions add up to its prediction.
 
     Parameters
     ----------
     names : list of str
         Their names.
-    weights : ndarray of shape (n_members,)
-        Their weights, of sum one.
-    answers : ndarray of shape (n_members, n_outputs)
-        What each says: probabilities of ``classes``, or predicted values.
+    weights : ndarray of shape (n_models,)
+        Their weights, which sum to one.
+    predictions : ndarray of shape (n_models, n_outputs)
+        Probabilities of ``classes``, or predicted values.
     classes : ndarray or None
         Labels; ``None`` for a regressor.
     summary : str
-        What the members are.
+        What the base models are.
     **values
         Single numbers.
     """
-    parts = np.asarray(weights)[:, None] * answers
+    parts = np.asarray(weights)[:, None] * predictions
     at = 0 if classes is None else int(parts.sum(axis=0).argmax())
     head: tuple[str, ...] = ("base model", "prediction", "weight", "contribution")
     if classes is not None:
         head = ("base model", "prediction", "probability", "weight", "contribution")
     rows: list[tuple] = []
     for m in np.argsort(-np.asarray(weights), kind="stable"):
-        weight, part, answer = float(weights[m]), float(parts[m, at]), float(answers[m, at])
+        weight, part, value = float(weights[m]), float(parts[m, at]), float(predictions[m, at])
         if classes is None:
-            rows.append((names[m], answer, weight, part))
+            rows.append((names[m], value, weight, part))
         else:
-            rows.append((names[m], classes[answers[m].argmax()], answer, weight, part))
+            rows.append((names[m], classes[predictions[m].argmax()], value, weight, part))
     if classes is not None:
         summary += f" Contributions add up to the probability of {show(classes[at])}."
     else:
         summary += " Contributions add up to the prediction."
     return ExplanationSection(
-        "estimators", "Base models", summary, head, rows, "contribution", values
+        "base_models", "Base models", summary, head, rows, "contribution", values
     )
 
 
 def two_best(scores: np.ndarray) -> tuple[int, int]:
-    """Return the positions of the largest and of the second largest score."""
+    """Return the indices of the largest and of the second largest score."""
     order = np.argsort(-scores, kind="stable")
     return int(order[0]), int(order[1])
 
 
-# --- numbers as readers and JSON want them ---
+# --- formatting ---
 
 
 def plain(value: Any) -> Any:
-    """Return a value in types that JSON knows; what is not finite becomes ``None``."""
+    """Return a value in types of JSON; NaN and infinity become ``None``."""
     if isinstance(value, Mapping):
         return {str(key): plain(part) for key, part in value.items()}
     if isinstance(value, list | tuple):
@@ -379,7 +378,7 @@ def plain(value: Any) -> Any:
 
 
 def show(value: Any) -> str:
-    """Return a value as a reader wants it: four figures, large numbers in full, gaps by name."""
+    """Return a value as text: four significant digits, large numbers in full, or "missing"."""
     if isinstance(value, np.generic):
         value = value.item()
     if value is None or (isinstance(value, float) and np.isnan(value)):
@@ -394,5 +393,5 @@ def show(value: Any) -> str:
 
 
 def is_number(value: Any) -> bool:
-    """Tell whether a cell is set flush right."""
+    """Return whether a cell is a number, which is aligned right."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool)

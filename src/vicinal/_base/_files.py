@@ -1,4 +1,4 @@
-"""Files that appear whole or not at all, and texts of files."""
+"""Atomic writing of files, and printable text."""
 
 import contextlib
 import errno
@@ -18,7 +18,7 @@ except ImportError:  # Windows, where a file that is open cannot be replaced or 
     fcntl = None
 
 _NEW_FILE = os.O_WRONLY | os.O_CREAT | os.O_EXCL
-# Absent on Windows, where only the last is needed: without it newlines would be translated.
+# Windows has the last only, and needs it: newlines would be translated otherwise.
 _FLAGS = _NEW_FILE | sum(getattr(os, name, 0) for name in ("O_NOFOLLOW", "O_CLOEXEC", "O_BINARY"))
 
 _OLD_FLAGS = os.O_RDONLY | sum(
@@ -28,12 +28,11 @@ _OLD_FLAGS = os.O_RDONLY | sum(
 
 @contextlib.contextmanager
 def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
-    """Open a temporary file that replaces ``path`` when the block ends well.
+    """Open a temporary file that replaces ``path`` when the block succeeds.
 
-    A reader sees the old file or the new one, never half. The temporary file lies in the same
-    folder, because only then is the final rename atomic; it must be new, so nobody can have laid a
-    link in its way. The mode of a file that is replaced is kept. Temporary files that a killed
-    process left behind are removed.
+    A reader sees the old file or the new one, never a part. The temporary file is in the same
+    folder, because only then is the final rename atomic; it must be new, so that no link is
+    followed. The mode of a replaced file is kept. Temporary files of killed processes are removed.
     """
     target = Path(path)
     draft = None
@@ -53,7 +52,7 @@ def whole_file(path: str | os.PathLike) -> Iterator[BinaryIO]:
     except OSError as error:
         if error.errno is None:
             raise
-        # A full disk names no file, and the name of the draft says nothing.
+        # The error of a full disk has no file name, and users do not know the temporary one.
         raise OSError(error.errno, error.strerror, str(target)) from error
     finally:
         if draft is not None:
@@ -68,14 +67,14 @@ def _replace(draft: Path, target: Path, mode: int | None) -> None:
 
 
 def _new_draft(target: Path) -> tuple[Path, BinaryIO]:
-    """Return a new file and lock it: the lock ends with the process, however that ends."""
+    """Return a new file, locked: the lock ends with the process, even if it is killed."""
     for attempt in range(3):
         draft = target.with_name(f".{target.name[:200]}.{secrets.token_hex(8)}.tmp")
         file = open(os.open(draft, _FLAGS, 0o666), "wb")
         if fcntl is not None:
             with contextlib.suppress(OSError):  # of file systems without locks
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        # Another process may have taken it for abandoned before it was locked.
+        # Another process may have removed it as abandoned before it was locked.
         if attempt == 2 or draft.exists():
             break
         file.close()
@@ -83,7 +82,7 @@ def _new_draft(target: Path) -> tuple[Path, BinaryIO]:
 
 
 def _remove_abandoned(target: Path) -> None:
-    """Remove temporary files of ``target`` that no process holds the lock of."""
+    """Remove temporary files of ``target`` that no process has locked."""
     pattern = re.compile(re.escape(f".{target.name[:200]}.") + r"[0-9a-f]{16}\.tmp")
     if fcntl is None:
         return
@@ -95,14 +94,14 @@ def _remove_abandoned(target: Path) -> None:
 
 
 def write_whole(path: str | os.PathLike, content: str | bytes) -> Path:
-    """Write ``content`` to ``path`` so that a reader sees the old file or the new one."""
+    """Write ``content`` to ``path``; a reader sees the old file or the new one."""
     with whole_file(path) as file:
         file.write(content.encode("utf-8") if isinstance(content, str) else content)
     return Path(path)
 
 
 def _mode(path: Path) -> int | None:
-    """Return the permissions of an existing file; raise where it is a device or the like."""
+    """Return the permissions of an existing file; raise if it is a pipe or a device."""
     try:
         mode = path.stat().st_mode
     except FileNotFoundError:
@@ -113,7 +112,7 @@ def _mode(path: Path) -> int | None:
 
 
 def printable(text: str) -> str:
-    """Return a text of a file without characters that would steer a terminal."""
+    """Return a text with terminal control characters escaped."""
     if text.isprintable():
         return text
     return "".join(c if c.isprintable() else ascii(c)[1:-1] for c in text)

@@ -1,7 +1,7 @@
-"""Forests of scikit-learn without what it does around every tree; trees and answers are the same.
+"""Faster fit and prediction of scikit-learn's forests for small tables, with equal results.
 
-Checks and copies of the parameters take most of the time of a tree of a small table, and a pool of
-threads ten times as long as the trees for one row.
+scikit-learn validates and clones for every tree, which takes longer than growing a small tree, and
+starts threads for a single row, which takes ten times as long as its prediction.
 """
 
 from collections.abc import Callable
@@ -14,18 +14,18 @@ from sklearn.base import is_classifier
 from vicinal._base._compat import draw_bootstrap, grow_tree
 from vicinal._base._parallel import draw_seeds, thread_map
 
-# From here on threads and checks cost little beside the trees themselves.
+# Rows from which threads and validation cost little compared with the trees.
 _MANY_ROWS = 4096
-# Rows that the trees of one task see together: fewer are grown before another thread has begun.
+# Rows times trees of one task; smaller tasks end before another thread starts.
 _ROWS_PER_TASK = 20_000
 
 
 def fit_forest(forest: Any, X: np.ndarray, y: np.ndarray, sample_weight=None) -> list[np.ndarray]:
-    """Fit a forest to rows without gaps, as ``forest.fit`` does, and return the rows trees drew.
+    """Fit a forest as ``forest.fit`` does, and return the bootstrap sample of each tree.
 
-    ``forest`` draws bootstraps from a seed, has trees of any depth and one column of labels, or
-    numbers. The first tree is fitted by scikit-learn; the others are copies of it, grown on their
-    own draws.
+    X has no missing values. ``forest`` has an integer seed, bootstrap sampling, unbounded depth and
+    one target. The first tree is fitted by scikit-learn; the others are copies of it, grown on
+    their own samples.
     """
     n_trees = forest.n_estimators
     forest.set_params(n_estimators=1).fit(X, y, sample_weight=sample_weight)
@@ -37,25 +37,25 @@ def fit_forest(forest: Any, X: np.ndarray, y: np.ndarray, sample_weight=None) ->
     seeds = draw_seeds(forest.random_state, n_trees)
 
     def grow(some: list[int]) -> list:
-        rng = np.random.RandomState()  # seeding it again is cheap, another one is not
+        rng = np.random.RandomState()  # reseeding is cheaper than a new one
         grown = []
         for seed in some:
             tree = copy(first)
             tree.random_state = seed
             rng.seed(seed)
-            drawn = draw_bootstrap(forest, rng)
-            counts = np.bincount(drawn, minlength=len(X)).astype(np.float64)
+            sample = draw_bootstrap(forest, rng)
+            counts = np.bincount(sample, minlength=len(X)).astype(np.float64)
             rng.seed(seed)
             tree.tree_ = grow_tree(first, rows, targets, counts, rng)
-            grown.append((tree, drawn))
+            grown.append((tree, sample))
         return grown
 
     size = max(1, _ROWS_PER_TASK // len(X))
     tasks = [seeds[t : t + size] for t in range(1, n_trees, size)]
     others = [pair for part in thread_map(grow, tasks, forest.n_jobs) for pair in part]
-    draws = [*forest.estimators_samples_, *(drawn for _, drawn in others)]
+    samples = [*forest.estimators_samples_, *(sample for _, sample in others)]
     forest.estimators_ = [first, *(tree for tree, _ in others)]
-    return draws
+    return samples
 
 
 def forest_leaves(forest: Any, X: np.ndarray) -> np.ndarray:
@@ -69,7 +69,7 @@ def forest_leaves(forest: Any, X: np.ndarray) -> np.ndarray:
 def forest_proba(forest: Any, X: np.ndarray, wrap: Callable = np.asarray) -> np.ndarray:
     """Return class probabilities, as ``predict_proba`` of a forest of one output.
 
-    ``wrap`` makes the table that the forest knows of an array, with the names of its columns.
+    ``wrap`` converts the array to the type of table that the forest was fitted to.
     """
     few = _few_rows(X)
     if few is None:
@@ -81,7 +81,7 @@ def forest_proba(forest: Any, X: np.ndarray, wrap: Callable = np.asarray) -> np.
 
 
 def _few_rows(X: np.ndarray) -> np.ndarray | None:
-    """Return few rows as trees read them, ``None`` for many and for those that they refuse."""
+    """Return a small X as float32; ``None`` if it is large or not finite."""
     if len(X) > _MANY_ROWS:
         return None
     with np.errstate(over="ignore"):

@@ -1,4 +1,4 @@
-"""Held-out rows and predictions for training rows by models that were fitted without them."""
+"""Held-out predictions: for training rows, by models that were fitted without them."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -24,7 +24,7 @@ def row_uniforms(seed: int, start: int, n: int) -> np.ndarray:
     """Return one number in [0, 1) for each of the rows ``start .. start + n`` of the table.
 
     The number is a hash of seed and position (the finaliser of SplitMix64; Steele, Lea and Flood,
-    2014), so that it hangs on neither the blocks nor the order in which they are worked.
+    2014), so that it depends neither on the blocks nor on their order.
     """
     with np.errstate(over="ignore"):
         state = (np.arange(start, start + n, dtype=np.uint64) + np.uint64(1)) * _STEP
@@ -33,16 +33,16 @@ def row_uniforms(seed: int, start: int, n: int) -> np.ndarray:
 
 
 def hold_out(codes: np.ndarray, fraction: float, rng: np.random.RandomState) -> np.ndarray:
-    """Choose rows to hold out, in proportion to the classes: a boolean mask.
+    """Return a boolean mask of rows to hold out, stratified by class.
 
-    Rows are lined up by class, shuffled within, and every ``1 / fraction``-th is taken. A class of
-    one row keeps it.
+    Rows are sorted by class, shuffled within, and every ``1 / fraction``-th is held out. The only
+    row of a class is never held out.
     """
     order = np.lexsort((rng.permutation(len(codes)), codes))
     order = order[np.bincount(codes)[codes[order]] > 1]
     mask = np.zeros(len(codes), dtype=bool)
-    places = np.arange(rng.uniform() / fraction, len(order), 1 / fraction).astype(int)
-    mask[order[places]] = True
+    chosen = np.arange(rng.uniform() / fraction, len(order), 1 / fraction).astype(int)
+    mask[order[chosen]] = True
     emptied = np.bincount(codes[~mask], minlength=codes.max() + 1)[codes] == 0
     mask[emptied] = False
     return mask
@@ -56,12 +56,12 @@ def _mixed(state: np.ndarray) -> np.ndarray:
 
 @dataclass(frozen=True)
 class OutOfFold:
-    """What a model answered on rows it had not seen.
+    """Predictions of one model for rows that it was not fitted to.
 
     Attributes
     ----------
     rows : ndarray of shape (n_rows,)
-        Positions in the table, ascending; all rows when every fold was finished.
+        Row numbers, ascending; all rows if every fold was completed.
     prediction : ndarray of shape (n_rows,)
         Predicted labels or values.
     proba : ndarray of shape (n_rows, n_classes) or None
@@ -78,26 +78,25 @@ class OutOfFold:
 
 @dataclass(frozen=True)
 class HeldOut:
-    """What the candidates of an estimator say of rows they did not see.
+    """Held-out predictions of all candidate settings of an estimator.
 
     Attributes
     ----------
     candidates : list of dict
-        Parameters of each candidate: ``clone(estimator).set_params(**candidates[c]).fit(X, y)`` is
-        the model that ``answers[c]`` speaks for. ``[{}]`` where nothing is left open.
-    rows : ndarray of int of shape (n_answers,)
-        The training row of every answer, in the order of :func:`fold_entries`.
-    answers : ndarray of shape (n_candidates, n_answers, n_outputs)
-        What ``predict`` would say, as columns; of a classifier what ``predict_proba`` would say,
-        one column for each label of ``np.unique(y)``.
+        Parameters of each candidate: ``predictions[c]`` are the held-out predictions of
+        ``clone(estimator).set_params(**candidates[c])``. ``[{}]`` if there is nothing to select.
+    rows : ndarray of int of shape (n_predictions,)
+        The training row of every prediction, in the order of :func:`fold_entries`.
+    predictions : ndarray of shape (n_candidates, n_predictions, n_outputs)
+        Predicted values, or class probabilities with a column for each label of ``np.unique(y)``.
     fitted : callable or None
-        ``fitted(c)`` is that model, where what was learned on the way makes it cheaper than a fit;
-        ``fitted(c, X, y, sample_weight)`` is the same with other rows, of which these may be some.
+        ``fitted(c)`` returns candidate ``c`` fitted to all rows, at less cost than a fit;
+        ``fitted(c, X, y, sample_weight)`` the same for other rows.
     """
 
     candidates: list[dict[str, Any]]
     rows: np.ndarray
-    answers: np.ndarray
+    predictions: np.ndarray
     fitted: Callable[..., Any] | None = None
 
 
@@ -113,12 +112,12 @@ def held_out(
     rows: np.ndarray | None = None,
     n_jobs: int | None = None,
 ) -> HeldOut:
-    """Let an estimator answer training rows without having seen them.
+    """Return held-out predictions of an estimator for its training rows.
 
-    An estimator with a method ``held_out(X, y, *, folds, rows, sample_weight, groups)`` is asked
-    for it: local models leave the row out of its neighbourhood, forests ask the trees that did not
-    draw it, and all answer for every setting they would choose from. Of any other estimator copies
-    are fitted to the rows outside each fold.
+    An estimator with a method ``held_out(X, y, *, folds, rows, sample_weight, groups)`` computes
+    them itself, for every setting it selects from: local models exclude the row from its
+    neighbourhood, forests use the trees without the row. Any other estimator is cloned and fitted
+    to the rows outside each fold.
 
     Parameters
     ----------
@@ -127,20 +126,20 @@ def held_out(
     X, y
         Training rows and targets, or labels.
     folds : sequence of ndarray of int
-        Rows of each fold. Repeated folds hold a row several times: it is then answered as often.
+        Rows of each fold. With repeated folds a row is predicted several times.
     sample_weight, groups : ndarray of shape (n_samples,), optional
-        Weights of the rows; groups whose rows are left out together (folds must respect them).
+        Weights of the rows; groups whose rows are held out together (folds must respect them).
     method : {"predict", "predict_proba"}, default="predict"
-        What to answer with.
+        The method that predicts.
     rows : ndarray of int, optional
-        Rows to answer; all of them by default.
+        Rows to predict; all of them by default.
     n_jobs : int, optional
-        Folds at once, in threads.
+        Number of folds in parallel, in threads.
 
     Returns
     -------
     HeldOut
-        Candidates and their answers.
+        Candidates and their predictions.
     """
     if isinstance(estimator, Pipeline) and hasattr(estimator.steps[-1][1], "held_out"):
         return _held_out_of_pipeline(
@@ -169,13 +168,13 @@ def held_out_by_folds(
 ) -> HeldOut:
     """Fit copies to the rows outside each fold: :func:`held_out` of any estimator.
 
-    ``classes`` are the columns of probabilities, those of y by default.
+    ``classes`` are the columns of probabilities, by default those of y.
     """
     if method == "predict_proba" and classes is None:
         classes = np.unique(y)
-    _, answers = cross_fit(
+    _, predictions = cross_fit(
         lambda *some: _fit_in_one_thread(clone(estimator), *some),
-        lambda model, some: aligned_answers(model, some, method, classes),
+        lambda model, some: aligned_predictions(model, some, method, classes),
         X,
         y,
         folds,
@@ -184,18 +183,18 @@ def held_out_by_folds(
         n_jobs=n_jobs,
         prefer="threads",
     )
-    return HeldOut([{}], np.concatenate(fold_entries(folds, rows)), answers[None])
+    return HeldOut([{}], np.concatenate(fold_entries(folds, rows)), predictions[None])
 
 
 def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
-    """Ask the last step, behind transformers that do not look at y and may see every row."""
+    """Return held-out predictions of the last step; transformers that ignore y see every row."""
     *_, (name, last) = pipeline.steps
     blind = clone(pipeline[:-1])
     looks = [step for _, step in blind.steps if get_tags(step).target_tags.required]
     if looks:
         raise ValueError(
-            f"{looks[0]!r} learns from y, so rows that {last!r} leaves out would have been seen; "
-            "hand it to the model itself, or use an estimator without held_out."
+            f"{looks[0]!r} learns from y and would see the rows that {last!r} holds out; pass it "
+            "to the model itself, or use an estimator without held_out."
         )
     found = last.held_out(blind.fit_transform(X), y, folds=folds, **options)
     candidates = [
@@ -211,41 +210,41 @@ def _held_out_of_pipeline(pipeline, X, y, folds, **options) -> HeldOut:
         whole.steps = [*steps.steps, (name, found.fitted(c, *table))]
         return whole
 
-    return HeldOut(candidates, found.rows, found.answers, found.fitted and fitted)
+    return HeldOut(candidates, found.rows, found.predictions, found.fitted and fitted)
 
 
 def group_folds(groups: np.ndarray, n_folds: int) -> list[np.ndarray]:
-    """Return folds that hold groups whole; as many as there are groups at most."""
+    """Return at most ``n_folds`` folds of whole groups."""
     n_groups = len(np.unique(groups))
     if n_groups < 2:
         raise ValueError(
-            "groups holds one group only, and groups are held out whole; give rows of two groups "
-            "or more, or leave groups out."
+            "groups holds one group only, but at least two are needed to hold one out; pass more "
+            "groups, or groups=None."
         )
     splits = GroupKFold(min(n_folds, n_groups)).split(groups, groups=groups)
     return [test for _, test in splits]
 
 
 def rows_outside(fold: np.ndarray, n_rows: int) -> np.ndarray:
-    """Return the other rows, in order: by a mask, where a set difference would sort or hash."""
+    """Return the other rows, in order."""
     is_outside = np.ones(n_rows, dtype=bool)
     is_outside[fold] = False
     return np.flatnonzero(is_outside)
 
 
 def fold_entries(folds: Sequence[np.ndarray], rows: np.ndarray | None = None) -> list[np.ndarray]:
-    """Return the rows of each fold that are to be answered, in the order of the folds."""
+    """Return the rows of each fold that are predicted, in the order of the folds."""
     folds = [np.asarray(fold) for fold in folds]
     if rows is None:
         return folds
-    is_asked = np.zeros(1 + max(int(part.max(initial=-1)) for part in (rows, *folds)), dtype=bool)
-    is_asked[rows] = True
-    return [fold[is_asked[fold]] for fold in folds]
+    is_wanted = np.zeros(1 + max(int(part.max(initial=-1)) for part in (rows, *folds)), dtype=bool)
+    is_wanted[rows] = True
+    return [fold[is_wanted[fold]] for fold in folds]
 
 
 def cross_fit(
     fit: Callable[[Any, Any, Any], Any],
-    answer: Callable[[Any, Any], np.ndarray],
+    predict: Callable[[Any, Any], np.ndarray],
     X: Any,
     y: np.ndarray,
     folds: Sequence[np.ndarray],
@@ -256,13 +255,13 @@ def cross_fit(
     n_jobs: int | None = None,
     prefer: str | None = None,
 ) -> tuple[list[Any], np.ndarray]:
-    """Fit outside every fold and answer inside it.
+    """Fit outside every fold and predict inside it.
 
     Parameters
     ----------
     fit : callable
         (X, y, sample_weight) -> model.
-    answer : callable
+    predict : callable
         (model, X) -> ndarray with one row per row of X.
     X, y, folds, sample_weight, rows
         As in :func:`held_out`.
@@ -274,70 +273,71 @@ def cross_fit(
     Returns
     -------
     models : list
-        One per fold that has a row to answer; ``None`` unless they are kept.
-    answers : ndarray
-        One below another, in the order of :func:`fold_entries`.
+        One per fold with a row to predict; ``None`` without ``keep_models``.
+    predictions : ndarray
+        Concatenated in the order of :func:`fold_entries`.
     """
     data = X, y, sample_weight
     tasks = [
-        (fit, answer, *data, fold, entries, keep_models)
+        (fit, predict, *data, fold, entries, keep_models)
         for fold, entries in zip(folds, fold_entries(folds, rows), strict=True)
         if len(entries)
     ]
-    results = parallel_map(_fit_and_answer, tasks, n_jobs=n_jobs, prefer=prefer)
-    return [model for model, _ in results], np.concatenate([said for _, said in results])
+    results = parallel_map(_fit_and_predict, tasks, n_jobs=n_jobs, prefer=prefer)
+    return [model for model, _ in results], np.concatenate([part for _, part in results])
 
 
-def _fit_and_answer(fit, answer, X, y, sample_weight, fold, entries, keep_model):
+def _fit_and_predict(fit, predict, X, y, sample_weight, fold, entries, keep_model):
     train = rows_outside(fold, num_samples(X))
     weight = None if sample_weight is None else sample_weight[train]
     model = fit(_some(X, train), y[train], weight)
-    return (model if keep_model else None), answer(model, _some(X, entries))
+    return (model if keep_model else None), predict(model, _some(X, entries))
 
 
 def _some(X: Any, rows: np.ndarray) -> Any:
-    """Return some rows, where they are."""
+    """Return some rows, on their device."""
     if not is_array_api(X):
         return rows_of(X, rows)
     xp = namespace(X)
     return xp.take(X, xp.asarray(rows, device=compat.device(X)), axis=0)
 
 
-def aligned_answers(fitted: Any, X: Any, method: str, classes: Any = None) -> np.ndarray:
-    """Return answers as columns; probabilities have one column per class, 0 for an unseen one.
+def aligned_predictions(fitted: Any, X: Any, method: str, classes: Any = None) -> np.ndarray:
+    """Return predictions as columns; probabilities have a column per class, 0 if it was not seen.
 
-    A classifier without ``predict_proba`` answers by the softmax of its decision function, or else
-    by its votes.
+    Without ``predict_proba`` they are the softmax of the decision function, or else one for the
+    predicted class.
     """
     if method != "predict_proba":
-        said = _numbers(getattr(fitted, method)(X))
-        return said.reshape(len(said), -1)
+        values = _as_floats(getattr(fitted, method)(X))
+        return values.reshape(len(values), -1)
     if hasattr(fitted, "predict_proba"):
-        said = _numbers(fitted.predict_proba(X))
+        proba = _as_floats(fitted.predict_proba(X))
     elif hasattr(fitted, "decision_function"):
-        said = _numbers(fitted.decision_function(X))
-        said = softmax(np.stack([-said / 2, said / 2], 1) if said.ndim == 1 else said, axis=1)
+        scores = _as_floats(fitted.decision_function(X))
+        scores = np.stack([-scores / 2, scores / 2], 1) if scores.ndim == 1 else scores
+        proba = softmax(scores, axis=1)
     else:
-        said = (fitted.predict(X)[:, None] == fitted.classes_).astype(np.float64)
-    out = np.zeros((len(said), len(classes)))
-    out[:, np.searchsorted(classes, fitted.classes_)] = said
+        proba = (fitted.predict(X)[:, None] == fitted.classes_).astype(np.float64)
+    out = np.zeros((len(proba), len(classes)))
+    out[:, np.searchsorted(classes, fitted.classes_)] = proba
     return out
 
 
-def finite_answers(model: Any, said: np.ndarray) -> np.ndarray:
-    """Return what a model says if all of it is numbers; others' models may answer NaN."""
-    wrong = ~np.isfinite(said)
+def finite_predictions(model: Any, values: np.ndarray) -> np.ndarray:
+    """Return predictions if all are finite; models of other libraries may return NaN."""
+    wrong = ~np.isfinite(values)
     if wrong.any():
         raise ValueError(
-            f"{model!r} answers {said[wrong][0]} for {len(np.unique(np.nonzero(wrong)[0]))} of "
-            f"{len(said)} rows; its sums overflow or vanish there, so scale X first (with "
-            "sklearn.preprocessing.StandardScaler in a pipeline), or take another model."
+            f"{model!r} predicts {values[wrong][0]} for {len(np.unique(np.nonzero(wrong)[0]))} of "
+            f"{len(values)} rows, but predictions must be finite. Scale X first (with "
+            "sklearn.preprocessing.StandardScaler in a pipeline), or use another model."
         )
-    return said
+    return values
 
 
-def _numbers(answers: Any) -> np.ndarray:
-    return np.asarray(as_numpy(answers), dtype=np.float64)
+def _as_floats(values: Any) -> np.ndarray:
+    return np.asarray(as_numpy(values), dtype=np.float64)
 
 
 def last_step(estimator: Any) -> Any:
@@ -348,16 +348,16 @@ def last_step(estimator: Any) -> Any:
 
 
 def takes_weights(estimator: Any) -> bool:
-    """Tell whether ``fit`` takes sample weights, also at the end of a pipeline."""
+    """Return whether ``fit`` takes sample weights, also at the end of a pipeline."""
     return has_fit_parameter(last_step(estimator), "sample_weight")
 
 
 def fit_weighted(
     estimator: Any, X: Any, y: Any, weight: np.ndarray | None, groups: np.ndarray | None = None
 ) -> Any:
-    """Fit with weights and groups, also at the end of a pipeline; ``None`` leaves one away.
+    """Fit with weights and groups, also at the end of a pipeline.
 
-    Groups reach models that take them.
+    ``None`` is not passed on, nor are groups to models that do not take them.
     """
     prefix, inner = "", estimator
     while isinstance(inner, Pipeline):
@@ -370,7 +370,7 @@ def fit_weighted(
 
 
 def _fit_in_one_thread(estimator: Any, X: Any, y: Any, weight: np.ndarray | None) -> Any:
-    """Fit with one OpenMP thread: folds are as many as cores, and more threads only queue."""
+    """Fit with one OpenMP thread, because folds already use all cores."""
     with threadpool_controller().limit(limits=1, user_api="openmp"):
         return fit_weighted(estimator, X, y, weight)
 

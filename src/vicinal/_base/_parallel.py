@@ -1,4 +1,4 @@
-"""Work in parallel, and in blocks of rows that fit the memory; work that stops early."""
+"""Parallel work, blocks of rows that fit in memory, and work that can be stopped."""
 
 import os
 import threading
@@ -21,12 +21,12 @@ _stop: ContextVar[threading.Event | None] = ContextVar("stop", default=None)
 
 
 class WorkStoppedError(Exception):
-    """The result is not wanted any more."""
+    """Raised in work whose result is no longer needed."""
 
 
 @contextmanager
 def stopped_by(event: threading.Event) -> Iterator[None]:
-    """Let the work of this block, in this thread, end soon after the event is set."""
+    """Stop the work of this block, in this thread, soon after the event is set."""
     token = _stop.set(event)
     try:
         yield
@@ -35,7 +35,7 @@ def stopped_by(event: threading.Event) -> Iterator[None]:
 
 
 def check_stopped() -> None:
-    """Raise if the work of the enclosing :func:`stopped_by` is not wanted any more."""
+    """Raise if the event of the enclosing :func:`stopped_by` is set."""
     event = _stop.get()
     if event is not None and event.is_set():
         raise WorkStoppedError
@@ -53,18 +53,18 @@ def row_blocks(
 ) -> Iterator[slice]:
     """Yield slices that cover ``range(n_rows)``, each within the memory budget.
 
-    Work that nobody waits for any more ends before the next slice.
+    Stopped work ends before the next slice (see :func:`stopped_by`).
 
     Parameters
     ----------
     n_rows : int
         Number of rows to cover.
     bytes_per_row : int
-        Temporary memory that one row costs its consumer.
+        Temporary memory needed for one row.
     working_memory : float, default=None
         Budget in MiB; ``None`` reads ``sklearn.get_config()["working_memory"]``.
     max_rows : int, default=None
-        Upper bound on a block, for consumers that gain nothing from longer ones.
+        Largest number of rows of a block.
 
     Examples
     --------
@@ -89,13 +89,13 @@ def _use_one_openmp_thread() -> None:
 
 
 if hasattr(os, "register_at_fork"):
-    # GNU's OpenMP, which scikit-learn is built with, would wait in a forked child for threads that
-    # only the parent has, for ever; one thread needs no others.
+    # In a forked child GNU's OpenMP waits forever for threads that only the parent has; one thread
+    # does not need them.
     os.register_at_fork(after_in_child=_use_one_openmp_thread)
 
 
 def draw_seeds(random_state, n_seeds: int) -> list[int]:
-    """Draw one integer seed per task, so that results cannot depend on how tasks are scheduled."""
+    """Return one integer seed per task, so that results do not depend on scheduling."""
     rng = check_random_state(random_state)
     return [int(seed) for seed in rng.randint(_MAX_SEED, size=n_seeds)]
 
@@ -112,10 +112,10 @@ def thread_map(
     *,
     stop: threading.Event | None = None,
 ) -> list:
-    """Apply ``function`` to each item in threads; for compiled code that releases the lock.
+    """Apply ``function`` to each item in threads; for compiled code that releases the GIL.
 
-    When anything goes wrong, Ctrl-C included, ``stop`` is set before the other threads are waited
-    for, so that long functions can look at it and end.
+    After an error or Ctrl-C ``stop`` is set before the other threads are joined, so that long
+    functions can check it and end.
     """
     items = list(items)
     threads = min(n_threads(n_jobs), len(items))

@@ -1,6 +1,6 @@
-"""Python processes with their share of the threads, started ahead of the work if one likes.
+"""Python processes that share the cores, and that may be started before they are needed.
 
-Importing takes them seconds, which can pass while a table is read.
+Their imports take seconds, during which a table can be read.
 """
 
 import os
@@ -29,7 +29,7 @@ _ready: dict[tuple[str, int], list[Any]] = {}
 
 @contextmanager
 def processes_ahead(module: str, n_processes: int) -> Iterator[None]:
-    """Start processes that :func:`take_process` hands out; those not taken end with the block."""
+    """Start processes for :func:`take_process`; unused ones end with the block."""
     waiting = [_started(module, n_processes) for _ in range(n_processes)]
     _ready[module, n_processes] = waiting
     try:
@@ -44,8 +44,8 @@ def processes_ahead(module: str, n_processes: int) -> Iterator[None]:
 def take_process(module: str, n_processes: int) -> Any:
     """Return one of ``n_processes`` that run a module, with pipes; ``log`` is its standard error.
 
-    The cores are shared out: a process may use ``cores // n_processes`` threads. It is a plain
-    process, not one of multiprocessing: the user's script is not imported again.
+    A process may use ``cores // n_processes`` threads. Unlike one of multiprocessing it does not
+    import the user's script.
     """
     waiting = _ready.get((module, n_processes))
     return waiting.pop() if waiting else _started(module, n_processes)
@@ -65,7 +65,7 @@ def _started(module: str, n_processes: int) -> Any:
 
 
 def _environment(n_threads: int) -> dict[str, str]:
-    """Return an environment with a share of the threads and with this copy of the library."""
+    """Return environment variables with a limit on threads and the path of this library."""
     environment = dict(os.environ)
     for name in _THREAD_VARIABLES:
         given = environment.get(name, "")

@@ -1,4 +1,4 @@
-"""Progress of long work: silent by default, rich where present, plain lines otherwise."""
+"""Progress of long work: silent by default, a rich progress bar or plain lines otherwise."""
 
 import sys
 import threading
@@ -7,7 +7,7 @@ from types import TracebackType
 
 
 class Progress:
-    """Show how far a loop of known length has come.
+    """Show the progress of a loop of known length.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ class Progress:
         self._printer.close()
 
     def advance(self, steps: int = 1, note: str = "") -> None:
-        """Count ``steps`` as done and show ``note`` beside them."""
+        """Count ``steps`` as done and show ``note``."""
         with self._lock:
             self.done += steps
             self._printer.show(self.done, note)
@@ -63,7 +63,7 @@ class _Silent:
 
 
 class _PlainLines:
-    """About ten lines a loop, never two within half a second; for logs and bare terminals."""
+    """About ten lines per loop, at most two per second; for log files."""
 
     def __init__(self, total: int, label: str) -> None:
         self.total, self.label = total, label
@@ -107,7 +107,7 @@ class _RichBar:
 
 
 def _choose_printer(total: int, label: str) -> _PlainLines | _RichBar:
-    """Use rich on a terminal that has it; a log file gets plain lines."""
+    """Use rich on a terminal, if it is installed; a log file gets plain lines."""
     if not sys.stderr.isatty():
         return _PlainLines(total, label)
     try:

@@ -1,8 +1,8 @@
-"""What a model file may hold of us: each class says so itself, beside its own arrays.
+"""Declarations of classes that model files may contain, and of the shapes of their arrays.
 
-A class whose attributes are not all worth keeping, or that has parts to build again, defines
-``__saved_state__(self)``, which returns a dictionary, and ``__restore__(self, state)``, which takes
-one back; otherwise Python's own ``__getstate__`` and plain attributes do.
+A class that stores only some attributes, or rebuilds others, defines ``__saved_state__(self)``,
+which returns a dictionary, and ``__restore__(self, state)``, which reads it. By default all
+attributes are stored.
 """
 
 from collections.abc import Iterator
@@ -14,22 +14,22 @@ _PARTS: dict[str, type] = {}
 
 
 def saved(**shapes: str):
-    """Declare that a class may be part of a model file, and what its arrays must look like.
+    """Declare that a class may be part of a model file, and the shapes of its arrays.
 
-    Public estimators may be saved without it; private classes that fitted models hold may not.
-    Arrays are declared where answers are computed from them, and must be where compiled code reads
-    them without looking at their length. What is declared holds finite numbers.
+    Private classes inside fitted models need it; public estimators may be saved without it. Arrays
+    must be declared if compiled code reads them without bounds checks, and should be declared if
+    predictions depend on them. Declared arrays hold finite numbers.
 
     Parameters
     ----------
     **shapes : str
         For an attribute (an array, a sparse matrix, or lists and dictionaries of them), the length
-        of each axis: a digit, ``*`` for any, or a name that stands for the same length throughout
-        the object (``c+1`` for one more). ``p`` is ``n_features_in_`` where the object has it. A
-        last word ``<name`` says that the values are row numbers from 0 to below that length,
-        ``labels`` that they may be anything, ``gaps`` that some may be NaN or infinite, ``logs``
-        that some may be minus infinity, ``shares`` that none is negative and their sum positive.
-        ``"p | k p"`` allows both shapes. Attributes that are absent or ``None`` are not looked at.
+        of each axis: a digit, ``*`` for any, or a name that stands for one length in the whole
+        object (``c+1`` for one more). ``p`` is ``n_features_in_``. A last token ``<name`` declares
+        row numbers from 0 to below that length, ``labels`` values of any type, ``missing`` that
+        some may be NaN or infinite, ``logs`` that some may be minus infinity, ``shares`` that none
+        is negative and their sum positive. ``"p | k p"`` allows both shapes. Attributes that are
+        absent or ``None`` are not checked.
 
     Examples
     --------
@@ -51,8 +51,8 @@ def saved(**shapes: str):
         known = _PARTS.setdefault(name, cls)
         if known.__module__ != cls.__module__:
             raise TypeError(
-                f"{cls.__module__} and {known.__module__} both declare a {cls.__name__}; parts of "
-                "one room need different names in model files."
+                f"{cls.__module__} and {known.__module__} both declare a {cls.__name__}; classes "
+                "of one subpackage need different names in model files."
             )
         _PARTS[name] = cls
         cls.__saved_shapes__ = {**getattr(cls, "__saved_shapes__", {}), **shapes}  # type: ignore[attr-defined]
@@ -62,7 +62,7 @@ def saved(**shapes: str):
 
 
 def saved_name(cls: type) -> str:
-    """Return the name of one of our classes in model files: its room and its own name."""
+    """Return the name of a class in model files: its subpackage and its own name."""
     return ".".join([*cls.__module__.split(".")[:2], cls.__qualname__])
 
 
@@ -72,7 +72,7 @@ def saved_part(name: str) -> type | None:
 
 
 def check_saved(part: Any) -> None:
-    """Raise unless the arrays of an object are what its class declared."""
+    """Raise unless the arrays of an object have the shapes that its class declares."""
     sizes = {str(number): number for number in range(10)}
     if hasattr(part, "n_features_in_"):
         sizes["p"] = part.n_features_in_
@@ -81,23 +81,20 @@ def check_saved(part: Any) -> None:
         axes, _, stop = shape.partition("<")
         label = f"{type(part).__name__}.{attribute}"
         for array in _arrays(part, attribute):
-            words = _matching(axes, array)
-            _check_axes(label, array, [word for word in words if word not in _CONTENTS], sizes)
-            _check_numbers(label, array, words)
+            tokens = _matching(axes, array)
+            _check_axes(label, array, [token for token in tokens if token not in _CONTENTS], sizes)
+            _check_numbers(label, array, tokens)
             if stop:
                 row_numbers.append((label, array, stop))
     for label, array, stop in row_numbers:
         _check_range(label, array, _size(stop, sizes))
 
 
-_CONTENTS = ("labels", "gaps", "logs", "shares")
+_CONTENTS = ("labels", "missing", "logs", "shares")
 
 
 def _arrays(part: Any, attribute: str) -> list:
-    """Return the arrays of an attribute, or of an attribute of an attribute.
-
-    Where there are none, what is there instead: a list of numbers is no array.
-    """
+    """Return the arrays of a (dotted) attribute, or its other values if it has no arrays."""
     for name in attribute.split("."):
         part = getattr(part, name, None)
     leaves = [leaf for leaf in _leaves(part) if leaf is not None]
@@ -105,7 +102,7 @@ def _arrays(part: Any, attribute: str) -> list:
 
 
 def _leaves(part: Any) -> Iterator[Any]:
-    """Yield what lists, tuples and dictionaries hold, however deep."""
+    """Yield the items of nested lists, tuples and dictionaries."""
     if not isinstance(part, list | tuple | dict):
         yield part
         return
@@ -114,21 +111,21 @@ def _leaves(part: Any) -> Iterator[Any]:
 
 
 def _matching(shape: str, array: Any) -> list[str]:
-    """Return the words of the alternative with as many axes as the array, else of the last."""
+    """Return the tokens of the alternative with the axes of the array, else of the last one."""
     alternatives = [choice.split() for choice in shape.split("|")]
-    for words in alternatives:
-        if len([word for word in words if word not in _CONTENTS]) == getattr(array, "ndim", -1):
-            return words
+    for tokens in alternatives:
+        if len([token for token in tokens if token not in _CONTENTS]) == getattr(array, "ndim", -1):
+            return tokens
     return alternatives[-1]
 
 
 def _check_axes(label: str, array: Any, axes: list[str], sizes: dict[str, int]) -> None:
-    # A subclass of NumPy's array, such as a masked one, may hide what compiled code reads.
+    # A subclass of NumPy's array, such as a masked one, may hide values that compiled code reads.
     is_hidden = isinstance(array, np.ndarray) and type(array) not in (np.ndarray, np.memmap)
     shape = None if is_hidden else getattr(array, "shape", None)
     if shape is None or len(shape) != len(axes):
-        got = f"a {type(array).__name__}" if shape is None else f"the shape {shape}"
-        raise ValueError(f"{label} must have {len(axes)} axes, got {got}.")
+        got = f"a {type(array).__name__}" if shape is None else f"of shape {shape}"
+        raise ValueError(f"{label} must have {len(axes)} axes, but is {got}.")
     for axis, length in zip(axes, shape, strict=True):
         name, extra = _split(axis)
         if name == "*":
@@ -141,23 +138,23 @@ def _check_axes(label: str, array: Any, axes: list[str], sizes: dict[str, int]) 
             )
 
 
-def _check_numbers(label: str, array: Any, words: list[str]) -> None:
-    if "labels" in words or not isinstance(array.dtype, np.dtype):  # tensors are not in files
+def _check_numbers(label: str, array: Any, tokens: list[str]) -> None:
+    if "labels" in tokens or not isinstance(array.dtype, np.dtype):  # a tensor, which no file holds
         return
     if array.dtype.kind not in "biuf":
-        raise ValueError(f"{label} must hold numbers, got {array.dtype}.")
+        raise ValueError(f"{label} must hold numbers, but holds {array.dtype}.")
     values = getattr(array, "data", array) if not isinstance(array, np.ndarray) else array
-    if "logs" in words:
+    if "logs" in tokens:
         values = values[values != -np.inf]
-    if array.dtype.kind == "f" and "gaps" not in words and not np.isfinite(values).all():
+    if array.dtype.kind == "f" and "missing" not in tokens and not np.isfinite(values).all():
         raise ValueError(f"{label} holds NaN or infinity, but must be finite.")
-    if "shares" in words and not (np.all(values >= 0) and np.sum(values) > 0):
-        raise ValueError(f"{label} must hold shares: none negative, and one positive.")
+    if "shares" in tokens and not (np.all(values >= 0) and np.sum(values) > 0):
+        raise ValueError(f"{label} must hold shares, none negative and one positive.")
 
 
 def _check_range(label: str, array: np.ndarray, stop: int) -> None:
     if array.dtype.kind not in "iu":
-        raise ValueError(f"{label} must hold row numbers, got {array.dtype}.")
+        raise ValueError(f"{label} must hold row numbers, but holds {array.dtype}.")
     wrong = array[(array < 0) | (array >= stop)]
     if wrong.size:
         raise ValueError(f"{label} holds {wrong[0]}, but must be between 0 and {stop - 1}.")

@@ -1,4 +1,4 @@
-"""Names, values and rows of tables: arrays, sparse matrices, frames of pandas and polars."""
+"""Column names, values and rows of arrays, sparse matrices and data frames."""
 
 from decimal import Decimal
 from numbers import Number
@@ -33,7 +33,7 @@ def column_values(table: Any, j: int) -> list[Any]:
 
 
 def is_missing(value: Any) -> bool:
-    """Tell whether a value of a table is missing: ``None``, NaN, NaT or the NA of pandas."""
+    """Return whether a value is missing: ``None``, NaN, NaT or the NA of pandas."""
     # NA and NaT of pandas, and lists of polars, have no truth value; NaN differs from itself.
     if value is None or type(value).__name__ in ("NAType", "NaTType"):
         return True
@@ -41,12 +41,12 @@ def is_missing(value: Any) -> bool:
 
 
 def sampled_rows(n_rows: int, at_most: int, random_state: Any) -> np.ndarray:
-    """Return the indices of all rows, or of a random sample of ``at_most``, in their order."""
+    """Return the indices of all rows, or of a random sample of ``at_most``, in order."""
     if n_rows <= at_most:
         return np.arange(n_rows)
     return np.sort(check_random_state(random_state).choice(n_rows, at_most, replace=False))
 
 
 def spread_rows(n_rows: int, at_most: int) -> np.ndarray:
-    """Return the indices of at most so many rows, spread evenly over a table, in their order."""
+    """Return the indices of ``at_most`` rows, spread evenly over a table, in order."""
     return np.unique(np.linspace(0, n_rows - 1, min(n_rows, at_most)).round().astype(np.int64))

@@ -1,4 +1,4 @@
-"""Training data of a fit: checked rows, targets, weights and groups, wherever the rows are."""
+"""Training data of a fit: validated rows, targets, weights and groups, on any device."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -32,7 +32,7 @@ from vicinal._base._validation import (
 
 @dataclass(frozen=True)
 class TrainingData:
-    """Rows of positive weight in host memory, with what belongs to each of them.
+    """Rows of positive weight in host memory, with their targets, weights and groups.
 
     Attributes
     ----------
@@ -41,15 +41,15 @@ class TrainingData:
     y : ndarray or None
         Class codes for classification, targets otherwise.
     classes : ndarray or None
-        Sorted labels that the codes stand for; ``None`` for regression.
+        Sorted class labels of the codes; ``None`` for regression.
     sample_weight : ndarray or None
-        Weights; ``None`` where every row counts once.
+        Weights; ``None`` if every row has weight one.
     groups : ndarray of int or None
-        Rows with the same number belong together.
+        Group of each row; rows of one group are held out together.
     index : ndarray of int or None
-        Position of each row in the table given to ``fit``; ``None`` where no row was dropped.
+        Row number of each row in the table given to ``fit``; ``None`` if no row was dropped.
     start : int
-        Position of the first row, where these rows are one block of a larger table.
+        Row number of the first row, if these rows are one block of a larger table.
     """
 
     X: Any
@@ -80,7 +80,7 @@ class TrainingData:
 
     @property
     def is_weighted(self) -> bool:
-        """Whether rows count differently from one."""
+        """Whether some weight differs from one."""
         return self.sample_weight is not None
 
     @property
@@ -90,12 +90,12 @@ class TrainingData:
 
     @property
     def labels(self) -> np.ndarray:
-        """Targets as the user wrote them: labels for classification."""
+        """Targets as given to ``fit``: class labels for classification."""
         return self.y if self.classes is None else self.classes[self.y]
 
     @property
     def positions(self) -> np.ndarray:
-        """Position of each row in the table given to ``fit``."""
+        """Row number of each row in the table given to ``fit``."""
         return np.arange(len(self)) if self.index is None else self.index
 
     def host(self, values: Any) -> np.ndarray:
@@ -111,7 +111,7 @@ class TrainingData:
         return rows_of(self.X, index)
 
     def take(self, index: np.ndarray) -> "TrainingData":
-        """Return some of the rows, with what belongs to them."""
+        """Return some of the rows, with their targets, weights and groups."""
         vectors = {
             name: None if values is None else values[index]
             for name, values in (
@@ -129,7 +129,7 @@ class TrainingData:
     def hold_out(
         self, fraction: float, rng: np.random.RandomState
     ) -> tuple["TrainingData", "TrainingData"]:
-        """Split into training and validation rows, by class; every class stays in the first."""
+        """Split into training and validation rows, stratified; the first have every class."""
         n = len(self)
         codes = np.zeros(n, dtype=np.int64) if self.classes is None else self.host(self.y)
         held = hold_out(codes, fraction, rng)
@@ -149,7 +149,7 @@ class TrainingData:
 
 
 class DeviceTrainingData(TrainingData):
-    """The same with rows, codes or targets, and weights in another array library."""
+    """Training data in another array library, on its device."""
 
     @property
     def xp(self) -> Any:
@@ -198,21 +198,21 @@ def training_data(
     arrays: bool = False,
     **options: Any,
 ) -> TrainingData:
-    """Check what was given to ``fit`` and return the rows that weigh something.
+    """Validate the arguments of ``fit`` and return the rows of positive weight.
 
     Parameters
     ----------
     estimator : estimator
-        Gets ``n_features_in_`` and ``feature_names_in_``, and ``_reference``: an empty array that
-        tells the library and the device of the rows, ``None`` for NumPy.
+        Gets ``n_features_in_``, ``feature_names_in_`` and ``_reference``, an empty array with the
+        library and the device of the rows (``None`` for NumPy).
     X, y, sample_weight, groups
         As given to ``fit``.
     task : {"classification", "regression"} or None
-        Labels become codes, or targets numbers; ``None`` leaves y as it is.
+        Labels become codes, or targets floats; ``None`` leaves y unchanged.
     reset : bool, default=True
         False for rows that are added to a fitted model.
     arrays : bool, default=False
-        Whether rows of other array libraries stay where they are; they are refused otherwise.
+        Whether rows of other array libraries are accepted and stay on their device.
     **options
         Further options of scikit-learn's ``validate_data``.
     """
@@ -248,7 +248,7 @@ def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
     X = validate_array_api(estimator, X, reset=reset)
     least = options.get("ensure_min_samples", 1)
     if X.shape[0] < least:
-        raise ValueError(f"Found {X.shape[0]} sample(s); at least {least} are needed.")
+        raise ValueError(f"X has {X.shape[0]} sample(s), but at least {least} are needed.")
     if reset:
         estimator._reference = X[:0, :]
         estimator._labels_on_device = is_array_api(y)
@@ -275,14 +275,14 @@ def _device_data(estimator, X, y, sample_weight, groups, task, reset, **options)
     elif task == "regression":
         y = xp.asarray(y, dtype=X.dtype, device=compat.device(X))
         if not bool(xp.all(xp.isfinite(y))):
-            raise ValueError("y contains NaN or infinity; drop those rows first.")
+            raise ValueError("y contains NaN or infinity; drop those rows from X and y.")
     return DeviceTrainingData(X, y, classes, weight, groups, index)
 
 
 def query_rows(estimator: Any, X: Any, *, arrays: bool = False, **options: Any) -> Any:
-    """Return checked query rows for a model that ``training_data`` prepared.
+    """Return validated query rows for a model fitted with ``training_data``.
 
-    With ``arrays``, a model fitted to NumPy arrays refuses rows of other array libraries.
+    With ``arrays``, a model fitted to NumPy arrays raises for rows of other array libraries.
     """
     check_is_fitted(estimator)
     reference = getattr(estimator, "_reference", None)

@@ -1,4 +1,4 @@
-"""Checks of data that scikit-learn does not make, or makes with less help in the message."""
+"""Validation beyond scikit-learn's, or with messages that name the remedy."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -28,7 +28,7 @@ def encode_labels(y: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 def narrowed(y: np.ndarray) -> np.ndarray:
-    """Return objects that are all truth values, whole or decimal numbers as an array of these."""
+    """Return objects that are all Booleans, integers or decimals as an array of that type."""
     if y.dtype == object:
         kinds = (bool | np.bool_, np.bool_), (int | np.integer, np.int64), (Decimal, np.float64)
         for kind, dtype in kinds:
@@ -38,20 +38,20 @@ def narrowed(y: np.ndarray) -> np.ndarray:
 
 
 def check_labels(y: np.ndarray) -> None:
-    """Refuse labels that are missing; among words they are objects that no order holds."""
+    """Raise for missing labels in an object array, which cannot be sorted."""
     if y.dtype.kind != "O":
         return
-    gaps = [i for i, label in enumerate(y) if label is None or label != label]
-    if gaps:
+    missing = [i for i, label in enumerate(y) if label is None or label != label]
+    if missing:
         raise ValueError(
-            f"y has no label in {len(gaps)} row(s), the first of them row {gaps[0]}; leave rows "
-            "without a label out of X and y."
+            f"y has {len(missing)} missing label(s), the first in row {missing[0]}; drop these "
+            "rows from X and y."
         )
 
 
 def _check_two_classes(classes: np.ndarray) -> None:
     if not len(classes):
-        raise ValueError("y is empty (n_samples=0); a classifier needs samples of two classes.")
+        raise ValueError("y is empty (n_samples=0), but a classifier needs samples of two classes.")
     if len(classes) < 2:
         raise ValueError(
             f"y holds one class only ({classes.tolist()[0]!r}); a classifier needs samples of at "
@@ -62,7 +62,7 @@ def _check_two_classes(classes: np.ndarray) -> None:
 def class_factors(
     class_weight: Any, classes: np.ndarray, codes: np.ndarray, weights: np.ndarray
 ) -> np.ndarray:
-    """Return the factor of every class; "balanced" counts weights, so weight 2 is the row twice."""
+    """Return the factor of every class; "balanced" counts a row of weight 2 twice."""
     if not isinstance(class_weight, str):
         return compute_class_weight(class_weight, classes=classes, y=classes[codes])
     counts = np.bincount(codes, weights=weights, minlength=len(classes))
@@ -72,20 +72,20 @@ def class_factors(
 def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
     """Return the sorted classes on the host and the code of each label on the device of ``X``.
 
-    Labels on the device stay there, but for one of each class; labels on the host, such as strings,
-    are encoded there.
+    Only the distinct labels are copied to the host; labels on the host, such as strings, are
+    encoded there.
     """
     check_same_device(X, y, "y")
     xp, device = namespace(X), compat.device(X)
     if is_array_api(y):
         if y.ndim != 1:
-            raise ValueError(f"y should be a 1d array, got an array of shape {tuple(y.shape)}.")
+            raise ValueError(f"y should be a 1d array, but has shape {tuple(y.shape)}.")
         values, codes = xp.unique_inverse(y)
         classes = as_numpy(values)
         if classes.dtype.kind == "f" and np.any(classes != np.floor(classes)):
             raise ValueError(
-                "Unknown label type: continuous. y holds fractions; a classifier needs labels. Use "
-                "a regressor, or bin y first."
+                "Unknown label type: continuous. Use a regressor for a continuous target, or bin y "
+                "first."
             )
         _check_two_classes(classes)
     else:
@@ -97,7 +97,7 @@ def encode_device_labels(y: Any, X: Any) -> tuple[np.ndarray, Any]:
 
 
 def check_device_weights(sample_weight: Any, X: Any, *, dtype: Any = None) -> Any:
-    """Return weights as a vector beside ``X``, or ``None``; only yes or no reaches the host."""
+    """Return weights as a vector on the device of ``X``, or ``None``."""
     if sample_weight is None:
         return None
     check_same_device(X, sample_weight, "sample_weight")
@@ -112,35 +112,35 @@ def check_device_weights(sample_weight: Any, X: Any, *, dtype: Any = None) -> An
         )
     if not bool(xp.all(xp.isfinite(weights) & (weights >= 0)) & xp.any(weights > 0)):
         raise ValueError(
-            "sample_weight must be finite and at least 0, and positive for some row; weights "
-            "count how often a row is seen, so use 0 to leave a row out."
+            "sample_weight must be finite, nonnegative and positive for some row; use weight 0 to "
+            "exclude a row."
         )
     return weights
 
 
-# Beyond 2^53 a float no longer counts rows one by one; below the other, products of weights vanish.
+# Above 2^53 floats do not represent every integer; below the other, products of weights underflow.
 _LARGEST_TOTAL = 2.0**53
 _SMALLEST_WEIGHT = 1e-100
-# By bytes of the float: sums of squares stay finite up to here.
+# Largest value whose sums of squares stay finite, by bytes of the float.
 _LARGEST = {4: 1e17, 8: 1e150}
 
 
 def check_weights(sample_weight: Any, X: Any, *, dtype: Any = np.float64) -> np.ndarray:
-    """Return weights as a vector, ones for ``None``; negative or all-zero ones raise."""
+    """Return weights as a vector, ones for ``None``; negative or extreme ones raise."""
     weights = check_sample_weight(sample_weight, X, dtype=dtype)
     if sample_weight is None:
         return weights
     if weights.min() < 0:
         raise ValueError(
-            f"sample_weight holds negative values (smallest {weights.min():g}); weights count how "
-            "often a row is seen, so use 0 to leave a row out."
+            f"sample_weight holds negative values (smallest {weights.min():g}), but must be at "
+            "least 0; use weight 0 to exclude a row."
         )
     with np.errstate(over="ignore"):
         total = float(weights.sum(dtype=np.float64))
     if total > _LARGEST_TOTAL or 0 < weights.max() < _SMALLEST_WEIGHT:
         raise ValueError(
-            f"sample_weight sums to {total:.3g}, with a largest value of {weights.max():.3g}; sums "
-            "of weights must be exact, so divide them by their mean."
+            f"sample_weight sums to {total:.3g}, with a largest value of {weights.max():.3g}, "
+            "which is beyond the range of exact sums; divide them by their mean."
         )
     return weights
 
@@ -152,18 +152,17 @@ def check_groups(groups: Any, n_rows: int) -> np.ndarray | None:
     groups = np.asarray(groups)
     if groups.shape != (n_rows,):
         raise ValueError(
-            f"groups has shape {groups.shape} for {n_rows} rows of X; give one entry for each row, "
-            "the same for rows that belong together."
+            f"groups has shape {groups.shape} for {n_rows} rows of X; pass one entry per row, the "
+            "same for rows of one group."
         )
     return groups
 
 
 def check_magnitude(name: str, values: Any, dtype: Any = np.float64) -> None:
-    """Raise where numbers are so large that sums of their squares overflow.
+    """Raise if numbers are so large that sums of their squares overflow.
 
-    ``dtype`` is that of the answers, where it is narrower than the numbers'.
-    Whatever is not an array of floats (lists, labels, tensors, frames with words) is left to the
-    validation of the estimator, and so are infinities.
+    ``dtype`` is that of the predictions, if it is narrower than that of the numbers. Only arrays
+    of floats are checked; other input and infinities are left to the estimator's validation.
     """
     has_types = hasattr(values, "shape") and hasattr(values, "dtypes")
     if not (sparse.issparse(values) or isinstance(values, np.ndarray) or has_types):
@@ -171,7 +170,7 @@ def check_magnitude(name: str, values: Any, dtype: Any = np.float64) -> None:
     if is_frame(values) and not all(map(_is_number, values.dtypes)):
         return
     if sparse.issparse(values):
-        # Dictionaries and lists of rows have their numbers in no array.
+        # These formats have no array of values.
         values = (values.tocoo() if values.format in ("dok", "lil") else values).data
     numbers = np.asarray(values)
     if numbers.dtype.kind != "f" or not numbers.size:
@@ -181,36 +180,35 @@ def check_magnitude(name: str, values: Any, dtype: Any = np.float64) -> None:
     limit = _LARGEST[4] if narrow.itemsize <= 4 else _LARGEST[8]
     if limit < largest < np.inf:
         raise ValueError(
-            f"{name} reaches {largest:.3g}; squares of {narrow} numbers beyond {limit:.0e} "
+            f"{name} holds {largest:.3g}, but squares of {narrow} numbers above {limit:.0e} "
             f"overflow, so scale {name} first, for example divide it by {largest:.0e}."
         )
 
 
 def no_numbers_in(X: Any) -> str | None:
-    """Return which column of a frame holds no numbers, ``None`` where all do."""
+    """Return a message about the first column that is not numeric, ``None`` if all are."""
     if not is_frame(X) or not hasattr(X, "dtypes"):
         return None
     found = (pair for pair in zip(X.columns, X.dtypes, strict=True) if not _is_number(pair[1]))
     return next(
-        (f"the column {name!r} of X holds {dtype}, no numbers" for name, dtype in found), None
+        (f"the column {name!r} of X is not numeric ({dtype})" for name, dtype in found), None
     )
 
 
 def _is_number(dtype: Any) -> bool:
-    """Tell whether a type of pandas or polars is one of numbers."""
+    """Return whether a dtype of pandas or polars is numeric."""
     return dtype.is_numeric() if hasattr(dtype, "is_numeric") else dtype.kind in "biuf"
 
 
 def positive_rows(sample_weight: Any, X: Any, *arrays: Any, compact: bool = False) -> tuple:
     """Return (weights, X, *arrays) without the rows of weight zero.
 
-    Dropping them first makes weight 0 equal to removal by construction, down to the classes and the
-    number of rows. Arrays may be ``None``. With ``compact`` weights that are all one are returned
-    as ``None``, so that equal weights take the path of no weights.
+    They are dropped first, so that weight 0 equals removal by construction. Arrays may be ``None``.
+    With ``compact``, weights that are all one are returned as ``None``.
     """
     weights: Any = check_weights(sample_weight, X)
     if not weights.any():
-        raise ValueError("sample_weight is zero for every row; at least one must be positive.")
+        raise ValueError("sample_weight is zero for every row, but at least one must be positive.")
     if weights.min() <= 0.0:
         kept = np.flatnonzero(weights)
         weights, X = weights[kept], X[kept]
@@ -221,16 +219,16 @@ def positive_rows(sample_weight: Any, X: Any, *arrays: Any, compact: bool = Fals
 
 
 def check_parameters(estimator: Any) -> None:
-    """Raise where ``fit`` would refuse a parameter; objects without rules for theirs pass."""
+    """Raise for a parameter that ``fit`` would refuse, if the class declares constraints."""
     if hasattr(estimator, "_parameter_constraints"):
         estimator._validate_params()
 
 
 def is_ready(estimator: Any, X: Any, dtype: Any) -> bool:
-    """Tell whether queries are such that validation would return them as they are.
+    """Return whether validation would return the queries unchanged.
 
-    scikit-learn's validation takes longer than the answer to a single row; iterations that ask a
-    model a thousand times do not have to wait for it.
+    scikit-learn's validation takes longer than the prediction of a single row; loops over single
+    rows can skip it.
     """
     return (
         type(X) is np.ndarray
@@ -245,20 +243,19 @@ def is_ready(estimator: Any, X: Any, dtype: Any) -> bool:
 
 
 def check_fold_count(cv: int, class_rows: np.ndarray) -> None:
-    """Raise where no class has as many rows as there are folds."""
+    """Raise if no class has as many rows as there are folds."""
     most = int(class_rows.max())
     if most < cv:
         raise ValueError(
             f"cv={cv} folds need as many rows of a class, but the largest has {most} "
-            f"(n_samples={int(class_rows.sum())}); lower cv or give more rows."
+            f"(n_samples={int(class_rows.sum())}); lower cv or use more rows."
         )
 
 
 def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
-    """Validate a non-NumPy array in its own library: 2-D, floating, finite, of the right width.
+    """Validate an array of another library on its device: 2-D, floating, finite, right width.
 
-    The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays; nothing is
-    copied to the host except one boolean.
+    The counterpart of ``sklearn.utils.validation.validate_data`` for device arrays.
     """
     xp = namespace(X)
     if X.ndim != 2:
@@ -285,13 +282,13 @@ def validate_array_api(estimator: Any, X: Any, *, reset: bool) -> Any:
 
 
 def check_is_table(X: Any) -> None:
-    """Refuse a list of dictionaries, a frame without rows or columns, and repeated column names."""
+    """Raise for a list of dictionaries, an empty frame, and repeated column names."""
     if isinstance(X, list | tuple) and X and isinstance(X[0], Mapping):
         raise ValueError(
-            "X is a list of dictionaries; rows of numbers, an array or a frame are needed, so hand "
-            "pandas.DataFrame(X) in."
+            "X is a list of dictionaries, but must be an array or a data frame; pass "
+            "pandas.DataFrame(X)."
         )
-    if not is_frame(X) or hasattr(X, "column_names"):  # columns of Arrow tables are no names
+    if not is_frame(X) or hasattr(X, "column_names"):  # an Arrow table, whose columns are not names
         return
     if 0 in X.shape:
         what = "sample(s)" if X.shape[0] == 0 else "feature(s)"
@@ -302,17 +299,16 @@ def check_is_table(X: Any) -> None:
     name, count = counts.most_common(1)[0]
     if count > 1:
         raise ValueError(
-            f"X has {count} columns named {name!r}; columns are found by name, so give every "
-            "column its own."
+            f"X has {count} columns named {name!r}, but column names must be unique; rename them."
         )
 
 
 def is_frame(X: Any) -> bool:
-    """Tell whether X is a data frame, of pandas or polars."""
+    """Return whether X is a data frame, of pandas or polars."""
     return hasattr(X, "shape") and hasattr(X, "columns")
 
 
 def reads_frames(estimator: Any) -> bool:
-    """Tell whether an estimator, or the first step of a pipeline, takes frames with words."""
+    """Return whether an estimator, or the first step of a pipeline, takes frames with strings."""
     first = estimator.steps[0][1] if isinstance(estimator, Pipeline) else estimator
     return bool(get_tags(first).input_tags.string)

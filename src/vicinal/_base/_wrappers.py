@@ -1,4 +1,4 @@
-"""Models behind pipelines and thresholds on their probabilities."""
+"""Models inside pipelines, and decision thresholds."""
 
 from typing import Any, NamedTuple
 
@@ -11,32 +11,32 @@ from vicinal._base._compat import tuned_label
 
 
 def can(model: Any, method: str) -> bool:
-    """Tell whether a model, or the last step behind its transformers, has a method."""
+    """Return whether a model, or the last step of a pipeline, has a method."""
     return hasattr(model, method) or (
         isinstance(model, Pipeline) and can(model.steps[-1][1], method)
     )
 
 
-def ask(model: Any, method: str, X: Any, **options: Any) -> Any:
-    """Call a method of a model, or of the last step behind its transformers."""
+def call_method(model: Any, method: str, X: Any, **options: Any) -> Any:
+    """Call a method of a model, or of the last step of a pipeline on transformed rows."""
     if isinstance(model, Pipeline) and not hasattr(model, method):
-        return ask(model.steps[-1][1], method, model[:-1].transform(X), **options)
+        return call_method(model.steps[-1][1], method, model[:-1].transform(X), **options)
     return getattr(model, method)(X, **options)
 
 
 class Rule(NamedTuple):
-    """Answer the class of this code where its probability is at least ``value``, else the other."""
+    """Predict the class ``code`` if its probability is at least ``value``, else the other one."""
 
     code: int
     value: float
 
     def codes(self, proba: np.ndarray) -> np.ndarray:
-        """Return the codes that are answered."""
+        """Return the codes of the predicted classes."""
         return np.where(proba[:, self.code] >= self.value, self.code, 1 - self.code)
 
 
 def with_threshold(model: Any, positive: Any, value: float) -> FixedThresholdClassifier:
-    """Return a fitted classifier as one that answers ``positive`` from this probability on."""
+    """Return a fitted classifier that predicts ``positive`` from the probability ``value`` on."""
     decided = FixedThresholdClassifier(
         FrozenEstimator(model), threshold=value, pos_label=positive, response_method="predict_proba"
     )
@@ -44,9 +44,9 @@ def with_threshold(model: Any, positive: Any, value: float) -> FixedThresholdCla
 
 
 def split_threshold(model: Any) -> tuple[Any, Rule | None]:
-    """Return the classifier behind a threshold on its probabilities, and that rule.
+    """Return the classifier without its decision threshold, and the threshold as a rule.
 
-    Pipelines and searches are seen through: what comes back answers the same rows.
+    This also works inside pipelines and searches; the classifier takes the same rows.
     """
     if hasattr(model, "best_estimator_"):
         inner, rule = split_threshold(model.best_estimator_)
@@ -66,13 +66,13 @@ def split_threshold(model: Any) -> tuple[Any, Rule | None]:
         label, value = tuned_label(model), model.best_threshold_
     else:
         label, value = model.pos_label, 0.5 if model.threshold == "auto" else model.threshold
-    # As scikit-learn has it, the second class is meant where none is named.
+    # As in scikit-learn, the second class is the default.
     code = 1 if label is None else int(np.flatnonzero(np.asarray(model.classes_) == label)[0])
     return inner, Rule(code, float(value))
 
 
 def split_steps(model: Any) -> tuple[list[Any], Any]:
-    """Return the transformers before the last model, behind thresholds and searches, and it."""
+    """Return the transformers before the last model, and the model without its threshold."""
     model, _ = split_threshold(model)
     if hasattr(model, "best_estimator_"):
         return split_steps(model.best_estimator_)

@@ -29,7 +29,7 @@ _NEARLY_ALL = 0.95
 
 
 @saved(
-    X="n p gaps",
+    X="n p missing",
     predictions="n *",
     targets="n | n *",
     weights="n",
@@ -140,7 +140,7 @@ def held_out_by(
             rows=rows,
             n_jobs=n_jobs,
         )
-        return found.answers[0][np.argsort(found.rows)]
+        return found.predictions[0][np.argsort(found.rows)]
 
     if data.classes is not None:
         return {"predictions": predicted(folds)}

@@ -24,7 +24,7 @@ from vicinal._base import (
     survey,
 )
 from vicinal._base._compat import Interval, StrOptions, num_samples, rows_of
-from vicinal._base._explanation import ExplainRowMixin, estimator_section
+from vicinal._base._explanation import ExplainRowMixin, base_model_section
 from vicinal._base._tables import column_names, spread_rows
 from vicinal._conformal import HeldOutRows, IntervalMixin, LabelSetMixin
 from vicinal._kernels.ensemble._weights import log_proba
@@ -188,7 +188,7 @@ class _Auto(ExplainRowMixin, BaseEstimator):
         names, classes = [model.name for model in models], getattr(self, "classes_", None)
         stored = self._positions, self._targets, self._stored_rows
         return [
-            estimator_section(names, weights, predictions, classes, summary, **score),
+            base_model_section(names, weights, predictions, classes, summary, **score),
             neighbor_section(models, self._encoded(X), *stored),
         ]
 

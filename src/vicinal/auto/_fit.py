@@ -17,7 +17,7 @@ from vicinal._base import (
     Progress,
     Survey,
     TrainingData,
-    aligned_answers,
+    aligned_predictions,
     as_numpy,
     check_magnitude,
     class_factors,
@@ -132,7 +132,7 @@ class BaseModel:
     def predict(self, X, classes: np.ndarray | None) -> np.ndarray:
         """Return predictions, or probabilities of ``classes`` before calibration, as columns."""
         method = "predict" if classes is None else "predict_proba"
-        return aligned_answers(self.estimator, X, method, classes)
+        return aligned_predictions(self.estimator, X, method, classes)
 
 
 def resolve(model: Any, on_device: bool) -> Settings:

@@ -215,12 +215,12 @@ class Search:
             return Trial(spec, reason=str(reason))
         except Exception as error:
             return Trial(spec, reason=f"{type(error).__name__}: {error}")
-        if not np.isfinite(found.answers).all():
+        if not np.isfinite(found.predictions).all():
             return Trial(spec, reason="it predicted NaN or infinity")
-        losses = self.scorer.losses(found.answers)
+        losses = self.scorer.losses(found.predictions)
         seconds = _clock.now() - start
         fitted = found.fitted
-        return Trial(spec, found.candidates, found.answers, losses, seconds, fitted=fitted)
+        return Trial(spec, found.candidates, found.predictions, losses, seconds, fitted=fitted)
 
     def _held_out(self, spec: Spec, start: float, cuts: bool) -> HeldOut:
         """Return the predictions of every candidate for every entry."""
@@ -241,7 +241,7 @@ class Search:
         # Predictions of one repetition of the folds stand for the others.
         position = np.zeros(len(data), dtype=np.int64)
         position[found.rows] = np.arange(len(found.rows))
-        predictions = found.answers[:, position[data.entries]]
+        predictions = found.predictions[:, position[data.entries]]
         return HeldOut(found.candidates, data.entries, predictions, found.fitted)
 
     def _takes_all_folds(self, spec: Spec) -> bool:
@@ -271,12 +271,12 @@ class Search:
         ]
         if len(parts) == 1 and not spec.grid[0]:
             return parts[0]
-        predictions = np.concatenate([part.answers for part in parts])
+        predictions = np.concatenate([part.predictions for part in parts])
         return HeldOut(list(spec.grid), parts[0].rows, predictions)
 
     def _check_lead(self, first: HeldOut, lead: float) -> None:
         """Skip a model whose first fold is worse than the best so far by more than a factor."""
-        if not self.tried or first.answers.shape[1] == 0:
+        if not self.tried or first.predictions.shape[1] == 0:
             return
         same = np.arange(len(first.rows))
         scorer = self.scorer.part(same)
@@ -284,7 +284,7 @@ class Search:
         c = best.mean_losses(self.scorer.share).argmin()
         # Both are calibrated on these rows: fewer rows make probabilities less confident.
         least = (scorer.losses(best.predictions[[c]][:, same]) @ scorer.share).min()
-        loss = (scorer.losses(first.answers) @ scorer.share).min()
+        loss = (scorer.losses(first.predictions) @ scorer.share).min()
         if loss > lead * least:
             raise Skipped(f"its first fold lost ({loss:.3g} against {least:.3g})")
 
@@ -294,7 +294,7 @@ def _joined(parts: list[HeldOut]) -> HeldOut:
     return HeldOut(
         parts[0].candidates,
         np.concatenate([part.rows for part in parts]),
-        np.concatenate([part.answers for part in parts], axis=1),
+        np.concatenate([part.predictions for part in parts], axis=1),
     )
 
 

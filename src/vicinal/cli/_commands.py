@@ -14,7 +14,7 @@ import numpy as np
 import polars as pl
 
 from vicinal._base import last_step, printable, write_whole
-from vicinal._base._wrappers import ask, can
+from vicinal._base._wrappers import call_method, can
 from vicinal.cli._check_table import (
     Roles,
     as_numbers,
@@ -125,7 +125,7 @@ def _call(fitted, method, option, X, **options) -> np.ndarray:
             f"{option}: {type(last_step(fitted)).__name__} has no {method}; a model of `vicinal "
             "fit --model auto` has"
         )
-    return np.asarray(ask(fitted, method, X, **options))
+    return np.asarray(call_method(fitted, method, X, **options))
 
 
 def export(model: Path, out: Path, *, table: Path | None, delimiter: str | None) -> None:

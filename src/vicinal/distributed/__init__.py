@@ -1,11 +1,11 @@
-"""Models of tables larger than memory, on Dask; what comes back needs Dask no longer."""
+"""Models of tables larger than memory, with Dask; fitted models do not need Dask."""
 
 from importlib import import_module
 
 from vicinal._base import import_optional
 
-# Dask is loaded when one of these is asked for, so that the package imports without it.
-_HOMES = {
+# Dask is imported on first use of one of these.
+_MODULES = {
     "fit": "_fit",
     "kneighbors": "_neighbors",
     "local_predict": "_local",
@@ -17,11 +17,11 @@ __all__ = ["fit", "kneighbors", "local_predict", "predict", "uncertainty_map"]
 
 
 def __getattr__(name: str):
-    if name not in _HOMES:
+    if name not in _MODULES:
         raise AttributeError(f"module 'vicinal.distributed' has no attribute {name!r}")
     for package in ("dask", "distributed"):
         import_optional(package, needed_by="vicinal.distributed", extra="distributed")
-    return getattr(import_module(f"vicinal.distributed.{_HOMES[name]}"), name)
+    return getattr(import_module(f"vicinal.distributed.{_MODULES[name]}"), name)
 
 
 def __dir__() -> list[str]:

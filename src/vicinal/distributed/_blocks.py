@@ -1,4 +1,4 @@
-"""Blocks of rows held by a Dask collection, and running lazy work on them."""
+"""Blocks of rows of a Dask collection, and computation on them."""
 
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
@@ -16,16 +16,16 @@ from dask.diagnostics import ProgressBar
 import distributed
 from vicinal._base import Blocks, TrainingData
 
-# Sums are taken over this many results at a time, so that no task ever holds more of them.
+# Number of results added by one task, which bounds its memory.
 _FAN_IN = 8
 
 
 class DaskBlocks(Blocks):
     """Rows, targets and weights of a Dask collection, block by block.
 
-    A block is made again whenever a task needs it, so that the table is never held: a pass over the
-    rows reads the files again. Persist the collection first where the cluster's memory holds it.
-    With ``verbose`` every pass shows Dask's progress bar.
+    A block is computed whenever a task needs it, so that the table is never in memory: each pass
+    reads the files again. Persist the collection first if it fits in the cluster's memory. With
+    ``verbose`` every pass shows Dask's progress bar.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class DaskBlocks(Blocks):
 
     @classmethod
     def of(cls, X: Any, y: Any = None, sample_weight: Any = None, *, verbose: int = 0):
-        """Cut ``X`` along its own blocks, and the vectors beside it likewise."""
+        """Return the blocks of ``X`` with their parts of ``y`` and ``sample_weight``."""
         columns, names = _columns(X)
         if _is_frame(X):
             parts = _frame_parts(X, y, sample_weight)
@@ -110,14 +110,14 @@ class DaskBlocks(Blocks):
         return [task(part, *shared) for part in self.parts]
 
     def _with(self, parts: list, n_features: int | None = None) -> "DaskBlocks":
-        """Return other blocks in place of these; under the same names where columns are kept."""
+        """Return new blocks; column names are kept unless ``n_features`` is given."""
         names = self.feature_names if n_features is None else None
         width = self.n_features if n_features is None else n_features
         return DaskBlocks(parts, n_features=width, feature_names=names, verbose=self.verbose)
 
 
 def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:
-    """Combine lazy values in order, some at a time, until one is left."""
+    """Combine lazy values in order by a tree of tasks."""
     fold = delayed(reduce, pure=True)
     while len(parts) > 1:
         groups = [parts[i : i + _FAN_IN] for i in range(0, len(parts), _FAN_IN)]
@@ -126,26 +126,28 @@ def tree(parts: list, combine: Callable[[Any, Any], Any]) -> Any:
 
 
 def _whole(value: Any) -> Any:
-    """Hand a value to tasks as it is; Dask would look into lists for lazy parts."""
+    """Return a delayed value; Dask does not search it for lazy parts."""
     return delayed(value, traverse=False)
 
 
 def _as_block(X, y, sample_weight) -> TrainingData:
-    """Turn what the collection held into arrays, and refuse what no model could use."""
+    """Convert one block to arrays and validate it."""
     X = _as_matrix(X)
     n = X.shape[0]
     weights = np.ones(n) if sample_weight is None else np.asarray(sample_weight, dtype=np.float64)
     y = None if y is None else np.asarray(y)
     if y is not None and y.dtype.kind == "f" and not np.all(np.isfinite(y)):
-        raise ValueError("y contains NaN or infinity; drop those rows first.")
+        raise ValueError("y contains NaN or infinity; drop those rows from X and y.")
     for name, values in (("y", y), ("sample_weight", weights)):
         if values is not None and len(values) != n:
             raise ValueError(
-                f"a block has {n} rows of X and {len(values)} entries of {name}; cut both alike, "
-                "for instance by taking them from one data frame."
+                f"a block has {n} rows of X, but {len(values)} entries of {name}; take both from "
+                "one data frame, or use equal chunks."
             )
     if not np.all(np.isfinite(weights)) or np.any(weights < 0):
-        raise ValueError("sample_weight must be finite and at least 0; use 0 to leave a row out.")
+        raise ValueError(
+            "sample_weight must be finite and at least 0; use weight 0 to exclude a row."
+        )
     kept = np.flatnonzero(weights)
     if len(kept) < n:
         X, weights = X[kept], weights[kept]
@@ -161,7 +163,7 @@ def _as_matrix(X):
         X = np.ascontiguousarray(X, dtype=np.float64)
         values = X
     if not np.all(np.isfinite(values)):
-        raise ValueError("X contains NaN or infinity; impute or drop those rows first.")
+        raise ValueError("X contains NaN or infinity; impute them or drop those rows.")
     return X
 
 
@@ -172,8 +174,8 @@ def _columns(X) -> tuple[int, np.ndarray | None]:
         return len(names), names if all(isinstance(name, str) for name in names) else None
     if getattr(X, "ndim", 0) != 2:
         raise ValueError(
-            f"X must be a Dask array with two axes or a Dask data frame, got {type(X).__name__} "
-            "with shape " + str(getattr(X, "shape", "unknown")) + ". Wrap an array in memory with "
+            f"X is a {type(X).__name__} of shape {getattr(X, 'shape', 'unknown')}, but must be a "
+            "Dask array with two axes or a Dask data frame. Convert an array with "
             "dask.array.from_array(X, chunks=(rows_per_block, -1))."
         )
     return int(X.shape[1]), None
@@ -184,20 +186,20 @@ def _is_frame(X) -> bool:
 
 
 def _frame_parts(X, y, sample_weight) -> list:
-    """Cut a frame and the series beside it as one frame: read alone, a column is cut otherwise."""
-    beside: dict[str, Any] = {}
+    """Return the blocks of a frame, with y and weights as further columns: equal partitions."""
+    added: dict[str, Any] = {}
     positions: list[int | None] = []
     vectors = {"y": y, "sample_weight": sample_weight}
     for name, values in vectors.items():
-        positions.append(None if values is None else X.shape[1] + len(beside))
+        positions.append(None if values is None else X.shape[1] + len(added))
         if values is None:
             continue
         _refuse_memory(values, name)
         if getattr(values, "npartitions", X.npartitions) != X.npartitions:
             raise ValueError(_unlike(name, values.npartitions, X.npartitions))
-        beside[f"{name} beside the columns"] = values
+        added[f"{name} of the rows"] = values
     split = delayed(_split_block, pure=True)
-    parts = (X.assign(**beside) if beside else X).to_delayed()
+    parts = (X.assign(**added) if added else X).to_delayed()
     return [split(part, X.shape[1], *positions) for part in parts]
 
 
@@ -207,7 +209,7 @@ def _split_block(frame, n_columns: int, *positions: int | None) -> TrainingData:
 
 
 def _vector_parts(values, X, n_parts: int, name: str) -> list:
-    """Cut a vector like the rows of ``X``; where lengths are unknown, blocks must pair off."""
+    """Return the parts of a vector that belong to the blocks of ``X``."""
     if values is None:
         return [None] * n_parts
     _refuse_memory(values, name)
@@ -218,7 +220,7 @@ def _vector_parts(values, X, n_parts: int, name: str) -> list:
             values = values.rechunk((X.chunks[0],))
     parts = np.asarray(values.to_delayed()).ravel().tolist()
     if len(parts) != n_parts and not hasattr(values, "chunks"):
-        # Optimising a series alone may join the files that it is read from.
+        # Dask may merge the partitions of a series that is read alone.
         parts = values.to_delayed(optimize_graph=False)
     if len(parts) != n_parts:
         raise ValueError(_unlike(name, len(parts), n_parts))
@@ -228,19 +230,19 @@ def _vector_parts(values, X, n_parts: int, name: str) -> list:
 def _refuse_memory(values, name: str) -> None:
     if not hasattr(values, "to_delayed"):
         raise TypeError(
-            f"{name} must be a Dask collection like X, got {type(values).__name__}; wrap it with "
-            f"dask.array.from_array({name}, chunks=X.chunks[0])."
+            f"{name} is a {type(values).__name__}, but must be a Dask collection; convert it "
+            f"with dask.array.from_array({name}, chunks=X.chunks[0])."
         )
 
 
 def _unlike(name: str, n_blocks: int, n_wanted: int) -> str:
     return (
-        f"{name} comes in {n_blocks} blocks and X in {n_wanted}; take both from one data frame, or "
-        "give them blocks of known, equal lengths."
+        f"{name} has {n_blocks} blocks, but X has {n_wanted}; take both from one data frame, or "
+        "use chunks of known and equal lengths."
     )
 
 
-# A task that fails because its worker died is started again this often.
+# Retries of a task whose worker died.
 _RETRIES = 3
 
 
@@ -257,7 +259,7 @@ def compute(lazy: list, *, verbose: int = 0) -> tuple:
 
 
 def persist(lazy: list) -> list:
-    """Return lazy objects whose values are kept: by the workers, or on this machine."""
+    """Return lazy objects whose values are kept in memory, by the workers or locally."""
     client = connected_client()
     if client is None:
         return list(dask.persist(*lazy))

@@ -1,4 +1,4 @@
-"""Fit a model to blocks of rows, and predict with a fitted one."""
+"""Fit a model to blocks of rows, and predict blocks of rows."""
 
 from typing import Any
 
@@ -19,18 +19,16 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     estimator : estimator
         An unfitted model of this library; it is cloned, not changed.
     X : dask array or data frame
-        The rows; its blocks of rows are the unit of work, so each must fit a worker's memory some
-        three times over.
+        The rows. A worker needs about three times the memory of one block.
     y, sample_weight : dask array or series, default=None
-        Targets and weights, cut like ``X``.
+        Targets and weights, in the blocks of ``X``.
     verbose : int, default=0
         With 1, Dask's progress bar for every pass over the rows.
 
     Returns
     -------
     estimator
-        An ordinary fitted model, which needs Dask no longer: predict, explain, save or export it as
-        if it had been fitted in memory.
+        An ordinary fitted model, which does not need Dask to predict, explain, save or export.
 
     See Also
     --------
@@ -39,13 +37,12 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
 
     Notes
     -----
-    Where a model is a function of sums over rows, or of the nearest rows, its fit equals that in
-    memory to rounding. Where it draws rows, the draw belongs to the row and not to its block, so
-    that the same table in other blocks gives the same model. Of the models fitted to draws or begun
-    on a sample (local models at anchors, starts of mixtures), tables of up to 100,000 rows are
-    fitted as in memory. The guide says for each family what is exact.
+    A model that is computed from sums over rows equals the fit in memory up to rounding. Random
+    numbers depend on the row number, not on the block, so that the block size does not change the
+    model. Models that start from a sample (mixtures, local models at anchors) equal the fit in
+    memory for tables of up to 100,000 rows. The user guide has the details for each family.
 
-    A worker that is lost takes its blocks with it; they are made again elsewhere.
+    Blocks of a lost worker are computed again by others.
 
     Examples
     --------
@@ -62,16 +59,16 @@ def fit(estimator: Any, X: Any, y: Any = None, *, sample_weight: Any = None, ver
     model = clone(estimator)
     if not hasattr(model, "fit_blocks"):
         raise TypeError(
-            f"{type(model).__name__} cannot be fitted to blocks of rows; fit it in memory, to a "
-            "random sample of the rows where the table is too large."
+            f"{type(model).__name__} cannot be fitted to blocks of rows; fit it to a random sample "
+            "of the rows in memory."
         )
     if y is None and get_tags(model).target_tags.required:
-        raise ValueError(f"{type(model).__name__} requires y, and it is None; pass the targets.")
+        raise ValueError(f"{type(model).__name__} requires y, but y is None; pass the targets.")
     return model.fit_blocks(DaskBlocks.of(X, y, sample_weight, verbose=verbose))
 
 
 def predict(estimator: Any, X: Any, *, method: str = "predict"):
-    """Return lazy predictions of a fitted model, a block for every block of ``X``.
+    """Return lazy predictions of a fitted model, with the blocks of ``X``.
 
     Parameters
     ----------
@@ -85,7 +82,7 @@ def predict(estimator: Any, X: Any, *, method: str = "predict"):
     Returns
     -------
     dask array
-        Not computed yet; lengths of blocks are known where those of ``X`` are.
+        Lazy predictions; chunk sizes are known if those of ``X`` are.
 
     See Also
     --------
@@ -128,7 +125,7 @@ def _predictions(model, rows, method, empty):
 
 
 def _sample(X, n_features):
-    """Return a row like those of ``X``: its prediction has the shape and type of all others."""
+    """Return a row with the columns of ``X``, to find shape and dtype of the predictions."""
     if hasattr(X, "columns"):
         from dask.dataframe.dispatch import make_meta, meta_nonempty
 

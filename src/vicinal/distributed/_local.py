@@ -1,4 +1,4 @@
-"""A local model around every query, among rows that no machine holds."""
+"""Local models of Dask queries and training rows."""
 
 from typing import Any
 
@@ -25,50 +25,47 @@ def local_predict(
     sample_weight: Any = None,
     verbose: int = 0,
 ):
-    """Fit a local model around each query, among rows that no machine holds.
+    """Fit a local model around each query, with training rows that exceed memory.
 
-    The neighbours of a block of queries are found by exact search in every block of ``X`` and
-    merged with their rows and targets; the local models are then fitted by the estimator itself, to
-    the few rows that matter. Predictions equal those of the estimator fitted in memory.
+    The neighbours of a block of queries are found by exact search in every block of ``X``; the
+    estimator is then fitted to the rows found. Predictions equal those of the estimator fitted in
+    memory.
 
     Parameters
     ----------
     estimator : LocalClassifier or LocalRegressor
-        Unfitted, with nothing left open: a whole number ``n_neighbors``, ``alpha``, ``degree`` and
-        ``metric`` given. The metric is one of scikit-learn, "standardized" or a fitted transformer
-        in a :class:`~sklearn.frozen.FrozenEstimator`. Choose them by fitting the estimator to a
-        sample in memory.
+        Unfitted, with numbers for ``n_neighbors``, ``alpha`` and ``degree``, and a ``metric`` of
+        scikit-learn, "standardized" or a fitted transformer in a
+        :class:`~sklearn.frozen.FrozenEstimator`. Select them with a fit to a sample in memory.
     X : dask array or data frame of shape (n_samples, n_features)
         Training rows.
     y : dask array or series of shape (n_samples,)
         Their targets.
     Q : dask array or data frame of shape (n_queries, n_features)
-        Queries; each of its blocks visits every block of ``X``.
+        Queries; each block of them is searched in every block of ``X``.
     method : {"predict", "predict_proba", "decision_function", "local_coef"}, default="predict"
         The method of the estimator to call.
     sample_weight : dask array or series of shape (n_samples,), default=None
-        How often each row counts.
+        Weights of the rows.
     verbose : int, default=0
         With 1, Dask's progress bar for the passes made before the function returns.
 
     Returns
     -------
     dask array
-        Not computed yet; a block for every block of ``Q``.
+        Lazy predictions, with the blocks of ``Q``.
 
     See Also
     --------
-    fit : Fits a model of its own, which predicts any number of queries.
+    fit : Fits a model that predicts any number of queries.
     kneighbors : The search alone.
 
     Notes
     -----
-    A local model of k neighbours is a function of the rows within the ball around its query that
-    weighs more than k (ties included), and that ball is contained in the union of the balls of the
-    blocks: the search loses nothing, whatever the blocks. Probabilities need the temperature, which
-    is fitted as in memory to the scores of 3000 drawn rows, each left out of its own model; their
-    neighbours are searched first. Means and scales are sums over blocks, so that results differ
-    from those in memory by rounding only.
+    A local model depends on the rows of the smallest ball around its query with a total weight
+    above k (ties included). These rows are among those found in the blocks, so the search is exact.
+    The temperature of the probabilities is fitted to leave-one-out scores of 3000 sampled rows, as
+    in memory. Means and scales are sums over blocks, so results differ by rounding only.
 
     Examples
     --------
@@ -85,8 +82,8 @@ def local_predict(
     check_settled(estimator)
     if method not in _METHODS or not hasattr(estimator, method):
         raise ValueError(
-            f"method={method!r} is not a method of {type(estimator).__name__} that works here; use "
-            f"one of {[m for m in _METHODS if hasattr(estimator, m)]}."
+            f"method={method!r} is not supported for {type(estimator).__name__}; use one of "
+            f"{[m for m in _METHODS if hasattr(estimator, m)]}."
         )
     blocks = DaskBlocks.of(X, y, sample_weight, verbose=verbose)
     queries = DaskBlocks.of(Q)
@@ -114,7 +111,7 @@ def _predictions(
 
 
 def _output_type(frame: LocalFrame, n_features: int, method: str) -> tuple[tuple, Any]:
-    """Return the shape of an output beyond its length, and its type."""
+    """Return the shape of an output without its first axis, and its dtype."""
     if frame.classes is None:
         return ((n_features,) if method == "local_coef" else ()), np.dtype(np.float64)
     if method == "predict":

@@ -1,4 +1,4 @@
-"""Exact nearest neighbours among rows that no machine holds, and where classes overlap."""
+"""Exact nearest neighbours in Dask collections, and a map of class overlap."""
 
 from collections.abc import Callable
 from numbers import Integral, Real
@@ -18,42 +18,41 @@ def kneighbors(
 ):
     """Find the nearest rows of ``X`` for every row of ``Q``, exactly, block by block.
 
-    Every block of ``X`` is searched for every block of ``Q`` with the library's own search, and the
-    best are merged by a tree. Distances are measured by differences and ties are broken by
-    position, so that the answer does not depend on the blocks.
+    Every block of ``X`` is searched for every block of ``Q``, and the results are merged by a tree
+    of tasks. Ties are broken by row number, so that the result does not depend on the blocks.
 
     Parameters
     ----------
     X : dask array or data frame of shape (n_samples, n_features)
         The rows searched.
     Q : dask array or data frame of shape (n_queries, n_features)
-        The queries. Each of its blocks visits all blocks of ``X``: few large ones cost fewer
-        visits, and ``len(block) * n_neighbors`` numbers must fit a worker some thirty times.
+        The queries, best in few large blocks, because each block of them is searched in all blocks
+        of ``X``. A worker needs memory for about ``30 * len(block) * n_neighbors`` numbers.
     n_neighbors : int
-        How many neighbours of each query.
+        Number of neighbours of each query.
     metric : str, default="euclidean"
         Any metric of scikit-learn.
     metric_params : dict, default=None
-        Its further arguments.
+        Further arguments of the metric.
 
     Returns
     -------
     distances : dask array of shape (n_queries, n_neighbors)
-        Not computed yet; ascending in each row.
+        Lazy distances, ascending in each row.
     positions : dask array of shape (n_queries, n_neighbors)
-        Where the neighbours stand in ``X``, counted from its first row.
+        Lazy row numbers of the neighbours in ``X``.
 
     See Also
     --------
     local_predict : Fits a model to the neighbours of each query.
-    vicinal.neighbors.NeighborSearch : The search within one machine's memory.
+    vicinal.neighbors.NeighborSearch : The search in memory.
 
     Notes
     -----
-    The k nearest of the whole are among the k nearest of the parts, so merging loses nothing. With
-    b blocks of rows, q queries and k neighbours, b q k pairs travel, each once, and no more than
-    eight partial answers meet in one task. Where the lengths of the blocks of ``X`` are unknown, as
-    in a data frame, one pass counts them first.
+    The k nearest rows are among the k nearest rows of the blocks, so the result is exact. With b
+    blocks of rows, q queries and k neighbours, b q k pairs are sent between workers, and one task
+    merges at most eight partial results. If the lengths of the blocks of ``X`` are unknown, as in a
+    data frame, one pass counts them first.
 
     Examples
     --------
@@ -83,8 +82,8 @@ def kneighbors(
     search = BlockSearch(metric=metric, metric_params=metric_params)
     as_table = delayed(_as_table, pure=True, nout=2)
     distances, positions = [], []
-    for rows_asked, length in zip(lazy_rows(queries), query_lengths(Q, len(queries)), strict=True):
-        found = lazy_search(rows, search, rows_asked, Nearest(int(n_neighbors)))
+    for query_block, length in zip(lazy_rows(queries), query_lengths(Q, len(queries)), strict=True):
+        found = lazy_search(rows, search, query_block, Nearest(int(n_neighbors)))
         near, where = as_table(found, int(n_neighbors))
         shape = (length, int(n_neighbors))
         distances.append(da.from_delayed(near, shape, dtype=np.float64))
@@ -96,8 +95,8 @@ def kneighbors(
 
 
 def lazy_search(blocks: DaskBlocks, search: BlockSearch, queries: Any, rule: Any) -> Any:
-    """Return what is found for queries (lazy or not) among located rows, lazily."""
-    # Queries are sent once, not per block.
+    """Return the lazy result of a search of queries in located blocks."""
+    # Queries are sent once, not for every block.
     shared = delayed(search, pure=True), [delayed(queries, pure=True)], rule
     return blocks.lazy_totals(search_block, 1, *shared, combine=merge)[0]
 
@@ -107,43 +106,44 @@ def _as_table(found: NeighborRows, width: int) -> tuple[np.ndarray, np.ndarray]:
     return found.pairs.distances.reshape(shape), found.pairs.positions.reshape(shape)
 
 
-def lazy_rows(blocks: DaskBlocks, place: Callable | None = None) -> list:
-    """Return the rows of every block, lazily, in the coordinates of a search."""
-    as_rows = delayed(_placed_rows, pure=True)
-    place = delayed(place, pure=True)
-    return [as_rows(part, place) for part in blocks.parts]
+def lazy_rows(blocks: DaskBlocks, transform: Callable | None = None) -> list:
+    """Return the lazy rows of every block, in the coordinates of a search."""
+    as_rows = delayed(_transformed_rows, pure=True)
+    transform = delayed(transform, pure=True)
+    return [as_rows(part, transform) for part in blocks.parts]
 
 
-def _placed_rows(block: TrainingData, place):
-    return block.X if place is None else place(block.X)
+def _transformed_rows(block: TrainingData, transform):
+    return block.X if transform is None else transform(block.X)
 
 
 def check_columns(rows: DaskBlocks, queries: DaskBlocks) -> None:
-    """Refuse queries of another width, or under other names."""
+    """Raise for queries with another number of columns or other names."""
     if rows.n_features != queries.n_features:
         raise ValueError(
-            f"Q has {queries.n_features} columns, but X has {rows.n_features}; ask in the columns "
-            "of X."
+            f"Q has {queries.n_features} columns, but X has {rows.n_features}; both must have the "
+            "same columns."
         )
-    own, asked = rows.feature_names, queries.feature_names
-    if own is not None and asked is not None and list(own) != list(asked):
+    own, given = rows.feature_names, queries.feature_names
+    if own is not None and given is not None and list(own) != list(given):
         raise ValueError(
-            f"Q has the columns {list(asked)}, but X has {list(own)}; bring them into one order."
+            f"Q has the columns {list(given)}, but X has {list(own)}; use the same columns in the "
+            "same order."
         )
 
 
 def block_lengths(blocks: DaskBlocks, X: Any) -> list[int]:
-    """Return the numbers of rows; where the collection does not tell, one pass counts them."""
+    """Return the numbers of rows of the blocks; one pass counts them if they are unknown."""
     known = query_lengths(X, len(blocks))
     return blocks.gather(len) if np.isnan(known).any() else [int(length) for length in known]
 
 
 def query_lengths(X: Any, n_blocks: int) -> list:
-    """Return what a collection tells of the lengths of its blocks, NaN where it does not."""
+    """Return the known lengths of the blocks of a collection, NaN if they are unknown."""
     return list(X.chunks[0]) if hasattr(X, "chunks") else [np.nan] * n_blocks
 
 
-# The neighbour whose mean squared distance is the bandwidth, as in memory.
+# The bandwidth is the mean squared distance to this neighbour, as in memory.
 _SCALE_NEIGHBOR = 7
 
 
@@ -156,11 +156,10 @@ def uncertainty_map(
     sample_weight: Any = None,
     verbose: int = 0,
 ):
-    r"""Tell how uncertain nearest-neighbour classification is at each row of a large table.
+    r"""Compute the uncertainty of nearest-neighbour classification at each row of a large table.
 
-    The value of a row is the share of its ``n_neighbors`` nearest rows, weighted by similarity,
-    that belong to other classes. The neighbours are found by exact search in every block; the
-    values equal those in memory and do not depend on the blocks.
+    The uncertainty of a row is the share of other classes among its ``n_neighbors`` nearest rows,
+    weighted by similarity. The search is exact: values equal those in memory.
 
     Parameters
     ----------
@@ -169,20 +168,20 @@ def uncertainty_map(
     y : dask array or series of shape (n_samples,)
         Labels.
     n_neighbors : int
-        How many neighbours are counted; neighbours at the same distance as the last one too.
+        Number of neighbours; further neighbours at the distance of the last one are included.
     bandwidth : "auto" or float, default="auto"
         The :math:`\sigma` of the similarity. ``"auto"``: :math:`\sigma^2` is the mean squared
-        distance of a row to its seventh neighbour, for which one search is made at once.
+        distance of a row to its seventh neighbour, which is computed immediately.
     sample_weight : dask array or series of shape (n_samples,), default=None
-        How much each row counts as a neighbour; positive.
+        Positive weights of the rows as neighbours.
     verbose : int, default=0
-        With 1, Dask's progress bar for the passes made at once.
+        With 1, Dask's progress bar for the passes made before the function returns.
 
     Returns
     -------
     dask array of shape (n_samples,)
-        Not computed yet: the uncertainty of each row, in [0, 1]. It is the weight that places a
-        :class:`~vicinal.uncertainty.ResponsibilityMixture` where classes mix.
+        Lazy uncertainty of each row, in [0, 1]. As ``sample_weight`` it fits a
+        :class:`~vicinal.uncertainty.ResponsibilityMixture` to regions where classes overlap.
 
     See Also
     --------
@@ -191,9 +190,8 @@ def uncertainty_map(
 
     Notes
     -----
-    Every block of rows visits every block, so the work grows with the square of the number of
-    rows: two million rows of 50 columns are :math:`2 \times 10^{14}` multiplications. ``"class"``,
-    as many neighbours as the class has rows, is left to tables that memory holds.
+    The cost is quadratic in the number of rows: two million rows of 50 columns need
+    :math:`2 \times 10^{14}` multiplications. ``n_neighbors="class"`` is available in memory only.
 
     Examples
     --------
@@ -207,15 +205,14 @@ def uncertainty_map(
     """
     if not isinstance(n_neighbors, Integral) or n_neighbors < 1:
         raise ValueError(
-            f"n_neighbors={n_neighbors!r} must be an integer of at least 1; counting as many as "
-            "the class has rows is for tables that memory holds."
+            f"n_neighbors={n_neighbors!r} must be an integer of at least 1; 'class' is available "
+            "in vicinal.uncertainty.uncertainty_map only."
         )
     if bandwidth != "auto" and not (isinstance(bandwidth, Real) and bandwidth > 0):
         raise ValueError(f'bandwidth={bandwidth!r} must be "auto" or a positive number.')
     if sample_weight is not None and not compute([sample_weight.min()], verbose=verbose)[0] > 0:
         raise ValueError(
-            "sample_weight must be positive, for every row gets a value; leave rows of weight 0 "
-            "out first."
+            "sample_weight must be positive for every row; drop rows of weight 0 first."
         )
     blocks, found = survey(DaskBlocks.of(X, y, sample_weight, verbose=verbose), has_classes=True)
     search = BlockSearch(carry=("y", "sample_weight"))
@@ -248,13 +245,13 @@ def _mean_neighbor_distance(blocks: DaskBlocks, found: Survey, verbose: int) -> 
 
 
 def _neighbor_squares(found: NeighborRows, block: TrainingData, k: int) -> tuple[float, float]:
-    # The row itself is at distance 0, so that the k-th other one is the next but k.
+    # Column 0 is the row itself.
     distances = found.pairs.distances.reshape(len(block), k + 1)[:, k]
     return float(block.sample_weight @ distances**2), float(block.sample_weight.sum())
 
 
 def _foreign_shares(found: NeighborRows, block: TrainingData, bandwidth2: float) -> np.ndarray:
-    """Return the share of similarity with other classes, of each row of a block."""
+    """Return the share of other classes in the similarity to each row of a block."""
     pairs = found.pairs.take(found.pairs.positions != found.pairs.queries + block.start)
     squares, queries = pairs.distances**2, pairs.queries
     nearest = np.full(len(block), np.inf)

@@ -35,7 +35,7 @@ from vicinal._base import (
     training_data,
 )
 from vicinal._base._compat import Interval, NamedParts, StrOptions
-from vicinal._base._explanation import ExplainRowMixin, estimator_section, show
+from vicinal._base._explanation import ExplainRowMixin, base_model_section, show
 from vicinal._kernels.ensemble._weights import (
     bootstrapped_weights,
     effective_number,
@@ -308,7 +308,7 @@ class _ModelAveraging(ExplainRowMixin, NamedParts):
         )
         classes = getattr(self, "classes_", None)
         table = np.vstack(outputs)
-        return [estimator_section(names, self.weights_, table, classes, summary, n_effective=size)]
+        return [base_model_section(names, self.weights_, table, classes, summary, n_effective=size)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -282,7 +282,7 @@ class BootstrapEnsembleClassifier(ClassifierMixin, LabelSetMixin, _BootstrapEnse
         head = ("class", "votes", "probability", "deviation")
         values = {"votes": dict(zip(self.classes_.tolist(), votes.tolist(), strict=True))}
         return [
-            ExplanationSection("estimators", "Base models", summary, head, rows, head[2], values)
+            ExplanationSection("base_models", "Base models", summary, head, rows, head[2], values)
         ]
 
 
@@ -409,4 +409,4 @@ class BootstrapEnsembleRegressor(RegressorMixin, IntervalMixin, _BootstrapEnsemb
         )
         values = {"std": float(predicted.std()), "interval": [float(low), float(high)]}
         head = ("share of base models below", "prediction")
-        return [ExplanationSection("estimators", "Base models", summary, head, rows, None, values)]
+        return [ExplanationSection("base_models", "Base models", summary, head, rows, None, values)]

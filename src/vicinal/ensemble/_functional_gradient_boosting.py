@@ -207,7 +207,7 @@ class _FunctionalGradientBoosting(FoldedRowsMixin, ExplainRowMixin, BaseEstimato
         )
         head = ("round", "weight", "output", "contribution")
         values = {"start": start, "score": score}
-        return [ExplanationSection("estimators", "Rounds", summary, head, rows, head[-1], values)]
+        return [ExplanationSection("base_models", "Rounds", summary, head, rows, head[-1], values)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

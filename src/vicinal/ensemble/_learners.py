@@ -3,7 +3,7 @@
 import numpy as np
 from sklearn.base import clone
 
-from vicinal._base import draw_seeds, finite_answers, takes_weights
+from vicinal._base import draw_seeds, finite_predictions, takes_weights
 
 
 def fresh_learner(learner, rng):
@@ -38,7 +38,8 @@ def class_probabilities(estimator, X, n_classes):
     """
     probability = np.zeros((X.shape[0], n_classes))
     if hasattr(estimator, "predict_proba"):
-        probability[:, estimator.classes_] = finite_answers(estimator, estimator.predict_proba(X))
+        predicted = finite_predictions(estimator, estimator.predict_proba(X))
+        probability[:, estimator.classes_] = predicted
     else:
         probability[np.arange(X.shape[0]), estimator.predict(X)] = 1.0
     return probability

@@ -239,7 +239,7 @@ class RealAdaBoostClassifier(ExplainRowMixin, ClassifierMixin, BaseEstimator):
         )
         head = ("round", "weighted error", "contribution")
         values = {"score": float(scores[-1]), "n_agreeing": n_agreeing}
-        return [ExplanationSection("estimators", "Rounds", summary, head, rows, head[-1], values)]
+        return [ExplanationSection("base_models", "Rounds", summary, head, rows, head[-1], values)]
 
     def __sklearn_tags__(self):
         tags = super().__sklearn_tags__()

@@ -1,11 +1,10 @@
 """Save and load models without pickle, and export them to ONNX."""
 
 from vicinal.io._errors import ModelFileError, ModelVersionWarning, OnnxExportError
-from vicinal.io._model_file import ModelInfo, info, load, save
+from vicinal.io._model_file import info, load, save
 
 __all__ = [
     "ModelFileError",
-    "ModelInfo",
     "ModelVersionWarning",
     "OnnxExportError",
     "info",
@@ -16,7 +15,7 @@ __all__ = [
 
 
 def __getattr__(name: str):
-    # Graphs know every family; a file is read without loading those that it does not name.
+    # The export imports every family; reading a file imports only those that it names.
     if name == "to_onnx":
         from vicinal.io._to_onnx import to_onnx
 

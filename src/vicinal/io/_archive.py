@@ -1,7 +1,7 @@
-"""The archive: one JSON document and one part with the bytes of all arrays, nothing packed.
+"""The archive of a model file: a JSON document and the bytes of all arrays, uncompressed.
 
-Because nothing is packed, no part can be larger than the file; and because arrays lie one behind
-the other in the order of the document, none can overlap another or reach beyond the end.
+Without compression no part is larger than the file. Arrays follow one another in the order of the
+document, so that none overlaps another or reaches beyond the end.
 """
 
 import json
@@ -37,56 +37,56 @@ def _bytes_of(array: np.ndarray) -> Any:
 
 
 def read_document(file: BinaryIO) -> dict[str, Any]:
-    """Return the document of a file whose checksum is right, without reading its arrays."""
+    """Return the document of a file after a check of its checksum, without the arrays."""
     with _opened(file) as archive:
         return _document(archive)
 
 
 def read_archive(file: BinaryIO) -> tuple[dict[str, Any], list[np.ndarray]]:
-    """Return the document and the arrays of a file whose checksums are right."""
+    """Return the document and the arrays of a file after a check of the checksums."""
     with _opened(file) as archive:
         document = _document(archive)
         layouts = [array_layout(entry) for entry in document["arrays"]]
         size = sum(dtype.itemsize * math.prod(shape) for dtype, shape, _ in layouts)
         if size != archive.getinfo(_ARRAYS).file_size:
-            raise ModelFileError("its arrays are not as long as its document says.")
+            raise ModelFileError("the arrays have another length than the document declares.")
         with archive.open(_ARRAYS) as part:
             arrays = [_array(part, *layout) for layout in layouts]
-            # The end is where the checksum is compared.
+            # zipfile compares the checksum at the end.
             if part.read(1):
-                raise ModelFileError("its arrays are not as long as its document says.")
+                raise ModelFileError("the arrays have another length than the document declares.")
         return document, arrays
 
 
 def _array(part: Any, dtype: np.dtype, shape: tuple[int, ...], order: str) -> np.ndarray:
-    # As many bytes as the file has, because the sum of all arrays is the length of the part.
+    # Not more than the file holds: the lengths of all arrays add up to that of the part.
     content = np.empty(dtype.itemsize * math.prod(shape), dtype=np.uint8)
     if content.size and part.readinto(content.data) != content.size:
-        raise ModelFileError("the file was cut short.")
+        raise ModelFileError("the file is truncated; copy or save it again.")
     array = content.view(dtype) if content.size else np.empty(0, dtype)
-    # Truth values and characters may have any bytes in a file, and only some in memory.
+    # Not every byte is a valid Boolean or character.
     if dtype.kind == "b":
         array = content != 0
     elif dtype.kind == "U" and content.size and array.view(np.uint32).max() > sys.maxunicode:
-        raise ModelFileError("its arrays hold texts of characters that do not exist.")
+        raise ModelFileError("a string array holds invalid characters.")
     return array.reshape(shape, order=order)  # type: ignore[call-overload]
 
 
 def _document(archive: zipfile.ZipFile) -> dict[str, Any]:
     document = json.loads(archive.read(_DOCUMENT))
     if not isinstance(document, dict):
-        raise ModelFileError("its document is no dictionary.")
+        raise ModelFileError("the document is not a dictionary.")
     return document
 
 
 def _opened(file: BinaryIO) -> zipfile.ZipFile:
-    """Return the archive if it has the two parts of a model file, plainly stored."""
+    """Return the archive if it has the two parts of a model file, uncompressed."""
     begins = file.read(len(_ZIP_FILE))
     if not zipfile.is_zipfile(file):
         raise ModelFileError(
-            "the file was cut short."
+            "the file is truncated; copy or save it again."
             if begins == _ZIP_FILE
-            else "not a model file (no zip archive); write one with vicinal.io.save."
+            else "not a model file (no zip archive); vicinal.io.save writes model files."
         )
     archive = zipfile.ZipFile(file)
     _check_parts(archive.infolist(), file.seek(0, os.SEEK_END))
@@ -97,11 +97,11 @@ def _check_parts(entries: list[zipfile.ZipInfo], file_size: int) -> None:
     names = [entry.filename for entry in entries]
     if sorted(names) != sorted([_DOCUMENT, _ARRAYS]):
         raise ModelFileError(
-            f"not a model file: it must hold the parts {_DOCUMENT!r} and {_ARRAYS!r}, and holds "
-            f"{names[:5]}; write one with vicinal.io.save."
+            f"not a model file: it holds {names[:5]} instead of {_DOCUMENT!r} and {_ARRAYS!r}; "
+            "vicinal.io.save writes model files."
         )
     for entry in entries:
         if entry.flag_bits & _ENCRYPTED or entry.compress_type != zipfile.ZIP_STORED:
-            raise ModelFileError(f"the part {entry.filename!r} is packed or encrypted.")
+            raise ModelFileError(f"the part {entry.filename!r} is compressed or encrypted.")
         if not entry.file_size == entry.compress_size <= file_size:
             raise ModelFileError(f"the part {entry.filename!r} is larger than the file.")

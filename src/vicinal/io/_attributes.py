@@ -1,16 +1,16 @@
-"""What every attribute of a foreign object must be: a table of types, shapes and ranges.
+"""Types, shapes and ranges of the attributes of scikit-learn objects in model files.
 
-Parameters are held to scikit-learn's own constraints, everything else to the table; an attribute
-without an entry is refused. An entry lists alternatives, separated by ``|``:
+Parameters must satisfy scikit-learn's own constraints, other attributes the table below; an
+attribute without an entry is refused. An entry lists alternatives, separated by ``|``:
 
 - ``none``, ``flag``, ``whole`` (0, 1, ...), ``number``, ``text``, ``scalar`` (any of those),
-  ``object`` (what a file must name), ``any``; with a capital letter, an object of that class;
+  ``object`` (of a class that the file names), ``any``; a capitalized name is a class;
 - ``numbers``: a number, ``None``, an array of numbers, or lists and dictionaries of those;
-- ``list ...`` and ``dict ...``: a list or tuple, or a dictionary, whose items are all as said;
-- ``float``, ``int``, ``bool``, ``real`` (any number), ``labels`` (scalars), ``objects``, then
-  axes: a NumPy array; with ``/sparse``, or a sparse matrix. An axis is ``*`` or a name that stands
-  for one length in the whole object; ``p`` is the number of features, ``c`` of classes. The last
-  word may be ``finite``, ``nan`` (finite or missing), or ``<c`` (from 0 to below that length).
+- ``list ...`` and ``dict ...``: a list or tuple, or a dictionary, of items as specified;
+- ``float``, ``int``, ``bool``, ``real`` (any number), ``labels`` (scalars), ``objects``, followed
+  by axes: a NumPy array; with ``/sparse``, or a sparse matrix. An axis is ``*`` or a name that
+  stands for one length in the whole object; ``p`` is the number of features, ``c`` of classes. The
+  last token may be ``finite``, ``nan`` (finite or missing), or ``<c`` (from 0 to below ``c``).
 """
 
 import functools
@@ -22,7 +22,7 @@ from scipy import sparse
 from vicinal.io._errors import ModelFileError
 
 _TABLE = {
-    # what it must be: attributes; with a class, those of the class and its children only
+    # specification: attributes, with a class name only those of the class and its subclasses
     "whole": "Tree.n_features _batch_size _init_size _max_components _max_degree _max_features "
     "_max_samples _min_degree _n_components _n_features _n_features_out _n_init _n_out_full "
     "_n_samples _n_since_last_reassign _no_improvement _no_improvement_count _random_seed "
@@ -54,7 +54,7 @@ _TABLE = {
     "extrapolate Kernel.metric has_uint32 uinteger has_gauss gauss",
     "number": "a_ b_ _beta_loss _gamma beta_ constant_value gamma_ target_mean_ X_max_ X_min_ _tol "
     "K_fit_all_ HuberRegressor.scale_ bandwidth_ best_threshold_ epsilon_ quantile power delta",
-    # What was seen in the fit, from which no prediction is computed.
+    # Statistics of the fit, which predictions do not depend on.
     "numbers": "C_ Cs_ _average_coef _average_intercept _best_coefs _best_intercepts _counts "
     "_ewa_inertia _ewa_inertia_min _expanded_class_weight _num_iter _standard_coef "
     "_standard_intercept _x_scores _y_scores active_ alpha_ alphas_ best_loss_ best_score_ "
@@ -123,7 +123,7 @@ _TABLE = {
     "real n | real n *": "y_train_ X_transformed_fit_ eigenvectors_ _distances_fit_X_ "
     "GaussianProcessRegressor.alpha_ KernelRidge.dual_coef_ KernelPCA.dual_coef_",
     "real n n": "L_",
-    # Nodes, rows, codes and coefficients that compiled code reads without looking.
+    # Nodes, rows, codes and coefficients that compiled code reads without bounds checks.
     "real n p": "KNNImputer._fit_X",
     "bool n p": "_mask_fit_X",
     "real/sparse n p finite": "_fit_X",
@@ -177,7 +177,7 @@ _TABLE = {
     "text | object | none": "owner",
     "list object": "calibrated_classifiers_ calibrators estimators_ kernels",
     "list _ImputerTriplet": "imputation_sequence_",
-    # What holds any of the above, and is read by name.
+    # Containers of the above, read by name.
     "any": "best_params_ cv_results_ _columns _remainder _transformer_to_input_indices "
     "output_indices_ transformers_ transformer_list transformer_weights known_categories "
     "is_categorical dtype_include dtype_exclude _thresholds random_state pairwise_indices_ "
@@ -199,18 +199,18 @@ _METRIC_PARAMETERS = ("p", "w", "V", "VI")
 def check_attributes(
     names: list[str], state: dict[str, Any], constraints: Any = (), *, may_have_others: bool = False
 ) -> None:
-    """Raise unless attributes are what the table, or the class, declares.
+    """Raise unless attributes are as the table, or the class, declares.
 
     Parameters
     ----------
     names : list of str
-        Names of the class and its parents.
+        Names of the class and its base classes.
     state : dict of str to object
         The attributes.
     constraints : dict of str to list, default=()
-        scikit-learn's own constraints of the parameters, of which one must hold.
+        scikit-learn's constraints of the parameters, one of which must hold.
     may_have_others : bool, default=False
-        Whether attributes without an entry are passed over.
+        Whether attributes without an entry are accepted.
     """
     sizes = {str(number): number for number in range(10)}
     if type(state.get("n_features_in_")) is int:
@@ -221,35 +221,35 @@ def check_attributes(
         own = (_SPECS[key] for name in names if (key := f"{name}.{attribute}") in _SPECS)
         rule = next(own, None)
         if rule is None and attribute in constraints:
-            rule = "what its class allows"
+            rule = "a value that its class allows"
             is_right = any(each.is_satisfied_by(value) for each in constraints[attribute])
         elif (rule := rule or _SPECS.get(attribute)) is not None:
-            is_right = any(_fits(value, words, sizes) for words in _words(rule))
+            is_right = any(_fits(value, tokens, sizes) for tokens in _tokens(rule))
         elif may_have_others:
             continue
         else:
-            raise ModelFileError(f"model files know no attribute {names[0]}.{attribute}.")
+            raise ModelFileError(f"the attribute {names[0]}.{attribute} is not allowed.")
         if not is_right:
             raise ModelFileError(f"{names[0]}.{attribute} is {_shown(value)}, but must be {rule}.")
 
 
 @functools.cache
-def _words(spec: str) -> list[list[str]]:
+def _tokens(spec: str) -> list[list[str]]:
     return [choice.split() for choice in spec.split("|")]
 
 
-def _fits(value: Any, words: list[str], sizes: dict[str, int]) -> bool:
-    word, *rest = words
-    if word in ("list", "dict"):
-        if not isinstance(value, dict if word == "dict" else list | tuple):
+def _fits(value: Any, tokens: list[str], sizes: dict[str, int]) -> bool:
+    kind, *rest = tokens
+    if kind in ("list", "dict"):
+        if not isinstance(value, dict if kind == "dict" else list | tuple):
             return False
         items = value.values() if isinstance(value, dict) else value
         return all(_fits(item, rest, sizes) for item in items)
-    if word.partition("/")[0] in _KINDS:
+    if kind.partition("/")[0] in _KINDS:
         if value is None and rest[-1:] == ["none"]:
             return True
-        return _is_array(value, word, [axis for axis in rest if axis != "none"], sizes)
-    if word == "metric":
+        return _is_array(value, kind, [axis for axis in rest if axis != "none"], sizes)
+    if kind == "metric":
         return isinstance(value, dict) and all(
             key in _METRIC_PARAMETERS
             and (
@@ -258,15 +258,15 @@ def _fits(value: Any, words: list[str], sizes: dict[str, int]) -> bool:
             )
             for key, item in value.items()
         )
-    if word in _IS:
-        return _IS[word](value)
-    return any(base.__name__ == word for base in type(value).__mro__)
+    if kind in _IS:
+        return _IS[kind](value)
+    return any(base.__name__ == kind for base in type(value).__mro__)
 
 
-def _is_array(value: Any, word: str, axes: list[str], sizes: dict[str, int]) -> bool:
-    word, _, may_be_sparse = word.partition("/")
+def _is_array(value: Any, kind: str, axes: list[str], sizes: dict[str, int]) -> bool:
+    kind, _, may_be_sparse = kind.partition("/")
     is_sparse = bool(may_be_sparse) and sparse.issparse(value)
-    if (not is_sparse and type(value) is not np.ndarray) or value.dtype.kind not in _KINDS[word]:
+    if (not is_sparse and type(value) is not np.ndarray) or value.dtype.kind not in _KINDS[kind]:
         return False
     content = axes.pop() if axes and (axes[-1] in _CONTENTS or axes[-1][0] == "<") else ""
     if len(axes) != value.ndim:
@@ -277,7 +277,7 @@ def _is_array(value: Any, word: str, axes: list[str], sizes: dict[str, int]) -> 
         if name != "*" and sizes.setdefault(name, length) != length:
             return False
     cells = value.data if is_sparse else value
-    if word == "labels" and value.dtype.kind == "O":
+    if kind == "labels" and value.dtype.kind == "O":
         return all(map(_IS["scalar"], value.ravel().tolist()))
     if content == "finite":
         return bool(np.isfinite(cells).all())

@@ -1,17 +1,17 @@
 """A model as one JSON document and a list of plain arrays, and back.
 
-Numbers, texts, ``None`` and truth values stand for themselves; everything else is a list that
-begins with its kind:
+Numbers, strings, ``None`` and Booleans stand for themselves; other values are lists that begin
+with their type:
 
     ["list", ...] ["tuple", ...] ["set", ...] ["dict", [key, value], ...] ["slice", a, b, c]
     ["float", "nan"] ["bytes", hex] ["complex", re, im]
     ["array", i]       array i of the list; ["number", i] its only value, of that NumPy type
-    ["cells", shape, ...]   an array of texts, numbers and ``None``
+    ["cells", shape, ...]   an array of strings, numbers and ``None``
     ["dtype", text] ["type", name] ["function", name]
     ["object", i]      object i of the list
 
-An object names its class and its attributes, and may refer to objects before it only. So every
-object is made once, each number means one object, and nothing can contain itself.
+An object has a class and attributes, and may refer to earlier objects only. So every object is
+made once, and no object contains itself.
 """
 
 import math
@@ -26,9 +26,9 @@ from vicinal._base import check_parameters, check_saved, is_array_api
 from vicinal._base._compat import openmp_threads
 from vicinal.io._errors import ModelFileError
 from vicinal.io._foreign import (
-    FORMS,
+    CONVERSIONS,
+    check_converted,
     check_foreign,
-    check_form,
     check_state,
     restore_foreign,
     state_of,
@@ -36,28 +36,28 @@ from vicinal.io._foreign import (
 from vicinal.io._types import Vocabulary, full_name, refusal, value_type, value_type_name
 
 _PLAIN_KINDS = "biufcSUmM"
-_MAX_OBJECTS = 10**6  # in one another
-_MAX_COPIES = 32  # of all arrays, in what is built from them
+_MAX_OBJECTS = 10**6  # nested
+_MAX_COPIES = 32  # of all arrays, in objects built from them
 _SEARCHED = ("_fit_X", "_engine")  # rows that search trees are built from
-# A file does not choose how many processes and threads work.
+# A file does not set numbers of processes and threads.
 _THREADS = {"n_jobs": None, "n_threads": None, "_n_threads": openmp_threads()}
 _FUNCTIONS = types.FunctionType | types.BuiltinFunctionType | types.MethodType | np.ufunc
 
 
 class Writer:
-    """Turn a model into values of JSON, arrays and objects.
+    """Convert a model to JSON values, arrays and objects.
 
     Parameters
     ----------
     vocabulary : Vocabulary
-        What may be named.
+        Allowed classes and functions.
     """
 
     def __init__(self, vocabulary: Vocabulary) -> None:
         self.vocabulary = vocabulary
         self.arrays: list[np.ndarray] = []
         self.objects: list[dict[str, Any]] = []
-        # By identity; the things themselves are kept, so that no identity is used twice.
+        # By id; references are kept so that no id is reused.
         self._known_arrays: dict[int, tuple[int, Any]] = {}
         self._known_objects: dict[int, tuple[int | None, Any]] = {}
 
@@ -112,20 +112,20 @@ class Writer:
             self._known_objects[id(x)] = len(self.objects), x
             self.objects.append(entry)
         elif known[0] is None:
-            raise ModelFileError(f"the model holds a {full_name(type(x))} that contains itself.")
+            raise ModelFileError(f"the model has a {full_name(type(x))} that contains itself.")
         return self._known_objects[id(x)][0]  # type: ignore[return-value]
 
     def _entry(self, x: Any) -> dict[str, Any]:
         if is_array_api(x) or type(x).__module__ == "torch":
             raise TypeError(
-                f"the model holds a {full_name(type(x))}; only models fitted on NumPy arrays (or "
-                "sparse matrices and frames) can be saved: fit it on numpy.asarray of the data."
+                f"the model has a {full_name(type(x))}, but only models fitted to NumPy arrays, "
+                "sparse matrices or data frames can be saved; fit it to numpy.asarray(X)."
             )
         name = full_name(type(x))
-        # What cannot be read must not be written.
-        if name in FORMS:
-            state = FORMS[name].take_apart(x)
-            check_form(name, state)
+        # A file that cannot be read must not be written.
+        if name in CONVERSIONS:
+            state = CONVERSIONS[name].to_state(x)
+            check_converted(name, state)
         else:
             name, state = self.vocabulary.name_of(type(x)), _state(x)
             if not self.vocabulary.is_trusted(name):
@@ -156,12 +156,12 @@ def _state(x: Any) -> dict[str, Any]:
 
 
 class Reader:
-    """Make the model that a document describes.
+    """Build the model that a document describes.
 
     Parameters
     ----------
     vocabulary : Vocabulary
-        What may be named.
+        Allowed classes and functions.
     arrays : list of ndarray
         The arrays of the file.
     """
@@ -170,32 +170,32 @@ class Reader:
         self.vocabulary = vocabulary
         self.arrays = arrays
         self.objects: list[Any] = []
-        # How many objects each holds, counted as often as it holds them: what walks over one
-        # takes. What is built from arrays is copied.
+        # Objects nested in each object, with repetition: the cost of a traversal. Arrays are copied
+        # by the objects built from them.
         self._counts: list[int] = []
         self._count = 0
         self._bytes_left = _MAX_COPIES * sum(array.nbytes for array in arrays) + 2**20
 
     def model(self, document: dict[str, Any]) -> Any:
-        """Return the model; everything it is made of is made first, in the order of the list."""
+        """Return the model, after its parts are built in the order of the list."""
         for entry in document["objects"]:
             self._count = 1
             self.objects.append(self._object(entry["class"], entry["state"]))
             self._counts.append(self._count)
             if self._count > _MAX_OBJECTS:
-                raise ModelFileError("the document holds objects in one another without end.")
+                raise ModelFileError("the document has too many nested objects.")
         return self.value(document["model"])
 
     def value(self, x: Any) -> Any:
-        """Return what a value of the document stands for."""
+        """Return the value that an entry of the document stands for."""
         if type(x) is not list:
             if isinstance(x, dict):
-                raise ModelFileError("the document has a value without a kind.")
+                raise ModelFileError("the document has a value without a type.")
             return x
         kind, *content = x
         if kind in _UNPACKERS:
             return _UNPACKERS[kind](self, content)
-        raise ModelFileError(f"the document has a value of the unknown kind {kind!r}.")
+        raise ModelFileError(f"the document has a value of the unknown type {kind!r}.")
 
     def _values(self, content: list) -> list:
         return [self.value(item) for item in content]
@@ -207,7 +207,9 @@ class Reader:
         key = self.value(x)
         for part in key if type(key) is tuple else (key,):
             if not isinstance(part, str | int | float | np.generic | None):
-                raise ModelFileError("the document has a key that is neither number nor text.")
+                raise ModelFileError(
+                    "the document has a key that is neither a number nor a string."
+                )
         return key
 
     def _part(self, content: list) -> Any:
@@ -216,8 +218,8 @@ class Reader:
         return part
 
     def _spend(self, name: str, values: dict[str, Any]) -> None:
-        """Count the bytes that an object copies when it is built."""
-        copied = values.values() if name in FORMS else map(values.get, _SEARCHED)
+        """Count the bytes that an object copies, and raise above the limit."""
+        copied = values.values() if name in CONVERSIONS else map(values.get, _SEARCHED)
         self._bytes_left -= sum(getattr(getattr(x, "data", x), "nbytes", 0) for x in copied)
         if self._bytes_left < 0:
             raise ModelFileError("the document builds too many objects from the same arrays.")
@@ -225,7 +227,9 @@ class Reader:
     def _at(self, things: list, content: list) -> Any:
         (index,) = content
         if type(index) is not int or not 0 <= index < len(things):
-            raise ModelFileError(f"the document refers to part {index!r}, which is not before it.")
+            raise ModelFileError(
+                f"the document refers to part {index!r}, which is not an earlier part."
+            )
         return things[index]
 
     def _cells(self, content: list) -> np.ndarray:
@@ -237,13 +241,13 @@ class Reader:
     def _number(self, content: list) -> np.generic:
         array = self._at(self.arrays, content)
         if array.ndim:
-            raise ModelFileError("the document takes an array for a number.")
+            raise ModelFileError("the document uses an array as a number.")
         return array[()]
 
     def _float(self, content: list) -> float:
         (text,) = content
         if text not in ("nan", "inf", "-inf"):
-            raise ModelFileError(f"the document has a number {text!r}.")
+            raise ModelFileError(f"the document has the invalid number {text!r}.")
         return float(text)
 
     def _type(self, content: list) -> type:
@@ -266,9 +270,9 @@ class Reader:
                 raise ModelFileError(f"the document sets the special attribute {attribute!r}.")
         values = {attribute: self.value(part) for attribute, part in state.items()}
         self._spend(name, values)
-        if name in FORMS:
-            check_form(name, values)
-            return FORMS[name].build(values)
+        if name in CONVERSIONS:
+            check_converted(name, values)
+            return CONVERSIONS[name].build(values)
         kind = self.vocabulary.find_class(name)
         if kind is None:
             raise refusal([name], "the file")
@@ -302,11 +306,11 @@ _UNPACKERS = {
 
 
 def _made(kind: type, state: dict[str, Any]) -> Any:
-    """Return a bare object of a class with its attributes; no constructor of ours is called."""
+    """Return an object with its attributes, without a call of its constructor."""
     if issubclass(kind, tuple):
         values = state["*"]
         if len(values) != len(kind._fields):  # type: ignore[attr-defined]
-            raise ModelFileError(f"the document has a {kind.__name__} of {len(values)} values.")
+            raise ModelFileError(f"the document has a {kind.__name__} with {len(values)} values.")
         return tuple.__new__(kind, values)
     made: Any = kind.__new__(kind)
     if isinstance(made, dict):
@@ -319,7 +323,7 @@ def _made(kind: type, state: dict[str, Any]) -> Any:
 
 
 def _check_parameters(made: Any) -> None:
-    """Refuse an estimator of ours whose parameters its own ``fit`` would refuse."""
+    """Raise if ``fit`` of an estimator of this library would refuse its parameters."""
     if type(made).__module__.partition(".")[0] != __name__.partition(".")[0]:
         return
     try:
@@ -328,15 +332,15 @@ def _check_parameters(made: Any) -> None:
         check_parameters(made)
     except AttributeError as error:
         raise ModelFileError(
-            f"the file lacks a parameter ({error}), because it is damaged or because a version of "
-            "vicinal wrote it in which the class had none; fit and save again."
+            f"a parameter is missing ({error}): the file is damaged or of another version of "
+            "vicinal; fit and save again."
         ) from None
     except (TypeError, ValueError) as error:
         raise ModelFileError(f"the file is damaged: {error}") from None
 
 
 def names_in(document: dict[str, Any]) -> tuple[set[str], set[str]]:
-    """Return the classes and the functions that a document names, without making anything."""
+    """Return the classes and the functions that a document names, without building any."""
     classes = {entry["class"] for entry in document["objects"]}
     functions = set()
     pending = [document["model"]]
@@ -362,7 +366,7 @@ def names_in(document: dict[str, Any]) -> tuple[set[str], set[str]]:
 
 
 def describe_array(array: np.ndarray) -> list:
-    """Return dtype, shape and order of an array."""
+    """Return dtype, shape and memory order of an array."""
     is_fortran = array.flags.f_contiguous and not array.flags.c_contiguous
     return [_dtype_text(array.dtype), list(array.shape), "F" if is_fortran else "C"]
 
@@ -372,34 +376,34 @@ def _dtype_text(dtype: np.dtype) -> str:
         return "|O"
     if dtype.kind not in _PLAIN_KINDS or not dtype.isnative or dtype.char in "gG":
         raise ModelFileError(
-            f"the model holds an array of dtype {dtype}, which model files do not know; use "
-            "numbers of at most 64 bits, texts or dates in the byte order of this machine."
+            f"the model has an array of dtype {dtype}, which cannot be saved; use numbers of at "
+            "most 64 bits, strings or dates in native byte order."
         )
     return dtype.str
 
 
 def plain_dtype(text: str) -> np.dtype:
-    """Return the dtype of a text that stands for one kind of number, text or date."""
+    """Return the dtype of a description, which must be of numbers, strings or dates."""
     if type(text) is not str or len(text) > 16 or "," in text:
-        raise ModelFileError(f"the document has a dtype {text!r}.")
+        raise ModelFileError(f"the document has the invalid dtype {text!r}.")
     dtype = np.dtype(text)
     is_plain = dtype.kind in _PLAIN_KINDS + "O" and dtype.isnative and dtype.char not in "gG"
     if not is_plain or dtype.names or dtype.shape:
-        raise ModelFileError(f"the document has a dtype {text!r}.")
+        raise ModelFileError(f"the document has the invalid dtype {text!r}.")
     return dtype
 
 
 def array_layout(entry: Any) -> tuple[np.dtype, tuple[int, ...], str]:
-    """Return dtype, shape and order of an array as a document describes it."""
+    """Return dtype, shape and memory order of an array from its entry in the document."""
     text, shape, order = entry
     dtype = plain_dtype(text)
     lengths: Any = tuple(_length(length) for length in shape)
     if dtype.hasobject or order not in ("C", "F") or (not dtype.itemsize and math.prod(lengths)):
-        raise ModelFileError(f"the document has an array {entry!r}.")
+        raise ModelFileError(f"the document has the invalid array {entry!r}.")
     return dtype, lengths, order
 
 
 def _length(value: Any) -> int:
     if type(value) is not int or value < 0:
-        raise ModelFileError(f"the document has a length {value!r}.")
+        raise ModelFileError(f"the document has the invalid length {value!r}.")
     return value

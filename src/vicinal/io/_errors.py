@@ -1,15 +1,8 @@
-"""What saving, loading and exporting may raise.
-
-ValueError
-    ModelFileError      a file is not a model, was changed or cut short, or holds refused types
-    OnnxExportError     a model, or a part of it, has no ONNX form
-UserWarning
-    ModelVersionWarning a model was saved under other versions
-"""
+"""Errors and warnings of saving, loading and exporting."""
 
 
 class ModelFileError(ValueError):
-    r"""A file is no model of ours, was changed or cut short, or holds types that are not trusted.
+    r"""A file is not a model file, is damaged, or names classes that are not trusted.
 
     Examples
     --------
@@ -23,13 +16,13 @@ class ModelFileError(ValueError):
     ...         load(path)
     ...     except ModelFileError as error:
     ...         print(str(error).partition("': ")[2])
-    not a model file (no zip archive); write one with vicinal.io.save.
+    not a model file (no zip archive); vicinal.io.save writes model files.
     """
 
 
 class ModelVersionWarning(UserWarning):
-    """A model was saved under other versions of the packages that now read it."""
+    """A model file was written by other versions of the packages."""
 
 
 class OnnxExportError(ValueError):
-    """A model, or a part of it, cannot be written as an ONNX graph; the message says which."""
+    """A model, or a part of it, cannot be exported to ONNX; the message names it."""

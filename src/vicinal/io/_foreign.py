@@ -1,8 +1,7 @@
-"""Objects of NumPy, SciPy and scikit-learn that are more than their attributes, and checks of them.
+"""Objects of NumPy, SciPy and scikit-learn in model files: conversion to arrays, and checks.
 
-Each is written as plain arrays and numbers and built again from them. Compiled code follows the
-indices of trees, sparse matrices and support vectors without looking, so everything it would
-follow is checked here, whole, before the object exists or before anyone sees it.
+Compiled code uses the indices of trees, sparse matrices and support vectors without bounds checks,
+so all of them are checked here before the object is used.
 """
 
 from collections.abc import Callable
@@ -47,15 +46,15 @@ _PREDICTOR_COLUMNS = (
 )
 
 
-class Form(NamedTuple):
-    """How an object is taken apart and built again."""
+class Conversion(NamedTuple):
+    """Conversion of an object to a dictionary of plain values, and back."""
 
-    take_apart: Callable[[Any], dict[str, Any]]
+    to_state: Callable[[Any], dict[str, Any]]
     build: Callable[[dict[str, Any]], Any]
 
 
 def _private(module: str, name: str) -> Any:
-    """Return a name of scikit-learn that has no public door, when it is needed."""
+    """Return a private name of scikit-learn, imported when it is needed."""
     return getattr(import_module(f"sklearn.{module}"), name)
 
 
@@ -74,7 +73,7 @@ def _random_state_parts(random_state) -> dict[str, Any]:
 def _random_state(state) -> np.random.RandomState:
     _require(
         state["bit_generator"] == "MT19937" and 0 <= state["state"]["pos"] <= 624,
-        "a RandomState is no Mersenne twister.",
+        "a RandomState has another generator than MT19937.",
     )
     made = np.random.RandomState(0)
     made.set_state(state)
@@ -82,7 +81,10 @@ def _random_state(state) -> np.random.RandomState:
 
 
 def _generator(state) -> np.random.Generator:
-    _require(state["bit_generator"] == "PCG64", "a Generator of random numbers is no PCG64.")
+    _require(
+        state["bit_generator"] == "PCG64",
+        "a random Generator has another bit generator than PCG64.",
+    )
     bits = np.random.PCG64(0)
     bits.state = state
     return np.random.Generator(bits)
@@ -99,7 +101,7 @@ def _compressed_parts(matrix) -> dict[str, Any]:
 
 def _compressed(kind) -> Callable[[dict[str, Any]], Any]:
     def build(state):
-        # Copied: a matrix that shares its indices with another may change them.
+        # Copied, because matrices that share indices may change them.
         parts = state["data"], state["indices"], state["indptr"]
         made = kind(parts, shape=state["shape"], copy=True)
         made.check_format(full_check=True)
@@ -133,14 +135,14 @@ def _tree(state) -> Any:
     n_features, n_classes, value = state["n_features"], state["n_classes"], state["value"]
     left, right = (columns[name].astype(np.int64) for name in ("left_child", "right_child"))
     inner = left != -1
-    _require(np.array_equal(inner, right != -1), "a decision tree has nodes that lead nowhere.")
+    _require(np.array_equal(inner, right != -1), "a decision tree has a node with one child.")
     depth = _check_nodes(inner, left, right, columns["feature"], n_features)
     _require(
         len(n_classes)
         and n_classes.min() >= 1
         and value.shape[2] == n_classes.max()
         and value.dtype == np.float64,
-        "a decision tree has other values than its classes need.",
+        "a decision tree has values of a wrong shape.",
     )
     tree = _private("tree._tree", "Tree")(n_features, n_classes.astype(np.intp), len(n_classes))
     nodes = np.zeros(n_nodes, dtype=_private("tree._tree", "NODE_DTYPE"))
@@ -166,16 +168,16 @@ def _predictor_parts(predictor) -> dict[str, Any]:
 
 
 def _predictor(state) -> Any:
-    """Build a tree of histogram boosting; its features are checked with the model around it."""
+    """Build a tree of histogram boosting; its features are checked with the whole model."""
     columns = {name: state[name] for name in _PREDICTOR_COLUMNS}
     inner = columns["is_leaf"] == 0
     left, right = (columns[name].astype(np.int64) for name in ("left", "right"))
     _check_nodes(inner, left, right, columns["feature_idx"], np.iinfo(np.int64).max)
     sets = state["binned_sets"], state["raw_sets"]
-    asked = inner & (columns["is_categorical"] != 0)
+    categorical = inner & (columns["is_categorical"] != 0)
     _require(
-        not asked.any() or columns["bitset_idx"][asked].max() < min(map(len, sets)),
-        "a boosted tree asks for a set of categories that it lacks.",
+        not categorical.any() or columns["bitset_idx"][categorical].max() < min(map(len, sets)),
+        "a boosted tree refers to a set of categories that does not exist.",
     )
     module = "ensemble._hist_gradient_boosting"
     nodes = np.zeros(len(inner), dtype=_private(f"{module}.common", "PREDICTOR_RECORD_DTYPE"))
@@ -185,7 +187,7 @@ def _predictor(state) -> Any:
 
 
 def _check_nodes(inner, left, right, feature, n_features) -> int:
-    """Return the depth of a tree in which every node but the first has one parent before it."""
+    """Return the depth of a tree; every node but the first must have one earlier parent."""
     _require(len(inner), "a decision tree has no nodes.")
     rows = np.flatnonzero(inner)
     children = np.concatenate([left[rows], right[rows]])
@@ -194,16 +196,16 @@ def _check_nodes(inner, left, right, feature, n_features) -> int:
     parents = np.bincount(children, minlength=len(inner))
     _require(
         parents[0] == 0 and np.all(parents[1:] == 1),
-        "a decision tree has a node with no parent, or with two.",
+        "a decision tree has a node without a parent, or with two.",
     )
-    asked = feature[rows]
+    used = feature[rows]
     _require(
-        np.all((asked >= 0) & (asked < n_features)),
-        "a decision tree asks about a feature that it was not given.",
+        np.all((used >= 0) & (used < n_features)),
+        "a decision tree uses a feature that does not exist.",
     )
-    depth, level = 0, np.zeros(1, dtype=np.int64)
-    while (level := level[inner[level]]).size:
-        depth, level = depth + 1, np.concatenate([left[level], right[level]])
+    depth, nodes = 0, np.zeros(1, dtype=np.int64)
+    while (nodes := nodes[inner[nodes]]).size:
+        depth, nodes = depth + 1, np.concatenate([left[nodes], right[nodes]])
     return depth
 
 
@@ -233,10 +235,13 @@ def _compiled_loss(module: str, name: str) -> Callable[[dict[str, Any]], Any]:
 
 
 def _search_tree_parts(tree) -> dict[str, Any]:
-    """Take apart a tree that nobody else keeps the rows of, such as that of a density."""
+    """Return the rows and settings of a search tree whose rows are stored nowhere else."""
     state = tree.__getstate__()
     metric, weight = type(state[-2]).__name__, state[-1]
-    _require(metric in _TREE_METRICS, f"the model holds a search tree with the metric {metric}.")
+    _require(
+        metric in _TREE_METRICS,
+        f"the model has a search tree with the metric {metric}, which cannot be saved.",
+    )
     return {
         "rows": np.array(tree.data),
         "leaf_size": int(state[4]),
@@ -284,15 +289,15 @@ _COMPILED_LOSSES = {
     "SquaredHinge",
 }
 
-# Histogram boosting with categories checks its other columns by one function of fixed arguments.
+# Histogram boosting with categories validates the other columns with this partial function.
 _ROW_CHECK = {"dtype": [np.float64], "ensure_all_finite": False}
 
 
 def _row_check_parts(function) -> dict[str, Any]:
     _require(
         function.func is check_array and not function.args and function.keywords == _ROW_CHECK,
-        "the model holds functools.partial, which model files know as the check of rows in "
-        "histogram boosting alone; put a part of vicinal or scikit-learn in its place.",
+        "the model has a functools.partial, which cannot be saved; use an object of vicinal or "
+        "scikit-learn instead.",
     )
     return {}
 
@@ -301,24 +306,25 @@ def _row_check(state) -> Any:
     return partial(check_array, **_ROW_CHECK)
 
 
-FORMS: dict[str, Form] = {
-    "functools.partial": Form(_row_check_parts, _row_check),
-    # full name of the class: how it is taken apart and built again
-    "numpy.random.mtrand.RandomState": Form(_random_state_parts, _random_state),
-    "numpy.random._generator.Generator": Form(lambda rng: rng.bit_generator.state, _generator),
-    "scipy.interpolate._bsplines.BSpline": Form(
+CONVERSIONS: dict[str, Conversion] = {
+    "functools.partial": Conversion(_row_check_parts, _row_check),
+    "numpy.random.mtrand.RandomState": Conversion(_random_state_parts, _random_state),
+    "numpy.random._generator.Generator": Conversion(
+        lambda rng: rng.bit_generator.state, _generator
+    ),
+    "scipy.interpolate._bsplines.BSpline": Conversion(
         lambda spline: {name: getattr(spline, name) for name in ("t", "c", "k", "extrapolate")},
         _spline,
     ),
-    "sklearn.tree._tree.Tree": Form(_tree_parts, _tree),
-    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Form(
+    "sklearn.tree._tree.Tree": Conversion(_tree_parts, _tree),
+    "sklearn.ensemble._hist_gradient_boosting.predictor.TreePredictor": Conversion(
         _predictor_parts, _predictor
     ),
-    "sklearn.neighbors._kd_tree.KDTree": Form(_search_tree_parts, _search_tree(KDTree)),
-    "sklearn.neighbors._ball_tree.BallTree": Form(_search_tree_parts, _search_tree(BallTree)),
-    **{f"sklearn._loss.loss.{name}": Form(_loss_parts, _loss(name)) for name in _LOSSES},
+    "sklearn.neighbors._kd_tree.KDTree": Conversion(_search_tree_parts, _search_tree(KDTree)),
+    "sklearn.neighbors._ball_tree.BallTree": Conversion(_search_tree_parts, _search_tree(BallTree)),
+    **{f"sklearn._loss.loss.{name}": Conversion(_loss_parts, _loss(name)) for name in _LOSSES},
     **{
-        f"sklearn.{module}.{name}": Form(
+        f"sklearn.{module}.{name}": Conversion(
             lambda loss: {"numbers": tuple(map(float, loss.__reduce__()[1]))},
             _compiled_loss(module, name),
         )
@@ -326,17 +332,17 @@ FORMS: dict[str, Form] = {
         for name in names.split()
     },
     **{
-        f"{kind.__module__}.{kind.__name__}": Form(_compressed_parts, _compressed(kind))
+        f"{kind.__module__}.{kind.__name__}": Conversion(_compressed_parts, _compressed(kind))
         for kind in (sparse.csr_matrix, sparse.csr_array, sparse.csc_matrix, sparse.csc_array)
     },
 }
 
 
-# --- estimators of scikit-learn: what they keep, and what must hold in them ---
+# --- estimators of scikit-learn: stored attributes, and checks ---
 
 
 def state_of(part: Any) -> dict[str, Any]:
-    """Return the attributes of a foreign object that a file keeps."""
+    """Return the attributes of an object that a file stores."""
     if isinstance(part, tuple | dict):
         return {"*": tuple(part) if isinstance(part, tuple) else dict(part)}
     state = dict(part.__getstate__() or {})
@@ -350,15 +356,15 @@ def state_of(part: Any) -> dict[str, Any]:
 
 
 def _unmasked(column: Any) -> Any:
-    """Return a masked column of a search as a plain one, ``None`` where it is masked."""
+    """Return a masked array as a plain one, with ``None`` for masked values."""
     is_masked = isinstance(column, np.ma.MaskedArray)
     return np.asarray(column.astype(object).filled(None)) if is_masked else column
 
 
 def check_state(kind: type, state: dict[str, Any]) -> None:
-    """Raise unless the attributes of a scikit-learn object are what is declared of them.
+    """Raise unless the attributes of a scikit-learn object are as declared.
 
-    A child of ours may have further attributes, which it declares itself.
+    A subclass in this library may have further attributes, which it declares itself.
     """
     package = kind.__module__.partition(".")[0]
     is_child = any(
@@ -372,7 +378,7 @@ def check_state(kind: type, state: dict[str, Any]) -> None:
 
 @cache
 def _constraints(kind: type) -> dict[str, list]:
-    """Return the constraints of parameters that a class declares."""
+    """Return the constraints of the parameters of a class."""
     declared = getattr(kind, "_parameter_constraints", {})
     return {
         name: [HasMethods([])] if rules == "no_validation" else list(map(make_constraint, rules))
@@ -380,13 +386,13 @@ def _constraints(kind: type) -> dict[str, list]:
     }
 
 
-def check_form(name: str, state: dict[str, Any]) -> None:
-    """Raise unless the parts that an object is built from are what is declared of them."""
+def check_converted(name: str, state: dict[str, Any]) -> None:
+    """Raise unless the values that an object is built from are as declared."""
     check_attributes([name.rpartition(".")[2]], state)
 
 
 def check_foreign(part: Any) -> None:
-    """Raise where an estimator would act when used, or would read beyond its arrays."""
+    """Raise if an estimator would have side effects or read beyond its arrays."""
     for kind in type(part).__mro__:
         check = _CHECKS.get(f"{kind.__module__}.{kind.__name__}")
         if check is not None:
@@ -394,7 +400,7 @@ def check_foreign(part: Any) -> None:
 
 
 def restore_foreign(part: Any, state: dict[str, Any]) -> None:
-    """Give a bare object its attributes, by its own door where it has one; build search trees."""
+    """Set the attributes of a new object, and rebuild its search tree."""
     if hasattr(type(part), "__setstate__"):
         part.__setstate__(state)
     else:
@@ -415,15 +421,15 @@ _SEARCH_TREES = {"kd_tree": KDTree, "ball_tree": BallTree}
 def _check_pipeline(part) -> None:
     _require(
         part.memory is None,
-        "a Pipeline keeps a cache on disk, which a file may not ask for; save it with memory=None.",
+        "a Pipeline has a cache on disk, which is not allowed; save it with memory=None.",
     )
 
 
 def _check_function_transformer(part) -> None:
     _require(
         not part.kw_args and not part.inv_kw_args,
-        "a FunctionTransformer has kw_args, with which a file could write into arrays; put a "
-        "function without arguments in its place.",
+        "a FunctionTransformer has kw_args, which are not allowed; use a function without further "
+        "arguments.",
     )
 
 
@@ -431,8 +437,8 @@ def _check_vectorizer(part) -> None:
     _check_vocabulary(part)
     _require(
         part.input == "content",
-        f"a {type(part).__name__} reads files (input={part.input!r}), which a file may not ask "
-        "for; save it with input='content'.",
+        f"a {type(part).__name__} reads files (input={part.input!r}), which is not allowed; save "
+        "it with input='content'.",
     )
 
 
@@ -446,24 +452,24 @@ def _check_decision_tree(part) -> None:
 
 def _check_forest(part) -> None:
     widths = getattr(part, "estimators_features_", None)
-    for i, member in enumerate(np.ravel(getattr(part, "estimators_", []))):
+    for i, tree in enumerate(np.ravel(getattr(part, "estimators_", []))):
         width = part.n_features_in_ if widths is None else len(widths[i])
         _require(
-            hasattr(member, "tree_") and member.tree_.n_features == width,
-            f"a {type(part).__name__} has a tree with another number of features than itself.",
+            hasattr(tree, "tree_") and tree.tree_.n_features == width,
+            f"a {type(part).__name__} has a tree with another number of features.",
         )
 
 
 def _check_gradient_boosting(part) -> None:
     _check_forest(part)
     if hasattr(part, "estimators_"):
-        members = part.estimators_
+        trees = part.estimators_
         first = part._raw_predict_init(np.zeros((1, part.n_features_in_), np.float32))
         _require(
-            members.ndim == 2
-            and first.shape == (1, members.shape[1])
-            and all(tree.tree_.value.shape[1:] == (1, 1) for tree in members.ravel()),
-            "a gradient boosting has trees of other shapes than its answers.",
+            trees.ndim == 2
+            and first.shape == (1, trees.shape[1])
+            and all(tree.tree_.value.shape[1:] == (1, 1) for tree in trees.ravel()),
+            "a gradient boosting has trees of the wrong shape.",
         )
 
 
@@ -477,7 +483,7 @@ def _check_hist_gradient_boosting(part) -> None:
         "a histogram boosting has bins for another number of features.",
     )
     if part._preprocessor is not None:
-        # It must give compiled code as many columns as the trees ask about.
+        # It must return as many columns as the trees use.
         parts = part._preprocessor.transformers_[:2]
         masks = [mask for _, _, mask in parts if type(mask) is np.ndarray and mask.dtype == bool]
         _require(
@@ -491,17 +497,17 @@ def _check_hist_gradient_boosting(part) -> None:
         _require(
             np.all(feature < width)
             and bins.is_categorical_[feature[nodes["is_categorical"] != 0]].all(),
-            "a boosted tree asks about a feature or a category that it was not given.",
+            "a boosted tree uses a feature or a category that does not exist.",
         )
 
 
 def _check_neighbors(part) -> None:
-    """Hold the codes of targets against the classes, which compiled code counts."""
+    """Check the codes of targets, which compiled code uses as indices."""
     if not hasattr(part, "_fit_X"):
         return
     _require(
         part._fit_X.shape[0] == part.n_samples_fit_,
-        f"a {type(part).__name__} has other rows than the {part.n_samples_fit_} that it says.",
+        f"a {type(part).__name__} has another number of rows than {part.n_samples_fit_}.",
     )
     classes, targets = getattr(part, "classes_", None), getattr(part, "_y", None)
     if targets is not None and classes is not None:
@@ -514,7 +520,7 @@ def _check_neighbors(part) -> None:
 
 
 def _check_one_hot_encoder(part) -> None:
-    """Hold the columns against the categories: compiled code writes where they say."""
+    """Check numbers of columns and categories, which compiled code uses as indices."""
     if not hasattr(part, "categories_"):
         return
     n = len(part.categories_)
@@ -525,13 +531,13 @@ def _check_one_hot_encoder(part) -> None:
         mapping = mappings[k]
         _require(
             mapping is None or (len(mapping) == len(categories) and mapping.min() >= 0),
-            "a OneHotEncoder has infrequent categories that it lacks.",
+            "a OneHotEncoder maps infrequent categories that do not exist.",
         )
         last = len(categories) - 1 if mapping is None else int(mapping.max())
         widths.append(last + (dropped is None or dropped[k] is None))
     _require(
         len(mappings) == n and widths == list(part._n_features_outs),
-        "a OneHotEncoder has other columns than its categories need.",
+        "a OneHotEncoder has another number of columns than categories.",
     )
 
 
@@ -565,13 +571,13 @@ def _check_libsvm(part) -> None:
         and intercept.shape == (n_pairs,)
         # Sigmoids of probabilities: one for each pair of classes, or none.
         and len(part._probA) == len(part._probB) == n_pairs * part._effective_probability,
-        f"a {type(part).__name__} has support vectors, coefficients and intercepts of shapes that "
-        "do not fit.",
+        f"a {type(part).__name__} has support vectors, coefficients and intercepts of inconsistent "
+        "shapes.",
     )
 
 
 _CHECKS: dict[str, Callable[[Any], None]] = {
-    # full name of a class, for it and its children: what must hold
+    # full name of a class: check of it and its subclasses
     "sklearn.pipeline.Pipeline": _check_pipeline,
     "sklearn.preprocessing._function_transformer.FunctionTransformer": _check_function_transformer,
     "sklearn.feature_extraction.text._VectorizerMixin": _check_vectorizer,

@@ -1,4 +1,4 @@
-"""Models in files: written whole, described, read without running anything."""
+"""Model files: save, load, info."""
 
 import datetime
 import json
@@ -19,7 +19,7 @@ from vicinal._base import printable, whole_file
 from vicinal.io._archive import read_archive, read_document, write_archive
 from vicinal.io._document import Reader, Writer, names_in
 from vicinal.io._errors import ModelFileError, ModelVersionWarning
-from vicinal.io._foreign import FORMS
+from vicinal.io._foreign import CONVERSIONS
 from vicinal.io._types import Vocabulary, full_name, refusal
 
 _FORMAT = "vicinal-model"
@@ -28,33 +28,7 @@ _FORMAT_VERSION = 2
 
 @dataclass(frozen=True)
 class ModelInfo:
-    """What a model file says about itself, read without making the model.
-
-    Attributes
-    ----------
-    model : str
-        Full name of the model's class.
-    parameters : dict of str to str
-        Constructor arguments as text.
-    versions : dict of str to str
-        Versions of vicinal, scikit-learn, numpy and python that wrote the file.
-    saved : str
-        Time of writing, in ISO format, UTC.
-    n_features_in : int or None
-        Number of columns the model was fitted on.
-    feature_names_in : list of str or None
-        Their names.
-    classes : list of str or None
-        Classes of a classifier, as text.
-    metadata : dict
-        What the caller of `save` added.
-    size : int
-        Bytes of the file.
-    types : list of str
-        Every class and function that the file names.
-    untrusted : list of str
-        Those that `load` refuses unless they are passed as ``trusted``.
-    """
+    """Description of a model file, see `info`."""
 
     model: str
     parameters: dict[str, str]
@@ -76,36 +50,36 @@ def save(
     metadata: Mapping[str, Any] | None = None,
     trusted: Iterable[Any] = (),
 ) -> Path:
-    """Write a model to a file that can be read without trusting it.
+    """Write a model to a file that runs no code when it is read.
 
     The file is a zip archive of one JSON document and the bytes of the arrays, with checksums and
-    no pickle in it. It appears whole or not at all, and keeps the mode of a file that it replaces.
-    Search trees are left out, and built again by `load`.
+    without pickle. It is written atomically and keeps the mode of a file that it replaces. Search
+    trees are not stored; `load` builds them again.
 
     Parameters
     ----------
     model : estimator
-        A model of this library or of scikit-learn, or a pipeline of them, fitted on NumPy arrays,
-        sparse matrices or frames.
+        A model of this library or of scikit-learn, or a pipeline of them, fitted to NumPy arrays,
+        sparse matrices or data frames.
     path : path-like
-        Where to write. Any name; ``.vicinal`` is the custom.
+        Name of the file, usually with the suffix ``.vicinal``.
     metadata : mapping, default=None
-        Anything that JSON can hold, handed back by `info`: the name of the target, say.
+        Values of JSON types that `info` returns, such as the name of the target.
     trusted : iterable of str, class or function, default=()
-        Classes and functions inside the model that come from elsewhere, or their full names. `load`
-        will want the same list, because a file may not vouch for itself.
+        Classes and functions of other packages inside the model, or their full names. `load` needs
+        the same list.
 
     Returns
     -------
     path : Path
-        Where the file is.
+        Path of the file.
 
     Raises
     ------
     ModelFileError
-        If the model holds something that `load` would refuse.
+        If the model has a part that `load` would refuse.
     OSError
-        If the file cannot be written: no room, no such folder, no permission.
+        If the file cannot be written, for example because the disk is full.
 
     See Also
     --------
@@ -147,45 +121,44 @@ def save(
 def load(path: str | os.PathLike, *, trusted: Iterable[Any] = ()) -> Any:
     """Read a model that `save` wrote.
 
-    Nothing in the file is run. Every name in it is checked against a list before anything is made:
-    the estimators of this library and their parts, the estimators of scikit-learn, and a few pure
-    functions. Objects are made bare and given numbers, texts, arrays and each other; decision trees
-    are checked whole, arrays against the shapes that their classes declare, and search trees are
-    built again.
+    No code of the file is run. The classes and functions that it names must be on a list: the
+    estimators of this library and their parts, the estimators of scikit-learn, and a few pure
+    functions. Objects are built without their constructors from numbers, strings, arrays and each
+    other; types, shapes and ranges of their attributes are checked, and search trees are built
+    again.
 
     Parameters
     ----------
     path : path-like
         File to read.
     trusted : iterable of str, class or function, default=()
-        Further classes and functions that the file may name, those given to `save`. Trust only what
-        is harmless whatever its attributes and arguments are: a hostile file chooses them.
+        Further classes and functions that the file may name, as given to `save`. They must be
+        harmless for any attributes and arguments, because the file chooses these.
 
     Returns
     -------
     model : estimator
-        The model, which predicts as the saved one did.
+        The model, with the predictions of the saved one.
 
     Raises
     ------
     ModelFileError
-        If the file is not a model, was changed or cut short, or names what is not trusted.
+        If the file is not a model file, is damaged, or names classes that are not trusted.
 
     Warns
     -----
     ModelVersionWarning
-        If the file was written under other versions of vicinal, scikit-learn, numpy or python.
+        If the file was written by other versions of vicinal, scikit-learn, numpy or python.
 
     See Also
     --------
     save : Write a model.
-    info : Look at a file without making the model.
+    info : Describe a file without loading the model.
 
     Notes
     -----
-    Checksums tell damage, not malice: whoever can write the file can write its checksums. What
-    protects against malice is that only listed classes are made and none of them acts. The numbers
-    inside are as trustworthy as their author.
+    Checksums detect damage, not manipulation. Manipulated files are harmless because only listed
+    classes are built and none of them has side effects, but their predictions may be wrong.
 
     Examples
     --------
@@ -208,7 +181,7 @@ def load(path: str | os.PathLike, *, trusted: Iterable[Any] = ()) -> Any:
         if unknown:
             raise refusal(unknown, "the file")
         with warnings.catch_warnings():
-            # Our own record of versions speaks for all packages.
+            # `_warn_of_versions` covers all packages.
             warnings.simplefilter("ignore", InconsistentVersionWarning)
             model = Reader(vocabulary, arrays).model(document)
     _warn_of_versions(path, document["versions"])
@@ -216,7 +189,7 @@ def load(path: str | os.PathLike, *, trusted: Iterable[Any] = ()) -> Any:
 
 
 def info(path: str | os.PathLike) -> ModelInfo:
-    """Read what a model file says about itself, without making the model.
+    """Describe a model file without loading the model.
 
     Parameters
     ----------
@@ -225,17 +198,21 @@ def info(path: str | os.PathLike) -> ModelInfo:
 
     Returns
     -------
-    info : ModelInfo
-        Class, parameters, versions, columns, classes, metadata and the types inside.
+    info : object
+        With the attributes ``model`` (full name of the class), ``parameters`` (as text),
+        ``versions`` (of the packages that wrote the file), ``saved`` (time in ISO format, UTC),
+        ``n_features_in``, ``feature_names_in``, ``classes`` (as text), ``metadata`` (as given to
+        `save`), ``size`` (bytes), ``types`` (all classes and functions in the file) and
+        ``untrusted`` (those that `load` refuses without ``trusted``).
 
     Raises
     ------
     ModelFileError
-        If the file is not a model, or was changed or cut short.
+        If the file is not a model file or is damaged.
 
     See Also
     --------
-    load : Read the model itself.
+    load : Read the model.
 
     Examples
     --------
@@ -288,18 +265,18 @@ def _about(model: Any) -> dict[str, Any]:
 
 
 def _json_only(metadata: Mapping[str, Any] | None) -> dict[str, Any]:
-    """Return metadata as JSON gives them back, or say what it cannot hold."""
+    """Return metadata as read back from JSON; raise for other types."""
     try:
         return json.loads(json.dumps(dict(metadata or {}), allow_nan=False))
     except (TypeError, ValueError) as error:
-        raise type(error)(f"metadata must be what JSON can hold: {error}.") from error
+        raise type(error)(f"metadata must hold types of JSON only: {error}.") from error
 
 
 # --- reading ---
 
 
 class _refusing:
-    """Turn every failure to read a file into the one error that names the file."""
+    """Convert every error of reading a file to a ModelFileError with its name."""
 
     def __init__(self, path: str | os.PathLike) -> None:
         self.path = os.fspath(path)
@@ -313,7 +290,7 @@ class _refusing:
         if isinstance(error, Exception):
             reason = printable(" ".join(f"{type(error).__name__}: {error}".split()))
             raise ModelFileError(
-                f"{self.path!r}: the file is damaged or no model file ({reason[:300]})."
+                f"{self.path!r}: the file is damaged or not a model file ({reason[:300]})."
             ) from error
 
 
@@ -322,14 +299,14 @@ def _check_format(document: dict[str, Any]) -> None:
         raise ModelFileError(f"not a model file (format {document['format']!r}).")
     if document["format_version"] != _FORMAT_VERSION:
         raise ModelFileError(
-            f"format version {document['format_version']!r} is unknown to vicinal "
-            f"{vicinal.__version__}, which reads version {_FORMAT_VERSION}; update vicinal, or "
-            "fit and save again."
+            f"the format version is {document['format_version']!r}, but vicinal "
+            f"{vicinal.__version__} reads version {_FORMAT_VERSION}; update vicinal, or fit and "
+            "save again."
         )
     for holder, keys in ((document, _DOCUMENT), (document["about"], _ABOUT)):
         for key, is_right in keys.items():
             if not is_right(holder[key]):
-                raise ModelFileError(f"the document has {key!r} of a wrong type.")
+                raise ModelFileError(f"the entry {key!r} of the document has a wrong type.")
 
 
 def _are_texts(value: Any) -> bool:
@@ -337,7 +314,7 @@ def _are_texts(value: Any) -> bool:
     return all(isinstance(text, str) for item in items for text in item)
 
 
-# What a document says besides its objects.
+# Types of the entries of a document other than its objects.
 _DOCUMENT: dict[str, Callable[[Any], bool]] = {
     "versions": lambda value: isinstance(value, dict) and _are_texts(value),
     "saved": lambda value: isinstance(value, str),
@@ -354,11 +331,11 @@ _ABOUT: dict[str, Callable[[Any], bool]] = {
 
 
 def _names(document: dict[str, Any], vocabulary: Vocabulary) -> tuple[list[str], list[str]]:
-    """Return every class and function that a document names, and those on no list."""
+    """Return every class and function that a document names, and those that are not listed."""
     classes, functions = names_in(document)
     unknown = {name for name in functions if vocabulary.find_function(name) is None}
-    # Families before `vicinal._...`: they bring along the inner parts that they use.
-    for name in sorted(classes.difference(FORMS), reverse=True):
+    # Families before `vicinal._...`, because they import the private parts that they use.
+    for name in sorted(classes.difference(CONVERSIONS), reverse=True):
         if vocabulary.find_class(name) is None:
             unknown.add(name)
     return sorted(classes | functions), sorted(unknown)
@@ -374,7 +351,7 @@ def _versions() -> dict[str, str]:
 
 
 def _warn_of_versions(path: str | os.PathLike, then: Mapping[str, str]) -> None:
-    """Warn of other versions; for numpy and python only the first two numbers matter."""
+    """Warn about other versions; for numpy and python the first two numbers count."""
     different = []
     for name, now in _versions().items():
         parts = 2 if name in ("numpy", "python") else None
@@ -383,8 +360,8 @@ def _warn_of_versions(path: str | os.PathLike, then: Mapping[str, str]) -> None:
             different.append(f"{name} {before} (now {now})")
     if different:
         warnings.warn(
-            f"{os.fspath(path)!r} was saved under {', '.join(different)}; predictions may differ "
-            "or fail: check them, or fit and save again.",
+            f"{os.fspath(path)!r} was saved with {', '.join(different)}, so predictions may "
+            "differ; check them, or fit and save again.",
             ModelVersionWarning,
             stacklevel=3,
         )

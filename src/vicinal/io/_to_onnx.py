@@ -65,28 +65,28 @@ _WRITERS: dict[str, dict] = {
     "features": {**_linear.FEATURES, **_subspace.FEATURES},
 }
 
-# Why a model of ours has no graph, for the message.
-_REASONS: dict[type, str] = {
+# Why a model cannot be exported, for the message.
+_NOT_EXPORTED: dict[type, str] = {
     LocalClassifier: "fits a model around every query and so needs its training rows; use "
     "AnchoredLocalClassifier, which stores models and blends them",
     LocalRegressor: "fits a model around every query and so needs its training rows; use "
     "AnchoredLocalRegressor, which stores models and blends them",
     LoessRegressor: "fits a model around every query and so needs its training rows; use "
     "AnchoredLocalRegressor, which stores models and blends them",
-    NadarayaWatsonRegressor: "averages its training rows anew for every query; use "
+    NadarayaWatsonRegressor: "averages its training rows for every query; use "
     "AnchoredLocalRegressor, which stores models and blends them",
     LocallyAdaptiveClassifier: "lets its training rows vote for every query; save it with "
     "vicinal.io.save, or export a SpacePartitioningClassifier",
     ResponsibilityMixture: "is a density, neither a classifier nor a regressor",
-    LocalDiscriminantTransformer: "has no ONNX form; save it with vicinal.io.save",
-    DecisionSurface: "is geometry, neither a classifier nor a regressor; export its estimator_",
-    SurfaceCalibratedClassifier: "walks to the decision surface from every row; save it with "
+    LocalDiscriminantTransformer: "cannot be exported to ONNX; save it with vicinal.io.save",
+    DecisionSurface: "is neither a classifier nor a regressor; export its estimator_",
+    SurfaceCalibratedClassifier: "searches the decision surface from every row; save it with "
     "vicinal.io.save, or export its classifier",
 }
 
 TOLERANCE = 1e-5
 
-# The method that each output of a graph stands for.
+# The method that each output of a graph corresponds to.
 _METHODS = {
     "probabilities": "predict_proba",
     "scores": "decision_function",
@@ -100,28 +100,26 @@ def to_onnx(
 ) -> Any:
     """Export a fitted model to an ONNX graph, which runs without Python.
 
-    The graph takes the columns of the table and gives ``label`` and ``probabilities`` for a
-    classifier (``scores`` if it has no probabilities), ``prediction`` for a regressor, ``features``
-    for a transformer. It computes in double precision, so that rows on
-    different sides of a gate or a threshold stay there. With rows to try it on, the graph is run
-    by onnxruntime and must agree with the model.
+    The outputs are ``label`` and ``probabilities`` of a classifier (``scores`` if it has no
+    probabilities), ``prediction`` of a regressor, or ``features`` of a transformer. The graph
+    computes in double precision, so that rows near a threshold stay on their side of it. If X is
+    given, onnxruntime runs the graph on it, and the result must agree with the model.
 
-    Exported are space-partitioning cascades (any region model that is linear, a tree or known to
-    skl2onnx), pruned trees, boosting, AdaBoost, bootstrap and model averaging of such parts,
-    fusions over subspaces, truncated RBF machines, support vector machines by clusters, anchored
-    local models, neural neighbours and gradient kernels (over their stored rows), models of
-    scikit-learn that skl2onnx knows, and pipelines and mixtures of all these, also behind a
-    ``TableEncoder``.
+    These models can be exported: space partitioning with region models that are linear, trees or
+    supported by skl2onnx; pruned trees; boosting, AdaBoost, bootstrap ensembles and model averaging
+    of such models; subspace fusion; truncated RBF models; ``DivideConquerSVC``; anchored local
+    models; neural neighbours and gradient kernels; models of scikit-learn that skl2onnx supports;
+    pipelines, ``AutoClassifier`` and ``AutoRegressor`` of these, also with a ``TableEncoder``.
 
     Parameters
     ----------
     model : estimator
         Fitted classifier, regressor or transformer, or a pipeline that ends in one.
     X : array-like or frame of shape (n_rows, n_features), default=None
-        Rows to check the graph with. A frame in front of a ``ColumnTransformer`` also tells the
-        names and types of the inputs, one for each column; else there is one input ``X``.
+        Rows to check the graph with. For a ``ColumnTransformer`` a frame also defines the names
+        and types of the inputs, one for each column; otherwise there is one input ``X``.
     path : path-like, default=None
-        Where to write the graph too; it appears whole or not at all.
+        File to which the graph is written, atomically.
     tol : float, default=1e-5
         Largest difference allowed between the graph and the model, in probabilities, or in
         predictions relative to the largest of them.
@@ -134,21 +132,21 @@ def to_onnx(
     Raises
     ------
     OnnxExportError
-        If the model or a part of it has no ONNX form (the message says which and why), or if the
-        graph does not agree with the model.
+        If the model or a part of it cannot be exported (the message names it), or if the graph
+        does not agree with the model.
 
     See Also
     --------
-    save : Keep the model as it is.
+    save : Write a file that Python reads.
 
     Notes
     -----
-    Behind a :class:`~vicinal.table.TableEncoder` the graph has one input for each column that is
-    used: numbers as doubles with NaN for a gap, levels as text with "" for a gap, dates as days
-    since 1970 with NaN for a gap. Free text has no ONNX form.
+    With a :class:`~vicinal.table.TableEncoder` the graph has one input for each column that is
+    used: numbers as doubles, categories as strings, dates as days since 1970. A missing value is
+    NaN, or "" among categories. Columns of free text cannot be exported.
 
-    Otherwise the model refuses missing values and infinities; the graph computes whatever follows
-    from them. Labels that are neither text nor whole numbers are given as text.
+    The graph does not validate its input: NaN or infinity, for which the model raises, give
+    arbitrary results. Labels that are neither strings nor integers are returned as strings.
 
     Examples
     --------
@@ -195,7 +193,7 @@ def _steps_of(model: Any) -> tuple[list[Any], Any]:
 def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> str:
     """Declare the inputs and write the transformers."""
     if not steps and _encoder_of(model) is not None:
-        return ""  # a mixture declares the columns itself, for each form it needs
+        return ""  # an ensemble declares the columns itself, for each encoding
     if steps and isinstance(steps[0], TableEncoder):
         x = write_table(graph, steps[0])
         steps = steps[1:]
@@ -205,7 +203,7 @@ def _write_steps(graph: Graph, steps: list[Any], model: Any, X: Any) -> str:
     else:
         x = graph.input("X", "DOUBLE", _width(model, X))
     for step in steps:
-        if type(step) in _REASONS:
+        if type(step) in _NOT_EXPORTED:
             raise OnnxExportError(_refusal(step))
         x = graph.write("features", step, x)
     return x
@@ -226,9 +224,9 @@ def _encoder_of(model: Any) -> TableEncoder | None:
 def _width(model: Any, X: Any) -> int:
     width = getattr(model, "n_features_in_", None)
     if width is None:
-        raise OnnxExportError(f"{type(model).__name__} does not tell how many columns it takes.")
+        raise OnnxExportError(f"{type(model).__name__} has no n_features_in_; pass a fitted model.")
     if X is not None and X.shape[1] != width:
-        raise OnnxExportError(f"X has {X.shape[1]} columns, but the model takes {width}.")
+        raise OnnxExportError(f"X has {X.shape[1]} columns, but the model expects {width}.")
     return int(width)
 
 
@@ -251,23 +249,25 @@ def column_kinds(X: Any) -> dict[str, bool]:
 
 
 def _written(graph: Graph, kind: str, model: Any, x: str) -> str:
-    if type(model) in _REASONS and type(model) not in _WRITERS[kind]:
+    if type(model) in _NOT_EXPORTED and type(model) not in _WRITERS[kind]:
         raise OnnxExportError(_refusal(model))
     return graph.write(kind, model, x)
 
 
-def _refusal(model: Any, otherwise: str = "has no ONNX form") -> str:
-    return f"{type(model).__name__} {_REASONS.get(type(model), otherwise)}."
+def _refusal(model: Any, otherwise: str = "cannot be exported to ONNX") -> str:
+    return f"{type(model).__name__} {_NOT_EXPORTED.get(type(model), otherwise)}."
 
 
 def _outputs(graph: Graph, model: Any, x: str) -> dict[str, tuple[str, str, list]]:
-    """Write what a model answers; the last output is what the check compares."""
+    """Write the outputs of a model; the check compares the last one."""
     if is_regressor(model):
         values = graph.reshape(_written(graph, "values", model, x), -1)
         return {"prediction": (values, "DOUBLE", [None])}
     if not is_classifier(model):
-        if type(model) in _REASONS or not hasattr(model, "transform"):
-            raise OnnxExportError(_refusal(model, "is no classifier, regressor or transformer"))
+        if type(model) in _NOT_EXPORTED or not hasattr(model, "transform"):
+            raise OnnxExportError(
+                _refusal(model, "is neither a classifier, a regressor nor a transformer")
+            )
         return {"features": (graph.write("features", model, x), "DOUBLE", [None, None])}
     n_classes = len(model.classes_)
     if hasattr(model, "predict_proba"):
@@ -283,8 +283,8 @@ def _outputs(graph: Graph, model: Any, x: str) -> dict[str, tuple[str, str, list
         width = 1 if n_classes == 2 else n_classes
         return {**_label(graph, model, best), "scores": (scores, "DOUBLE", [None, width])}
     raise OnnxExportError(
-        f"{type(model).__name__} as it was fitted has no predict_proba, which the graph computes; "
-        "choose parts that have it."
+        f"{type(model).__name__} has no predict_proba, which the graph needs; use base models that "
+        "have it."
     )
 
 
@@ -320,13 +320,13 @@ def check_graph(graph: Any, model: Any, X: Any, tol: float) -> float:
     )
     encoder = _encoder_of(model)
     rows = feeds(graph, X) if encoder is None else table_feeds(encoder, X)
-    answer = session.run(None, rows)[-1]
+    found = session.run(None, rows)[-1]
     expected = np.asarray(getattr(model, _METHODS[session.get_outputs()[-1].name])(X))
     scale = 1.0 if hasattr(model, "predict_proba") else max(1.0, float(np.abs(expected).max()))
-    difference = float(np.abs(answer - expected.reshape(answer.shape)).max()) / scale
+    difference = float(np.abs(found - expected.reshape(found.shape)).max()) / scale
     if not difference <= tol:
         raise OnnxExportError(
-            f"the graph differs from {type(model).__name__} by {difference:.3g} on the rows given, "
-            f"more than tol={tol:g}; a part of it may compute in single precision."
+            f"the graph differs from {type(model).__name__} by {difference:.3g} on X, more than "
+            f"tol={tol:g}; a part of it may compute in single precision."
         )
     return difference

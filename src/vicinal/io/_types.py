@@ -1,7 +1,7 @@
-"""Which classes and functions a model file may name: lists written out, nothing found by a name.
+"""Lists of the classes and functions that a model file may name.
 
-Classes are only ever made bare and given their attributes, so a class may be listed if its methods
-do nothing but compute, whatever its attributes are. Functions may be listed if they are pure.
+Objects are built without their constructors, so a class may be listed if its methods only compute,
+for any attributes. Functions may be listed if they are pure.
 """
 
 import functools
@@ -16,8 +16,8 @@ import vicinal
 from vicinal._base import saved_name, saved_part
 from vicinal.io._errors import ModelFileError
 
-# Rooms that models come from: the estimators in their `__all__`, and what they declare as parts.
-_ROOMS = {
+# Subpackages of models: the estimators in their `__all__`, and the parts that they declare.
+_FAMILIES = {
     "auto",
     "ensemble",
     "linear",
@@ -30,8 +30,8 @@ _ROOMS = {
     "table",
     "uncertainty",
 }.intersection(vicinal.__all__)
-# Rooms without a door of their own, imported by the families that use them.
-_INNER_ROOMS = {"_conformal", "_kernels"}
+# Private subpackages, imported by the families that use them.
+_PRIVATE = {"_conformal", "_kernels"}
 
 _SKLEARN = {
     "calibration": "CalibratedClassifierCV",
@@ -91,7 +91,7 @@ _SKLEARN = {
     "svm": "LinearSVC LinearSVR NuSVC NuSVR OneClassSVM SVC SVR",
     "tree": "DecisionTreeClassifier DecisionTreeRegressor ExtraTreeClassifier ExtraTreeRegressor",
     "utils": "Bunch",
-    # Parts that those hold, which have no public name.
+    # Their private parts.
     "calibration ": "_CalibratedClassifier _SigmoidCalibration _TemperatureScaling",
     "compose._column_transformer": "_RemainderColsList",
     "ensemble._hist_gradient_boosting.binning": "_BinMapper",
@@ -122,7 +122,7 @@ _FUNCTIONS = {
     "root_mean_squared_error top_k_accuracy_score",
 }
 
-# Types that are values themselves, as in OneHotEncoder(dtype=numpy.float64).
+# Types that are values, as in OneHotEncoder(dtype=numpy.float64).
 _VALUE_TYPES: dict[str, type] = {
     **{kind.__name__: kind for kind in (bool, float, int, object, str)},
     **{
@@ -140,7 +140,7 @@ class Vocabulary:
     Parameters
     ----------
     trusted : iterable of str, type or function
-        What the caller vouches for beyond the lists: objects, or their full names.
+        Further classes and functions that the caller trusts, or their full names.
     """
 
     def __init__(self, trusted: Iterable[Any] = ()) -> None:
@@ -151,38 +151,38 @@ class Vocabulary:
             self._trusted[entry if isinstance(entry, str) else full_name(entry)] = entry
 
     def find_class(self, name: str) -> type | None:
-        """Return the class of this name, ``None`` if no list has it."""
-        found = self._vouched(name) or _listed_class(name)
+        """Return the class of this name, ``None`` if it is not listed."""
+        found = self._trusted_object(name) or _listed_class(name)
         return found if isinstance(found, type) else None
 
     def find_function(self, name: str) -> Any:
-        """Return the function of this name, ``None`` if no list has it."""
-        found = self._vouched(name) or _listed_functions().get(name)
+        """Return the function of this name, ``None`` if it is not listed."""
+        found = self._trusted_object(name) or _listed_functions().get(name)
         return None if isinstance(found, type) else found
 
     def is_trusted(self, name: str) -> bool:
-        """Tell whether the caller vouches for a class of this name."""
+        """Return whether the caller trusts a class of this name."""
         return name in self._trusted
 
     def name_of(self, kind: type) -> str:
-        """Return the name under which files speak of a class; one that is on no list is refused."""
+        """Return the name of a class in model files; raise if it is not listed."""
         for name in (_public_name(kind), full_name(kind)):
             if self.find_class(name) is kind:
                 return name
         raise refusal([full_name(kind)], "the model")
 
     def name_of_function(self, function: Any) -> str:
-        """Return the name under which files speak of a function."""
+        """Return the name of a function in model files; raise if it is not listed."""
         for name, listed in _listed_functions().items():
             if listed is function:
                 return name
         name = full_name(function)
-        if self._vouched(name) is function:
+        if self._trusted_object(name) is function:
             return name
         raise refusal([name], "the model")
 
-    def _vouched(self, name: str) -> Any:
-        """Return what the caller named; only a name of the caller's own is ever imported."""
+    def _trusted_object(self, name: str) -> Any:
+        """Return a class or function that the caller trusts."""
         entry = self._trusted.get(name)
         if isinstance(entry, str):
             module, _, short = entry.rpartition(".")
@@ -191,16 +191,16 @@ class Vocabulary:
 
 
 def refusal(names: list[str], holder: str) -> ModelFileError:
-    """Return the error that names what is on no list, and the way out."""
+    """Return the error for classes and functions that are not listed."""
     return ModelFileError(
-        f"{holder} holds {', '.join(names)}, which model files do not know; use a part of vicinal "
-        "or scikit-learn instead, or, if it is yours and harmless whatever its attributes are, "
-        "pass it as trusted=[...] to save and load."
+        f"{holder} has {', '.join(names)}, which model files may not contain; use a class of "
+        "vicinal or scikit-learn instead. If it is harmless for any attributes, pass it as "
+        "trusted=[...] to save and load."
     )
 
 
 def value_type(name: str) -> type | None:
-    """Return a type that may stand as a value: a number type, ``str``, ``object``."""
+    """Return a type that may be a value: a number type, ``str``, ``object``."""
     return _VALUE_TYPES.get(name)
 
 
@@ -221,26 +221,26 @@ def _listed_class(name: str) -> type | None:
             import_module("sklearn.experimental.enable_iterative_imputer")
         return getattr(import_module(module), short, None)
     root, _, rest = name.partition(".")
-    room, _, short = rest.partition(".")
-    if root != "vicinal" or room not in _ROOMS | _INNER_ROOMS:
+    package, _, short = rest.partition(".")
+    if root != "vicinal" or package not in _FAMILIES | _PRIVATE:
         return None
-    if room in _INNER_ROOMS:
+    if package in _PRIVATE:
         return saved_part(name) or _part_of_any_family(name)
-    package = import_module(f"vicinal.{room}")
-    public = getattr(package, short, None) if short in getattr(package, "__all__", ()) else None
+    module = import_module(f"vicinal.{package}")
+    public = getattr(module, short, None) if short in getattr(module, "__all__", ()) else None
     if isinstance(public, type) and issubclass(public, BaseEstimator):
         return public
     return saved_part(name)
 
 
 def _part_of_any_family(name: str) -> type | None:
-    for room in _ROOMS:
-        import_module(f"vicinal.{room}")
+    for family in _FAMILIES:
+        import_module(f"vicinal.{family}")
     return saved_part(name)
 
 
 def _public_name(kind: type) -> str:
-    """Return the name without private modules: room and class, package and class."""
+    """Return the name without private modules: package and class."""
     if kind.__module__.startswith("vicinal."):
         return saved_name(kind)
     parts = kind.__module__.split(".")

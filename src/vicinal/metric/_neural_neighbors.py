@@ -19,7 +19,7 @@ from sklearn.base import (
 from vicinal._base import (
     HeldOut,
     TrainingData,
-    aligned_answers,
+    aligned_predictions,
     as_numpy,
     atomic_fit,
     class_factors,
@@ -251,7 +251,7 @@ class _NeuralNeighbors(
         for pool, nets, own in zip(pools, found, entries, strict=True):
             model.nets_ = nets
             model._store(Voters(*(rows_of(part, pool) for part in voters)))
-            parts.append(aligned_answers(model, rows_of(data.X, own), method, data.classes))
+            parts.append(aligned_predictions(model, rows_of(data.X, own), method, data.classes))
         return HeldOut([{}], np.concatenate(entries), np.concatenate(parts)[None])
 
     # --- voters -------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""A fitted model over HTTP: predictions, explanations, and an interactive page."""
+"""HTTP server of a fitted model: predictions, explanations, and an interactive page."""
 
 from vicinal.serve._app import create_app, serve
 

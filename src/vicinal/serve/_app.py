@@ -1,4 +1,4 @@
-"""The routes of a served model, and the server that listens."""
+"""Routes of a served model, and the server."""
 
 import asyncio
 import base64
@@ -18,9 +18,9 @@ from vicinal.serve._requests import DEFAULT_LIMITS, Limits, RequestError, Worker
 from vicinal.serve._served_model import ServedModel
 
 _MAX_SECONDS = 60.0
-# Bodies in memory at a time, in the largest that one may be.
+# Memory for the bodies of all requests, in multiples of the largest body.
 _MAX_BODIES = 16
-# A body beyond so many bytes holds many rows.
+# Bodies with more bytes have workers of their own.
 _LARGE = 2**16
 
 
@@ -37,34 +37,34 @@ def create_app(
 ) -> Any:
     """Return an ASGI application that serves a fitted model.
 
-    ``GET /`` is a page to play with the columns of a row; ``POST /predict``, ``POST /explain`` and
-    ``POST /neighbors`` take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a head;
-    ``/predict?coverage=0.9&typicality=true`` adds intervals or sets of labels that hold the truth
-    with this chance, and how typical each row is; ``GET /metadata`` and ``GET /healthz`` describe
-    the model; ``/v2/...`` is the Open Inference Protocol.
+    ``GET /`` is an interactive page. ``POST /predict``, ``POST /explain`` and ``POST /neighbors``
+    take JSON, ``{"rows": [{"age": 31, ...}, ...]}``, or CSV with a header.
+    ``/predict?coverage=0.9&typicality=true`` adds intervals or label sets with this coverage, and the
+    typicality of each row. ``GET /metadata`` describes the model and ``GET /healthz`` reports that
+    the server is alive. ``/v2/...`` is the Open Inference Protocol.
 
     Parameters
     ----------
     model : estimator
-        Fitted classifier or regressor, or a pipeline that ends in one; in scikit-learn's
-        ``FixedThresholdClassifier`` its threshold decides.
+        Fitted classifier or regressor, or a pipeline that ends in one; scikit-learn's
+        ``FixedThresholdClassifier`` sets a decision threshold.
     name : str, default="model"
-        What clients of the inference protocol call it.
+        Name of the model in the inference protocol.
     table : data frame or ndarray, default=None
-        Rows like those of the training set: the page starts from them, and explanations compare
+        Rows like the training rows: the page starts from them, and explanations compare the query
         with them.
     y : array-like of shape (n_samples,), default=None
-        Their target, shown with predictions. A model without intervals of its own gets them from
-        it; they are valid if the model has not seen these rows.
+        Targets of ``table``, shown with predictions. They also give intervals to a model without
+        own ones, which are valid if the model was not fitted to these rows.
     token : str, default=None
-        Asked of every request but ``/healthz``, as ``Authorization: Bearer <token>``, or as the
-        password that a browser asks for. Letters, digits and signs of ASCII, without blanks.
+        Required by every request except ``/healthz``: ``Authorization: Bearer <token>``, or the
+        password in the dialog of a browser. Printable ASCII characters without spaces.
     hosts : sequence of str, default=None
-        Names by which requests may call this server, without port; ``None`` for any.
+        Accepted host names of requests, without port; ``None`` for any.
     max_bytes : int, default=1 MiB
-        Largest body of a request. It may hold 100,000 rows and 1,000,000 cells at most.
+        Largest body of a request, which may have at most 100,000 rows and 1,000,000 cells.
     max_seconds : float, default=60
-        Longest time to a response; work that takes longer is stopped.
+        Time limit of a request; longer work is stopped.
 
     Returns
     -------
@@ -87,8 +87,8 @@ def create_app(
     routing = import_optional("starlette.routing", needed_by="create_app", extra="serve")
     if token is not None and not re.fullmatch("[!-~]+", token):
         raise ValueError(
-            "token must be one or more letters, digits and signs of ASCII without blanks: other "
-            "characters reach the server in an encoding that depends on the client."
+            "token must consist of printable ASCII characters without spaces, because clients "
+            "encode others differently; choose another token."
         )
     served = ServedModel(model, name, table, y, Limits(max_bytes))
     server = _Server(served, token, hosts, max_seconds)
@@ -120,7 +120,7 @@ def create_app(
 
 
 class _Server:
-    """What the routes do."""
+    """Handlers of the routes."""
 
     def __init__(
         self,
@@ -133,8 +133,7 @@ class _Server:
         self.token = token
         self.hosts = hosts
         self.max_seconds = max_seconds
-        # Predictions of a few rows must not wait for many rows, nor for explanations, which take
-        # thousands of predictions each.
+        # Predictions of a few rows do not wait for large requests or explanations.
         self.predictions = Workers(max(4, cpu_count()), 64)
         self.large = Workers(max(1, cpu_count() // 2), 8)
         self.explanations = Workers(max(1, cpu_count() // 2), 4)
@@ -146,7 +145,7 @@ class _Server:
         )
 
     def stop(self, seconds: float) -> None:
-        """Refuse new requests, and give running ones so many seconds more."""
+        """Refuse new requests, and end running ones after some seconds."""
         self.is_stopping = True
         end = asyncio.get_running_loop().time() + seconds
         for limit in self._running:
@@ -158,13 +157,13 @@ class _Server:
         return not self._running
 
     def guarded(self, handler: Callable[[Any], Awaitable[Any]]) -> Callable:
-        """Return the handler behind the token, with every failure as one line of JSON."""
+        """Return a handler that checks the token and reports every error as JSON."""
 
         async def endpoint(request: Any) -> Any:
             limit = asyncio.timeout(self.max_seconds)
             try:
                 if self.is_stopping:
-                    raise RequestError(503, "the server is stopping.", retry_after=1)
+                    raise RequestError(503, "the server is shutting down.", retry_after=1)
                 self._check_host(request)
                 if handler != self.healthz:
                     self._check_token(request)
@@ -174,12 +173,13 @@ class _Server:
             except RequestError as error:
                 return self._failure(error)
             except TimeoutError:
-                rule = "before the server stopped"
+                limit_text = "the shutdown of the server"
                 if not self.is_stopping:
-                    rule = f"within {self.max_seconds:g} seconds"
-                return self._failure(RequestError(503, f"no response {rule}.", retry_after=1))
+                    limit_text = f"the limit of {self.max_seconds:g} seconds"
+                message = f"the request was stopped at {limit_text}; send fewer rows or try again."
+                return self._failure(RequestError(503, message, retry_after=1))
             except Exception as error:
-                # Its text may name files of this machine: the type is all that a client is told.
+                # Its text may contain paths of the server, so only the type is sent.
                 name = type(error).__name__
                 return self._failure(RequestError(500, f"the model failed: {name}."))
             finally:
@@ -189,23 +189,25 @@ class _Server:
         return endpoint
 
     def _check_host(self, request: Any) -> None:
-        # A name of another site may be made to lead here; its pages could then read the responses.
+        # Protects against DNS rebinding by other sites.
         name = request.url.hostname
         if self.hosts is not None and name not in self.hosts:
             known = ", ".join(self.hosts)
-            raise RequestError(400, f"host {name!r} is not served here, only {known}.")
+            raise RequestError(400, f"the host is {name!r}, but must be one of {known}.")
 
     def _check_token(self, request: Any) -> None:
         if self.token is None:
             return
         given = _given_token(request.headers.get("authorization", ""))
         if not secrets.compare_digest(given, self.token.encode()):
-            raise RequestError(401, "send the header 'Authorization: Bearer <token>'.")
+            raise RequestError(
+                401, "the token is missing or wrong; send 'Authorization: Bearer <token>'."
+            )
 
     def _failure(self, error: RequestError) -> Any:
         headers = {}
         if error.status == 401:
-            # A browser then asks for a password, the token, and sends it from the page too.
+            # Browsers then request the token as a password.
             headers["WWW-Authenticate"] = 'Basic realm="vicinal"'
         if error.retry_after is not None:
             headers["Retry-After"] = str(error.retry_after)
@@ -222,7 +224,9 @@ class _Server:
         async for part in request.stream():
             size += len(part)
             if size > max_bytes:
-                raise RequestError(413, f"a request may have at most {max_bytes} bytes.")
+                raise RequestError(
+                    413, f"the body has more than {max_bytes} bytes; send fewer rows at a time."
+                )
             self._n_bytes += len(part)
             request.scope["n_bytes"] = size
             if self._n_bytes > _MAX_BODIES * max_bytes:
@@ -234,7 +238,7 @@ class _Server:
         return self.predictions if len(body) <= _LARGE else self.large
 
     async def _result(self, request: Any, workers: Workers, function: Callable[[], Any]) -> Any:
-        """Return the response whose content a function computes, off the event loop."""
+        """Return the response whose content a function computes in a worker."""
         write = self._responses.JSONResponse
         return await workers.run(lambda: write(function()), partial(_gone, request))
 
@@ -266,14 +270,14 @@ class _Server:
         )
 
     async def neighbors(self, request: Any) -> Any:
-        """Give the rows of the table that are nearest to one."""
+        """Return the rows of the table that are nearest to a query row."""
         rows = await self._body(request), _is_csv(request)
         return await self._result(
             request, self._pool(rows[0]), lambda: self.served.neighbors(self.served.table(*rows))
         )
 
     async def explorer(self, request: Any) -> Any:
-        """Show the page."""
+        """Return the interactive page."""
         page = await self.predictions.run(ServedExplorer(self.served).html, partial(_gone, request))
         return self._responses.HTMLResponse(page, headers={"Content-Security-Policy": _POLICY})
 
@@ -300,7 +304,10 @@ class _Server:
         size = request.headers.get("inference-header-content-length")
         if size is not None:
             if not (size.isascii() and size.isdigit()) or int(size) > len(body):
-                raise RequestError(400, "Inference-Header-Content-Length is no length of the JSON.")
+                raise RequestError(
+                    400,
+                    "Inference-Header-Content-Length must be the number of bytes of the JSON part.",
+                )
             body, tensors = body[: int(size)], body[int(size) :]
         return await self._result(
             request,
@@ -309,7 +316,7 @@ class _Server:
         )
 
 
-# The page brings all it needs: nothing is fetched from elsewhere.
+# The page loads nothing from other sites.
 _POLICY = (
     "default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; "
     "connect-src 'self'; img-src data:; frame-ancestors 'none'"
@@ -322,13 +329,13 @@ def _is_csv(request: Any) -> bool:
 
 
 async def _gone(request: Any) -> None:
-    """Wait until the client goes away."""
+    """Wait until the client disconnects."""
     while (await request.receive())["type"] != "http.disconnect":
         pass
 
 
 def _given_token(header: str) -> bytes:
-    """Return the token of an Authorization header: after Bearer, or the password of Basic."""
+    """Return the token of an Authorization header, Bearer or Basic (its password)."""
     kind, _, value = header.partition(" ")
     if kind.lower() == "bearer":
         return value.encode()
@@ -347,7 +354,7 @@ def _read_coverage(request: Any) -> float | None:
     except ValueError:
         coverage = 0.0
     if not 0.0 < coverage < 1.0:
-        raise RequestError(400, "coverage must be a chance between 0 and 1, such as 0.9.")
+        raise RequestError(400, "coverage must be a probability between 0 and 1, such as 0.9.")
     return coverage
 
 
@@ -359,7 +366,7 @@ def _read_flag(request: Any, name: str) -> bool:
 
 
 class ServedExplorer(ExplorerPage):
-    """The explorer whose predictions come from the server.
+    """Interactive page whose predictions come from the server.
 
     Parameters
     ----------
@@ -372,7 +379,7 @@ class ServedExplorer(ExplorerPage):
         self.served = served
 
     def columns(self) -> list[ExplorerColumn]:
-        """Return what can be set; without a table, names alone are known."""
+        """Return the controls; without a table only names are known."""
         if self.table is None:
             return [ExplorerColumn(name, [], most_levels=0) for name in self.served.columns]
         numbers = self._numbers_in_text()
@@ -381,7 +388,7 @@ class ServedExplorer(ExplorerPage):
         return [read.get(name, column) for name, column in columns.items()]
 
     def _numbers_in_text(self) -> dict[str, list[float | None]]:
-        """Return the text columns that the model reads as numbers, as it reads them."""
+        """Return the numbers in string columns that the model reads as numeric."""
         encoder = self.served.encoder
         if encoder is None:
             return {}
@@ -393,7 +400,7 @@ class ServedExplorer(ExplorerPage):
         }
 
     def engine(self, columns: Any) -> dict[str, Any]:
-        """Return what the server offers beyond predictions."""
+        """Return the options of the page, with those of the server."""
         known = {"has_limits": self.served.has_limits, "has_typicality": self.served.has_typicality}
         return super().engine(columns) | known
 
@@ -406,26 +413,26 @@ def serve(
 ) -> None:
     """Serve a fitted model over HTTP until SIGTERM or Ctrl-C.
 
-    Then new requests get status 503, and running ones are finished. A second signal does not wait
-    for them.
+    After the signal new requests get status 503 and running ones are finished. A second signal
+    stops them.
 
     Parameters
     ----------
     model : estimator
         Fitted classifier or regressor, or a pipeline that ends in one.
     host : str, default="127.0.0.1"
-        Address to listen at. Any other than loopback needs a ``token``. Without one, requests must
-        name a loopback address, so that no page of another site can ask through a browser here.
+        Address to listen on. An address other than loopback needs a ``token``. Without a token,
+        requests must use a loopback host name, which protects against requests of other web sites.
     port : int, default=8000
-        Port to listen at.
+        Port to listen on.
     grace : float, default=25
-        Seconds that running requests may take after a signal; then they get status 503.
+        Seconds that running requests may take after a signal before they get status 503.
     **options
         Further arguments of :func:`create_app`.
     """
     if host not in _LOOPBACK and not options.get("token"):
         raise ValueError(
-            f"host={host!r} can be reached from other machines, so a token is needed: pass "
+            f"host={host!r} is reachable from other computers, which needs a token; pass "
             "token=..., and send it as 'Authorization: Bearer <token>'."
         )
     uvicorn = import_optional("uvicorn", needed_by="serve", extra="serve")

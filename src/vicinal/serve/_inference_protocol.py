@@ -1,4 +1,4 @@
-"""Version 2 of the Open Inference Protocol, as far as one model of tables needs it."""
+"""Version 2 of the Open Inference Protocol, for one model of tables."""
 
 import io
 import math
@@ -26,7 +26,7 @@ _KINDS: dict[str, type] = {
     "UINT64": int,
 }
 
-# Little-endian, as they lie in a request.
+# Little-endian dtypes of binary tensors.
 _BINARY = {
     "BOOL": "?",
     **{f"FP{bits}": f"<f{bits // 8}" for bits in (16, 32, 64)},
@@ -36,7 +36,7 @@ _BINARY = {
 
 
 def model_metadata(served: ServedModel) -> dict[str, Any]:
-    """Return inputs and outputs: one column each, and one array of all columns for numbers."""
+    """Return the inputs, one for each column, and the outputs."""
     kind = "BYTES" if served.has_names else "FP64"
     outputs = [{"name": "predict", "datatype": _prediction_type(served), "shape": [-1]}]
     if served.has_proba:
@@ -53,20 +53,22 @@ def model_metadata(served: ServedModel) -> dict[str, Any]:
 
 
 def infer(served: ServedModel, request: Any, tensors: bytes = b"") -> dict[str, Any]:
-    """Return the reply to one request; ``tensors`` are the binary ones that follow the JSON."""
+    """Return the response to one request; ``tensors`` are the bytes that follow the JSON."""
     if not isinstance(request, dict) or not isinstance(request.get("inputs"), list):
-        raise RequestError(400, "the request must be an object with a list of inputs.")
+        raise RequestError(400, "the body must be a JSON object with a list 'inputs'.")
     table = served.frame(_columns(served, request["inputs"], tensors))
-    answers = served.predictions(table)
-    outputs = [_tensor("predict", _prediction_type(served), answers["predictions"])]
+    found = served.predictions(table)
+    outputs = [_tensor("predict", _prediction_type(served), found["predictions"])]
     if served.has_proba:
-        outputs.append(_tensor("predict_proba", "FP64", answers["probabilities"]))
+        outputs.append(_tensor("predict_proba", "FP64", found["probabilities"]))
     wanted = [
         output.get("name") for output in request.get("outputs") or [] if isinstance(output, dict)
     ]
     unknown = [name for name in wanted if name not in {output["name"] for output in outputs}]
     if unknown:
-        raise RequestError(400, f"there is no output {unknown[0]!r}.")
+        raise RequestError(
+            400, f"the output {unknown[0]!r} does not exist; use predict or predict_proba."
+        )
     chosen = [output for output in outputs if not wanted or output["name"] in wanted]
     reply = {"model_name": served.name, "model_version": "1", "outputs": chosen}
     if isinstance(request.get("id"), str):
@@ -82,22 +84,24 @@ def _columns(served: ServedModel, inputs: list, tensors: bytes) -> dict[str, lis
         matrix = arrays[0][1]
         if matrix.shape[1] != len(served.columns):
             raise RequestError(
-                400, f"the input has {matrix.shape[1]} columns, the model {len(served.columns)}."
+                400,
+                f"the input has {matrix.shape[1]} columns, but the model expects "
+                f"{len(served.columns)}.",
             )
         return {name: matrix[:, j].tolist() for j, name in enumerate(served.columns)}
     given = {name: array.reshape(-1).tolist() for name, array in arrays}
     missing = [name for name in served.columns if name not in given]
     if missing:
-        raise RequestError(400, f"there is no input {missing[0]!r}.")
+        raise RequestError(400, f"the input {missing[0]!r} is missing; expected {served.columns}.")
     if len({len(values) for values in given.values()}) > 1:
         raise RequestError(400, "all inputs must have the same number of rows.")
     return {name: given[name] for name in served.columns}
 
 
 def _array(entry: Any, rest: io.BytesIO, limits: Limits) -> tuple[str, np.ndarray]:
-    """Return the name and the values of an input, read from its data or from the binary rest."""
+    """Return name and values of an input, from its data or from the bytes after the JSON."""
     if not isinstance(entry, dict) or not isinstance(entry.get("name"), str):
-        raise RequestError(400, "every input needs a name, a shape, a datatype and data.")
+        raise RequestError(400, "every input must have a name, a shape, a datatype and data.")
     name, shape, kind = entry["name"], entry.get("shape"), entry.get("datatype")
     if kind not in _KINDS:
         raise RequestError(400, f"input {name!r}: datatype must be one of {sorted(_KINDS)}.")
@@ -111,13 +115,15 @@ def _array(entry: Any, rest: io.BytesIO, limits: Limits) -> tuple[str, np.ndarra
     parameters = entry.get("parameters")
     size = parameters.get("binary_data_size") if isinstance(parameters, dict) else None
     if size is None and entry.get("data") is None:
-        raise RequestError(400, f"input {name!r} has no data.")
+        raise RequestError(400, f"input {name!r}: data is missing.")
     try:
         if size is not None:
             return name, _from_bytes(_taken(rest, size), kind).reshape(shape)
         return name, np.array(_flat(entry["data"]), dtype=_KINDS[kind]).reshape(shape)
     except (TypeError, ValueError, OverflowError, struct.error):
-        raise RequestError(400, f"input {name!r}: data do not fit the shape {shape}.") from None
+        raise RequestError(
+            400, f"input {name!r}: data do not match the shape {shape} and type {kind}."
+        ) from None
 
 
 def _taken(rest: io.BytesIO, size: Any) -> bytes:
@@ -130,7 +136,7 @@ def _taken(rest: io.BytesIO, size: Any) -> bytes:
 
 
 def _from_bytes(content: bytes, kind: str) -> np.ndarray:
-    """Return the values of a binary tensor: numbers as they are, texts each after its length."""
+    """Return the values of a binary tensor; strings are preceded by their length."""
     if kind != "BYTES":
         return np.frombuffer(content, dtype=_BINARY[kind])
     texts, at = [], 0

@@ -1,4 +1,4 @@
-"""Requests: how bodies are read within limits, refused, and worked on in threads."""
+"""Requests: limits, parsing of bodies, and worker threads."""
 
 import asyncio
 import csv
@@ -18,7 +18,7 @@ _CODE = re.compile(r"[+-]?0\d+|.*_.*")
 
 
 class RequestError(Exception):
-    """A request that is refused: status, one line, and seconds after which to try again."""
+    """A refused request: HTTP status, message, and seconds after which to retry."""
 
     def __init__(self, status: int, message: str, retry_after: int | None = None) -> None:
         super().__init__(message)
@@ -28,46 +28,50 @@ class RequestError(Exception):
 
 
 class Limits(NamedTuple):
-    """What a request may hold."""
+    """Largest size of a request."""
 
     max_bytes: int = 2**20
     max_rows: int = 100_000
     max_cells: int = 1_000_000
 
     def check(self, n_rows: int, n_cells: int) -> None:
-        """Refuse a request with more rows or cells."""
+        """Raise for more rows or cells."""
         if n_rows > self.max_rows:
-            raise RequestError(413, f"a request may hold at most {self.max_rows} rows.")
+            raise RequestError(
+                413, f"the request has more than {self.max_rows} rows; send fewer at a time."
+            )
         if n_cells > self.max_cells:
-            raise RequestError(413, f"a request may hold at most {self.max_cells} cells.")
+            raise RequestError(
+                413, f"the request has more than {self.max_cells} cells; send fewer rows at a time."
+            )
 
 
 DEFAULT_LIMITS = Limits()
 
 
 def read_json(body: bytes, limits: Limits) -> Any:
-    """Return a JSON text as plain values; too many of them are refused before they are read."""
+    """Return parsed JSON; bodies with too many values are refused before parsing."""
     limits.check(0, body.count(b","))
     try:
         text = body.decode()
         content = json.loads(text, parse_constant=_refuse_constant)
         if "\\u" in text:
-            json.dumps(content, ensure_ascii=False).encode()  # ValueError of half a surrogate pair
+            json.dumps(content, ensure_ascii=False).encode()  # ValueError for a lone surrogate
     except (ValueError, RecursionError):
         raise RequestError(400, "the body is not valid JSON in UTF-8.") from None
     return content
 
 
 def _refuse_constant(name: str) -> float:
-    raise ValueError(f"{name} is no number of JSON")
+    raise ValueError(f"{name} is not valid JSON")
 
 
 def read_csv(body: bytes, columns: Sequence[str], limits: Limits) -> dict[str, list]:
-    """Return the cells of some columns of a CSV text with a header; numbers are read as numbers."""
+    """Return some columns of a CSV text with a header; numeric cells become floats."""
     try:
         text = body.decode("utf-8-sig")
     except UnicodeDecodeError:
-        raise RequestError(400, "the CSV text is not UTF-8.") from None
+        raise RequestError(400, "the CSV text is not valid UTF-8.") from None
     limits.check(0, text.count(","))
     rows = csv.reader(io.StringIO(text, newline=""), strict=True)
     try:
@@ -78,31 +82,33 @@ def read_csv(body: bytes, columns: Sequence[str], limits: Limits) -> dict[str, l
             if len(row) != len(header):
                 raise RequestError(
                     400,
-                    f"row {len(found)} of the CSV text has {len(row)} cells, its header "
+                    f"row {len(found)} of the CSV text has {len(row)} cells, but the header has "
                     f"{len(header)}.",
                 )
             found.append([_read_cell(row[j]) for j in wanted])
             check_stopped()
             limits.check(len(found), len(found) * len(header))
     except csv.Error as error:
-        raise RequestError(400, f"the CSV text cannot be read: {error}.") from None
+        raise RequestError(400, f"the CSV text is not valid: {error}.") from None
     return {name: [row[j] for row in found] for j, name in enumerate(columns)}
 
 
 def _positions(header: list[str], columns: Sequence[str]) -> list[int]:
-    """Return where the columns are in a header."""
+    """Return the positions of columns in a header."""
     position = {name: j for j, name in enumerate(header)}
     if len(position) < len(header):
         twice = next(name for j, name in enumerate(header) if position[name] != j)
-        raise RequestError(400, f"the header of the CSV text names the column {twice!r} twice.")
+        raise RequestError(
+            400, f"the CSV header has the column {twice!r} twice; names must be unique."
+        )
     missing = [name for name in columns if name not in position]
     if missing:
-        raise RequestError(400, f"the column {missing[0]!r} is missing in the CSV text.")
+        raise RequestError(400, f"the column {missing[0]!r} is missing in the CSV header.")
     return [position[name] for name in columns]
 
 
 def _read_cell(cell: str) -> Any:
-    """Return a cell as a number, or as text: digits with leading zeros or with bars are codes."""
+    """Return a cell as a float or a string; leading zeros or underscores make it a string."""
     if cell == "":
         return None
     if _CODE.fullmatch(cell):
@@ -115,17 +121,17 @@ def _read_cell(cell: str) -> Any:
 
 
 class Workers:
-    """A few threads with a short queue; what does not fit is refused at once.
+    """A few threads with a short queue; further requests are refused immediately.
 
-    Work whose request was cancelled, by a timeout or because the client went away, leaves the queue
-    or stops at its next :func:`~vicinal._base._parallel.check_stopped`. It counts until then.
+    When a request is cancelled, by a timeout or because the client disconnected, its work leaves
+    the queue or stops at the next :func:`~vicinal._base._parallel.check_stopped`.
 
     Parameters
     ----------
     n_threads : int
-        How many requests are worked on at a time.
+        Number of requests processed in parallel.
     n_waiting : int
-        How many more may wait.
+        Number of further requests that may wait.
     """
 
     def __init__(self, n_threads: int, n_waiting: int) -> None:
@@ -135,9 +141,9 @@ class Workers:
         self._lock = threading.Lock()
 
     async def run(self, function: Callable[[], Any], gone: Callable[[], Coroutine]) -> Any:
-        """Return what a function returns in one of the threads.
+        """Return the result of a function that runs in one of the threads.
 
-        ``gone`` waits until the client goes away; the work then ends too.
+        ``gone`` waits until the client disconnects, which stops the work.
         """
         if not self._free.acquire(blocking=False):
             raise RequestError(503, "the server is busy; try again later.", retry_after=1)
@@ -149,13 +155,13 @@ class Workers:
             is_needed = self._idle > 0
             self._idle -= is_needed
         if is_needed:
-            # Not waited for when the process ends: a model may be in a long call.
+            # A daemon, so that a long call of a model does not delay the exit.
             threading.Thread(target=self._work, daemon=True).start()
         result, left = asyncio.wrap_future(future), asyncio.ensure_future(gone())
         try:
             await asyncio.wait([result, left], return_when=asyncio.FIRST_COMPLETED)
             if not result.done():
-                raise RequestError(499, "the client went away.")
+                raise RequestError(499, "the client disconnected.")
             return result.result()
         finally:
             stop.set()
@@ -163,7 +169,7 @@ class Workers:
             left.cancel()
 
     def _work(self) -> None:
-        """Work until nothing waits."""
+        """Process the queue until it is empty."""
         while True:
             with self._lock:
                 if not self._waiting:

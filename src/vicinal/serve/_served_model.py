@@ -1,4 +1,4 @@
-"""A fitted model as the server uses it: rows in, plain values out."""
+"""A fitted model with methods that take parsed requests and return JSON values."""
 
 import math
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from vicinal._base import import_optional, last_step
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._explanation import values_of
 from vicinal._base._parallel import check_stopped
-from vicinal._base._wrappers import ask, can, split_threshold
+from vicinal._base._wrappers import call_method, can, split_threshold
 from vicinal._conformal import StandardizedRows, Typicality
 from vicinal._kernels.calibration._conformal import conformal_quantile
 from vicinal.inspection import explain
@@ -24,7 +24,7 @@ from vicinal.table import TableEncoder
 from vicinal.table.keys import MISSING_TEXTS
 
 _N_NEIGHBORS = 8
-# Rows that the model predicts between two looks at whether the client still waits.
+# Rows predicted between two checks whether the client is still connected.
 _BLOCK_ROWS = 5_000
 
 
@@ -36,13 +36,13 @@ class ServedModel:
     model : estimator
         Fitted classifier or regressor, or a pipeline that ends in one.
     name : str
-        What clients call it.
+        Name of the model.
     background : data frame or ndarray, optional
-        Rows like those of the training set, for reasons that compare with other rows.
+        Rows like the training rows, with which explanations compare the query.
     y : ndarray, optional
-        Their target, for intervals and sets of a model that has none of its own.
+        Targets of ``background``, for intervals and sets of a model without own ones.
     limits : Limits
-        What a request may hold.
+        Largest size of a request.
     """
 
     def __init__(
@@ -53,7 +53,7 @@ class ServedModel:
         y: Any = None,
         limits: Limits = DEFAULT_LIMITS,
     ):
-        self.decided = model  # with the threshold that decides, where there is one
+        self.decided = model  # with its decision threshold, if there is one
         self.model, self.rule = split_threshold(model)
         model = self.model
         self.name = name
@@ -77,7 +77,7 @@ class ServedModel:
 
     @property
     def encoder(self) -> TableEncoder | None:
-        """The encoder by which the model reads words as numbers, if it has one of ours."""
+        """The ``TableEncoder`` of the model, if it has one."""
         first = self.model.steps[0][1] if isinstance(self.model, Pipeline) else self.model
         known = [first, *getattr(first, "encoders_", {}).values()]
         return next((part for part in known if isinstance(part, TableEncoder)), None)
@@ -91,40 +91,43 @@ class ServedModel:
         content = read_json(body, self.limits)
         rows = content.get("rows") if isinstance(content, dict) else content
         if not isinstance(rows, list) or not rows:
-            raise RequestError(400, "rows must be a list of one or more rows.")
+            raise RequestError(400, "'rows' must be a list with at least one row.")
         self.limits.check(len(rows), len(rows) * len(self.columns))
         columns = self._by_name(rows) if isinstance(rows[0], Mapping) else self._by_position(rows)
         return self.frame(columns)
 
     def _by_name(self, rows: list) -> dict[str, list]:
         if not all(isinstance(row, Mapping) for row in rows):
-            raise RequestError(400, "all rows must be objects, or all must be lists.")
+            raise RequestError(400, "rows must be all objects or all lists.")
         for i, row in enumerate(rows):
             missing = [name for name in self.columns if name not in row]
             if missing:
                 raise RequestError(
                     400,
                     f"the column {missing[0]!r} is missing in row {i}; expected {self.columns}, "
-                    "null for a missing value.",
+                    "with null for a missing value.",
                 )
         return {name: [row[name] for row in rows] for name in self.columns}
 
     def _by_position(self, rows: list) -> dict[str, list]:
         width = len(self.columns)
         if not all(isinstance(row, list) and len(row) == width for row in rows):
-            raise RequestError(400, f"a row must be an object, or a list of {width} values.")
+            raise RequestError(400, f"every row must be an object, or a list of {width} values.")
         return {name: [row[j] for row in rows] for j, name in enumerate(self.columns)}
 
     def frame(self, columns: Mapping[str, list]) -> Any:
-        """Return columns as the model takes them: a frame where it knows names, else an array."""
+        """Return columns as the input of the model: a data frame if it has column names."""
         n_rows = max(map(len, columns.values()), default=0)
         if not n_rows:
-            raise RequestError(400, "rows must be a list of one or more rows.")
+            raise RequestError(400, "'rows' must be a list with at least one row.")
         self.limits.check(n_rows, n_rows * len(columns))
         for name, values in columns.items():
             check_stopped()
             if any(isinstance(value, Mapping | list | tuple) for value in values):
-                raise RequestError(400, f"the column {name!r} holds nested values.")
+                raise RequestError(
+                    400,
+                    f"the column {name!r} holds lists or objects; use numbers, strings or null.",
+                )
         if not self.has_names:
             return np.column_stack([_numbers(name, values) for name, values in columns.items()])
         for name, values in columns.items():
@@ -137,7 +140,7 @@ class ServedModel:
         return table
 
     def _check_numbers(self, columns: Mapping[str, list], table: Any) -> None:
-        """Refuse text in columns of numbers, unless it is read as a number or as missing."""
+        """Raise for strings in numeric columns that are neither numbers nor missing values."""
         texts = {
             name: [i for i, value in enumerate(columns[name]) if isinstance(value, str)]
             for name in self._number_columns
@@ -157,7 +160,7 @@ class ServedModel:
 
     @cached_property
     def _number_columns(self) -> list[str]:
-        """The columns that are known to hold numbers: by the encoder, else by the table."""
+        """Numeric columns according to the encoder, or else to the table."""
         if self.encoder is not None:
             return [name for name, kind in self.encoder.kinds_.items() if kind == "number"]
         kinds: Any = getattr(self.background, "dtypes", None)
@@ -174,41 +177,43 @@ class ServedModel:
     def predictions(
         self, table: Any, coverage: float | None = None, typicality: bool = False
     ) -> dict[str, Any]:
-        """Return predictions, with probabilities where the model has them.
+        """Return predictions, and probabilities if the model has them.
 
-        With ``coverage`` also intervals, or sets of labels, that hold the truth with this chance;
-        with ``typicality`` how usual each row is.
+        ``coverage`` adds intervals or label sets with this coverage, ``typicality`` that of each
+        row.
         """
         if coverage is not None and not self.has_limits:
-            raise RequestError(400, "the model has no intervals, and its table no target.")
+            raise RequestError(
+                400, "the model has no intervals; serve it with a table that has the target."
+            )
         if typicality and not self.has_typicality:
-            raise RequestError(400, "the model knows no typicality, and has no table.")
-        answers: dict[str, Any] = {}
+            raise RequestError(400, "the model has no typicality; serve it with a table.")
+        result: dict[str, Any] = {}
         with _errors_of_the_client():
             if self.has_proba:
                 proba = _in_blocks(self.model.predict_proba, table)
                 codes = proba.argmax(axis=1) if self.rule is None else self.rule.codes(proba)
-                answers["predictions"] = plain(np.asarray(self.classes)[codes])
-                answers["probabilities"] = plain(proba)
-                answers["classes"] = plain(self.classes)
+                result["predictions"] = plain(np.asarray(self.classes)[codes])
+                result["probabilities"] = plain(proba)
+                result["classes"] = plain(self.classes)
             else:
-                answers["predictions"] = plain(_in_blocks(self.decided.predict, table))
+                result["predictions"] = plain(_in_blocks(self.decided.predict, table))
             if coverage is not None:
-                answers |= self._limits(table, coverage, answers)
+                result |= self._limits(table, coverage, result)
             if typicality:
-                answers["typicality"] = plain(self._typicality(table))
-        return answers
+                result["typicality"] = plain(self._typicality(table))
+        return result
 
-    def _limits(self, table: Any, coverage: float, answers: dict[str, Any]) -> dict[str, Any]:
-        """Return the model's own intervals or sets, else those of the table's residuals."""
+    def _limits(self, table: Any, coverage: float, result: dict[str, Any]) -> dict[str, Any]:
+        """Return intervals or sets, of the model or from the residuals of the table."""
         if can(self.model, self.own_limits):
-            found = np.asarray(ask(self.model, self.own_limits, table, coverage=coverage))
+            found = np.asarray(call_method(self.model, self.own_limits, table, coverage=coverage))
         else:
             reach = conformal_quantile(self._errors, coverage)
             if self.classes is None:
-                found = np.asarray(answers["predictions"])[:, None] + [-reach, reach]
+                found = np.asarray(result["predictions"])[:, None] + [-reach, reach]
             else:
-                found = 1.0 - np.asarray(answers["probabilities"]) <= reach
+                found = 1.0 - np.asarray(result["probabilities"]) <= reach
         if self.classes is None:
             return {"intervals": plain(found)}
         return {"sets": [plain(np.asarray(self.classes)[row]) for row in found.astype(bool)]}
@@ -219,22 +224,22 @@ class ServedModel:
 
     def _typicality(self, table: Any) -> np.ndarray:
         if can(self.model, "typicality"):
-            return np.asarray(ask(self.model, "typicality", table))
-        return self._typicality(self._numbers(table))
+            return np.asarray(call_method(self.model, "typicality", table))
+        return self._typicality_in_table(self._numbers(table))
 
     @cached_property
-    def _typicality(self) -> Typicality:
+    def _typicality_in_table(self) -> Typicality:
         return Typicality(self._background_rows)
 
     def neighbors(self, table: Any) -> dict[str, Any]:
-        """Return the rows of the table nearest to the first one, with values and predictions."""
+        """Return the rows of the table nearest to the first row, with values and predictions."""
         if self.background is None:
-            raise RequestError(400, "there is no table whose rows could be near.")
+            raise RequestError(400, "there is no table to search; serve the model with one.")
         with _errors_of_the_client():
             k = min(_N_NEIGHBORS, num_samples(self.background))
             distances, rows = self._background_rows.neighbors(self._numbers(table[:1]), k)
             near = rows_of(self.background, rows[0])
-            answers = self.predictions(near)
+            result = self.predictions(near)
         found = []
         for at, (row, distance) in enumerate(zip(rows[0], distances[0], strict=True)):
             cells = map(plain_cell, values_of(near[at : at + 1]))
@@ -243,8 +248,8 @@ class ServedModel:
                     "row": int(row),
                     "distance": float(distance),
                     "truth": None if self.y is None else plain(self.y[row]),
-                    "prediction": answers["predictions"][at],
-                    "probabilities": answers.get("probabilities", [None] * k)[at],
+                    "prediction": result["predictions"][at],
+                    "probabilities": result.get("probabilities", [None] * k)[at],
                     "values": dict(zip(self.columns, cells, strict=True)),
                 }
             )
@@ -252,7 +257,7 @@ class ServedModel:
 
     @cached_property
     def _encoder(self) -> Any:
-        """What makes numbers of rows: the steps before the model, else an encoder of the table."""
+        """Transformer of rows to numbers: the steps before the model, or an encoder."""
         if isinstance(self.model, Pipeline):
             return self.model[:-1]
         return TableEncoder().fit(self.background) if self.has_names else None
@@ -275,7 +280,7 @@ class ServedModel:
         }
 
     def metadata(self) -> dict[str, Any]:
-        """Return what a client may know of the model."""
+        """Return a description of the model."""
         task = "regression" if self.classes is None else "classification"
         return {
             "name": self.name,
@@ -292,7 +297,7 @@ class ServedModel:
 
 
 def plain(values: Any) -> Any:
-    """Return arrays as lists that JSON knows; numbers that it does not know become null."""
+    """Return an array as lists; NaN and infinity become ``None``."""
     array = np.asarray(values)
     return _finite(array.tolist()) if array.dtype.kind == "f" else array.tolist()
 
@@ -304,7 +309,7 @@ def _finite(value: Any) -> Any:
 
 
 def _numbers(name: str, values: list) -> np.ndarray:
-    """Return a column as numbers, NaN where a value is missing."""
+    """Return a column as floats, NaN for a missing value."""
     try:
         numbers = np.array(values, dtype=np.float64)
         bad = np.isinf(numbers)
@@ -334,7 +339,7 @@ def _no_number(name: str, row: int, value: Any) -> RequestError:
 
 
 def _in_blocks(predict: Callable, table: Any) -> np.ndarray:
-    """Return predictions of all rows, some at a time."""
+    """Return predictions of all rows, computed in blocks."""
     parts = []
     for start in range(0, num_samples(table), _BLOCK_ROWS):
         check_stopped()
@@ -343,7 +348,7 @@ def _in_blocks(predict: Callable, table: Any) -> np.ndarray:
 
 
 def plain_cell(value: Any) -> Any:
-    """Return a cell as JSON knows it: a number, text, or null for a missing value."""
+    """Return a cell as a number, a string, or ``None`` for a missing value."""
     value = value.item() if isinstance(value, np.generic) else value
     if isinstance(value, float):
         return _finite(value)
@@ -352,7 +357,7 @@ def plain_cell(value: Any) -> Any:
 
 @contextmanager
 def _errors_of_the_client() -> Iterator[None]:
-    """Refuse rows that the model does not accept, with one line that says why."""
+    """Convert errors of the model about its rows to a RequestError with one line."""
     try:
         yield
     except (TypeError, ValueError, OverflowError) as error:

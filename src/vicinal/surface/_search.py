@@ -613,7 +613,7 @@ def _visit_third_classes(problem, search, descents: _Descents, F) -> None:
 # --- single trees ---------------------------------------------------------------------------------
 
 
-@saved(low="b d gaps", high="b d gaps", codes="b")
+@saved(low="b d missing", high="b d missing", codes="b")
 class TreeBoxes:
     """The leaves of a tree as boxes with codes.
 

@@ -13,12 +13,12 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from vicinal._base import (
     TrainingData,
-    aligned_answers,
+    aligned_predictions,
     atomic_fit,
     check_groups,
     check_magnitude,
     documented,
-    finite_answers,
+    finite_predictions,
     fit_weighted,
     group_folds,
     narrowed,
@@ -73,12 +73,12 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
             # These rows only calibrate a model that was fitted to others.
             self.estimator_ = self.estimator
             method = "predict" if data.classes is None else "predict_proba"
-            found["predictions"] = aligned_answers(self.estimator_, data.X, method, data.classes)
+            found["predictions"] = aligned_predictions(self.estimator_, data.X, method, data.classes)
         else:
             found = held_out_by(self.estimator, data, folds, n_jobs=self.n_jobs)
             model = clone(self.estimator)
             self.estimator_ = fit_weighted(model, data.X, data.labels, data.sample_weight)
-        finite_answers(self.estimator, found["predictions"])
+        finite_predictions(self.estimator, found["predictions"])
         self._table = TableEncoder().fit(data.X) if hasattr(data.X, "columns") else None
         self._held_out_predictions = HeldOutRows(
             self._as_numbers(data.X),
@@ -108,7 +108,7 @@ class _Conformal(ExplainRowMixin, MetaEstimatorMixin, BaseEstimator):
     def _predicted(self, X, method):
         X = self._check_queries(X)
         found = getattr(self.estimator_, method)(X)
-        return finite_answers(self.estimator_, found) if found.dtype.kind == "f" else found
+        return finite_predictions(self.estimator_, found) if found.dtype.kind == "f" else found
 
     def _check_queries(self, X):
         check_is_fitted(self)

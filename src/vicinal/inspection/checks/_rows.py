@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.model_selection import StratifiedKFold
 from sklearn.utils import check_random_state
 
-from vicinal._base import aligned_answers, cross_fit, is_frame
+from vicinal._base import aligned_predictions, cross_fit, is_frame
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import sampled_rows
 from vicinal.inspection.checks._findings import Findings, table_of
@@ -191,7 +191,7 @@ def _told_apart(A: np.ndarray, B: np.ndarray, rng) -> tuple[float, float]:
     teller = LocalClassifier(n_neighbors=k, alpha=1.0, metric="standardized")
     _, answers = cross_fit(
         lambda X, y, weight: clone(teller).fit(X, y),
-        lambda model, X: aligned_answers(model, X, "predict_proba", np.arange(2)),
+        lambda model, X: aligned_predictions(model, X, "predict_proba", np.arange(2)),
         Z, side, folds,
     )  # fmt: skip
     side = side[np.concatenate(folds)]

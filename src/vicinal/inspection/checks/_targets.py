@@ -10,7 +10,7 @@ from sklearn.tree import DecisionTreeClassifier, DecisionTreeRegressor
 from sklearn.utils import check_array, check_consistent_length, check_random_state
 from sklearn.utils.multiclass import check_classification_targets, type_of_target
 
-from vicinal._base import aligned_answers, cross_fit, is_frame, row_blocks
+from vicinal._base import aligned_predictions, cross_fit, is_frame, row_blocks
 from vicinal._base._compat import num_samples, rows_of
 from vicinal._base._tables import sampled_rows
 from vicinal._kernels.calibration._label_noise import confident_count, sure_ranks, wrong_share
@@ -354,7 +354,7 @@ class _Scorer:
         folds = [test for _, test in splitter.split(Z, self.y)]
         _, answers = cross_fit(
             lambda X, y, weight: make().fit(X, y),
-            lambda model, X: aligned_answers(model, X, method, labels),
+            lambda model, X: aligned_predictions(model, X, method, labels),
             Z, self.y, folds,
         )  # fmt: skip
         return answers, np.concatenate(folds)

@@ -1,4 +1,4 @@
-"""Ensembles of parts that can be written themselves; trees all together."""
+"""Ensembles of models that can be exported; trees are written as one node."""
 
 from typing import Any
 
@@ -24,31 +24,31 @@ from vicinal.io._onnx._trees import (
 )
 
 
-def _are(members: list[Any], kinds: tuple[type, ...]) -> bool:
-    return bool(members) and all(type(member) in kinds for member in members)
+def _are(models: list[Any], kinds: tuple[type, ...]) -> bool:
+    return bool(models) and all(type(base) in kinds for base in models)
 
 
-def _all_proba(graph: Graph, members: list[Any], x: str, n_classes: int) -> str:
-    """Write the probabilities of members whose classes are codes, (n, n_members, n_classes)."""
-    if _are(members, TREE_CLASSIFIERS):
-        return forest_proba(graph, members, x, n_classes)
+def _all_proba(graph: Graph, models: list[Any], x: str, n_classes: int) -> str:
+    """Write the probabilities of models whose classes are codes, (n, n_models, n_classes)."""
+    if _are(models, TREE_CLASSIFIERS):
+        return forest_proba(graph, models, x, n_classes)
     return graph.concat(
-        [graph.reshape(_member_proba(graph, m, x, n_classes), 0, 1, n_classes) for m in members]
+        [graph.reshape(_model_proba(graph, m, x, n_classes), 0, 1, n_classes) for m in models]
     )
 
 
-def _member_proba(graph: Graph, member: Any, x: str, n_classes: int) -> str:
-    if hasattr(member, "predict_proba"):
-        return graph.proba(member, x, np.arange(n_classes))
-    votes = graph.one_hot(graph.codes(member, x), len(member.classes_))
-    return graph.affine(votes, member.classes_[:, None] == np.arange(n_classes))
+def _model_proba(graph: Graph, base: Any, x: str, n_classes: int) -> str:
+    if hasattr(base, "predict_proba"):
+        return graph.proba(base, x, np.arange(n_classes))
+    votes = graph.one_hot(graph.codes(base, x), len(base.classes_))
+    return graph.affine(votes, base.classes_[:, None] == np.arange(n_classes))
 
 
-def _all_values(graph: Graph, members: list[Any], x: str) -> str:
-    """Write the predictions of regressors, (n, n_members)."""
-    if _are(members, TREE_REGRESSORS):
-        return forest_values(graph, members, x)
-    return graph.concat([graph.write("values", member, x) for member in members])
+def _all_values(graph: Graph, models: list[Any], x: str) -> str:
+    """Write the predictions of regressors, (n, n_models)."""
+    if _are(models, TREE_REGRESSORS):
+        return forest_values(graph, models, x)
+    return graph.concat([graph.write("values", base, x) for base in models])
 
 
 # --- boosting ---
@@ -60,8 +60,8 @@ def _boosted(graph: Graph, model: Any, x: str, factor: float = 1.0) -> str:
     if not model.n_iter_:
         return graph.repeat(start, x)
     groups = [g if isinstance(g, list) else [g] for g in model.estimators_]
-    members = [member for group in groups for member in group]
-    outputs = _all_values(graph, members, x)
+    models = [base for group in groups for base in group]
+    outputs = _all_values(graph, models, x)
     # One column per round and score; each score sums its own.
     weights = np.kron(factor * np.asarray(model.coef_)[:, None], np.eye(len(start)))
     return graph.affine(outputs, weights, start)
@@ -73,7 +73,7 @@ def _boosted_proba(graph: Graph, model: Any, x: str) -> str:
     slope = slopes.get(model.loss if isinstance(model.loss, str) else type(model.loss))
     if slope is None:
         raise OnnxExportError(
-            f"the probabilities of loss={model.loss!r} are code; use loss='log_loss' or "
+            f"the probabilities of loss={model.loss!r} cannot be exported; use loss='log_loss' or "
             "'exponential'."
         )
     return graph.probabilities(_boosted(graph, model, x, slope), len(model.classes_))
@@ -86,7 +86,9 @@ def _boosted_value(graph: Graph, model: Any, x: str) -> str:
         return scores
     if type(loss) is _boosting.Poisson:
         return graph.add("Exp", scores)
-    raise OnnxExportError(f"the mean of loss={model.loss!r} is code; use a loss by name.")
+    raise OnnxExportError(
+        f"the mean of loss={model.loss!r} cannot be exported; use a loss by name."
+    )
 
 
 def _adaboost_proba(graph: Graph, model: Any, x: str) -> str:
@@ -95,7 +97,7 @@ def _adaboost_proba(graph: Graph, model: Any, x: str) -> str:
     low, high = graph.constant(float(model.eps)), graph.constant(1.0 - model.eps)
     log_p = graph.add("Log", graph.add("Clip", proba, low, high))
     total = graph.times(graph.total(log_p, 1), float(model.learning_rate), n_classes)
-    # Centring the scores of a member shifts all classes alike, which the softmax does not see.
+    # Scores are not centred here, because the softmax does not depend on a common shift.
     return graph.add("Softmax", total, axis=1)
 
 
@@ -112,13 +114,13 @@ def _bootstrap_value(graph: Graph, model: Any, x: str) -> str:
     return graph.average(whole, 1, keep=True)
 
 
-def _weighted_members(model: Any) -> list[tuple[Any, float]]:
-    """Return the members that carry weight, with it."""
+def _weighted_models(model: Any) -> list[tuple[Any, float]]:
+    """Return the base models with a positive weight, and the weights."""
     return [pair for pair in zip(model.estimators_, model.weights_, strict=True) if pair[1] > 0.0]
 
 
 def _averaged(graph: Graph, parts: list[tuple[str, float]], width: int) -> str:
-    """Write the weighted sum of members' answers of a width."""
+    """Write the weighted sum of predictions with ``width`` columns."""
     weights = np.array([weight for _, weight in parts])
     mix = np.kron(weights[:, None], np.eye(width))
     return graph.affine(graph.concat([part for part, _ in parts]), mix)
@@ -129,8 +131,8 @@ def _averaged_proba(graph: Graph, model: Any, x: str) -> str:
     return _averaged(
         graph,
         [
-            (_member_proba(graph, member, x, n_classes), weight)
-            for member, weight in _weighted_members(model)
+            (_model_proba(graph, base, x, n_classes), weight)
+            for base, weight in _weighted_models(model)
         ],
         n_classes,
     )
@@ -139,7 +141,7 @@ def _averaged_proba(graph: Graph, model: Any, x: str) -> str:
 def _averaged_value(graph: Graph, model: Any, x: str) -> str:
     return _averaged(
         graph,
-        [(graph.write("values", member, x), weight) for member, weight in _weighted_members(model)],
+        [(graph.write("values", base, x), weight) for base, weight in _weighted_models(model)],
         1,
     )
 

@@ -1,7 +1,7 @@
-"""A graph under construction: nodes, constants, and parts borrowed from skl2onnx.
+"""Construction of a graph from nodes, constants, and subgraphs written by skl2onnx.
 
-All numbers are doubles. Matrices have one line per row of the table: scores (n, 1) for two classes
-and (n, n_classes) for more, probabilities (n, n_classes), predictions (n, 1).
+All numbers are doubles. Matrices have a row for every row of X: scores (n, 1) for two classes and
+(n, n_classes) for more, probabilities (n, n_classes), predictions (n, 1).
 """
 
 import warnings
@@ -13,7 +13,7 @@ import numpy as np
 from vicinal._base import import_optional
 from vicinal.io._errors import OnnxExportError
 
-# The newest common ground of skl2onnx and of runtimes two years old.
+# Supported by skl2onnx and by runtimes that are two years old.
 OPSETS = {"": 18, "ai.onnx.ml": 3}
 _IR_VERSION = 9
 
@@ -21,13 +21,13 @@ Writer = Callable[["Graph", Any, str], str]
 
 
 class Graph:
-    """Nodes and constants of a graph; every method returns the name of what it made.
+    """Nodes and constants of a graph; every method returns the name of the node it adds.
 
     Parameters
     ----------
     writers : dict of str to dict of type to function
         For each of ``"proba"``, ``"scores"``, ``"values"`` and ``"features"``, the functions that
-        write a model's answer, by the class of the model.
+        write the prediction of a model, by its class.
     """
 
     def __init__(self, writers: dict[str, dict[type, Writer]]) -> None:
@@ -42,7 +42,7 @@ class Graph:
     # --- nodes ---
 
     def name(self, hint: str) -> str:
-        """Return a name that nothing else has."""
+        """Return a unique name."""
         self._count += 1
         return f"{hint}_{self._count}"
 
@@ -55,7 +55,7 @@ class Graph:
         return out
 
     def constant(self, value: Any) -> str:
-        """Add numbers, as doubles or whole numbers, or text."""
+        """Add doubles, integers or strings."""
         array = np.asarray(value)
         if array.dtype.kind == "f":
             array = array.astype(np.float64)
@@ -127,18 +127,18 @@ class Graph:
         return self.cast(self.add("Greater", x, self.constant(0.0)), "DOUBLE")
 
     def one_hot(self, index: str, width: int) -> str:
-        """Return (n, width) with a one at the index of each line, from (n, 1) whole numbers."""
+        """Return (n, width) with a one at the index of each row, from (n, 1) integers."""
         return self.cast(self.add("Equal", index, self.constant(np.arange(width)[None])), "DOUBLE")
 
     def repeat(self, row: Any, x: str) -> str:
-        """Return one constant line for every line of x."""
+        """Return a constant row for every row of x."""
         count = self.add("Shape", x, start=0, end=1)
         row = np.atleast_2d(np.asarray(row, dtype=np.float64))
         shape = self.add("Concat", count, self.constant([row.shape[1]]), axis=0)
         return self.add("Expand", self.constant(row), shape)
 
-    def bent(self, x: str, knots: list[tuple[np.ndarray, np.ndarray]]) -> str:
-        """Return the piecewise linear map of every column, constant beyond its knots."""
+    def piecewise_linear(self, x: str, knots: list[tuple[np.ndarray, np.ndarray]]) -> str:
+        """Return a piecewise linear function of every column, constant beyond its knots."""
         columns = []
         for j, (values, scores) in enumerate(knots):
             column = self.columns(x, [j])
@@ -207,7 +207,7 @@ class Graph:
     # --- models ---
 
     def write(self, kind: str, model: Any, x: str) -> str:
-        """Write what a model says, by its own writer or else by skl2onnx."""
+        """Write the prediction of a model, by its own writer or by skl2onnx."""
         writer = self.writers[kind].get(type(model))
         if writer is not None:
             return writer(self, model, x)
@@ -223,24 +223,24 @@ class Graph:
         return self.affine(proba, np.asarray(model.classes_)[:, None] == np.asarray(classes))
 
     def codes(self, model: Any, x: str) -> str:
-        """Write the position of the predicted class among ``classes_``, (n, 1) whole numbers."""
+        """Write the index of the predicted class in ``classes_``, (n, 1) integers."""
         for kind in ("scores", "proba"):
             if type(model) in self.writers[kind]:
-                answer = self.write(kind, model, x)
-                return self.best(answer, 2 if kind == "scores" and len(model.classes_) == 2 else 3)
+                found = self.write(kind, model, x)
+                return self.best(found, 2 if kind == "scores" and len(model.classes_) == 2 else 3)
         return self.add("ArgMax", self.borrow("proba", model, [x]), axis=1, keepdims=1)
 
     def best(self, scores: str, n_classes: int) -> str:
-        """Return the position of the largest score, (n, 1); two classes share one score."""
+        """Return the index of the largest score, (n, 1); two classes share one score."""
         if n_classes == 2:
             return self.cast(self.where_positive(scores), "INT64")
         return self.add("ArgMax", scores, axis=1, keepdims=1)
 
     def borrow(self, kind: str, model: Any, inputs: list[str], types: Any = None) -> str:
-        """Have skl2onnx write a model of scikit-learn, and take its graph over."""
+        """Copy the graph of a scikit-learn model that skl2onnx writes."""
         if type(model).__module__.startswith("vicinal."):
             raise OnnxExportError(
-                f"{type(model).__name__} has no ONNX form for its {_KINDS[kind]}."
+                f"the {_KINDS[kind]} of {type(model).__name__} cannot be exported to ONNX."
             )
         skl2onnx = import_optional("skl2onnx", needed_by="vicinal.io.to_onnx", extra="onnx")
         if types is None:
@@ -253,7 +253,7 @@ class Graph:
             options[id(model)]["raw_scores"] = True
         try:
             with warnings.catch_warnings():
-                # What skl2onnx asks of scikit-learn may be deprecated there; its graph is checked.
+                # skl2onnx may use deprecated functions of scikit-learn; its graph is checked.
                 warnings.simplefilter("ignore")
                 part = skl2onnx.convert_sklearn(
                     model, initial_types=types, options=options, target_opset=OPSETS
@@ -261,7 +261,7 @@ class Graph:
         except Exception as error:
             reason = " ".join(str(error).split())[:300]
             raise OnnxExportError(
-                f"{type(model).__name__} cannot be exported: skl2onnx has no form for it "
+                f"{type(model).__name__} cannot be exported by skl2onnx "
                 f"({type(error).__name__}: {reason})."
             ) from error
         outputs = [output.name for output in part.graph.output]
@@ -271,7 +271,7 @@ class Graph:
         return self.reshape(out, -1, 1) if kind == "values" else out
 
     def _take_over(self, part: Any, names: list[str], inputs: list[str]) -> Callable[[str], str]:
-        """Copy the nodes of another graph, under names of their own."""
+        """Copy the nodes of another graph under new names."""
         prefix = self.name("part")
         known = dict(zip(names, inputs, strict=True))
 
@@ -296,7 +296,7 @@ class Graph:
     # --- the whole ---
 
     def input(self, name: str, kind: str, width: int) -> str:
-        """Declare an input of the graph; it may be asked for again."""
+        """Declare an input of the graph; a second declaration has no effect."""
         if any(info.name == name for info in self.inputs):
             return name
         info = self.helper.make_tensor_value_info(
@@ -306,7 +306,7 @@ class Graph:
         return name
 
     def finished(self, outputs: dict[str, tuple[str, str, list]], **metadata: str) -> Any:
-        """Return the model, checked; outputs are name: (what, type, shape)."""
+        """Return the checked graph; outputs are name: (node, type, shape)."""
         infos = []
         for name, (made, kind, shape) in outputs.items():
             self.nodes.append(self.helper.make_node("Identity", [made], [name], name=name))

@@ -11,7 +11,7 @@ from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Writer
 from vicinal.linear import AveragedPerceptron, WeightedLDA, WhiteningTransformer
 
-# Linear in their columns, with coef_ and intercept_, whatever the loss they were fitted by.
+# Linear models with coef_ and intercept_, for any loss.
 _REGRESSORS = (
     linear_model.ARDRegression,
     linear_model.BayesianRidge,
@@ -62,7 +62,10 @@ def _own_linear(graph: Graph, model: Any, x: str) -> str:
 
 def _constant_proba(graph: Graph, model: Any, x: str) -> str:
     if model.strategy not in ("prior", "most_frequent", "constant"):
-        raise OnnxExportError(f"DummyClassifier(strategy={model.strategy!r}) draws its answers.")
+        raise OnnxExportError(
+            f"DummyClassifier(strategy={model.strategy!r}) predicts at random, which cannot be "
+            "exported; use strategy='prior'."
+        )
     return graph.repeat(model.predict_proba(np.zeros((1, 1)))[0], x)
 
 
@@ -71,7 +74,7 @@ def _constant_value(graph: Graph, model: Any, x: str) -> str:
 
 
 def affine_features(graph: Graph, transformer: Any, x: str) -> str:
-    """Write a transformer that is an affine map, found by what it does to the axes."""
+    """Write an affine transformer, found from its values at zero and at the unit vectors."""
     width = transformer.n_features_in_
     origin = np.asarray(transformer.transform(np.zeros((1, width))), dtype=np.float64)
     moved = np.asarray(transformer.transform(np.eye(width)), dtype=np.float64)

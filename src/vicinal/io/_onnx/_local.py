@@ -1,4 +1,4 @@
-"""Local models with anchors: planes at fixed places, blended by the distance of the row."""
+"""Anchored local models: linear models at fixed anchors, weighted by distance."""
 
 from typing import Any
 
@@ -8,7 +8,7 @@ from vicinal.io._errors import OnnxExportError
 from vicinal.io._onnx._graph import Graph, Writer
 from vicinal.local import AnchoredLocalClassifier, AnchoredLocalRegressor
 
-# Where all speakers are equally far their weights vanish together; this keeps them equal.
+# Keeps weights positive and equal where all anchors are equally far.
 _TINY = 1e-300
 _EUCLIDEAN = ("euclidean", "standardized", "ranked", "within_class", "gradient")
 
@@ -18,61 +18,61 @@ def _blended(graph: Graph, model: Any, x: str) -> str:
     anchors = model.anchors_
     if not _is_euclidean(model):
         raise OnnxExportError(
-            f"{type(model).__name__} searches anchors by metric={model.metric_!r}, and the graph "
-            "knows Euclidean distance (of scaled, whitened or transformed columns) only."
+            f"{type(model).__name__} has metric={model.metric_!r}, but only the Euclidean distance "
+            "of scaled, whitened or transformed columns can be exported."
         )
-    place, design = _located(graph, model, x)
+    z, design = _located(graph, model, x)
     n_anchors, n_outputs, n_columns = anchors.slopes.shape
-    # a_j - B_j o_j, and B_j, side by side in one table.
+    # a_j - B_j o_j and B_j as columns of one table.
     level = anchors.values - np.einsum("mcp,mp->mc", anchors.slopes, anchors.origins)
     table = np.hstack([level, anchors.slopes.reshape(n_anchors, -1)])
     if n_anchors == 1:
-        plane = graph.repeat(table[0], x)
+        model_at = graph.repeat(table[0], x)
     else:
-        plane = _mixed(graph, table, *_speakers(graph, anchors, place))
-    level_of = graph.columns(plane, np.arange(n_outputs))
-    slopes = graph.columns(plane, np.arange(n_outputs, table.shape[1]))
+        model_at = _weighted_mean(graph, table, *_nearest_anchors(graph, anchors, z))
+    level_of = graph.columns(model_at, np.arange(n_outputs))
+    slopes = graph.columns(model_at, np.arange(n_outputs, table.shape[1]))
     slopes = graph.reshape(slopes, 0, n_outputs, n_columns)
     rise = graph.add("MatMul", slopes, graph.reshape(design, 0, n_columns, 1))
     return graph.add("Add", level_of, graph.reshape(rise, 0, n_outputs))
 
 
 def _is_euclidean(model: Any) -> bool:
-    """Tell whether anchors are searched by Euclidean distance, in whatever coordinates."""
+    """Return whether the distance to anchors is Euclidean, in any coordinates."""
     learned = hasattr(model.metric, "transform") or model.metric in _EUCLIDEAN
     return learned and not model.metric_params
 
 
 def _located(graph: Graph, model: Any, x: str) -> tuple[str, str]:
-    """Write the coordinates of the search and the columns of the planes."""
+    """Write the coordinates of the search and the columns of the linear models."""
     located, design = x, None
     mask = model.location_mask_
     if mask is not None:
         located = graph.columns(x, np.flatnonzero(mask))
         design = graph.columns(x, np.flatnonzero(~mask))
     coordinates = model.coordinates_
-    place = located
+    z = located
     if coordinates.transformer is not None:
-        place = graph.write("features", coordinates.transformer, place)
+        z = graph.write("features", coordinates.transformer, z)
     if coordinates.warp is not None:
-        place = graph.bent(place, coordinates.warp.knots)
+        z = graph.piecewise_linear(z, coordinates.warp.knots)
     if coordinates.matrix is not None:
-        place = graph.plus(place, -np.asarray(coordinates.mean))
+        z = graph.plus(z, -np.asarray(coordinates.mean))
         matrix = np.asarray(coordinates.matrix)
-        place = graph.times(place, matrix) if matrix.ndim == 1 else graph.affine(place, matrix)
-    return place, place if design is None else design
+        z = graph.times(z, matrix) if matrix.ndim == 1 else graph.affine(z, matrix)
+    return z, z if design is None else design
 
 
-def _speakers(graph: Graph, anchors: Any, place: str) -> tuple[str, str, int]:
-    """Write numbers and weights of the anchors that speak, (n, n_speakers) each."""
+def _nearest_anchors(graph: Graph, anchors: Any, z: str) -> tuple[str, str, int]:
+    """Write indices and weights of the nearest anchors, (n, n_blended) each."""
     n_anchors, count = len(anchors.centers), anchors.n_blended
     wanted = min(n_anchors, count + 1)
-    square = graph.square_distances(place, anchors.centers)
+    square = graph.square_distances(z, anchors.centers)
     values, numbers = graph.smallest(square, wanted)
     distance = graph.add("Sqrt", values)
     reach = graph.columns(distance, [wanted - 1])
     if n_anchors > count:
-        # The first anchor that does not speak sets the bandwidth.
+        # The first anchor that is not used sets the bandwidth.
         distance, numbers = (
             graph.columns(distance, range(count)),
             graph.columns(numbers, range(count)),
@@ -88,8 +88,8 @@ def _speakers(graph: Graph, anchors: Any, place: str) -> tuple[str, str, int]:
     return numbers, share, count
 
 
-def _mixed(graph: Graph, table: np.ndarray, numbers: str, share: str, count: int) -> str:
-    """Write the weighted mean of lines of a table, (n, width)."""
+def _weighted_mean(graph: Graph, table: np.ndarray, numbers: str, share: str, count: int) -> str:
+    """Write the weighted mean of rows of a table, (n, width)."""
     lines = graph.add("Gather", graph.constant(table), numbers, axis=0)
     mixed = graph.add("MatMul", graph.reshape(share, 0, 1, count), lines)
     return graph.reshape(mixed, 0, table.shape[1])

@@ -1,4 +1,4 @@
-"""Learned coordinates: votes over stored rows, and kernel ridge in blended blocks."""
+"""Neural neighbours, and kernel ridge regression in the gradient metric."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ from vicinal.metric import (
 def _normal_scores(graph: Graph, model: Any, x: str) -> str:
     """Write the normal scores of all columns, clipped."""
     ends = graph.constant(-model._score_limit), graph.constant(model._score_limit)
-    return graph.add("Clip", graph.bent(x, model.knots_), *ends)
+    return graph.add("Clip", graph.piecewise_linear(x, model.knots_), *ends)
 
 
 def _coordinates(graph: Graph, net: dict[str, np.ndarray], x: str) -> str:
@@ -54,8 +54,8 @@ def _votes(graph: Graph, model: Any, x: str) -> str:
     scores = _normal_scores(graph, model, x)
     parts = []
     for e, voters in enumerate(model.embedding_):
-        place = _coordinates(graph, model._net_arrays(e), scores)
-        distance = graph.add("Sqrt", graph.square_distances(place, voters))
+        z = _coordinates(graph, model._net_arrays(e), scores)
+        distance = graph.add("Sqrt", graph.square_distances(z, voters))
         logits = graph.add("Sub", graph.constant(model.voter_log_weights_), distance)
         shares = graph.add("Softmax", logits, axis=1)
         parts.append(graph.affine(shares, model.voter_outputs_))
@@ -71,7 +71,7 @@ def _vote_value(graph: Graph, model: Any, x: str) -> str:
 
 
 def _ridge(graph: Graph, model: Any, x: str) -> str:
-    """Write the outputs of the blocks, blended across the cuts above them."""
+    """Write the outputs of the blocks, blended across their splits."""
     z = graph.times(graph.plus(x, -model.mean_), 1.0 / model.scale_)
     if model.splits_:
         return _blended(graph, model, 0, z)
@@ -82,17 +82,17 @@ def _blended(graph: Graph, model: Any, node: int, z: str) -> str:
     if node < 0:
         return _block(graph, model, model.blocks_[-1 - node], z)
     split = model.splits_[node]
-    place = graph.plus(graph.affine(z, split["direction"][:, None]), -split["threshold"])
+    side = graph.plus(graph.affine(z, split["direction"][:, None]), -split["threshold"])
     if split["width"] > 0.0:
-        ramp = graph.plus(graph.affine(place, [[0.5 / split["width"]]]), 0.5)
+        ramp = graph.plus(graph.affine(side, [[0.5 / split["width"]]]), 0.5)
         ramp = graph.add("Max", graph.add("Min", ramp, graph.constant(1.0)), graph.constant(0.0))
         square = graph.add("Mul", ramp, ramp)
         right = graph.add("Mul", square, graph.plus(graph.affine(ramp, [[-2.0]]), 3.0))
     else:
-        right = graph.where_positive(place)
-    left_said, right_said = (_blended(graph, model, child, z) for child in split["children"])
-    difference = graph.add("Sub", right_said, left_said)
-    return graph.add("Add", left_said, graph.add("Mul", right, difference))
+        right = graph.where_positive(side)
+    left_value, right_value = (_blended(graph, model, child, z) for child in split["children"])
+    difference = graph.add("Sub", right_value, left_value)
+    return graph.add("Add", left_value, graph.add("Mul", right, difference))
 
 
 def _block(graph: Graph, model: Any, block: dict[str, Any], z: str) -> str:

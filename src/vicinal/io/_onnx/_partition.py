@@ -1,4 +1,4 @@
-"""Cascades: all gates and regions at once, the row's own region by a mask."""
+"""Space partitioning: all gates and regions at once, the region of a row by a mask."""
 
 from typing import Any
 
@@ -43,13 +43,13 @@ def _gate_score(graph: Graph, gate: Any, x: str) -> str:
 
 
 def _shares(graph: Graph, cascade: Any, x: str) -> str | None:
-    """Write the say of every region, (n, n_regions): one for its own, or its probability."""
+    """Write the weight of every region, (n, n_regions): one-hot, or probabilities."""
     if not cascade.gates:
         return None
     scores = _gate_scores(graph, cascade.gates, x)
     last = graph.repeat([0.0], x)
     if not cascade.soft:
-        # The first gate that keeps the row; behind the last one stands the last region.
+        # The first gate that does not pass the row on; after the last gate comes the last region.
         stays = graph.add("Sub", graph.constant(1.0), graph.where_positive(scores))
         stays = graph.concat([stays, graph.plus(last, 1.0)])
         region = graph.add("ArgMax", stays, axis=1, keepdims=1)
@@ -73,8 +73,8 @@ def _region_proba(graph: Graph, cascade: Any, x: str, classes: np.ndarray) -> st
         if not hasattr(region, "predict_proba"):
             raise OnnxExportError(
                 f"the region model {type(region).__name__} has no predict_proba, which the graph "
-                "computes; wrap it in sklearn.calibration.CalibratedClassifierCV, or choose "
-                "another region_estimator."
+                "needs; wrap it in sklearn.calibration.CalibratedClassifierCV, or use another "
+                "region_estimator."
             )
     parts = [
         graph.reshape(_aligned(graph, region, x, classes), 0, 1, len(classes)) for region in regions

@@ -1,4 +1,4 @@
-"""Fusions over subspaces, truncated RBF machines, support vector machines by clusters."""
+"""Subspace fusion, truncated RBF models, DivideConquerSVC."""
 
 from itertools import combinations
 from typing import Any
@@ -30,8 +30,8 @@ def _subspace(graph: Graph, decomposition: Any, index: int, x: str) -> str:
         return x
     if type(decomposition) is not FeatureSpaceDecomposition:
         raise OnnxExportError(
-            f"the decomposition {type(decomposition).__name__} is not known to be a linear map; "
-            "name one of FeatureSpaceDecomposition's methods."
+            f"the decomposition {type(decomposition).__name__} cannot be exported; use a "
+            "FeatureSpaceDecomposition."
         )
     axes = decomposition.transform_subspace(np.eye(decomposition.n_features_in_), index)
     return graph.affine(x, axes)
@@ -44,8 +44,8 @@ def _local_scores(graph: Graph, fusion: Any, view: Any, x: str) -> str:
     n_classes = len(fusion.classes_)
     if len(model.classes_) < n_classes:
         raise OnnxExportError(
-            "a local classifier has not seen all classes, and the graph has no form for one; fit "
-            "with fewer folds or refit=True."
+            "a local classifier has not seen all classes, which cannot be exported; fit with fewer "
+            "folds or refit=True."
         )
     if fusion.stack_method_ == "predict":
         votes = graph.one_hot(graph.codes(model, x), n_classes)
@@ -175,8 +175,8 @@ def _class_scores(graph: Graph, margins: str, present: np.ndarray, n_classes: in
     start = np.zeros(n_classes)
     start[present] += len(absent)
     start[absent] -= len(present)
-    bent = graph.add("Tanh", margins)
-    return graph.affine(bent, spread / (n_classes - 1), start / (n_classes - 1))
+    votes = graph.add("Tanh", margins)
+    return graph.affine(votes, spread / (n_classes - 1), start / (n_classes - 1))
 
 
 def _machine_scores(graph: Graph, machine: Any, x: str, n_classes: int) -> str:

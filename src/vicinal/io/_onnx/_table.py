@@ -1,7 +1,7 @@
 """The encoder of a table as a graph, with one input for each column.
 
-Numbers come as doubles with NaN for a gap, levels as text with "" for a gap, dates as days since
-1970 (doubles), with NaN for a gap.
+Inputs are numbers as doubles, categories as strings, and dates as days since 1970 (doubles). A
+missing value is NaN, or "" among categories.
 """
 
 from typing import Any
@@ -21,9 +21,9 @@ def write_table(graph: Graph, encoder: TableEncoder) -> str:
         writer = _WRITERS.get(column.takes)
         if writer is None:
             raise OnnxExportError(
-                f"the column {name!r} is read as {column.takes}, which has no ONNX form; fit a "
-                f"model without it (kinds={{{name!r}: 'drop'}} of TableEncoder, --drop {name!r} of "
-                "the command)."
+                f"the column {name!r} holds {column.takes}, which cannot be exported; fit a model "
+                f"without it (TableEncoder(kinds={{{name!r}: 'drop'}}), or --drop {name!r} in the "
+                "shell)."
             )
         kind = "STRING" if column.takes == "categories" else "DOUBLE"
         parts.append(writer(graph, column, graph.input(name, kind, 1)))
@@ -33,7 +33,9 @@ def write_table(graph: Graph, encoder: TableEncoder) -> str:
 def table_feeds(encoder: TableEncoder, X: Any) -> dict[str, np.ndarray]:
     """Return rows of a table as the inputs that :func:`write_table` declares."""
     if not is_frame(X):
-        raise OnnxExportError("the model takes a table by its columns; pass a frame of them as X.")
+        raise OnnxExportError(
+            "X is not a data frame, but the model was fitted to one; pass a frame with its columns."
+        )
     return {name: values[:, None] for name, values in encoder.plain_columns(X).items()}
 
 
@@ -51,29 +53,29 @@ def _write_date(graph: Graph, column: Any, x: str) -> str:
 
 
 def _filled(graph: Graph, x: str, fills: np.ndarray, marked: bool) -> str:
-    gaps = graph.add("IsNaN", x)
-    filled = graph.add("Where", gaps, graph.constant(fills[None]), x)
+    missing = graph.add("IsNaN", x)
+    filled = graph.add("Where", missing, graph.constant(fills[None]), x)
     if not marked:
         return filled
-    return graph.concat([filled, graph.columns(graph.cast(gaps, "DOUBLE"), [len(fills) - 1])])
+    return graph.concat([filled, graph.columns(graph.cast(missing, "DOUBLE"), [len(fills) - 1])])
 
 
 def _write_levels(graph: Graph, column: Any, x: str) -> str:
-    """Return the line of each level, the last for what is none of them."""
-    levels, rows = column.lookup()
+    """Return the encoding of each category, the last one for an unknown category."""
+    categories, rows = column.lookup()
     at = graph.add(
         "LabelEncoder",
         x,
         domain="ai.onnx.ml",
-        keys_strings=levels,
-        values_int64s=list(range(len(levels))),
-        default_int64=len(levels),
+        keys_strings=categories,
+        values_int64s=list(range(len(categories))),
+        default_int64=len(categories),
     )
     return graph.add("Gather", graph.constant(rows), graph.reshape(at, -1), axis=0)
 
 
 def _calendar_part(graph: Graph, part: str, days: str) -> str:
-    """Return a part of the calendar of days since 1970, by Hinnant's count from the first March."""
+    """Return a part of the date from days since 1970, by Hinnant's algorithm."""
 
     def scaled(x: str, factor: float) -> str:
         return graph.add("Mul", x, graph.constant(np.array([[factor]])))

@@ -1,4 +1,4 @@
-"""Forests: one node finds the leaf of every row in every tree, a table says what the leaf says."""
+"""Trees and forests: one node finds the leaf of every row in every tree, a table its value."""
 
 from typing import Any
 
@@ -23,19 +23,21 @@ from vicinal.io._onnx._graph import Graph, Writer
 TREE_CLASSIFIERS = (DecisionTreeClassifier, ExtraTreeClassifier)
 TREE_REGRESSORS = (DecisionTreeRegressor, ExtraTreeRegressor)
 
-# Numbers of leaves leave the node in single precision, which counts this far.
+# The node returns leaf numbers in single precision, which is exact up to here.
 _MOST_LEAVES = 2**24
 
 
-def leaf_answers(graph: Graph, trees: list[Any], tables: list[np.ndarray], x: str) -> str:
-    """Write what the leaf of each tree says: (n, n_trees, width) from tables (n_nodes, width)."""
+def leaf_values(graph: Graph, trees: list[Any], tables: list[np.ndarray], x: str) -> str:
+    """Write the leaf value of each tree: (n, n_trees, width) from tables (n_nodes, width)."""
     nodes: dict[str, list] = {
         key: [] for key in ("tree", "node", "feature", "value", "mode", "yes", "no", "missing")
     }
-    leaf_tree, leaf_node, answers = [], [], []
+    leaf_tree, leaf_node, parts = [], [], []
     for number, (tree, table) in enumerate(zip(trees, tables, strict=True)):
         if tree.n_outputs > 1:
-            raise OnnxExportError("a tree of several targets cannot be exported; fit one for each.")
+            raise OnnxExportError(
+                "a tree with several targets cannot be exported; fit one for each target."
+            )
         count = tree.node_count
         is_leaf = tree.children_left == -1
         nodes["tree"] += [number] * count
@@ -49,10 +51,13 @@ def leaf_answers(graph: Graph, trees: list[Any], tables: list[np.ndarray], x: st
         leaves = np.flatnonzero(is_leaf)
         leaf_tree += [number] * len(leaves)
         leaf_node += leaves.tolist()
-        answers.append(table[leaves])
-    said = np.concatenate(answers)
-    if len(said) > _MOST_LEAVES:
-        raise OnnxExportError(f"{len(said)} leaves are more than {_MOST_LEAVES}; use fewer trees.")
+        parts.append(table[leaves])
+    values = np.concatenate(parts)
+    if len(values) > _MOST_LEAVES:
+        raise OnnxExportError(
+            f"the trees have {len(values)} leaves, but at most {_MOST_LEAVES} can be exported; use "
+            "fewer trees."
+        )
     tensor = graph.onnx.numpy_helper.from_array
     # scikit-learn compares in single precision with thresholds in double.
     rounded = graph.cast(graph.cast(x, "FLOAT"), "DOUBLE")
@@ -72,9 +77,9 @@ def leaf_answers(graph: Graph, trees: list[Any], tables: list[np.ndarray], x: st
         target_treeids=leaf_tree,
         target_nodeids=leaf_node,
         target_ids=leaf_tree,
-        target_weights_as_tensor=tensor(np.arange(len(said), dtype=np.float64)),
+        target_weights_as_tensor=tensor(np.arange(len(values), dtype=np.float64)),
     )
-    return graph.add("Gather", graph.constant(said), graph.cast(found, "INT64"), axis=0)
+    return graph.add("Gather", graph.constant(values), graph.cast(found, "INT64"), axis=0)
 
 
 def class_table(model: Any, n_classes: int | None = None) -> np.ndarray:
@@ -87,16 +92,16 @@ def class_table(model: Any, n_classes: int | None = None) -> np.ndarray:
     return full
 
 
-def forest_proba(graph: Graph, members: list[Any], x: str, n_classes: int | None = None) -> str:
+def forest_proba(graph: Graph, models: list[Any], x: str, n_classes: int | None = None) -> str:
     """Write the probabilities of every tree, (n, n_trees, n_classes)."""
-    tables = [class_table(member, n_classes) for member in members]
-    return leaf_answers(graph, [member.tree_ for member in members], tables, x)
+    tables = [class_table(model, n_classes) for model in models]
+    return leaf_values(graph, [model.tree_ for model in models], tables, x)
 
 
-def forest_values(graph: Graph, members: list[Any], x: str) -> str:
+def forest_values(graph: Graph, models: list[Any], x: str) -> str:
     """Write the predictions of every tree, (n, n_trees)."""
-    tables = [member.tree_.value[:, 0, :1] for member in members]
-    found = leaf_answers(graph, [member.tree_ for member in members], tables, x)
+    tables = [model.tree_.value[:, 0, :1] for model in models]
+    found = leaf_values(graph, [model.tree_ for model in models], tables, x)
     return graph.reshape(found, 0, -1)
 
 
