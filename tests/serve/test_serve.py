@@ -157,7 +157,7 @@ def test_a_threshold_decides_everywhere(people):
     why = client.post("/explain", json={"rows": [rows[at]]}).json()
     assert share[at] < 0.5
     assert why["prediction"] == "yes"
-    assert why["sections"]["surface"]["values"]["label"] == "no"
+    assert why["sections"]["counterfactual"]["values"]["label"] == "no"
     threshold = client.get("/metadata").json()["threshold"]
     assert threshold == {"label": "yes", "probability": share[at]}
 
@@ -406,7 +406,7 @@ def test_numbers_in_words_have_a_range(people):
     words.loc[0, "age"] = "not told"
     model = make_pipeline(TableEncoder(), LinearRegression()).fit(words, words["more"])
     controls = ServedExplorer(ServedModel(model, "ages", words)).as_dict()["data"]["controls"]
-    assert [control["kind"] for control in controls] == ["number", "level", "number"]
+    assert [control["kind"] for control in controls] == ["number", "category", "number"]
     assert (controls[0]["min"], controls[0]["max"]) == (table["age"].min(), table["age"].max())
     client = TestClient(create_app(model, table=words))
     said = [

@@ -209,7 +209,7 @@ class PrunedTreeClassifier(ClassifierMixin, _PrunedTree):
     --------
     PrunedTreeRegressor : The same for numbers.
     sklearn.tree.DecisionTreeClassifier : Trees with a penalty ``ccp_alpha`` set by hand.
-    vicinal.inspection.PruningPathDisplay : Picture of the choice.
+    vicinal.inspection.SelectionCurveDisplay : Picture of the choice.
 
     Examples
     --------
@@ -299,7 +299,7 @@ class PrunedTreeRegressor(RegressorMixin, _PrunedTree):
     --------
     PrunedTreeClassifier : The same for classes.
     sklearn.tree.DecisionTreeRegressor : Trees with a penalty ``ccp_alpha`` set by hand.
-    vicinal.inspection.PruningPathDisplay : Picture of the choice.
+    vicinal.inspection.SelectionCurveDisplay : Picture of the choice.
 
     Examples
     --------
